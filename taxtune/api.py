@@ -175,7 +175,7 @@ def tune(
             file, also batched or async; "PROVIDER/MODEL" for an API that litellm reaches, "local:MODEL" for a
             transformers checkpoint; or a `Model`. Answers are kept in the run's folder, and no question is asked twice.
         objective: What makes one template better: "hr_at_hp" (the default), as specific as possible while hP is at
-            least `goal`; "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf"; the name of a measure or of one of
+            least `goal`; "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf", "aurc"; the name of a measure or of one of
             `metrics`; a function of the scores; or an `Objective`.
         goal: The hP that "hr_at_hp" holds, in (0, 1]; 0.98 by default.
         effort: How much the search may spend: "light", "medium" (the default) or "heavy", which is at most 10, 20 or 40

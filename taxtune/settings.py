@@ -315,7 +315,8 @@ class ObjectiveSettings(Settings):
     kind: str = Field(
         "hr_at_hp",
         description="hr_at_hp (as specific as possible while hP is at least hp_target), hp, hf, accuracy, "
-        "ihr_at_ihp, ihp, ihf, or the name of a measure ('lave' is rated by the judge).",
+        "ihr_at_ihp, ihp, ihf, aurc (sure only where it is right), or the name of a measure ('lave' is rated by the "
+        "judge).",
     )
     hp_target: Number = Field(
         0.98, gt=0, le=1, description="The hP that 'hr_at_hp' holds, and the ihP that 'ihr_at_ihp' holds."
@@ -325,7 +326,7 @@ class ObjectiveSettings(Settings):
     )
     hr_floor: Number | str = Field(
         "80%",
-        description="Smallest mean hR that 'hp' and 'ihp' accept: a number, or a share of the baseline's hR (80%).",
+        description="Smallest mean hR that 'hp', 'ihp' and 'aurc' accept: a number, or a share of the baseline (80%).",
     )
 
     @field_validator("hr_floor", "kind")

@@ -175,11 +175,20 @@ class Store(ABC, Generic[Item, Value]):
             db.execute("PRAGMA synchronous = FULL")
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
-            if version > self.version or (columns and columns != set(self.columns)):
+            missing = {name: kind for name, kind in self.columns.items() if name not in columns}
+            is_other = bool(columns) and any("NOT NULL" in kind for kind in missing.values())
+            if version > self.version or columns - set(self.columns) or is_other:
                 raise ValueError("another program, or another version of taxtune, wrote the file")
             if not columns:
                 body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
+            for name, kind in missing.items() if columns else ():  # an earlier version of taxtune wrote the file
+                try:
+                    db.execute(f"ALTER TABLE {self.table} ADD COLUMN {name} {kind}")
+                except sqlite3.OperationalError as error:
+                    if "duplicate column" not in str(error):  # another process was quicker
+                        raise
+            if missing:
                 db.execute(f"PRAGMA user_version = {self.version}")
         except BaseException:
             db.close()

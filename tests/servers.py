@@ -12,6 +12,7 @@ from the request's JSON to a reply can be given.
 from __future__ import annotations
 
 import json
+import math
 import random
 import socket
 import struct
@@ -39,6 +40,7 @@ __all__ = [
     "half",
     "html",
     "invalid_json",
+    "logprobs",
     "model_refusal",
     "model_settings",
     "no_choices",
@@ -102,6 +104,7 @@ def text(
     reasoning: str | None = None,
     model: str = "gpt-4o-2024-08-06",
     tool_calls: Sequence[Mapping[str, Any]] = (),
+    logprobs: Mapping[str, Any] | None = None,
 ) -> Reply:
     """A well-formed chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": content}
@@ -116,7 +119,7 @@ def text(
         "object": "chat.completion",
         "created": 1_700_000_000,
         "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}],
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": logprobs}],
         "usage": {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": completion_tokens,
@@ -124,6 +127,29 @@ def text(
         },
     }
     return Reply(body=json.dumps(payload).encode())
+
+
+def logprobs(*places: Mapping[str | bytes, float], most: int = 20, in_bytes: bool = True) -> dict[str, Any]:
+    """Log-probabilities of an answer's tokens as OpenAI tells them.
+
+    Args:
+        places: At each place the token that was said, then the others, with their probabilities; what is a part of a
+            character as bytes.
+        most: How many of the most likely ones are told at a place.
+        in_bytes: Whether the bytes of the tokens are told.
+    """
+
+    def told(token: str | bytes, share: float) -> dict[str, Any]:
+        raw = token if isinstance(token, bytes) else token.encode()
+        written = token if isinstance(token, str) else "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
+        logprob = math.log(share) if share > 0 else -9999.0
+        return {"token": written, "bytes": list(raw) if in_bytes else None, "logprob": logprob}
+
+    content = []
+    for place in places:
+        best = sorted(place.items(), key=lambda item: -item[1])[:most]
+        content.append({**told(*next(iter(place.items()))), "top_logprobs": [told(*each) for each in best]})
+    return {"content": content, "refusal": None}
 
 
 def calls(*wanted: tuple[str, Any], content: str | None = None, finish_reason: str = "tool_calls") -> Reply:

@@ -30,10 +30,11 @@ from taxtune.metrics import (
     information_values,
     precision_recall,
 )
-from taxtune.metrics.confidence import influence_of_doubt
+from taxtune.metrics.confidence import COVERAGES, influence_of_doubt
 from taxtune.metrics.names import INFORMATION, METRICS
 from taxtune.metrics.registry import Measure
-from taxtune.progress import track
+from taxtune.metrics.selective import selective_scores
+from taxtune.progress import note, track
 from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.taxonomy import Domain, Taxonomy
 
@@ -143,6 +144,7 @@ def score_answers(
         "seed": seed,
         "scores": scores,
         "doubtful": doubtful,
+        "selective": _selective(answers, placements, precision_recall(taxonomy, nodes, targets, off_tree=off)[0]),
         "full_scores": full,
         "targets": {
             "depth": float(taxonomy.depth[targets].mean()),
@@ -165,6 +167,21 @@ def score_answers(
         notes=answers.notes,
         data={**summary, "rows": _rows(answers, information, part, nodes, targets, off, placements)},
     )
+
+
+def _selective(answers: AnswerTable, placements: Sequence[Placement], hp: ArrayLike) -> dict[str, Any] | None:
+    """The worth of the mapper's confidence, or of a column `confidence` beside nodes: how surely each is right."""
+    column: list[Any] = [row.fields.get("confidence") for row in answers.rows]
+    try:
+        sure = np.array([one.confidence for one in placements] or column, dtype=np.float64)
+    except ValueError:
+        sure = np.array([np.nan])
+    if np.isnan(sure).any():
+        if answers.has_nodes and any(one not in (None, "") for one in column):
+            note(f"{answers.file}: the column confidence has no number in some rows; it is not scored")
+        return None
+    claims = answers.has_nodes and bool(((sure >= 0) & (sure <= 1)).all())
+    return asdict(selective_scores(sure, hp, np.asarray(hp) == 1 if claims else None))
 
 
 #: How scores are meant that leave the doubtful placements out, or take all of them for wrong.
@@ -232,6 +249,11 @@ def _tables(summary: Mapping[str, Any], part: Domain | None, counted: str) -> tu
         means = {how: doubtful[key] for key, how in _DOUBT.items() if doubtful[key]}
         said = ", ".join(f"hP {mean['hp']:.3f} and hR {mean['hr']:.3f} {how}" for how, mean in means.items())
         notes.append(f"doubtful placements (confidence below {doubtful['below']:g}): {doubtful['n']:,}; {said}")
+    if worth := summary["selective"]:
+        risks = ", ".join(f"{risk:.3f} at {share:.0%}" for share, risk in zip(COVERAGES, worth["risks"], strict=True))
+        measures = {"AURC": "aurc", "calibration error": "calibration_error", "Brier score": "brier"}
+        said = ", ".join(f"{name} {worth[key]:.3f}" for name, key in measures.items() if worth[key] is not None)
+        notes.append(f"confidence: {said}; 1 - hP by coverage: {risks}".replace("%", " %"))
     outside = "" if part is None else f"with a target outside {part.label}"
     for rows, reason in ((summary["left_out"], "without an answer"), (summary["outside"], outside)):
         if rows:

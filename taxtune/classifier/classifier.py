@@ -246,10 +246,8 @@ class Classifier:
             reliability=self.reliability,
             guarantee=self.guarantee,
         )
-        columns = {"aliases": tree.aliases, "leads": tree.leads, "ranks": tree.ranks, "ids": tree.ids}
-        columns = {name: values for name, values in columns.items() if any(values)}
         # The JSON last: without it the folder is no classifier.
-        write_json(folder / _TREE, {"labels": tree.labels, "parents": tree.parents.tolist(), **columns}, indent=None)
+        write_json(folder / _TREE, tree_columns(tree), indent=None)
         write_json(folder / FILE, saved.model_dump(mode="json"))
         return folder
 
@@ -335,6 +333,25 @@ def read_saved(folder: Path) -> Saved:
         raise DataError(message, file=file, remedy=_AGAIN) from error
 
 
+def tree_columns(tree: Taxonomy) -> dict[str, Any]:
+    """Returns a tree as the columns that it is made of, those without a value left out; all can stand in JSON."""
+    columns = {"aliases": tree.aliases, "leads": tree.leads, "ranks": tree.ranks, "ids": tree.ids}
+    columns = {name: values for name, values in columns.items() if any(values)}
+    return {"labels": tree.labels, "parents": tree.parents.tolist(), **columns}
+
+
+def tree_of_columns(columns: Mapping[str, Any], file: Path | None) -> Taxonomy:
+    """Returns the tree of columns, read from a file.
+
+    Raises:
+        DataError: If they make no tree.
+    """
+    try:
+        return Taxonomy(**columns, source=None if file is None else str(file))
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, TaxonomyError) as error:
+        raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
+
+
 def read_tree(folder: Path, saved: Saved) -> Taxonomy:
     """Reads the tree of a saved classifier.
 
@@ -343,9 +360,10 @@ def read_tree(folder: Path, saved: Saved) -> Taxonomy:
     """
     file = folder / _TREE
     try:
-        tree = Taxonomy(**json.loads(file.read_text(encoding="utf-8")), source=str(file))
-    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, TaxonomyError) as error:
+        columns = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
+    tree = tree_of_columns(columns, file)
     if tree.digest != saved.taxonomy:
         raise DataError("The tree is not the one that was saved.", file=file, remedy=f"{_AGAIN} Or tune on this tree.")
     return tree

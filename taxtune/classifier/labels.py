@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
     from taxtune.models import AnswerStore
 
-__all__ = ["COLUMNS", "FORMATS", "check_format", "csv_of", "jsonl_of", "label_images", "list_images", "write_labels"]
+__all__ = [
+    "COLUMNS",
+    "FORMATS",
+    "check_format",
+    "csv_of",
+    "jsonl_of",
+    "label_cells",
+    "label_images",
+    "list_images",
+    "write_labels",
+]
 
 #: The columns that come after `COLUMNS` and those of the tables that name the images.
 _ENDS = ("nodes", "again", "why")
@@ -179,10 +189,16 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
         "doubtful": found.doubtful,
         "unsure": found.confidence is not None and found.confidence < review_below,
     }
+    why = next((reason for reason, holds in reasons.items() if holds), None)
+    return label_cells(found) | {"again": found.again, "why": why}
+
+
+def label_cells(found: Classification) -> dict[str, Any]:
+    """Returns the row of an image, its confidences rounded."""
     row = found.as_row()
     for cells in (row, *row["nodes"]):
         cells["confidence"] = None if cells["confidence"] is None else round(cells["confidence"], 4)
-    return row | {"again": found.again, "why": next((reason for reason, holds in reasons.items() if holds), None)}
+    return row
 
 
 def check_format(path: Path) -> None:

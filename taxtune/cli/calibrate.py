@@ -1,4 +1,4 @@
-"""`taxtune calibrate`: the share of votes at which a run's winner keeps a guaranteed risk."""
+"""`taxtune calibrate`: the share of votes, or of a classifier's scores, at which a guaranteed risk is kept."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from taxtune.options import JsonOption, opt
+from taxtune.cli.scores import LabelColumnOption, ScoreColumnOption, calibrate_file, levels_table, only_for, some_levels
+from taxtune.options import JsonOption, opt, taxonomy_option
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from taxtune.policies import ShareLevel
     from taxtune.report.output import StudyReport
     from taxtune.tuning.calibrate import Calibration
 
 __all__ = ["calibrate"]
 
-_ROWS = 12  # of a table of levels
+_IMAGES = 500
+_OUT = Path("calibration.json")
 
 
 def calibrate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|SCORES",
+            help="The folder of a finished tuning run; or a file of a classifier's scores: CSV, JSONL, XLSX or Parquet "
+            "with a column per label or with columns of images, labels and scores, or SpeciesNet's JSON.",
+        ),
+    ],
     risk: Annotated[float, opt("The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")],
     confidence_level: Annotated[
         float | None, opt("Confidence that the risk is kept, by learn-then-test.", shown="none: in expectation")
@@ -38,23 +46,52 @@ def calibrate(
     data: Annotated[
         str | None, opt("Labelled images; those of the run's splits are left out.", shown="those in neither split")
     ] = None,
-    images: Annotated[int, opt("Most images to calibrate on.", min=1)] = 500,
+    images: Annotated[int | None, opt("Most images to calibrate on.", shown=f"{_IMAGES}", min=1)] = None,
     recipe: Annotated[str | None, opt("The recipe of the run.", shown="the run's own")] = None,
     dry_run: Annotated[bool, opt("Say what it would cost; ask nothing.")] = False,
+    taxonomy: Annotated[str | None, taxonomy_option("For scores.")] = None,
+    truth: Annotated[Path | None, opt("For scores: a table with the label of each image.")] = None,
+    by: Annotated[
+        str | None,
+        opt("For scores: rank or depth at which groups of enough images get a share of their own, each guaranteed."),
+    ] = None,
+    out: Annotated[Path | None, opt("For scores: the file to write.", "--out", shown="calibration.json")] = None,
+    image_column: Annotated[
+        str | None, opt("Column of the images in tables.", shown="by its name and its values")
+    ] = None,
+    label_column: LabelColumnOption = None,
+    score_column: ScoreColumnOption = None,
+    force: Annotated[bool, opt("Replace the file that is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the run's winner back off by evidence, with a guarantee: the mean of 1 - hP is at most the risk.
+    """Make a run's winner, or any classifier, back off by evidence: the mean of 1 - hP is at most the risk, guaranteed.
 
-    Each calibration image goes to the deepest node that a share holds: of several answers, or with
-    --policy posterior of the probability that the model gives to the tree's names. The smallest
-    share that keeps the risk on new images of the same kind is chosen and written to
-    calibration.json in the run's folder. Answers are kept there too, so the same command continues
-    after an interruption.
+    Each image of a run goes to the deepest node that a share holds: of several answers, or with --policy posterior of
+    the probability that the model gives to the tree's names. The smallest share that keeps the risk on new images of
+    the same kind is chosen and written to calibration.json in the run's folder. Answers are kept there too, so the same
+    command continues after an interruption. Of a classifier's scores the same share of their sum is chosen, on images
+    whose labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
     """
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(run, risk, confidence_level, policy, samples, data, images, recipe)
+    names = {"image": image_column, "label": label_column, "score": score_column}
+    if run.is_file():
+        runs = {
+            "--policy": policy,
+            "--samples": samples,
+            "--data": data,
+            "--images": images,
+            "--recipe": recipe,
+            "--dry-run": dry_run,
+        }
+        only_for("a run", runs)
+        promise = (risk, confidence_level, by)
+        calibrate_file(run, taxonomy, truth, out or _OUT, promise, names, force=force, as_json=as_json)
+        return
+    others = {"-t": taxonomy, "--truth": truth, "--by": by, "--out": out, "--force": force}
+    only_for("a file of scores", others | {f"--{name}-column": column for name, column in names.items()})
+    work = CalibrationRun(run, risk, confidence_level, policy, samples, data, images or _IMAGES, recipe)
     calls, stored = work.cost()
     answers = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
     note(
@@ -73,36 +110,11 @@ def calibrate(
 
 
 def _report(found: Calibration) -> StudyReport:
-    from taxtune.report.output import StudyReport, Table
+    from taxtune.report.output import StudyReport
 
-    limit = "expected" if found.confidence_level is None else f"with {100 * found.confidence_level:g} %"
-    heads = ("needs", "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
-    rows = tuple(
-        (
-            "always the root" if level.share is None else _needs(level.share, found),
-            *(level.share, level.hp, level.hr, level.hr - found.levels[-1].hr, level.accuracy, level.root),
-            *(1 - level.hp, level.bound, ("chosen" if level.share == found.share else "kept") if level.kept else ""),
-        )
-        for level in _shown(found)
-    )
-    missing = f"; {found.missing:,} more had no answer and were left out" if found.missing else ""
-    notes = (
-        f"{found.images:,} images: {found.source}{missing}.",
-        "hR lost: against the smallest share. hR on these images is a little high, since the share was chosen on them.",
-    )
     title = f"{found.run}: the share of {'the answers' if found.names is None else 'the probability'} that a node needs"
-    return StudyReport("calibrate", title, {}, (Table("calibration", title, heads, rows, notes=notes),))
-
-
-def _shown(found: Calibration) -> list[ShareLevel]:
-    """Returns the levels that a table shows: of many a dozen that differ, and always the chosen one."""
-    if len(found.levels) <= _ROWS:
-        return [*found.levels]
-    levels, step = [found.levels[0]], found.levels[-1].hr / _ROWS
-    for level in found.levels:
-        if level is found.chosen or abs(level.hr - levels[-1].hr) >= step:
-            levels.append(level)
-    return levels
+    levels = ((_needs(level.share or 0.0, found), level) for level in some_levels(found))
+    return StudyReport("calibrate", title, {}, (levels_table(found, title, "needs", levels),))
 
 
 def _needs(share: float, found: Calibration) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from taxtune.cli.scores import LabelColumnOption, ScoreColumnOption, classify_file, only_for
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import opt
 from taxtune.progress import note
@@ -43,14 +44,18 @@ ModelSetOption = Annotated[
 
 def classify(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run, or of a saved classifier.")
+        Path,
+        typer.Argument(
+            metavar="RUN|CALIBRATION",
+            help="The folder of a finished tuning run, or of a saved classifier; or a calibration of scores.",
+        ),
     ],
     images: Annotated[
         list[str],
         typer.Argument(
             metavar="IMAGES",
             help="Image files; folders, with all below them; CSV, JSONL, Parquet or XLSX files with a column of "
-            "images; text files (.txt, or - for stdin) with one path per line.",
+            "images; text files (.txt, or - for stdin) with one path per line. For a calibration a file of scores.",
         ),
     ],
     image_column: Annotated[
@@ -63,15 +68,21 @@ def classify(
         opt("Confidence below which a label is unsure.", shown=f"{_UNSURE}; none if calibrated", min=0, max=1),
     ] = None,
     settings: ModelSetOption = None,
+    truth: Annotated[
+        Path | None, opt("For scores: a table with the label of each image, to say whether the risk is kept.")
+    ] = None,
+    label_column: LabelColumnOption = None,
+    score_column: ScoreColumnOption = None,
     force: Annotated[bool, opt("Replace files that are there.")] = False,
 ) -> None:
-    """Label images with a run's winner: its prompt, model, mapper and policy.
+    """Label images with a run's winner (its prompt, model, mapper and policy), or by a classifier's calibrated scores.
 
     Each image has a row, in the order given: image, placement (the path of its node), rank, confidence, answer,
     placement_confidence (how sure the mapper is of the answer), off_tree, not_subject, failure, and the other columns
     of the file that names it. Images that are off the tree or not of its subject, failed, got no label, a doubtful
     placement or an unsure label are also written to NAME-review beside --out, the least sure first. Answers are kept as
-    they come, so the same command continues after an interruption.
+    they come, so the same command continues after an interruption. Of scores rows have image, placement, rank,
+    confidence (the share of the scores) and failure.
     """
     from taxtune.classifier.labels import csv_of, label_images, list_images, write_labels
     from taxtune.init.source import find_images
@@ -79,7 +90,14 @@ def classify(
     from taxtune.tuning.calibrate import CALIBRATION
 
     review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
-    _check_files([file for file in (out, review) if file is not None], images, force=force)
+    scored, names = run.is_file(), {"label": label_column, "score": score_column}
+    files = [file for file in (out, None if scored else review) if file is not None]
+    _check_files(files, images, force=force)
+    if scored:
+        only_for("a run", {"--review-below": review_below, "--set": settings, "--policy": policy != "run"})
+        classify_file(run, images, out, truth, {"image": image_column, **names})
+        return
+    only_for("scores", {"--truth": truth, **{f"--{name}-column": column for name, column in names.items()}})
     classifier = named_classifier(run, policy, settings)
     if review_below is None:
         # No label of a calibrated vote has less than its share, and with that share the guarantee was made.

@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from taxtune.data.columns import IMAGES, LABELS, find_column
 from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.data.sources import LISTS, read_folder, read_rows, walk_images
 from taxtune.errors import DataError
 from taxtune.progress import Display, showing
-from taxtune.tables import column_key, read_table
+from taxtune.tables import read_table
 
 __all__ = ["Source", "find_images", "find_source"]
 
-#: What columns of image files and of labels are called, in files that people have.
-_IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "path", "image_path", "img_path", "img")
-_LABELS = ("label", "class", "class_name", "category", "species", "name", "target", "category_name", "scientific_name")
 #: Folders of these names hold parts of a data set.
 _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
 # Rows that are looked at to tell what a column holds.
@@ -126,7 +123,7 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
                 values.append(value.strip())
     image, folder = find_images(path, columns, image_column)
     others = [name for name in columns if name != image]
-    label = _column("label", label_column, others, _LABELS, others, path)
+    label = find_column("label", label_column, others, LABELS, others, path)
     images = None if folder == path.parent else folder
     notes = []
     if (image, label) != ("image", "label"):
@@ -157,23 +154,5 @@ def find_images(path: Path, columns: Columns, image_column: str | None = None) -
         counts = [sum(os.path.isfile(folder / value) for value in values) for folder in likely]
         if counts and 2 * max(counts) > len(values):
             folders[name] = likely[counts.index(max(counts))]
-    image = _column("image", image_column, list(columns), _IMAGES, folders, path)
+    image = find_column("image", image_column, list(columns), IMAGES, folders, path)
     return image, folders.get(image, base)
-
-
-def _column(
-    what: str, asked: str | None, columns: Sequence[str], usual: Sequence[str], likely: Collection[str], path: Path
-) -> str:
-    """The column that was asked for; else one of a usual name, the first of which tells; else the only likely one."""
-    listed = f"There are {', '.join(map(repr, columns))}."
-    if asked is not None:
-        if (name := next((name for name in (asked, column_key(asked)) if name in columns), None)) is None:
-            raise DataError(f"There is no column {asked!r} with the {what}s.", file=path, remedy=listed)
-        return name
-    named = [name for known in usual for name in columns if column_key(name) == known]
-    wanted = [name for name in named if name in likely] or (list(likely) if len(likely) == 1 else named)
-    if wanted and (len(wanted) == 1 or column_key(wanted[0]) == usual[0]):
-        return wanted[0]
-    which = f"It may be {', '.join(map(repr, wanted))}." if wanted else listed
-    remedy = f"{which} Name it with --{what}-column."
-    raise DataError(f"It cannot be told which column holds the {what}s.", file=path, remedy=remedy)

@@ -1,11 +1,13 @@
-"""What the mapper's confidence is worth, and what hangs on the placements that it doubts.
+"""What a confidence is worth, and what hangs on the placements that the mapper doubts.
 
 *Risk at a coverage* is the share of wrong placements among those that the confidence puts first, at the share of all
-that is kept (Geifman and El-Yaniv 2017, "Selective classification for deep neural networks", NeurIPS). The *calibration
-error* is the mean distance, over bins of the sorted confidences, from the mean confidence to the share that is right
-(Naeini, Cooper and Hauskrecht 2015, "Obtaining well calibrated probabilities using Bayesian binning", AAAI; Guo et al.
-2017, "On calibration of modern neural networks", ICML), here in bins of equal mass. Of placements with the same
-confidence none comes first: each counts as their mean, the expectation over random orders.
+that is kept (Geifman and El-Yaniv 2017, "Selective classification for deep neural networks", NeurIPS). *AURC*, the area
+under this curve, is the mean of the risks of the k most confident, k = 1 to n (Geifman, Uziel and El-Yaniv 2019,
+"Bias-reduced uncertainty estimation for deep neural classifiers", ICLR). The *calibration error* is the mean distance,
+over bins of the sorted confidences, from the mean confidence to the share that is right (Naeini, Cooper and Hauskrecht
+2015, "Obtaining well calibrated probabilities using Bayesian binning", AAAI; Guo et al. 2017, "On calibration of modern
+neural networks", ICML), here in bins of equal mass. Of placements with the same confidence none comes first: each
+counts as their mean, the expectation over random orders.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from taxtune.metrics.hierarchical import flags, precision_recall
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["COVERAGES", "Doubt", "calibration_error", "influence_of_doubt", "risk_at_coverage"]
+__all__ = ["COVERAGES", "Doubt", "aurc_parts", "calibration_error", "influence_of_doubt", "risk_at_coverage"]
 
 #: The coverages at which studies and benchmarks show the risk.
 COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -32,7 +34,7 @@ def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike, coverages: Seque
 
     Args:
         confidence: The confidence of each placement, shape (n,), n ≥ 1, larger is surer.
-        correct: Whether each is right, shape (n,).
+        correct: Whether each is right, or what share of it is, such as its hP; in [0, 1], shape (n,).
         coverages: Shares of the placements in (0, 1]; where c n is no whole number, the last one counts in part.
 
     Raises:
@@ -46,6 +48,26 @@ def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike, coverages: Seque
     return [float(risk) for risk in wrong / kept]
 
 
+def aurc_parts(confidence: ArrayLike, correct: ArrayLike) -> FloatArray:
+    """Returns each placement's contribution to the AURC, shape (n,); their mean is the AURC, in [0, 1].
+
+    With R(k) the risk of the k most confident, the placement of rank r and loss l contributes
+    R(r) + Σ (l - R(k)) / k over k ≥ r, the AURC plus its influence (Hampel 1974, "The influence curve and its role in
+    robust estimation", JASA), so that the AURC has the noise of a mean. Arguments and errors are those above. Where
+    `correct` is hP, an answer that says nothing has no risk: look at hR too.
+    """
+    _, right = _ranked(confidence, correct)
+    rank = np.arange(1, len(right) + 1)
+    risk = np.cumsum(1 - right) / rank
+    # What follows each rank, and of placements with the same confidence the mean over their ranks.
+    tails = (np.cumsum((each / rank)[::-1])[::-1] for each in (np.ones_like(risk), risk))
+    _, group, size = np.unique(-np.asarray(confidence), return_inverse=True, return_counts=True)
+    starts = np.cumsum(size) - size
+    own, weight, others = (np.add.reduceat(np.stack([risk, *tails]), starts, axis=1) / size)[:, group]
+    parts: FloatArray = own + (1 - np.asarray(correct, dtype=np.float64)) * weight - others
+    return parts
+
+
 def calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> float:
     """Returns the expected calibration error in bins of equal mass, in [0, 1]; arguments and errors as above.
 
@@ -57,11 +79,15 @@ def calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: int = 10)
 
 
 def _ranked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Returns the confidences, the highest first, and the share that is right at each, shape (n,) both."""
+    """Returns the confidences, the highest first, and the mean share that is right at each, shape (n,) both."""
     sure = np.asarray(confidence, dtype=np.float64)
     if sure.ndim != 1 or not sure.size or np.isnan(sure).any():
         raise ValueError(f"confidence must be numbers of shape (n,), n at least 1, not shape {sure.shape} or with NaN")
-    right = flags(correct, sure.size)
+    right = np.asarray(correct, dtype=np.float64)
+    if right.shape != sure.shape or not ((right >= 0) & (right <= 1)).all():
+        raise ValueError(
+            f"correct must be shares in [0, 1] of shape {sure.shape}, not of shape {right.shape} or beyond"
+        )
     _, group, size = np.unique(-sure, return_inverse=True, return_counts=True)
     share = np.bincount(group, right) / size
     order = np.argsort(group, kind="stable")

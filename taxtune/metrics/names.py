@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["INFORMATION", "METRICS", "SHARES", "meaning", "metric_name"]
+__all__ = ["INFORMATION", "METRICS", "SELECTIVE", "SHARES", "meaning", "metric_name"]
 
 #: The scores in the order in which they are shown.
 METRICS = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "depth": "depth"}
@@ -16,8 +16,10 @@ INFORMATION = {
 }
 #: Shares of the answers: those that say nothing, and those that assert something the tree lacks.
 SHARES = {"abstained": "abstained", "off_tree": "off the tree"}
-_OBJECTIVES = {"hr_at_hp": "hR at hP", "ihr_at_ihp": "ihR at ihP"}
-_NAMES = {**METRICS, **INFORMATION, **SHARES, **_OBJECTIVES}
+#: The scores of a confidence.
+SELECTIVE = {"selective_hp": "selective hP"}
+_OBJECTIVES = {"hr_at_hp": "hR at hP", "ihr_at_ihp": "ihR at ihP", "aurc": "AURC"}
+_NAMES = {**METRICS, **INFORMATION, **SHARES, **SELECTIVE, **_OBJECTIVES}
 _MEANING = {
     "hp": "hierarchical precision (hP)",
     "hr": "hierarchical recall (hR)",
@@ -26,6 +28,7 @@ _MEANING = {
     "ihr": "information-weighted hierarchical recall (ihR)",
     "ihf": "information-weighted hierarchical F (ihF)",
     "accuracy": "exact accuracy",
+    "selective_hp": "hP of the surest answers, averaged over all coverages (1 − AURC)",
     "hr_at_hp": "hierarchical recall (hR) at a held hierarchical precision (hP)",
     "ihr_at_ihp": "information-weighted recall (ihR) at a held precision (ihP)",
 }

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -35,6 +35,7 @@ from taxtune.models.base import (
 )
 from taxtune.models.functions import as_completed, bounded
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls
+from taxtune.models.logprobs import read_outcomes
 from taxtune.progress import note
 
 __all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
@@ -72,6 +73,7 @@ class Completion:
         prompt_tokens: Tokens read.
         completion_tokens: Tokens written.
         cost_usd: Cost in US dollars; None where litellm knows no price for the model.
+        logprobs: Log-probabilities of its tokens, as litellm gives them, or None.
     """
 
     text: str
@@ -81,6 +83,7 @@ class Completion:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
+    logprobs: Any = field(default=None, repr=False, compare=False)
 
 
 class NoAnswerError(ModelError):
@@ -118,6 +121,8 @@ class ApiModel:
         self._api_base = without_credentials(self.settings.api_base)
         at = f" at {self._api_base}" if self._api_base else ""
         self._name = f"{role[0].upper()}{role[1:]} {model!r}{at}"
+        #: Alternatives to each token that are asked for: OpenAI gives 20 at most; where that is rejected 5, then none.
+        self._alternatives = 20
         self._lock, self._noted = threading.Lock(), float("-inf")
 
     @property
@@ -150,6 +155,13 @@ class ApiModel:
         self._key(load_litellm())
         return []
 
+    def gives_outcomes(self) -> bool:
+        """Whether litellm's list says that the model tells alternatives to its tokens; only a reply shows it."""
+        litellm = load_litellm()
+        model, provider, *_ = litellm.get_llm_provider(self.model, api_base=self.settings.api_base)
+        known = litellm.get_supported_openai_params(model=model, custom_llm_provider=provider) or ()
+        return "logprobs" in known and "top_logprobs" in known
+
     def count_tokens(self, text: str) -> int:
         """Returns the number of tokens of a text; an estimate where the model's tokenizer is not known."""
         try:
@@ -181,6 +193,8 @@ class ApiModel:
             return
         litellm = load_litellm()
         key = self._key(litellm)
+        if any(request.candidates for request in requests) and not self.gives_outcomes():
+            self._alternatives = 0
         yield from as_completed(
             requests, lambda request, stop: self._answer_one(litellm, key, request, stop), self.batch_size
         )
@@ -191,16 +205,24 @@ class ApiModel:
             messages = self.messages(request)
         except ImageError as refused:
             return Failure(str(refused), retryable=False)
-        arguments = {"messages": messages, **self._seed(request.sample)}
+        arguments, alternatives = {"messages": messages, **self._seed(request.sample)}, self._alternatives
+        if request.candidates is not None:
+            told = {"logprobs": True, "top_logprobs": alternatives} if alternatives else {}
+            arguments = {"messages": messages, "temperature": self.settings.temperature and 0.0, **told}
         completion, problem, attempts = self._complete(litellm, key, arguments, stop)
         if problem is None:
+            text, candidates = completion.text.strip(), request.candidates
             return Answer(
-                text=completion.text.strip(),
+                text=text,
                 prompt_tokens=completion.prompt_tokens,
                 completion_tokens=completion.completion_tokens,
                 cost_usd=completion.cost_usd,
                 seconds=time.perf_counter() - started,
+                outcomes=None if candidates is None else read_outcomes(text, completion.logprobs, candidates),
             )
+        if "logprobs" in arguments and problem.fault is Fault.REJECTED and "logprob" in problem.reason.lower():
+            self._alternatives = min(self._alternatives, 5 if alternatives > 5 else 0)
+            return self._answer_one(litellm, key, request, stop)
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
         return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
 
@@ -274,10 +296,9 @@ class ApiModel:
         call = partial(
             litellm.completion,
             model=self.model,
-            **arguments,
+            **{"temperature": settings.temperature, **arguments},
             api_base=settings.api_base,
             api_key=key,
-            temperature=settings.temperature,
             max_tokens=settings.max_tokens,
             timeout=retry.timeout,
             # tenacity alone repeats a call; two layers of retries would multiply.
@@ -434,4 +455,5 @@ def _read_completion(litellm: ModuleType, model: str, response: Any, secrets: Se
         prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
         completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
         cost_usd=cost,
+        logprobs=getattr(choices[0], "logprobs", None),
     )

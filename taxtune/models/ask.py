@@ -9,21 +9,22 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
-from taxtune.models.base import Answer, Failure, Identity, Model, Reply, Request, well_formed
+from taxtune.models.base import Answer, Candidates, Failure, Identity, Model, Reply, Request, well_formed
 from taxtune.progress import track
 from taxtune.store import Store, cache_folder
 
 __all__ = ["AnswerStore", "answer_key", "ask", "check_model", "open_replies"]
 
 _DEFAULT_BATCH = 8
-_Key = tuple[str, str | None, int]
+_Key = tuple[str, str | None, int, str]
 
 
 def check_model(model: Model) -> list[str]:
@@ -71,14 +72,14 @@ def ask(
     replies: dict[_Key, Reply] = {}
     distinct: dict[_Key, Request] = {}
     for request in requests:
-        content, sample = request.image_sha256, request.sample
+        content, further = request.image_sha256, (request.sample, _digest(request.candidates))
         if request.image is not None and not content:
             try:
                 content = content_hash(request.image)
             except ImageError as error:
                 content = f"lost: {request.image}"
-                replies[request.prompt, content, sample] = Failure(str(error), retryable=False)
-        keys.append((request.prompt, content, sample))
+                replies[request.prompt, content, *further] = Failure(str(error), retryable=False)
+        keys.append((request.prompt, content, *further))
         distinct.setdefault(keys[-1], replace(request, image_sha256=content))
     copies = Counter(keys)
     identity = dict(model.identity)
@@ -168,6 +169,8 @@ def answer_key(identity: Identity, request: Request) -> str:
     }
     if request.sample:  # the first answer is the one that was stored before there were several
         what["sample"] = request.sample
+    if request.candidates is not None:
+        what["candidates"] = _digest(request.candidates)
     return hashlib.sha256(_canonical(what).encode("ascii")).hexdigest()
 
 
@@ -188,8 +191,9 @@ class AnswerStore(Store[Request, Answer]):
         "cost_usd": "REAL",
         "seconds": "REAL NOT NULL",
         "created": "TEXT NOT NULL",
+        "outcomes": "TEXT",
     }
-    version = 1
+    version = 2
     precious = True
 
     def keys(self, identity: Identity, items: Sequence[Request]) -> list[str]:
@@ -210,12 +214,14 @@ class AnswerStore(Store[Request, Answer]):
             value.cost_usd,
             value.seconds,
             datetime.now(UTC).isoformat(timespec="seconds"),
+            None if value.outcomes is None else _canonical(dict(value.outcomes)),
         )
 
     def value(self, row: Sequence[Any]) -> Answer:
         """Returns the answer of a row."""
         text, prompt_tokens, completion_tokens, cost_usd, seconds = row[5:10]
-        return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds)
+        outcomes = None if row[11] is None else json.loads(row[11])
+        return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds, outcomes=outcomes)
 
 
 def open_replies(folder: Path | None) -> AnswerStore:
@@ -233,6 +239,11 @@ def open_replies(folder: Path | None) -> AnswerStore:
 def _asked(identity: Identity, request: Request) -> Identity:
     # A model that is asked with and without images must not give an answer of the one kind for one of the other.
     return identity if request.image is not None else {**identity, "asked": "text"}
+
+
+@lru_cache(maxsize=8)
+def _digest(candidates: Candidates | None) -> str:
+    return "" if candidates is None else hashlib.sha256(_canonical(asdict(candidates)).encode("ascii")).hexdigest()
 
 
 def _canonical(value: object) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from importlib.util import find_spec
@@ -20,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
-from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task, well_formed
+from taxtune.models.base import Answer, Candidates, Failure, Identity, ModelSettings, Reply, Request, Task, well_formed
 from taxtune.models.checkpoint import Checkpoint, check_quantization, find_checkpoint, quantization_config
 from taxtune.progress import loading
 
@@ -41,6 +42,15 @@ class _Ready(NamedTuple):
     place: int
     length: int
     prepared: Any
+
+
+class Row(NamedTuple):
+    """What was generated for one row of a batch: its text, tokens read, tokens written, and logits by their places."""
+
+    text: str
+    read: int
+    tokens: list[int]
+    logits: Callable[[int], Any] | None
 
 
 class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one request
@@ -111,6 +121,10 @@ class LocalModel(ABC):
     def _finish(self, answer: Answer) -> Reply:
         """Makes a reply of an answer that was generated."""
         return answer
+
+    def _outcomes(self, batch: Sequence[tuple[Any, Row, Candidates]]) -> Sequence[Mapping[str, float] | None]:
+        """Weighs names for prepared requests and what was generated for them; see `Answer.outcomes`."""
+        return [None] * len(batch)
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -212,10 +226,23 @@ class LocalModel(ABC):
             config.eos_token_id = self._tokenizer.eos_token_id
         return config
 
+    @cached_property
+    def _recording(self) -> Any:
+        """The same settings, where logits are wanted besides the tokens."""
+        from copy import deepcopy
+
+        config = deepcopy(self._generation)
+        config.update(return_dict_in_generate=True, output_logits=True)
+        return config
+
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number; see `stream`."""
         replies = dict(self.stream(requests))
         return [replies[place] for place in range(len(requests))]
+
+    def score(self, requests: Sequence[Request], candidates: Candidates) -> list[Reply]:
+        """Answers requests greedily, and weighs the names that might stand where the answers have theirs."""
+        return self.answer([replace(request, candidates=candidates) for request in requests])
 
     def stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
         """Answers requests batch by batch, the longest first, and gives each reply with its request's place.
@@ -278,15 +305,23 @@ class LocalModel(ABC):
                 reason = f"the model's processor rejected the request: {' '.join(reason.split())}"
                 reason = f"{image}: {reason}" if image else reason
             return [(batch[0].place, Failure(reason, retryable=False))]
-        texts = self._generate(inputs, [requests[one.place] for one in batch])
+        try:
+            rows = self._generate(inputs, [requests[one.place] for one in batch])
+            wanted = {i: names for i, one in enumerate(batch) if (names := requests[one.place].candidates) is not None}
+            weighed = self._outcomes([(batch[i].prepared, rows[i], names) for i, names in wanted.items()])
+        except Exception as error:
+            if isinstance(error, ModelError) or is_out_of_memory(error):
+                raise
+            raise ModelError(f"The model {self.checkpoint.name!r} failed while generating: {error}") from error
+        outcomes = dict(zip(wanted, weighed, strict=True))
         seconds = (time.perf_counter() - started) / len(batch)
         return [
-            (one.place, self._finish(Answer(text, False, read, written, 0.0, seconds, len(batch))))
-            for one, (text, read, written) in zip(batch, texts, strict=True)
+            (one.place, self._finish(Answer(text, False, read, len(new), 0.0, seconds, len(batch), outcomes.get(i))))
+            for i, (one, (text, read, new, _)) in enumerate(zip(batch, rows, strict=True))
         ]
 
-    def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, int]]:
-        """Returns text, tokens read and tokens written of each row; a want of memory goes through to `answer`."""
+    def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[Row]:
+        """Returns what was generated for each row; a want of memory goes through to `answer`."""
         import torch
 
         network = self._network
@@ -295,26 +330,28 @@ class LocalModel(ABC):
         start = inputs["input_ids"].shape[1] if decoder_only else 1
         more: dict[str, Any] = {}
         if self.temperature > 0:
-            seeds = [_seed_of(request, self.settings.seed) for request in requests]
+            # Names are weighed after the greedy answer.
+            seeds = [None if one.candidates else _seed_of(one, self.settings.seed) for one in requests]
             more["logits_processor"] = [_Draw(self.temperature, seeds)]
+        weighs = any(one.candidates for one in requests) and self._generation.num_beams in (None, 1)
         with torch.inference_mode():
-            try:
-                output = network.generate(**inputs, **more, generation_config=self._generation)
-            except Exception as error:
-                if is_out_of_memory(error):
-                    raise
-                raise ModelError(f"The model {self.checkpoint.name!r} failed while generating: {error}") from error
+            config = self._recording if weighs else self._generation
+            output = network.generate(**inputs, **more, generation_config=config)
+        new, steps = (output, None) if torch.is_tensor(output) else (output.sequences, output.logits)
         read = inputs["attention_mask"].sum(dim=1).tolist()
-        return [(text, int(n), new) for (text, new), n in zip(self._written(output[:, start:]), read, strict=True)]
+        return [
+            Row(text, int(n), tokens, steps and (lambda at, row=row: steps[at][row].float().cpu().numpy()))
+            for row, ((text, tokens), n) in enumerate(zip(self._written(new[:, start:]), read, strict=True))
+        ]
 
-    def _written(self, new: Any) -> list[tuple[str, int]]:
-        """Returns text and number of tokens of each row of new tokens."""
+    def _written(self, new: Any) -> list[tuple[str, list[int]]]:
+        """Returns text and tokens of each row of new tokens."""
         ends = self._generation.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
         # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
         rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new.tolist()]
         texts = self._tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return [(text.strip(), len(row)) for text, row in zip(texts, rows, strict=True)]
+        return [(text.strip(), row) for text, row in zip(texts, rows, strict=True)]
 
     def _render(self, messages: list[dict[str, Any]], template: str) -> str:
         """Puts messages into the checkpoint's chat template."""
@@ -342,10 +379,10 @@ class _Draw:
 
     Args:
         temperature: What the scores are divided by, above 0.
-        seeds: A seed for each row.
+        seeds: A seed for each row; None for one that is decoded greedily.
     """
 
-    def __init__(self, temperature: float, seeds: Sequence[int]) -> None:
+    def __init__(self, temperature: float, seeds: Sequence[int | None]) -> None:
         self.temperature = temperature
         self.seeds = seeds
         self._generators: list[Any] = []
@@ -355,10 +392,13 @@ class _Draw:
         import torch
 
         if not self._generators:
-            self._generators = [torch.Generator(scores.device).manual_seed(seed) for seed in self.seeds]
-        noise = torch.empty_like(scores)
+            self._generators = [
+                None if seed is None else torch.Generator(scores.device).manual_seed(seed) for seed in self.seeds
+            ]
+        noise = torch.ones_like(scores)
         for row, generator in zip(noise, self._generators, strict=True):
-            row.exponential_(generator=generator)
+            if generator is not None:
+                row.exponential_(generator=generator)
         return scores / self.temperature - noise.clamp_min_(torch.finfo(noise.dtype).tiny).log_()
 
 

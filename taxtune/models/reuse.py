@@ -74,8 +74,14 @@ class Reuse(ABC):
         """Encodes an image, of the processor's tensors of a text with it; `Unsupported` if that cannot be kept."""
 
     @abstractmethod
-    def inputs(self, texts: Sequence[str], states: Sequence[State]) -> dict[str, Any]:
-        """Makes the arguments of `generate` for texts and the states of their images; `Unsupported` if it cannot."""
+    def inputs(self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """Makes the arguments of `generate` for texts and the states of their images; `Unsupported` if it cannot.
+
+        Args:
+            texts: The texts.
+            states: What is kept of their images.
+            more: Tokens to be read after each text; they are part of an answer.
+        """
 
 
 def rest(ids: Sequence[int], image_token: int) -> Sequence[int]:
@@ -94,6 +100,18 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
         tokens[row, longest - len(ids) :] = torch.tensor(ids, dtype=torch.long)
         mask[row, longest - len(ids) :] = 1
     return tokens, mask
+
+
+def followed(inputs: Any, more: Sequence[Sequence[int]]) -> Any:
+    """Appends tokens, as many to each, to the rows of a processor's batch; they are text like the last one."""
+    import torch
+
+    shape, length = inputs["input_ids"].shape, len(more[0])
+    for name, value in inputs.items():
+        if length and tuple(value.shape[:2]) == tuple(shape):
+            last = torch.tensor(more) if name == "input_ids" else value[:, -1:].expand(-1, length, *value.shape[2:])
+            inputs[name] = torch.cat([value, last], dim=1)
+    return inputs
 
 
 def on_host(tensor: Any) -> Any:
@@ -132,13 +150,15 @@ class CrossAttended(Reuse):
         states = model.multi_modal_projector(seen).reshape(-1, seen.shape[-2], model.hidden_size)
         return {"states": on_host(states), "tiles": inputs["aspect_ratio_mask"].sum().reshape(1).cpu()}
 
-    def inputs(self, texts: Sequence[str], states: Sequence[State]) -> dict[str, Any]:
+    def inputs(self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Returns tokens, the filled cache and, for each left-padded row, which tokens see which tiles."""
         import torch
         from transformers import DynamicCache
 
         device = self.network.device
-        tokens, mask = padded([self.ids(text) for text in texts], self.pad_token)
+        tokens, mask = padded(
+            [[*self.ids(text), *then] for text, then in zip(texts, more, strict=True)], self.pad_token
+        )
         batch = torch.stack([state["states"].to(device, non_blocking=True) for state in states])
         tiles = torch.arange(batch.shape[1])
         batch = batch.flatten(1, 2)
@@ -205,18 +225,19 @@ class Prefix(Reuse):
             state["rope_delta"] = delta.reshape(-1)[:1].cpu()
         return state
 
-    def inputs(self, texts: Sequence[str], states: Sequence[State]) -> dict[str, Any]:
+    def inputs(self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Returns tokens, mask and the cache of the kept parts."""
         import torch
         from transformers import DynamicCache
 
         device = self.network.device
         head, head_mask = padded([state["ids"].tolist() for state in states], self.pad_token)
-        tail, tail_mask = padded([rest(self.ids(text), self.image_token) for text in texts], self.pad_token)
+        rests = [[*rest(self.ids(text), self.image_token), *then] for text, then in zip(texts, more, strict=True)]
+        tail, tail_mask = padded(rests, self.pad_token)
         layers, heads, _, size = states[0]["keys"].shape
         length = head.shape[1]
         cache = DynamicCache(config=self._text_config)
-        self._check_windows(cache, length + tail.shape[1])
+        self._check_windows(cache, length + tail.shape[1] + max(0, self.room - min(map(len, more))))
         shape = (layers, len(states), heads, length, size)
         both = torch.zeros((2, *shape), dtype=states[0]["keys"].dtype, device=device)
         for row, state in enumerate(states):
@@ -238,7 +259,7 @@ class Prefix(Reuse):
     def _check_windows(self, cache: Any, length: int) -> None:
         """Refuses a batch longer than a layer's sliding window, which padding in the middle would fill up."""
         windows = [getattr(layer, "sliding_window", None) for layer in cache.layers]
-        if any(window is not None and length + self.room > window for window in windows):
+        if any(window is not None and length > window for window in windows):
             raise Unsupported(f"{length} tokens do not fit into the sliding windows of its layers")
 
 

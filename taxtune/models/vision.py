@@ -7,19 +7,21 @@ little more than its own tokens. Where that cannot be, each question is read wit
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import content_hash, load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.hardware import is_out_of_memory, memory_of_this_machine
 from taxtune.loading import explain_load_error
-from taxtune.models.base import Identity, Request
-from taxtune.models.local import LocalModel, Unanswerable
-from taxtune.models.reuse import ImageFeatureCache, Reuse, State, Unsupported, reuse_for
+from taxtune.models.base import Candidates, Identity, Request
+from taxtune.models.local import LocalModel, Row, Unanswerable
+from taxtune.models.reuse import ImageFeatureCache, Reuse, State, Unsupported, followed, reuse_for
+from taxtune.models.scoring import Scorer, Written
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Question:
     content: str
     pixels: Image.Image | None = None
     shown: Any = None
+    state: State | None = None
 
 
 class LocalVLM(LocalModel):
@@ -176,18 +179,21 @@ class LocalVLM(LocalModel):
         content = [{"type": "image"}, {"type": "text", "text": prompt}]
         return self._render([{"role": "user", "content": content}], template)
 
-    def _collate(self, prepared: Sequence[Question]) -> Any:
+    def _collate(self, prepared: Sequence[Question], more: Sequence[Sequence[int]] = ()) -> Any:
+        """Makes a batch; `more` are tokens that follow the questions, as many each, if there are any."""
+        more = more or [()] * len(prepared)
         if self._keeps:
             try:
-                return self._from_kept(prepared)
+                return self._from_kept(prepared, more)
             except Exception as problem:
                 if isinstance(problem, ModelError | Unanswerable) or is_out_of_memory(problem):
                     raise
                 self._do_not_keep(problem)
-        return self._plain(prepared)
+        return self._plain(prepared, more)
 
-    def _plain(self, questions: Sequence[Question]) -> Any:
-        return self._on_device(self._process([q.text for q in questions], [self._read(q) for q in questions]))
+    def _plain(self, questions: Sequence[Question], more: Sequence[Sequence[int]]) -> Any:
+        inputs = self._process([q.text for q in questions], [self._read(q) for q in questions])
+        return self._on_device(followed(inputs, more))
 
     @property
     def _keeps(self) -> bool:
@@ -237,44 +243,76 @@ class LocalVLM(LocalModel):
         way = reuse_for(self.checkpoint.model_type)
         return way(self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
 
-    def _from_kept(self, questions: Sequence[Question]) -> dict[str, Any]:
+    def _from_kept(self, questions: Sequence[Question], more: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Makes a batch in which no image is encoded again."""
         states = [self._state(question) for question in questions]
         if not self._proven:
             self._prove(questions[:2], states[:2])
             self._proven = True
-        return self._reuse.inputs([question.text for question in questions], states)
+        return self._reuse.inputs([question.text for question in questions], states, more)
 
     def _state(self, question: Question) -> State:
         import torch
 
-        key = self._key(question)
-        state = self._cache.get(key)
-        if state is None:
-            with torch.inference_mode():
-                state = self._reuse.encode(self._on_device(self._show(question)))
-            self._cache.put(key, state)
-            question.shown = None
-        return state
+        if question.state is None:
+            key = self._key(question)
+            question.state = self._cache.get(key)
+            if question.state is None:
+                with torch.inference_mode():
+                    question.state = self._reuse.encode(self._on_device(self._show(question)))
+                self._cache.put(key, question.state)
+                question.shown = None
+        return question.state
 
     def _prove(self, questions: Sequence[Question], states: Sequence[State]) -> None:
         """Raises `Unsupported` where the first token's logits differ from the plain way's by more than rounding."""
-        plain = self._first_logits(self._plain(questions))
-        kept = self._first_logits(self._reuse.inputs([question.text for question in questions], states))
+        none: list[Sequence[int]] = [()] * len(questions)
+        plain = self._first_logits(self._plain(questions, none))
+        kept = self._first_logits(self._reuse.inputs([question.text for question in questions], states, none))
         scale = float(plain.amax() - plain.amin()) or 1.0
         apart = float((plain - kept).abs().amax()) / scale
         if not apart <= _TOLERANCE.get(self.dtype, _ROUGH_TOLERANCE):
             raise Unsupported(f"the answers would not be those of the plain way (logits {apart:.1%} apart)")
 
-    def _first_logits(self, inputs: Any) -> Any:
+    @cached_property
+    def _first_token(self) -> Any:
         from copy import deepcopy
 
+        config = deepcopy(self._recording)
+        config.update(max_new_tokens=1, num_beams=1)
+        return config
+
+    def _first_logits(self, inputs: Any) -> Any:
         import torch
 
-        config = deepcopy(self._generation)
-        config.update(max_new_tokens=1, return_dict_in_generate=True, output_logits=True)
         with torch.inference_mode():
-            return self._network.generate(**inputs, generation_config=config).logits[0].float()
+            return self._network.generate(**inputs, generation_config=self._first_token).logits[0].float()
+
+    def _outcomes(self, batch: Sequence[tuple[Question, Row, Candidates]]) -> Sequence[Mapping[str, float]]:
+        def read(rows: Sequence[int], more: Sequence[Sequence[int]]) -> Iterator[Any]:
+            for _, alike in groupby(zip(rows, more, strict=True), key=lambda pair: len(pair[1])):
+                while some := [*islice(alike, self.batch_size)]:
+                    inputs = self._collate([batch[row][0] for row, _ in some], [tokens for _, tokens in some])
+                    yield from self._first_logits(inputs).cpu().numpy()
+
+        answers = [Written(self._context(q.text), row.tokens, row.logits, names) for q, row, names in batch]
+        return self._scorer.outcomes(answers, read)
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        def tokenize(texts: Sequence[str]) -> list[list[int]]:
+            with self._processing:
+                return list(self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])
+
+        def decode(tokens: Sequence[int]) -> str:
+            with self._processing:
+                return str(self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+        return Scorer(tokenize, decode)
+
+    def _context(self, text: str) -> str:
+        """Returns the end of a text, from its last control token on."""
+        return text[max(0, *(text.rfind(token) for token in self._control_tokens)) :]
 
     def _do_not_keep(self, problem: Exception) -> None:
         said = " ".join(str(problem).split()) or type(problem).__name__

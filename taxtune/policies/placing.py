@@ -195,7 +195,7 @@ class Posterior:
         share: The share of the probability that a node needs, in (0, 1]; None where it is still to be chosen.
         names: Which names are weighed: "species" (label and preferred common name of each leaf), "all" (those of inner
             nodes as well, whose probability then goes to the leaves below them, see `spread`), or "aliases" (all, with
-            every further alias). With species alone, a model that says "finch" is taken to doubt even the order.
+            every further alias). Of species alone the probabilities are taken as parts of what they hold together.
     """
 
     share: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_curves", "draw_plane"]
+__all__ = ["draw_curves", "draw_plane", "selective_figure"]
 
 #: How far apart, in iterations, the bars of an iteration's scores stand.
 _SHIFT = 0.16
@@ -171,6 +172,35 @@ def _bars(held: HeldoutResult, metric: str) -> list[list[float]]:
     interval = held.intervals.get(metric)
     # A bar's length must not be negative, even where a percentile interval leaves the estimate out.
     return [[0.0], [0.0]] if interval is None else [[max(0.0, value - interval.low)], [max(0.0, interval.high - value)]]
+
+
+def selective_figure(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], points: Mapping[str, tuple[float, float]]
+) -> Figure:
+    """Draws coverage against precision: how hP falls the more is said.
+
+    Args:
+        curves: By name, hR and hP along a threshold.
+        points: By name, hR and hP of a choice. One whose name begins with that of a curve has its colour.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.6, 4.2))
+    axes = figure.add_subplot()
+    colours = dict(zip(curves, cycle(CYCLE), strict=False))
+    for name, (hr, hp) in curves.items():
+        axes.plot(hr, hp, color=colours[name], lw=1.8, zorder=2, label=name)
+    for (name, (x, y)), marker in zip(points.items(), cycle(MARKER_CYCLE), strict=False):
+        colour = next((colours[curve] for curve in curves if name.startswith(curve)), INK)
+        look: dict[str, Any] = {"color": colour, "mec": PAPER, "mew": 1.0, "ls": "none", "zorder": 3, "clip_on": False}
+        axes.plot(x, y, marker, ms=8.5, label=f"{name}\nhP {number(y)}, hR {number(x)}", **look)
+    axes.set_ylim(*padded([y for _, hp in curves.values() for y in hp]))
+    axes.grid(color=FAINT, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("coverage: how much of the truth is said, hR")
+    axes.set_ylabel("precision: how much of what is said is true, hP")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.02), borderaxespad=0, labelspacing=0.9)
+    return figure
 
 
 def draw_curves(result: Result) -> Figure:

@@ -14,7 +14,7 @@ from taxtune import atomic
 from taxtune.progress import track
 from taxtune.report import gallery
 from taxtune.report.drawing import inline_svg, save_figure
-from taxtune.report.figures import draw_curves, draw_plane
+from taxtune.report.figures import draw_curves, draw_plane, selective_figure
 from taxtune.report.output import page
 from taxtune.report.scores import (
     Result,
@@ -25,7 +25,9 @@ from taxtune.report.scores import (
     rank_table,
     result_runs,
     score_table,
+    selective_table,
     signed,
+    template_name,
     title,
 )
 from taxtune.report.summary import (
@@ -164,9 +166,10 @@ def _scores(result: Result) -> dict[str, Any] | None:
     if not result.heldout:
         return None
     first = result.heldout[0]
+    tables = (score_table(result), doubt_table(result), selective_table(result), rank_table(result))
     return {
         "title": f"{first.split.capitalize()} scores",
-        "tables": [table for table in (score_table(result), doubt_table(result), rank_table(result)) if table.rows],
+        "tables": [table for table in tables if table.rows],
         "off_tree_as": first.off_tree_as,
     }
 
@@ -175,12 +178,17 @@ def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[st
     from markupsafe import Markup
 
     runs = result_runs(result)
+    known = [(template_name(held.name), held, one) for held in result.heldout if (one := held.selective) and one.curve]
+    ways = {name: (one.curve.hr, one.curve.hp) for name, _, one in known if one.curve}
+    points = {f"{name}: as it answers": (held.scores.hr, held.scores.hp) for name, held, _ in known}
+    points |= {f"{name}: the deepest nodes": (x[-1], y[-1]) for name, (x, y) in ways.items()}
     # Our own drawings, in which every text has become a path.
     drawn = Markup(inline_svg(lambda: draw_curves(result), "history", history)) if runs else None
     return {
         "title": "Curves",
         "plane": Markup(inline_svg(lambda: draw_plane(result), "plane", plane)),
         "history": drawn,
+        "selective": Markup(inline_svg(lambda: selective_figure(ways, points), "selective")) if ways else None,
         "tables": [iteration_table(run) for run in runs],
         "split": result.heldout[0].split if result.heldout else "held-out",
     }

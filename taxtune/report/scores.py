@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from taxtune.mapping.config import DOUBTFUL
-from taxtune.metrics.names import INFORMATION, METRICS, SHARES, metric_name
+from taxtune.metrics.confidence import COVERAGES
+from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES, metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.output import Cell, Table
@@ -27,6 +28,7 @@ __all__ = [
     "result_runs",
     "score_of",
     "score_table",
+    "selective_table",
     "signed",
     "template_name",
     "title",
@@ -120,7 +122,8 @@ def score_table(result: Result) -> Table:
     rows: list[tuple[Cell, ...]] = []
     bits = INFORMATION if any(held.scores.ihp is not None for held in result.heldout) else {}
     own = [key for held in result.heldout for key in held.scores.measures]
-    for key in dict.fromkeys([*METRICS, *bits, *own, *SHARES] if result.heldout else ()):
+    confident = SELECTIVE if any(held.scores.selective_hp is not None for held in result.heldout) else {}
+    for key in dict.fromkeys([*METRICS, *bits, *own, *SHARES, *confident] if result.heldout else ()):
         name = metric_name(key)
         for held in result.heldout:
             ends = held.intervals.get(key)
@@ -154,6 +157,24 @@ def doubt_table(result: Result) -> Table:
         "several answers, the vote comes out elsewhere without such answers.",
     )
     return Table("doubtful", "Doubtful placements", tuple(columns), tuple(rows), notes=notes)
+
+
+def selective_table(result: Result) -> Table:
+    """Returns the worth of each template's confidence: of its answers' nodes, and where it is known at each rank."""
+    rows: list[tuple[Cell, ...]] = []
+    for held in result.heldout:
+        if (one := held.selective) is not None:
+            name, area = template_name(held.name), None if one.curve is None else one.curve.area
+            rows.append((name, "answers", held.scores.n, one.calibration_error, one.brier, one.aurc, area, *one.risks))
+            rows += [(name, rank.rank, rank.n, rank.calibration_error, rank.brier) for rank in one.ranks]
+    columns = ["template", "at", "of", "calibration error", "Brier score", "AURC", "hAURC"]
+    columns += [f"risk at {coverage:.0%}".replace("%", " %") for coverage in COVERAGES]
+    rows = [(*row, *[None] * (len(columns) - len(row))) for row in rows]
+    note = (
+        "Risk: the mean of 1 - hP of the surest answers, and AURC its mean over all shares that are kept; of single "
+        "answers, sure means that the mapper understood them. hAURC: the share of wrong nodes, over all coverages."
+    )
+    return Table("selective", "Confidence", tuple(columns), tuple(rows), notes=(note,))
 
 
 def rank_table(result: Result) -> Table:

@@ -17,6 +17,7 @@ from taxtune.errors import command
 from taxtune.metrics.bounds import ASSUMED_LOSS
 from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.names import meaning, metric_name
+from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.output import Table
 from taxtune.report.scores import Result, difference, number, paired, score_of, template_name
@@ -75,6 +76,7 @@ class Column:
         scores: The scores that matter, by key; None where there is none.
         changes: Their paired differences from the template's own baseline; empty for a baseline.
         doubt: What hangs on doubtful placements; None where the mapper gives no probability.
+        selective: The worth of the answers' confidence; None where one has none.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Column:
     scores: dict[str, float | None]
     changes: dict[str, PairedDifference] = field(default_factory=dict)
     doubt: Doubt | None = None
+    selective: Selective | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +117,15 @@ class Winner:
 
     @property
     def placed_by(self) -> str:
-        """The policy that makes one placement of several answers; empty where there is one."""
+        """The policy that places its answers, or what the model's own probabilities would bring; else empty."""
         policy = {} if self.run.selection is None else self.run.selection.policy
         if policy.get("kind", "direct") == "direct":
-            return ""
-        settings = ", ".join(f"{key} {value}" for key, value in policy.items() if key != "kind")
+            return self.run.where.get("probabilities", "")
+        settings = ", ".join(
+            f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}"
+            for key, value in policy.items()
+            if key != "kind"
+        )
         return f"Placed by {policy['kind']}{f' ({settings})' if settings else ''}."
 
 
@@ -180,6 +187,7 @@ def summarise(result: Result) -> Summary:
                 {key: score_of(held.scores, key) for key in keys},
                 _changes(result, held, keys),
                 held.doubt,
+                held.selective,
             )
             for held in result.heldout
         ),
@@ -240,9 +248,18 @@ def doubt_in_words(doubt: Doubt) -> str:
 
 
 def doubt_lines(summary: Summary) -> list[str]:
-    """Returns the influence of doubtful placements, a line for each template of `summary_table` that has some."""
-    columns = [(column.title, column.doubt) for column in shown_columns(summary)]
-    return [f"{name}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}" for name, doubt in columns if doubt and doubt.n]
+    """Returns the influence of doubtful placements, a line for each template of `summary_table` that has some.
+
+    Where the confidence is known at each node, the worth of it follows.
+    """
+    lines = []
+    for column in shown_columns(summary):
+        if (doubt := column.doubt) and doubt.n:
+            lines.append(f"{column.title}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}")
+        if (one := column.selective) and one.calibration_error is not None:
+            worth = f"AURC {number(one.aurc)}, calibration error {number(one.calibration_error)}"
+            lines.append(f"{column.title}, confidence: {worth}")
+    return lines
 
 
 def _heading(result: Result, run: TuneResult) -> str:
@@ -265,6 +282,8 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequen
         records: Every iteration, the baseline first.
     """
     images = _tuning_images(selection.images)
+    if selection.policy.get("kind") == "posterior" and selection.status == "estimate":
+        return f"Best estimate, not certified: its share was chosen on the {images}; taxtune calibrate makes a promise."
     winner = next(finalist for finalist in selection.finalists if finalist.iteration == selection.winner)
     proven = " and ".join(
         f"{metric_name(held.measure)} is at least {number(winner.bounds[held.measure], held.measure)} with "

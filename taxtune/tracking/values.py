@@ -19,7 +19,7 @@ from textwrap import wrap
 from typing import Any
 
 from taxtune.errors import command
-from taxtune.metrics.names import INFORMATION, METRICS, SHARES
+from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.scores import Result, rank_table, score_of, score_table
@@ -51,7 +51,7 @@ PARAMETER_LIMIT, TAG_LIMIT = 500, 4_500
 #: Files of tables, which MLflow's pages show.
 TABLES = ("examples.json", "heldout.json", "ranks.json", "heldout_images.json")
 #: The scores that are metrics.
-HEADLINE = ("hp", "hr", "hf", "accuracy", "off_tree", "abstained")
+HEADLINE = ("hp", "hr", "hf", "accuracy", "off_tree", "abstained", "selective_hp")
 UNFINISHED = "*The run is not finished.*"
 _WIDTH = 96  # characters of a line of a template
 #: How many rows of a table have pictures: the worst of an iteration, and of the held-out images what changed most.
@@ -103,20 +103,24 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
 def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, float]:
     """Returns a template's held-out headline scores as `heldout/SCORE`, or `heldout/SCORE/NAME`.
 
-    Beside them are the share of doubtful placements, and hP and hR without these and with all of them wrong.
+    Beside them are the share of doubtful placements, hP and hR without these and with all of them wrong, and the worth
+    of the confidence.
     """
     end = "" if name is None else "/" + re.sub(r"[^\w. -]", "-", name)
     doubts = {} if held.doubt is None else {"doubtful": held.doubt.n / held.scores.n}
     for how in ("without", "wrong") if held.doubt else ():
         doubts |= {f"{key}_doubtful_{how}": value for key, value in (getattr(held.doubt, how) or {}).items()}
-    return {f"heldout/{key}{end}": value for key, value in (headline_metrics(held.scores) | doubts).items()}
+    worth = {key: getattr(held.selective, key, None) for key in ("aurc", "calibration_error", "brier")}
+    worth["haurc"] = getattr(held.selective and held.selective.curve, "area", None)
+    found = headline_metrics(held.scores) | doubts | finite(worth)
+    return {f"heldout/{key}{end}": value for key, value in found.items()}
 
 
 def all_scores(record: IterationRecord) -> dict[str, float]:
     """Returns every number of an iteration by name, with scores by rank, calls, tokens and faults by kind."""
     values: dict[str, Any] = {**iteration_metrics(record)}
     if record.scores is not None:
-        values |= {key: getattr(record.scores, key) for key in METRICS | INFORMATION | SHARES}
+        values |= {key: getattr(record.scores, key) for key in METRICS | INFORMATION | SHARES | SELECTIVE}
         for row in record.scores.ranks:
             values |= {f"precision.{row.rank}": row.precision, f"recall.{row.rank}": row.recall}
     values |= _dotted(asdict(record.usage))

@@ -278,10 +278,11 @@ class CalibrationRun:
 
 
 def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneResult) -> dict[str, str]:
-    """Returns what the model's own probabilities would bring a finished run, with the command; empty where nothing.
+    """Returns what the model's own probabilities would bring a finished run, with the command, for `where`.
 
     The winner's hR on the first tuning images, each placed by the share that is best on the others, is compared with
-    that of its answers. Only models on this machine are asked, for runs that hold hP and take one answer per image.
+    that of its answers; where it is less, nothing is offered. Only models on this machine are asked, for runs that hold
+    hP and take one answer per image.
     """
     winner = result.best
     held = next((each for each in result.constraints if each.measure == "hp" and each.of is None), None)
@@ -296,8 +297,11 @@ def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneRe
     now = sum(row.hr or 0.0 for row in rows) / len(rows)
     if found is None or not held.least <= found.hp + TOLERANCE or found.hr <= now:
         return {}
-    what = f"hR {found.hr:.3f}, not {now:.3f}, at hP {held.least:g}, by the model's own probabilities (tuning images)"
-    return {what: command("calibrate", result.folder, "--policy", "posterior", "--risk", f"{1 - held.least:.4g}")}
+    offered = command("calibrate", result.folder, "--policy", "posterior", "--risk", f"{1 - held.least:.4g}")
+    return {
+        "probabilities": f"By the model's own probabilities it would have an hR of {found.hr:.3f}, not {now:.3f}, at "
+        f"the same goal (tuning images): {offered}"
+    }
 
 
 def read_calibration(folder: str | Path) -> Calibration:

@@ -21,13 +21,22 @@ from taxtune.metrics.confidence import influence_of_doubt
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
+from taxtune.metrics.selective import Selective, climbing_curve, rank_calibration, selective_scores
 from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
 from taxtune.models import Answer, Failure, Model, Reply, Request, ask, count_faults
 from taxtune.policies import DIRECT, NamedNodes, Posterior, Vote, weighted_paths
 from taxtune.progress import note, track
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.records import Difference, HeldoutResult, ModelUsage, SampleResult, TemplateScores, Usage
-from taxtune.tuning.shares import cross_fitted
+from taxtune.tuning.records import (
+    Difference,
+    HeldoutResult,
+    ModelUsage,
+    SampleResult,
+    TemplateScores,
+    Usage,
+    selective_values,
+)
+from taxtune.tuning.shares import cross_fitted, paths_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -310,7 +319,11 @@ class Evaluator:
                 remedy="Set policy.kind to vote and policy.samples to 8, for shares of several answers.",
             )
         nodes, weights = self.named.weigh(outcomes)
-        paths, held = weighted_paths(self.taxonomy, nodes, weights), 1 - weights[:, nodes < 0].sum(axis=1)
+        held = 1 - weights[:, nodes < 0].sum(axis=1)
+        if isinstance(self.policy, Posterior) and self.policy.names == "species":
+            # What is no species may be a name above one.
+            weights[:, nodes < 0] *= (held <= 0)[:, np.newaxis]
+        paths = weighted_paths(self.taxonomy, nodes, weights)
         if not self._warned and held.mean() < _NAMED:
             self._warned = True
             note(
@@ -418,6 +431,7 @@ def compare_templates(
                     doubt=None
                     if None in doubtful
                     else influence_of_doubt(tree, nodes, target, np.array(doubtful, dtype=bool), off_tree=off),
+                    selective=_selective(tree, rows),
                 )
             )
         return tuple(results), tuple(
@@ -426,10 +440,24 @@ def compare_templates(
         )
 
 
+def _selective(tree: Taxonomy, rows: Sequence[SampleResult]) -> Selective | None:
+    """Returns the worth of the confidence; that of several answers is a share, known at each node on the way down."""
+    sure, hp = (np.array([getattr(row, key) for row in rows], dtype=float) for key in ("confidence", "hp"))
+    if np.isnan(sure).any():
+        return None
+    if not all(row.votes or row.way for row in rows):
+        return selective_scores(sure, hp)
+    votes = all(row.votes for row in rows)
+    paths = weighted_paths(tree, [row.votes for row in rows]) if votes else paths_of(tree, rows)
+    way = tree, paths.nodes, paths.shares, np.array([row.target for row in rows])
+    return selective_scores(sure, hp, hp == 1, rank_calibration(*way), climbing_curve(*way))
+
+
 def _samples(evaluator: Evaluator, rows: Sequence[SampleResult]) -> list[Sample]:
     """Returns the samples behind the scores on the tree, in bits, and the other means."""
     nodes, target, off = _nodes(rows, evaluator.off_tree)
     values = {key: [getattr(row, key) for row in rows] for key in ("abstained", "off_tree")}
+    values["selective_hp"] = selective_values(rows).tolist()
     values |= {metric.name: [row.measures.get(metric.name) for row in rows] for metric in evaluator.metrics}
     return [
         hierarchical_sample(evaluator.taxonomy, nodes, target, off_tree=off),
@@ -470,12 +498,14 @@ def template_scores(
     """Returns the scores of rows that all have an answer, at least one; `off_tree` as in `Evaluator`."""
     nodes, target, off = _nodes(rows, off_tree)
     measures = {name: np.array([row.measures.get(name) for row in rows], dtype=float) for name in rows[0].measures}
+    selective = float(selective_values(rows).mean())
     return TemplateScores(
         **score(taxonomy, nodes, target, off_tree=off).as_dict(),  # type: ignore[arg-type]
         **information_scores(information, nodes, target, off_tree=off).as_dict(),  # type: ignore[arg-type]
         ranks=tuple(rank_scores(taxonomy, nodes, target, off_tree=off)),
         abstained=float(np.mean([row.abstained for row in rows])),
         off_tree=float(np.mean([row.off_tree for row in rows])),
+        selective_hp=None if np.isnan(selective) else selective,
         measures={name: float(np.nanmean(each)) for name, each in measures.items() if not np.isnan(each).all()},
     )
 

@@ -201,12 +201,12 @@ class Tuner:
             )
         winner = next(record for record in records if record.iteration == selection.winner)
         if isinstance(evaluator.policy, Posterior) and evaluator.policy.share is None:
-            share, kept = final_share(experiment.taxonomy, experiment.weights, winner.rows, objective)
+            share = final_share(experiment.taxonomy, experiment.weights, winner.rows, objective)
             policy = replace(evaluator.policy, share=share)
             evaluator = evaluator.by(policy)
             selection = replace(selection, policy=dict(policy.identity()))
-            if selection.status is not None:
-                selection = replace(selection, status="passes-alone" if kept else "estimate")
+            if selection.status is not None:  # what chose the share cannot certify it as well
+                selection = replace(selection, status="estimate")
         self.callbacks.tell("on_selection", selection)
         templates = {"baseline": records[0].template, "winner": winner.template or ""}
         tell = partial(self.callbacks.tell, "on_heldout")

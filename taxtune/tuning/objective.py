@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -160,7 +160,7 @@ class Aims:
     """What the built-in objectives are made from.
 
     Attributes:
-        hr_floor: What "hp" and "ihp" hold: see `read_floor`.
+        hr_floor: What "hp", "ihp" and "aurc" hold: see `read_floor`.
         hp_target: The precision that "hr_at_hp" and "ihr_at_ihp" hold, in (0, 1].
         confidence: The confidence with which they hold it, in [0.5, 1).
     """
@@ -171,7 +171,7 @@ class Aims:
 
 
 def read_floor(text: float | str) -> Constraint:
-    """Returns the floor of hR that "hp" and "ihp" hold: a number in [0, 1], or "80%", a share of the baseline's hR.
+    """Returns a floor of hR: a number in [0, 1], or "80%", a share of the baseline's hR.
 
     Raises:
         TaxtuneError: If it is neither.
@@ -196,6 +196,13 @@ def _plain(name: str, *beside: str, needs: tuple[str, ...] = ()) -> Objective:
     return Objective(name, lambda scores: scores.get(name), shown=(name,), beside=beside, needs=needs)
 
 
+def _selective_hp(scores: TemplateScores) -> float:
+    if scores.selective_hp is None:
+        remedy = "Use the mapper's default preset, or a policy that votes."
+        raise TaxtuneError("AURC needs a confidence of every answer, which these do not have.", remedy=remedy)
+    return scores.selective_hp
+
+
 #: The built-in objectives, each from what it is made of.
 OBJECTIVES: Mapping[str, Callable[[Aims], Objective]] = {
     "hr_at_hp": lambda aims: _held("hr_at_hp", "hr", Constraint("hp", aims.hp_target, aims.confidence)),
@@ -205,6 +212,7 @@ OBJECTIVES: Mapping[str, Callable[[Aims], Objective]] = {
     "ihp": lambda aims: _held("ihp", "ihp", aims.hr_floor, "ihr"),
     "ihf": lambda aims: _plain("ihf", "ihp", "ihr"),
     "accuracy": lambda aims: _plain("accuracy"),
+    "aurc": lambda aims: replace(_held("aurc", "selective_hp", aims.hr_floor), score=_selective_hp),
 }
 
 

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from taxtune.errors import DataError
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.confidence import Doubt, aurc_parts
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
+from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.models.base import ModelUsage
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
@@ -32,6 +36,7 @@ __all__ = [
     "TuneResult",
     "Turn",
     "Usage",
+    "selective_values",
 ]
 
 State = Literal["complete", "failed", "void"]
@@ -50,6 +55,8 @@ class TemplateScores(HierarchicalScores):
         remaining_uncertainty: Mean bits of the truth that are not said, at least 0.
         misinformation: Mean bits said that are not true, at least 0.
         target_bits: Mean information content of the targets, in bits: the scale of the two.
+        selective_hp: hP of the surest answers, averaged over all shares of the images that are kept: 1 - AURC, in
+            [0, 1]; None where an answer has no confidence.
         ranks: Precision and recall at each rank, the broadest rank first.
         measures: Means of the run's own metrics and measures over the answers that have a value, by name.
     """
@@ -62,6 +69,7 @@ class TemplateScores(HierarchicalScores):
     remaining_uncertainty: float | None = None
     misinformation: float | None = None
     target_bits: float | None = None
+    selective_hp: float | None = None
     ranks: tuple[RankScores, ...] = field(default=(), repr=False)
     measures: dict[str, float] = field(default_factory=dict, hash=False)
 
@@ -146,6 +154,18 @@ class SampleResult:
     def missing(self) -> str | None:
         """Why the image counts in no mean: the call failed, or the objective's measure has no value."""
         return self.failure or self.unrated
+
+
+def selective_values(rows: Sequence[SampleResult]) -> NDArray[np.float64]:
+    """Returns each row's contribution to the selective hP, shape (n,), whose mean it is; see `aurc_parts`.
+
+    NaN where there is no answer, and throughout where an answer has no confidence.
+    """
+    sure, hp = (np.array([getattr(row, key) for row in rows], dtype=float) for key in ("confidence", "hp"))
+    answered, values = ~np.isnan(hp), np.full(len(rows), np.nan)
+    if answered.any() and not np.isnan(sure[answered]).any():
+        values[answered] = 1 - aurc_parts(sure[answered], hp[answered])
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +316,7 @@ class HeldoutResult:
         split: Which images they are: "held-out", or "tuning" where those were evaluated.
         doubt: What hangs on doubtful placements, over the images of `scores`; None where the mapper gives no
             probability.
+        selective: The worth of the answers' confidence, over the images of `scores`; None where one has none.
     """
 
     name: str
@@ -308,6 +329,7 @@ class HeldoutResult:
     usage: Usage = field(default_factory=Usage, repr=False)
     split: str = "held-out"
     doubt: Doubt | None = None
+    selective: Selective | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Constraint, Objective
-from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TemplateScores
+from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TemplateScores, selective_values
 
 __all__ = [
     "BELIEVED",
@@ -302,8 +302,11 @@ def values(record: IterationRecord, measure: str) -> FloatArray:
 
     Args:
         record: The iteration.
-        measure: "hp", "hr", "ihp", "ihr", "accuracy", "depth", "abstained", "off_tree", or one of the run's own.
+        measure: "hp", "hr", "ihp", "ihr", "accuracy", "depth", "abstained", "off_tree", "selective_hp", or one of the
+            run's own.
     """
+    if measure == "selective_hp":
+        return selective_values(record.rows)
     return np.array([_value(row, measure) for row in record.rows], dtype=np.float64)
 
 

@@ -35,8 +35,8 @@ def paths_of(taxonomy: Taxonomy, rows: Sequence[SampleResult]) -> Paths:
 
 def final_share(
     taxonomy: Taxonomy, information: Information, rows: Sequence[SampleResult], objective: Objective
-) -> tuple[float, bool]:
-    """Returns the share that a winner is judged by, and whether its bound keeps the objective's hP on these images.
+) -> float:
+    """Returns the share that a winner is judged by.
 
     Where the objective holds hP with a confidence it is the smallest share whose bound does, as `control_risk` tests
     them; where none does, or it holds nothing so, the one that is best on the images.
@@ -55,8 +55,8 @@ def final_share(
             losses, risk = 1 - tables["hp"], 1 - held.least
             levels = control_risk(losses, risk, held.confidence, worst=worst_loss(taxonomy))
             if kept := sum(level.kept for level in levels):
-                return _CHOICE[kept - 1], True
-    return _CHOICE[_best(tables, objective.value, np.ones(len(rows), dtype=bool))], False
+                return _CHOICE[kept - 1]
+    return _CHOICE[_best(tables, objective.value, np.ones(len(rows), dtype=bool))]
 
 
 def cross_fitted(

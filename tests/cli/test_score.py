@@ -181,3 +181,21 @@ def test_what_hangs_on_doubtful_placements_is_said() -> None:
     assert doubtful["wrong"]["hp"] == pytest.approx(sum(wrong) / len(wrong))
     assert f"(confidence below {doubtful['below']}): {doubtful['n']}; hP" in score(rows).out
     assert scored(rows, "--preset", "paper-listing")["doubtful"] is None
+
+
+def test_a_confidence_beside_the_nodes_is_scored() -> None:
+    rows = "placement,truth,confidence\nmallard,mallard,.9\nthrush,mallard,.8\nbird,mallard,.3\n"
+    found = scored(rows)["selective"]
+    assert found["aurc"] == pytest.approx((0 + 1 / 6 + 1 / 9) / 3)
+    assert found["brier"] == pytest.approx((0.1**2 + 0.8**2 + 0.7**2) / 3)
+    note = "confidence: AURC 0.093, calibration error 0.533, Brier score 0.380; 1 - hP by coverage: 0.000 at 20 %, "
+    assert note in score(rows).out
+    # Percent are no probabilities, but rank.
+    percent = scored(rows.replace(",.", ",").replace("9", "90"))["selective"]
+    assert (percent["aurc"], percent["brier"]) == (pytest.approx(found["aurc"]), None)
+    broken = score(rows.replace(".3", "low"))
+    assert "confidence: AURC" not in broken.out
+    assert "the column confidence has no number in some rows" in broken.err
+    # Of text it is the mapper's, which is not how sure it is that the answer is right.
+    said = scored("answer,truth\nmallard,mallard\nthrush,mallard\n")["selective"]
+    assert (said["brier"], said["curve"]) == (None, None)

@@ -189,6 +189,8 @@ def test_tune_takes_an_objective_as_compare_does(tmp_path: Path) -> None:
     dry = ("tune", "fieldguide", "--dry-run", "--json", "--objective")
     goals = json.loads(taxtune(*dry, "accuracy", folder=tmp_path).out)["goals"]
     assert [goal["objective"] for goal in goals] == ["accuracy"]
+    (aurc,) = json.loads(run_captured(*dry, "aurc", folder=tmp_path).out)["goals"]
+    assert (aurc["measure"], aurc["constraints"][0]["measure"]) == ("selective_hp", "hr")
     wrong = run_captured(*dry, "accuracyy", folder=tmp_path)
     assert (wrong.code, "Did you mean 'accuracy'?" in wrong.err) == (2, True), wrong.err
     several = run_captured(*dry, "hp", "--objective", "accuracy", folder=tmp_path)

@@ -6,10 +6,18 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
 from taxtune.metrics import precision_recall
-from taxtune.metrics.confidence import COVERAGES, calibration_error, influence_of_doubt, risk_at_coverage
+from taxtune.metrics.confidence import (
+    COVERAGES,
+    aurc_parts,
+    calibration_error,
+    influence_of_doubt,
+    risk_at_coverage,
+)
 from taxtune.taxonomy import Taxonomy
 
 
@@ -41,13 +49,72 @@ def test_ties_count_as_the_mean_over_all_their_orders() -> None:
     assert calibration_error([0.6] * 10, [1] * 7 + [0] * 3) == pytest.approx(0.1)
 
 
+def aurc(confidence, correct) -> float:
+    return float(aurc_parts(confidence, correct).mean())
+
+
+def textbook_aurc(sure, lost) -> float:
+    """Geifman, Uziel and El-Yaniv's definition as a loop over ranks, for confidences without ties."""
+    kept, risks = [], []
+    for i in sorted(range(len(sure)), key=lambda i: -sure[i]):
+        kept.append(lost[i])
+        risks.append(sum(kept) / len(kept))
+    return sum(risks) / len(risks)
+
+
+#: Confidences on a coarse grid, so that some are the same, each with a share that is right.
+RANKED = st.lists(st.tuples(st.integers(0, 4), st.floats(0, 1)), min_size=1, max_size=6)
+
+
+def test_aurc_is_the_textbooks() -> None:
+    rng = np.random.default_rng(5)
+    sure, right = rng.permutation(np.linspace(0.01, 0.99, 333)), rng.random(333)
+    assert aurc(sure, right) == pytest.approx(textbook_aurc(sure, 1 - right), abs=1e-9)
+
+
+@given(RANKED)
+def test_aurc_with_ties_is_the_mean_over_every_order(ranked) -> None:
+    sure, right = np.array(ranked).T
+    orders = [o for o in itertools.permutations(range(len(sure))) if (np.diff(sure[list(o)]) <= 0).all()]
+    # A textbook's AURC of each order in which the tied ones may come.
+    every = [textbook_aurc(-np.arange(len(sure)), 1 - right[list(o)]) for o in orders]
+    assert aurc(sure, right) == pytest.approx(np.mean(every), abs=1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 1)), min_size=1, max_size=40))
+def test_what_aurc_is_and_is_not_moved_by(ranked) -> None:
+    sure, right = np.array(ranked).T
+    area = aurc(sure, right)
+    assert -1e-12 <= area <= 1 + 1e-12
+    assert aurc(np.exp(sure) - 7, right) == pytest.approx(area)
+    assert aurc(right, right) <= area + 1e-12 <= aurc(-right, right) + 2e-12
+    assert risk_at_coverage(sure, right)[-1] == pytest.approx(1 - right.mean())
+
+
+def test_the_parts_of_the_aurc_have_its_noise() -> None:
+    rng = np.random.default_rng(8)
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        sure = rng.random(n).round(2)
+        return sure, (rng.random(n) < sure).astype(float)
+
+    areas = [aurc(*draw(300)) for _ in range(2000)]
+    spread = np.mean([aurc_parts(*draw(300)).std() for _ in range(100)]) / 300**0.5
+    assert spread == pytest.approx(np.std(areas), rel=0.08)
+    # Leaving an image out changes the area as its part says.
+    sure, right = draw(500)
+    without = [aurc(np.delete(sure, i), np.delete(right, i)) for i in range(500)]
+    pseudo = 500 * aurc(sure, right) - 499 * np.array(without)
+    assert np.corrcoef(pseudo, aurc_parts(sure, right))[0, 1] > 0.99
+
+
 @pytest.mark.parametrize(
     ("confidence", "correct", "coverages"),
     [([], [], (1.0,)), ([0.5, np.nan], [1, 0], (1.0,)), ([0.5], [1, 0], (1.0,)), ([0.5], [1], (0.0,)),
-     ([0.5], [1], (1.2,)), ([0.5], [2], (1.0,))],
+     ([0.5], [1], (1.2,)), ([0.5], [2], (1.0,)), ([0.5], [np.nan], (1.0,))],
 )  # fmt: skip
 def test_what_cannot_be_ranked_is_refused(confidence, correct, coverages) -> None:
-    with pytest.raises(ValueError, match=r"confidence|flags|coverages"):
+    with pytest.raises(ValueError, match=r"confidence|correct|coverages"):
         risk_at_coverage(confidence, correct, coverages)
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from taxtune.models import (
     Request,
     ask,
 )
+from taxtune.models.base import Candidates
 
 
 class Scripted:
@@ -204,3 +207,20 @@ def test_a_store_that_cannot_be_written_ends_the_asking(
     monkeypatch.setattr(store, "put", full)
     with pytest.raises(DataError, match="The disk is full"):
         ask(Streamed(order), [q(str(i)) for i in range(6)], store)
+
+
+def test_outcomes_are_stored_with_their_candidates_and_a_file_from_before_them_goes_on(tmp_path: Path) -> None:
+    file, identity = tmp_path / "answers.db", {"model": "m"}
+    plain, named = Request("p"), Request("p", candidates=Candidates(("owl", "kite")))
+    with AnswerStore(file) as store:
+        store.put(identity, [(plain, Answer("plain"))])
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("ALTER TABLE answers DROP COLUMN outcomes")
+        db.execute("PRAGMA user_version = 1")
+    outcomes = {"owl": -0.1, "…": -2.4}
+    with AnswerStore(file) as store:
+        assert store.get(identity, [plain, named]) == [Answer("plain", cached=True), None]
+        store.put(identity, [(named, Answer("An owl.", outcomes=outcomes))])
+    with AnswerStore(file) as store:
+        found = store.get(identity, [named, plain, replace(named, candidates=Candidates(("owl",)))])
+    assert [one and (one.text, one.outcomes) for one in found] == [("An owl.", outcomes), ("plain", None), None]

@@ -138,10 +138,10 @@ def test_a_want_of_memory_halves_the_batch_and_loses_nothing(
     expected = said(vlm, questions)
     inputs = vlm._reuse.inputs
 
-    def tight(texts: Any, states: Any) -> Any:
+    def tight(texts: Any, states: Any, more: Any) -> Any:
         if len(texts) > 2:
             raise RuntimeError("CUDA out of memory. Tried to allocate")
-        return inputs(texts, states)
+        return inputs(texts, states, more)
 
     monkeypatch.setattr(vlm._reuse, "inputs", tight)
     assert said(vlm, questions) == expected

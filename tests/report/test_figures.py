@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from taxtune.report.drawing import save_figure
-from taxtune.report.figures import draw_curves, draw_plane
+from taxtune.report.figures import draw_curves, draw_plane, selective_figure
 from taxtune.report.summary import standard_error
 from taxtune.tuning.records import IterationRecord, SampleResult
 from tests.report import samples
@@ -59,3 +59,17 @@ def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_n
     assert standard_error(record(1.0, 1.0), "hp") is None, "of images that are all alike the spread is not known"
     assert standard_error(record(1.0, None), "hp") is None
     assert standard_error(record(1.0, 0.0), "hf") is None, "no mean over images"
+
+
+def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_its_curve() -> None:
+    curves = {"votes": ([0.2, 0.6, 0.8], [1.0, 0.99, 0.9]), "names": ([0.2, 0.7, 0.9], [1.0, 0.99, 0.93])}
+    figure = selective_figure(curves, {"names: chosen": (0.7, 0.99), "the constant .65": (0.75, 0.97)})
+    axes = figure.axes[0]
+    first, second, chosen, constant = axes.lines
+    assert [tuple(line.get_xdata()) for line in (first, second)] == [(0.2, 0.6, 0.8), (0.2, 0.7, 0.9)]
+    assert chosen.get_color() == second.get_color() != first.get_color()
+    assert constant.get_color() not in (first.get_color(), second.get_color())
+    assert chosen.get_label() == "names: chosen\nhP 0.990, hR 0.700"
+    low, high = axes.get_ylim()
+    assert 0.5 < low < 0.9
+    assert 1 < high < 1.02

@@ -14,7 +14,10 @@ from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Failure
 from taxtune.policies import Vote
 from taxtune.report.html import render_report
+from taxtune.report.scores import selective_table
+from taxtune.report.summary import verdict
 from taxtune.report.tables import print_result
+from taxtune.tracking.values import heldout_metrics
 from taxtune.tuning.calibrate import CalibrationRun, read_calibration
 from taxtune.tuning.records import TuneResult
 from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
@@ -50,13 +53,33 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
     assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows  # type: ignore[union-attr]
 
 
+def test_a_run_is_tuned_for_aurc_and_shows_what_its_confidence_is_worth(tmp_path: Path) -> None:
+    result = toy_run(tmp_path, None, (*SMALL, *VOTE, "objective.kind=aurc"))
+    for record in result.iterations:
+        assert record.value == record.scores.selective_hp or not record.feasible
+    assert "hR at least" in verdict(result)
+    assert "selective hP" in verdict(result)
+    held = result.heldout_winner
+    assert taxtune.load_run(result.folder).heldout_winner.selective == held.selective  # type: ignore[union-attr]
+    ranks = [(row[1], row[2]) for row in selective_table(result).rows if row[0] == "winner"]
+    assert ranks[0] == ("answers", held.scores.n)
+    assert len(ranks) == 1 + len(held.selective.ranks) > 1
+    logged = heldout_metrics(held)
+    assert logged["heldout/aurc"] == pytest.approx(1 - logged["heldout/selective_hp"])
+    assert logged.keys() >= {"heldout/haurc", "heldout/calibration_error", "heldout/brier"}
+
+
 def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
     result = toy_run(tmp_path, None, (*SMALL, *VOTE))
     assert result.selection.policy == {"kind": "vote", "samples": 4, "share": 0.75}
     console = Console(file=StringIO(), width=200)
     print_result(console, result)
     assert "Placed by vote (samples 4, share 0.75)." in console.file.getvalue()  # type: ignore[attr-defined]
-    assert "Placed by vote (samples 4, share 0.75)." in render_report(result)
+    page = render_report(result)
+    assert "Placed by vote (samples 4, share 0.75)." in page
+    assert "tuned, confidence: AURC" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Precision against coverage" in page
+    assert "<summary>Confidence</summary>" in page
     loaded = taxtune.load_run(result.folder)
     assert isinstance(loaded, TuneResult)
     assert loaded.selection == result.selection

@@ -98,6 +98,21 @@ def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path: Path, p
     if preset == "paper-listing":  # whose confidence is no probability
         assert held.doubt is None
         return
+    worth, sure = held.selective, [row.confidence for row in rows]
+    assert worth is not None
+    assert worth.aurc == pytest.approx(1 - held.scores.selective_hp)
+    assert held.intervals["selective_hp"].low <= held.scores.selective_hp <= held.intervals["selective_hp"].high
+    assert worth.risks[-1] == pytest.approx(1 - held.scores.hp)
+    if policy is DIRECT:  # whose confidence is that of the placement
+        assert (worth.calibration_error, worth.ranks, worth.curve) == (None, (), None)
+    else:
+        right = np.array([row.hp == 1 for row in rows])
+        assert worth.brier == pytest.approx(np.mean((np.array(sure) - right) ** 2))
+        assert worth.ranks[0].n == len(rows)
+        # The policy's own place is on its curve.
+        share = min(share for share in worth.curve.share[1:] if share >= policy.share)
+        point = worth.curve.share.index(share)
+        assert (worth.curve.hp[point], worth.curve.hr[point]) == pytest.approx((held.scores.hp, held.scores.hr))
     # Where every vote is needed, an image hangs on its one doubtful answer; where two of three will do, it does not.
     doubtful = [row.image[-5] in "23" and policy.share > 0.5 for row in rows]
     assert [row.doubtful for row in rows] == doubtful

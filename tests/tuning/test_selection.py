@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Constraint, Objective, make_objective
-from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores, selective_values
 from taxtune.tuning.selection import (
     aim_values,
     choose,
@@ -21,8 +22,8 @@ from taxtune.tuning.selection import (
 )
 
 
-def record(iteration, hp, hr, **measures):
-    """An iteration with these values of hP and hR, one an image; NaN where the call failed."""
+def record(iteration, hp, hr, *, sure=None, **measures):
+    """An iteration with these values of hP, hR and perhaps confidence by image; hP is NaN where the call failed."""
     hp, hr = np.asarray(hp, float), np.asarray(hr, float)
     rows = tuple(
         SampleResult(str(i), "x.png", 1, "a/b", failure="no answer")
@@ -31,6 +32,7 @@ def record(iteration, hp, hr, **measures):
             *(str(i), "x.png", 1, "a/b", "b", 1, "a/b"),
             hp=float(p),
             hr=float(r),
+            confidence=None if sure is None else float(sure[i]),
             measures={name: float(each[i]) for name, each in measures.items()},
         )
         for i, (p, r) in enumerate(zip(hp, hr, strict=True))
@@ -38,7 +40,8 @@ def record(iteration, hp, hr, **measures):
     means = {name: float(np.mean(each)) for name, each in measures.items()}
     p, r = float(np.nanmean(hp)), float(np.nanmean(hr))
     exact = float(np.nanmean((hp == 1) & (hr == 1)))
-    scores = TemplateScores(p, r, harmonic_mean(p, r), exact, 2.0, len(rows), measures=means)
+    known = None if sure is None else float(np.nanmean(selective_values(rows)))
+    scores = TemplateScores(p, r, harmonic_mean(p, r), exact, 2.0, len(rows), selective_hp=known, measures=means)
     return IterationRecord(iteration, "complete", f"template {iteration}", scores=scores, value=0.0, rows=rows)
 
 
@@ -314,6 +317,27 @@ def test_a_plain_mean_is_made_of_the_images_own_values():
     assert aim_values(one, make_objective("words", metrics=("words",))) == pytest.approx(np.arange(25.0), abs=1e-9)
     fewest = Objective("fewest", lambda scores: -scores.measures["words"])
     assert aim_values(one, fewest) == pytest.approx(-np.arange(25.0), abs=1e-9)
+
+
+def test_aurc_wins_by_what_is_sure_only_where_it_is_right():
+    rng = np.random.default_rng(2)
+    hp, hr = np.where(rng.random(60) < 0.3, 0.5, 1.0), np.full(60, 0.7)
+    hp[:2] = np.nan
+    objective = make_objective("aurc")
+    sure = np.nan_to_num(hp) + rng.random(60) / 9
+    blind, knowing = record(0, hp, hr, sure=np.ones(60)), record(1, hp, hr, sure=sure)
+    assert objective.aimed(blind.scores) == pytest.approx(np.nanmean(hp))
+    assert objective.aimed(knowing.scores) > objective.aimed(blind.scores) + 0.05
+    assert np.nanmean(aim_values(knowing, objective)) == pytest.approx(objective.aimed(knowing.scores))
+    assert choose([blind, knowing], objective).winner == 1
+    # One that is sure and right, but of the root alone, says too little.
+    vague = record(2, np.ones(60), np.full(60, 0.5), sure=np.ones(60))
+    assert choose([blind, knowing, vague], objective).winner == 1
+    kept = [record(0, *(np.delete(each, i) for each in (hp, hr)), sure=np.delete(sure, i)) for i in range(2, 60)]
+    pseudo = [58 * objective.aimed(knowing.scores) - 57 * objective.aimed(each.scores) for each in kept]
+    assert aim_values(knowing, objective)[2:] == pytest.approx(np.array(pseudo), abs=0.05)
+    with pytest.raises(TaxtuneError, match="needs a confidence of every answer"):
+        objective.aimed(record(0, hp, hr).scores)
 
 
 # -- over many runs ---------------------------------------------------------------------------------------------------

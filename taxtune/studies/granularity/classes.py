@@ -3,6 +3,11 @@
 The coarse class of an image is predicted directly from the coarse names, from the parent of the predicted fine class,
 and from the average of the fine classes' text embeddings. In language only the text of the fine class is classified
 instead of an image, by an encoder of texts or a chat model.
+
+Two direct answers about an image may contradict each other. *Full path* is the share of images for which both are right
+(hierarchical consistent accuracy: Tan, Qing and Gong 2025, arXiv 2505.24840; full-path accuracy: Park et al. 2025,
+arXiv 2406.11608), *inconsistent* the share whose fine class does not belong to the coarse one, right or wrong (the
+tree-based inconsistency error of the latter).
 """
 
 from __future__ import annotations
@@ -159,6 +164,12 @@ def two_level(matrix: ScoreMatrix, tree: Taxonomy, grouping: Grouping) -> Classi
     of_fine, of_coarse = matrix.scores[:, grouping.fine], matrix.scores[:, grouping.coarse]
     credit = pd.DataFrame({"FG direct": top_one(of_fine, fine), "CG direct": top_one(of_coarse, coarse)})
     credit["CG FG-label"] = top_one(of_fine, coarse, grouping.parent)
+    # Classes that tie are drawn from alike, fine and coarse ones independently.
+    best = [(scores == scores.max(axis=1, keepdims=True)).astype(float) for scores in (of_fine, of_coarse)]
+    of_parent, of_class = (each / each.sum(axis=1, keepdims=True) for each in best)
+    of_parent = of_parent @ np.eye(len(grouping.coarse))[grouping.parent]
+    credit["full path"] = credit["FG direct"] * credit["CG direct"]
+    credit["inconsistent"] = 1 - (of_parent * of_class).sum(axis=1)
     credit["Δ label"] = credit["CG FG-label"] - credit["CG direct"]
     if matrix.image_embeddings is not None and matrix.label_embeddings is not None:
         # The average embedding of the fine classes of each coarse class, at length 1: scores are cosines.
@@ -191,7 +202,8 @@ def two_level_report(results: Sequence[Classified], grouping: Grouping, settings
                 table,
                 f"{len(grouping.fine):,} fine and {len(grouping.coarse):,} coarse classes. CG FG-label: the coarse "
                 "class of the predicted fine class; CG FG-emb: by the average of the fine classes' text embeddings; "
-                "Δ: the gain over CG direct. Classes that share the highest score share the credit.",
+                "Δ: the gain over CG direct; full path: FG and CG direct are both right; inconsistent: the "
+                "fine class does not belong to the coarse one. Classes that share the highest score share the credit.",
                 digits=dict.fromkeys(columns, 2),
             ),
             intervals_table(
@@ -200,7 +212,7 @@ def two_level_report(results: Sequence[Classified], grouping: Grouping, settings
                 f"Percentile bootstrap over the images, {settings.resamples:,} resamples.",
             ),
         ),
-        figures={"two-level": partial(_draw, [(*of, one) for of, one in intervals if "Δ" not in of[1]])},
+        figures={"two-level": partial(_draw, [(*of, one) for of, one in intervals if of[1][:2] in ("FG", "CG")])},
         notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
     )
 

@@ -29,6 +29,7 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.metrics.diagnosis import ErrorType, classify, wrong_from
 from taxtune.metrics.ranks import rank_of, rank_scores
 from taxtune.tuning.leaks import find_labels
+from taxtune.tuning.records import selective_values
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy
@@ -237,7 +238,8 @@ def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
 
     Args:
         rows: Rows with an answer.
-        measure: "hp", "hr", "hf", "ihp", "ihr", "ihf", "accuracy" or the name of a metric that was taken.
+        measure: "hp", "hr", "hf", "ihp", "ihr", "ihf", "accuracy", "selective_hp" or the name of a metric that was
+            taken.
     """
     if measure in _HARMONIC:
         precision, recall = (row_values(rows, name) for name in _HARMONIC[measure])
@@ -247,6 +249,8 @@ def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
         if p + r == 0:
             return np.zeros(len(rows))
         return 2 * (p * r * (p + r) + r * r * (precision - p) + p * p * (recall - r)) / (p + r) ** 2
+    if measure == "selective_hp":
+        return None if np.isnan(parts := selective_values(rows)).any() else parts
     if measure == "accuracy":
         return np.array([float(row.node == row.target) for row in rows])
     values = [getattr(row, measure) if measure in _ROWS else row.measures.get(measure) for row in rows]

@@ -113,6 +113,12 @@ def test_table_5_by_hand() -> None:
         4, 50, 50, 75, 25
     ]  # fmt: skip
     assert row["CG FG-emb"] is None
+    # The fine and the coarse class are never both right; those of the cat, the apple and the bread disagree.
+    assert (row["full path"], row["inconsistent"]) == (0, 75)
+    # A tie is a draw: the cat is a cat or an apple, an animal or a food, each with one half.
+    ties = np.array([[0, 0.5, 0.5, 0, 0.9, 0, 0.9, 0], [0, 0.5, 0.1, 0, 0.1, 0.9, 0.1, 0]], dtype=np.float32)
+    tied = two_level(ScoreMatrix("tied", np.array([4, 5]), ties), TREE, grouping).credit
+    assert tied[["full path", "inconsistent"]].to_numpy().tolist() == [[0.25, 0.5], [1, 0]]
     assert report.notes[:2] == ("made by hand", *grouping.notes)
     assert any("1 of 5 images left out" in note for note in report.notes)
     assert any("No CG FG-emb" in note for note in report.notes)

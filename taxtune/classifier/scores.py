@@ -1,0 +1,282 @@
+"""A classifier's scores with a guarantee: the share of them that a node needs, chosen on images with known labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from taxtune.answers.classifier_scores import Scores, few, read_scores, read_truth
+from taxtune.answers.records import Source
+from taxtune.classifier.classifier import Classification, Step, tree_columns, tree_of_columns
+from taxtune.errors import DataError, TaxtuneError
+from taxtune.policies import Paths, ShareLevel, images_needed, share_levels, weighted_paths, worst_loss
+from taxtune.progress import note
+from taxtune.taxonomy import Taxonomy, as_taxonomy
+
+__all__ = ["Group", "ScoreCalibration", "calibrate_scores", "guaranteed"]
+
+#: Shares that other programs take as they are, to compare with.
+_CONSTANTS = {"SpeciesNet's 0.65": 0.65, "iNaturalist's 0.78": 0.78}
+_ELSEWHERE = ""
+_AGAIN = "Write it with `taxtune calibrate SCORES`."
+
+
+class Group(NamedTuple):
+    """What the images that are predicted below one node say: how many they are, and the level of their own share."""
+
+    images: int
+    level: ShareLevel
+
+
+class ScoreCalibration(BaseModel):
+    """A share of a classifier's scores with a guarantee: on new images of the same kind the mean of 1 - hP is kept.
+
+    Attributes:
+        share: The share that a node needs; None where only always answering the root keeps the risk.
+        risk: The mean of 1 - hP that is guaranteed.
+        confidence_level: How often that holds; None for in expectation.
+        images: How many images it was calibrated on.
+        missing: How many more had a label and no scores.
+        source: Which images these are, in words.
+        needed: How many images it takes at best.
+        levels: What the images say of each share, the most cautious first.
+        compared: What they say of the label with the highest score ("argmax"), and of shares that others use.
+        by: The rank or the depth at which images are grouped; None for one share for all.
+        groups: The images of each group that has a share of its own, by the path of its node; "" are those of all
+            other groups together. The guarantee holds for each group on its own. Other images take the common share.
+        labels: The most scores of an image.
+        taxonomy: The label tree, by column.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["taxtune scores 1"] = "taxtune scores 1"
+    share: float | None
+    risk: float
+    confidence_level: float | None
+    images: int
+    missing: int
+    source: str
+    needed: int
+    levels: tuple[ShareLevel, ...]
+    compared: dict[str, ShareLevel]
+    by: str | None
+    groups: dict[str, Group]
+    labels: int
+    taxonomy: dict[str, Any]
+
+    @classmethod
+    def read(cls, file: str | Path) -> ScoreCalibration:
+        """Reads a calibration that `taxtune calibrate` wrote.
+
+        Raises:
+            DataError: If it cannot be read, or was written by another version of taxtune.
+        """
+        try:
+            found = cls.model_validate_json(Path(file).read_bytes())
+            _ = [found.nodes[path] for path in found.groups if path != _ELSEWHERE]
+        except OSError as error:
+            raise DataError(f"The file cannot be read: {error.strerror}.", file=file) from error
+        except (ValidationError, DataError, KeyError) as error:
+            said = str(error).splitlines()[0].rstrip(".")
+            message = f"The file is no calibration of a classifier's scores: {said}."
+            raise DataError(message, file=file, remedy=_AGAIN) from error
+        return found
+
+    @property
+    def chosen(self) -> ShareLevel:
+        """The level of the common share."""
+        return next(level for level in self.levels if level.share == self.share)
+
+    @cached_property
+    def tree(self) -> Taxonomy:
+        """The label tree."""
+        return tree_of_columns(self.taxonomy, None)
+
+    @cached_property
+    def nodes(self) -> dict[str, int]:
+        """The number of each node, by its path."""
+        return {"/".join(self.tree.path(node)): node for node in range(len(self.tree))}
+
+    def place(self, scores: Scores) -> tuple[Paths, NDArray[np.int64]]:
+        """Returns the ways down that scores lead, and the depth at which each is to end, shape (n,)."""
+        if scores.nodes.shape[1] - 1 != self.labels:
+            note(
+                f"the scores have up to {scores.nodes.shape[1] - 1:,} labels per image, those of the calibration "
+                f"{self.labels:,}: the guarantee is for scores of the same kind"
+            )
+        paths = weighted_paths(self.tree, scores.nodes, scores.weights)
+        depths = _depths(paths, self.share)
+        if self.by is not None:
+            own = {-1 if path == _ELSEWHERE else self.nodes[path]: level for path, (_, level) in self.groups.items()}
+            nodes = _grouped(self.tree, paths, self.by, list(own))
+            for node, level in own.items():
+                depths = np.where(nodes == node, _depths(paths, level.share), depths)
+        return paths, depths
+
+    def classify(
+        self, scores: Source | Scores, columns: Mapping[str, str | None] | None = None
+    ) -> list[Classification]:
+        """Places images by their scores, in the order given; those without scores, at the end, have a `failure`.
+
+        Args:
+            scores: As `read_scores` takes them.
+            columns: Those of "image", "label" and "score" that cannot be told.
+
+        Raises:
+            DataError: If the scores cannot be read.
+        """
+        tree, scores = self.tree, scores if isinstance(scores, Scores) else read_scores(scores, self.tree, columns)
+        paths, depths = self.place(scores)
+        rows = zip(scores.images, paths.nodes.tolist(), paths.shares.tolist(), (depths + 1).tolist(), strict=True)
+        found = []
+        for image, nodes, shares, ends in rows:
+            way = zip(nodes[:ends], shares[:ends], strict=True)
+            steps = tuple(Step(tree.labels[node], tree.ranks[node], share) for node, share in way)
+            last = nodes[ends - 1]
+            found.append(Classification(image, placement="/".join(tree.path(last)), rank=tree.ranks[last], path=steps))
+        return found + [Classification(image, failure="There are no scores.") for image in scores.missing]
+
+
+def calibrate_scores(
+    scores: Source,
+    taxonomy: Taxonomy | str | Path | Mapping[str, object],
+    truth: Source,
+    *,
+    risk: float,
+    confidence_level: float | None = None,
+    by: str | int | None = None,
+    columns: Mapping[str, str | None] | None = None,
+) -> ScoreCalibration:
+    """Chooses the share of a classifier's scores at which it keeps a promised risk on new images of the same kind.
+
+    Args:
+        scores: The scores of images: a file (wide, long, or SpeciesNet's JSON), a `DataFrame` or records.
+        taxonomy: The label tree.
+        truth: The label of each image: a file, a `DataFrame` or records, with a column of images and one of labels.
+        risk: The mean of 1 - hP to keep, in (0, 1).
+        confidence_level: How often that holds, in (0, 1); in expectation where left out.
+        by: A rank of the tree, or a depth below the root: groups of enough images get a share of their own.
+        columns: Those of "image", "label" and "score" that cannot be told by name and values.
+
+    Raises:
+        DataError: If a file cannot be read, or there are too few images for the guarantee whatever the scores are.
+    """
+    tree, asked = as_taxonomy(taxonomy), columns or {}
+    found = read_scores(scores, tree, asked)
+    # The label column that is named is the scores', unless these have none.
+    labels = read_truth(truth, tree, {"image": asked.get("image")})
+    both = [i for i, image in enumerate(found.images) if image in labels]
+    silent = sorted(labels.keys() - set(found.images))
+    if not both:
+        message = "No image has both scores and a label: they are called differently."
+        remedy = "The names of the images must be the same in both files."
+        raise DataError(message, value=(found.images[0], next(iter(labels))), remedy=remedy)
+    if len(both) < len(found.images):
+        unknown = [image for image in found.images if image not in labels]
+        note(f"{len(unknown):,} of {len(found.images):,} images with scores have no label: {few(unknown)}")
+    if silent:
+        note(f"{len(silent):,} of {len(labels):,} images with a label have no scores: {few(silent)}")
+    found = Scores(tuple(found.images[i] for i in both), found.nodes[both], found.weights[both])
+    name = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
+    target = np.array([labels[image] for image in found.images])
+    return guaranteed(tree, found, target, risk, confidence_level, by, name, len(silent))
+
+
+def guaranteed(
+    tree: Taxonomy,
+    scores: Scores,
+    target: NDArray[np.int64],
+    risk: float,
+    confidence_level: float | None = None,
+    by: str | int | None = None,
+    source: str = "scores",
+    missing: int = 0,
+) -> ScoreCalibration:
+    """Returns the calibration of scores whose true nodes, shape (n,), are known; see `calibrate_scores`."""
+    for value, what in ((risk, "risk"), (confidence_level, "confidence")):
+        if value is not None and not 0 < value < 1:
+            raise TaxtuneError(f"The {what} must be between 0 and 1.", value=value)
+    needed, n = images_needed(risk, confidence_level, worst=worst_loss(tree)), len(target)
+    if n < needed:
+        raise DataError(
+            f"{n:,} images cannot show that the risk is kept: even if every answer were right, it takes {needed:,}.",
+            file=source,
+            remedy="Label more images, or allow more risk or less confidence.",
+        )
+    # Files are often sorted by class, and the tests take the images in the order in which they were drawn.
+    order = np.random.default_rng(0).permutation(np.argsort(scores.images, kind="stable"))
+    nodes, weights, target, best = scores.nodes[order], scores.weights[order], target[order], scores.best()[order]
+    paths = weighted_paths(tree, nodes, weights)
+    levels = share_levels(tree, paths, target, risk, confidence_level)
+
+    def one(paths: Paths, share: float) -> ShareLevel:
+        return share_levels(tree, paths, target, risk, confidence_level, [share])[1]
+
+    compared = {"argmax": one(weighted_paths(tree, best[:, np.newaxis]), 1.0)}
+    return ScoreCalibration(
+        share=_last_kept(levels).share,
+        risk=risk,
+        confidence_level=confidence_level,
+        images=n,
+        missing=missing,
+        source=source,
+        needed=needed,
+        levels=levels,
+        compared=compared | {name: one(paths, share) for name, share in _CONSTANTS.items()},
+        by=None if by is None else str(by),
+        groups={} if by is None else dict(_groups(tree, paths, target, risk, confidence_level, str(by), needed)),
+        labels=nodes.shape[1] - 1,
+        taxonomy=tree_columns(tree),
+    )
+
+
+def _groups(
+    tree: Taxonomy,
+    paths: Paths,
+    target: NDArray[np.int64],
+    risk: float,
+    confidence_level: float | None,
+    by: str,
+    needed: int,
+) -> Iterator[tuple[str, Group]]:
+    """Each group of enough images with its level, and the rest of the images together if they are enough."""
+    own, counts = np.unique(_grouped(tree, paths, by), return_counts=True)
+    nodes = _grouped(tree, paths, by, own[(own >= 0) & (counts >= needed)].tolist())
+    for node, count in zip(*np.unique(nodes, return_counts=True), strict=True):
+        if count >= needed:
+            some = nodes == node
+            levels = share_levels(tree, Paths(*(part[some] for part in paths)), target[some], risk, confidence_level)
+            yield _ELSEWHERE if node < 0 else "/".join(tree.path(node)), Group(int(count), _last_kept(levels))
+
+
+def _grouped(tree: Taxonomy, paths: Paths, by: str, own: list[int] | None = None) -> NDArray[np.int64]:
+    """The group of each image: the node of a rank or a depth on its way, shape (n,); -1 for none, or none of `own`.
+
+    Raises:
+        TaxtuneError: If the tree has no such rank and no such depth.
+    """
+    if by.isdecimal() and 0 < int(by) <= tree.height:
+        nodes = paths.nodes[:, int(by)]
+    else:
+        ranked = np.array([(rank or "").casefold() == by.casefold() for rank in tree.ranks])
+        if not ranked.any():
+            ranks = ", ".join(dict.fromkeys(filter(None, tree.ranks))) or "none"
+            remedy = f"Its ranks: {ranks}; or give a depth, 1 to {tree.height}."
+            raise TaxtuneError("The tree has no such rank.", value=by, remedy=remedy)
+        nodes = np.where((paths.nodes >= 0) & ranked[paths.nodes], paths.nodes, -1).max(axis=1)
+    return nodes if own is None else np.where(np.isin(nodes, own), nodes, -1)
+
+
+def _depths(paths: Paths, share: float | None) -> NDArray[np.int64]:
+    return np.zeros(len(paths.nodes), dtype=np.int64) if share is None else paths.depths(share)
+
+
+def _last_kept(levels: tuple[ShareLevel, ...]) -> ShareLevel:
+    return [level for level in levels if level.kept][-1]

@@ -1,0 +1,50 @@
+"""Which column of a table holds what: told by its name and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from taxtune.errors import DataError
+from taxtune.tables import column_key
+
+__all__ = ["IMAGES", "LABELS", "find_column"]
+
+#: What columns of image files and of labels are called, in files that people have.
+IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "path", "image_path", "img_path", "img")
+LABELS = ("label", "class", "class_name", "category", "species", "name", "target", "category_name", "scientific_name")
+
+
+def find_column(
+    what: str,
+    asked: str | None,
+    columns: Sequence[str],
+    usual: Sequence[str],
+    likely: Collection[str],
+    file: str | Path,
+) -> str:
+    """Returns the column that was asked for; else one of a usual name, the first of which tells; else the likely one.
+
+    Args:
+        what: What it holds, such as "image"; the option that names it is then --image-column.
+        asked: What the user said.
+        columns: The columns that there are.
+        usual: Names that such columns have.
+        likely: Columns whose values fit.
+        file: The file, for messages.
+
+    Raises:
+        DataError: If there is no such column, or it cannot be told which it is.
+    """
+    listed = f"There are {', '.join(map(repr, columns))}."
+    if asked is not None:
+        if (name := next((name for name in (asked, column_key(asked)) if name in columns), None)) is None:
+            raise DataError(f"There is no column {asked!r} with the {what}s.", file=file, remedy=listed)
+        return name
+    named = [name for known in usual for name in columns if column_key(name) == known]
+    wanted = [name for name in named if name in likely] or (list(likely) if len(likely) == 1 else named)
+    if wanted and (len(wanted) == 1 or column_key(wanted[0]) == usual[0]):
+        return wanted[0]
+    which = f"It may be {', '.join(map(repr, wanted))}." if wanted else listed
+    remedy = f"{which} Name it with --{what}-column."
+    raise DataError(f"It cannot be told which column holds the {what}s.", file=file, remedy=remedy)

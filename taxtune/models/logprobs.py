@@ -1,0 +1,145 @@
+"""What an API tells of its tokens, as the probabilities of the names that the model might have said.
+
+For each token of the answer an API tells the few most likely tokens at its place. Up to the name the answer is taken
+as given. From there, each of these tokens continues what was said so far: it completes a name, or begins some, or none.
+What an API does not tell goes to `OTHERWISE`, so that more tokens take nothing from a name for that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from taxtune.models.base import OTHERWISE, Candidates
+from taxtune.models.outcomes import find_name, frame_of, unsettled
+
+__all__ = ["read_outcomes"]
+
+_INDEFINITE = (b"a", b"an")
+
+
+def read_outcomes(text: str, logprobs: Any, candidates: Candidates) -> dict[str, float] | None:
+    """Reads the outcomes of an answer (see `Answer.outcomes`) out of the log-probabilities of its tokens.
+
+    Args:
+        text: The answer, white space at the ends removed.
+        logprobs: Those of a choice in OpenAI's form: `content` lists the tokens, each with `token`, `bytes` (or None),
+            `logprob` and `top_logprobs`, which lists such tokens. Thoughts may stand before the answer.
+        candidates: The names.
+
+    Returns:
+        The outcomes; None where the tokens do not spell the answer, lack alternatives or have no probabilities.
+    """
+    tokens = getattr(logprobs, "content", None) or ()
+    try:
+        pieces = [_bytes(token) for token in tokens]
+    except ValueError:
+        return None
+    said = b"".join(pieces)
+    begin = said.rfind(text.encode())
+    if begin < 0 or not text:
+        return None
+    if (found := find_name(text, candidates)) is None:
+        return {OTHERWISE: 0.0}
+    start, end, name = found
+    names = _names(candidates)
+    own = name if name in candidates.weighed else OTHERWISE
+    frame = frame_of(text, start)[0]
+    article = text[len(frame) : start].strip().lower().encode()
+    framed, first, last = (begin + len(text[:at].encode()) for at in (len(frame), start, end))
+    shares: dict[str, float] = defaultdict(float)
+    path, after = 1.0, 0
+    for token, piece in zip(tokens, pieces, strict=True):
+        before, after = after, after + len(piece)
+        is_article = framed < after <= first and article and piece.strip().lower() == article
+        if after <= first and not is_article:
+            continue
+        if (told := _shares(token)) is None:
+            return None
+        if is_article:  # the names that want the other one are not told
+            path *= told[piece] / (sum(told[each] for each in told if each.strip().lower() in _INDEFINITE) or 1.0)
+            continue
+        longer = 0.0
+        for each, share in told.items():
+            stem = said[first:before] + each
+            if before <= first:  # the token may have a space before the name; one beside it then has, too
+                lead = said[before:first]
+                stem = each.removeprefix(lead).lstrip()
+                glued = before > begin and not each.startswith(lead) and not each[:1].isspace()
+                if glued or (not article and stem.lower() in (*_INDEFINITE, b"the")):  # of which name is not told
+                    stem = b""
+            outcome = OTHERWISE if each == piece else _outcome(stem, names)
+            if outcome != OTHERWISE and (before < last or outcome != own):
+                shares[outcome] += path * share
+                longer += share
+        # After the name, what goes on to no longer one is the name's.
+        path *= told[piece] if before < last else 1 - longer
+        if before >= last or (after >= last and set(_going_on(said[first:after], names)) <= {own}):
+            break
+    shares[own] += path
+    shares[OTHERWISE] = max(0.0, 1 - sum(share for outcome, share in shares.items() if outcome != OTHERWISE))
+    return {outcome: math.log(share) for outcome, share in shares.items() if share > 0}
+
+
+def _bytes(token: Any) -> bytes:
+    """What a token says, which may be a part of a character."""
+    return bytes(token.bytes) if token.bytes is not None else token.token.encode("utf-8", "replace")
+
+
+def _shares(token: Any) -> dict[bytes, float] | None:
+    """Returns the probabilities of a token and of its alternatives; None where they are no probabilities."""
+    shares: dict[bytes, float] = defaultdict(float)
+    listed = list(token.top_logprobs or ())
+    if listed and _bytes(token) not in map(_bytes, listed):
+        listed.append(token)
+    for each in listed:
+        shares[_bytes(each)] += math.exp(each.logprob) if each.logprob <= 0 else math.nan
+    total = sum(shares.values())
+    if not listed or not total <= 1.01:  # rounding may add a little
+        return None
+    return {each: share / max(total, 1.0) for each, share in shares.items()}
+
+
+class _Names(NamedTuple):
+    """The names that are weighed, as they are compared, in order, and as they are written."""
+
+    plain: list[bytes]
+    written: list[str]
+    candidates: Candidates
+
+
+@lru_cache(maxsize=8)
+def _names(candidates: Candidates) -> _Names:
+    known: dict[bytes, str] = {}
+    for name in candidates.weighed:
+        known.setdefault(_plain(name.encode("utf-8", "replace")).strip(), name)
+    return _Names(sorted(known), [known[plain] for plain in sorted(known)], Candidates(candidates.weighed))
+
+
+def _plain(said: bytes) -> bytes:
+    """Text as it is compared, in small letters, hyphens as spaces; the bytes of half a character stay as they are."""
+    text = said.decode("utf-8", "surrogateescape").casefold()
+    return re.sub(r"[\s_-]+", " ", text).encode("utf-8", "surrogateescape")
+
+
+def _going_on(said: bytes, names: _Names) -> list[str]:
+    """Returns the names that may yet be said, or just were, where `said` is how they begin."""
+    stem = _plain(said)
+    whole = stem.strip()
+    going_on = names.written[bisect_left(names.plain, stem) : bisect_left(names.plain, stem + b"\xff")]
+    at = bisect_left(names.plain, whole)
+    return going_on if whole == stem or names.plain[at : at + 1] != [whole] else [names.written[at], *going_on]
+
+
+def _outcome(said: bytes, names: _Names) -> str:
+    """Returns the outcome of what was said from where a name begins, whatever comes next."""
+    if not said.strip():
+        return OTHERWISE
+    if going_on := _going_on(said, names):
+        return going_on[0] if len(going_on) == 1 else unsettled(going_on)
+    found = find_name(said.decode("utf-8", "surrogateescape"), names.candidates)
+    return found[2] if found is not None and found[0] == 0 else OTHERWISE
