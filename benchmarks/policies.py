@@ -115,7 +115,7 @@ def judge(ways: Ways, draws: Sequence[tuple[FloatArray, FloatArray]]) -> FloatAr
 
 
 def keeps(ways: Ways, images: IntArray, draws: int, tree: Taxonomy) -> tuple[float, float, float]:
-    """Returns how often risk control keeps its promise and its mean hR, on the first template.
+    """Returns the share of draws in which risk control keeps its promise, and its mean hR, on the first template.
 
     Calibration images are drawn from all with replacement, and all are what the promise is about: so draws are
     independent and the mean is known. The second figure is for splits, whose test images are a sample themselves.
@@ -140,7 +140,7 @@ def keeps(ways: Ways, images: IntArray, draws: int, tree: Taxonomy) -> tuple[flo
 
 
 def compare(bed: Bed, title: str, share: float, draws: int, splits: int, sharper: float = 1.0) -> Table:
-    """Returns what each way reaches on images of which a share is degraded.
+    """Returns the scores that each way reaches on images of which a share is degraded.
 
     Means are over splits. Standard errors are those of such means when the images are drawn anew (the bootstrap; copies
     of an image are on the same side of a split).

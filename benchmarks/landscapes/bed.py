@@ -124,7 +124,7 @@ class Bed:
 
 
 def read_bed(name: str) -> Bed:
-    """Returns what was recorded of a model: "fieldguide" or "long"."""
+    """Returns the recorded arrays of a model: "fieldguide" or "long"."""
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     end = "" if name == "fieldguide" else f"-{name}"
     with np.load(LANDSCAPES / f"votes{end}.npz") as votes, np.load(LANDSCAPES / f"outcomes{end}.npz") as file:

@@ -141,7 +141,7 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
 
     recipe, sources = load_recipe("fieldguide"), np.load(VOTES)["templates"].tolist()
     variables = template_variables(recipe.prompt)
-    tree = read_taxonomy(TAXONOMY_FILE)
+    tree = read_taxonomy(TAXONOMY_FILE, names=False)
     leaves = set(tree.leaves.tolist())
     ordered = sorted(range(len(tree)), key=lambda node: node not in leaves)
     node_of = {tree.common_name(node): node for node in ordered}
@@ -173,7 +173,7 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     tokens = Tokens({name: ids(f"{FRAME} {name}")[len(begin) :] for name in node_of})
     settings = ModelSettings(max_tokens=recipe.vlm.max_tokens, batch_size=160, device="cpu")
     asked = make_model("builtin:fieldguide" if folder == MODEL_FOLDER else f"local:{folder}", settings)
-    mapper = Mapper(read_taxonomy(TAXONOMY_FILE, names=False), make_similarity("lexical"), MapperConfig())
+    mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
     found: dict[str, Any] = {"logp": [], "greedy": [], "off_tree": []}
     for number, source in enumerate(sources):
         prompt = render(source, variables)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,24 @@ def test_training_is_a_function_of_the_seed(trained, tmp_path: Path) -> None:
     kept = train(tmp_path / "kept", _TINY, work=work, say=notes.append)
     assert any("taking the image side" in note for note in notes)
     assert (kept / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+
+@pytest.mark.heavy
+def test_another_model_may_see_alike_and_write_names_in_pieces(trained, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+    from transformers import AutoTokenizer
+
+    out, _, _ = trained
+    settings = replace(_TINY, pieces=6, vocabulary=600)
+    other = train(tmp_path / "other", settings, seen_by=out, say=lambda _: None)
+    before, after = (load_file(folder / "model.safetensors") for folder in (out, other))
+    seeing = [name for name in before if "vision_model" in name or "projector" in name]
+    assert seeing
+    assert all((before[name] == after[name]).all() for name in seeing)
+    whole, pieces = (AutoTokenizer.from_pretrained(folder) for folder in (out, other))
+    written = pieces.tokenize(" Black-capped Chickadee")
+    assert "".join(written) == "ĠBlack-cappedĠChickadee"
+    assert len(written) > len(whole.tokenize(" Black-capped Chickadee"))
 
 
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
