@@ -73,12 +73,13 @@ def read_outcomes(text: str, logprobs: Any, candidates: Candidates) -> dict[str,
                 if glued or (not article and stem.lower() in (*_INDEFINITE, b"the")):  # of which name is not told
                     stem = b""
             outcome = OTHERWISE if each == piece else _outcome(stem, names)
-            if outcome != OTHERWISE and (before < last or outcome != own):
+            if outcome != OTHERWISE:
                 shares[outcome] += path * share
                 longer += share
-        # After the name, what goes on to no longer one is the name's.
-        path *= told[piece] if before < last else 1 - longer
-        if before >= last or (after >= last and set(_going_on(said[first:after], names)) <= {own}):
+        if before >= last:  # what goes on to no longer name is the name's
+            shares[own] += path * max(0.0, 1 - longer - told[piece])
+        path *= told[piece]
+        if after >= last and set(_going_on(said[first:after], names)) <= {own}:
             break
     shares[own] += path
     shares[OTHERWISE] = max(0.0, 1 - sum(share for outcome, share in shares.items() if outcome != OTHERWISE))

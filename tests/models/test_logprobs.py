@@ -70,8 +70,8 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
     ),
     "hyphens are spaces": (
         "A: Red Tailed Hawk",
-        [{"A:": 1}, {" Red": 0.9, " finch": 0.1}, {" Tailed": 1.0}, {" Hawk": 0.5, " hen": 0.5}],
-        {"red-tailed hawk": 0.45, "finch…": 0.1, REST: 0.45},
+        [{"A:": 1}, {" Red": 0.8, " red tailed": 0.1, " finch": 0.1}, {" Tailed": 1.0}, {" Hawk": 0.5, " hen": 0.5}],
+        {"red-tailed hawk": 0.5, "finch…": 0.1, REST: 0.4},
     ),
     "a longer name goes on after the one that was said": (
         "A: finch.",
@@ -147,8 +147,18 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
     ),
     "thoughts, and marks of the end": (
         "A: mallard",
-        [{"mallard?": 1}, {"</think>\n\n": 1}, {"A:": 1}, {" mallard": 0.7, " chaffinch": 0.3}, {"<|end|>": 1}],
-        {"mallard": 0.7, "chaffinch": 0.3},
+        [{"A: mallard": 0.2, "No": 0.8}, {"?</think>": 1}, {"A:": 1}, {" mallard": 0.7, " finch.": 0.3}, {"<end>": 1}],
+        {"mallard": 0.7, "finch": 0.3},
+    ),
+    "it seemed to go on to the longer name": (
+        "A: finch lamp",
+        [{"A:": 1}, {" finch": 1}, {" la": 0.6, ".": 0.1, " lark": 0.1}, {"mp": 0.5, "rk": 0.3}],
+        {"finch": 0.72, "finch lark": 0.28},
+    ),
+    "more bytes than characters before the name": (
+        "Là-bas à côté: mallard",
+        [{"Là-bas": 1}, {" à côté:": 0.5}, {" mallard": 0.6, " bullfinch": 0.4}],
+        {"mallard": 0.6, "bullfinch": 0.4},
     ),
 }
 
