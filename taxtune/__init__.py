@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from taxtune.api import tune as tune
     from taxtune.classifier import Classifier as Classifier
     from taxtune.classifier import load_classifier as load_classifier
+    from taxtune.classifier.scores import calibrate_scores as calibrate_scores
     from taxtune.errors import TaxtuneError as TaxtuneError
+    from taxtune.integrations.scikit_learn import Calibrated as Calibrated
     from taxtune.mapping import Mapper as Mapper
     from taxtune.mapping import MapperConfig as MapperConfig
     from taxtune.mapping import Placement as Placement
@@ -56,7 +58,9 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "taxtune.api": "calibrate compare evaluate load_run place score tune",
     "taxtune.classifier": "Classifier load_classifier",
+    "taxtune.classifier.scores": "calibrate_scores",
     "taxtune.errors": "TaxtuneError",
+    "taxtune.integrations.scikit_learn": "Calibrated",
     "taxtune.mapping": "Mapper MapperConfig Placement",
     "taxtune.metrics": (
         "HierarchicalScores InformationScores RankScores information_scores leaf_information measure rank_scores"

@@ -101,6 +101,29 @@ def test_five_commands_lead_from_photos_to_labels(tmp_path: Path, monkeypatch: p
     assert names["classifier"].predict(["a.jpg"]).tolist() == [labels[1].split(",")[1]]
 
 
+@pytest.mark.heavy
+def test_the_three_doors_of_a_guarantee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tree.csv").write_text("path\nbird/duck/mallard\nbird/duck/teal\nbird/gull\n")
+    shown = [(f"{i}.jpg", ("mallard", "teal", "gull")[i % 3]) for i in range(90)]
+    rows = [f"{image},{label},0.9" for image, label in shown]
+    Path("scores.csv").write_text("\n".join(["image,label,score", *rows]) + "\n")
+    Path("labels.csv").write_text("\n".join(["image,label", *map(",".join, shown)]) + "\n")
+    shutil.copy("scores.csv", "new-scores.csv")
+    for block in blocks("docs/how-to/calibrate.md", "bash"):
+        for line in block.splitlines():
+            more = ["--set=iterations=1", "--set=tracking.mlflow=false"] if line.startswith("taxtune tune") else []
+            done = run_captured(*shlex.split(line, comments=True)[1:], *more)
+            assert done.code == 0, f"{line}\n{done.err}"
+    assert len(Path("new-labels.csv").read_text().splitlines()) == 91
+    names: dict[str, Any] = {}
+    exec("import taxtune", names)
+    for block in blocks("docs/how-to/calibrate.md", "python"):
+        exec(compile(block, "docs/how-to/calibrate.md", "exec"), names)
+    X, y = names["X"][1400:], names["y"][1400:]  # noqa: N806
+    assert names["careful"].score(X, y) > 0.8
+
+
 def test_the_reference_follows_the_code() -> None:
     done = subprocess.run(
         [sys.executable, "docs/code/reference.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False

@@ -1,1 +1,1 @@
-"""taxtune with other optimisers: `gepa` makes gepa.optimize the search of a run."""
+"""taxtune with others: `gepa` makes gepa.optimize the search of a run, `scikit_learn` has an estimator."""

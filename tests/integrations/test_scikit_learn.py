@@ -1,0 +1,112 @@
+"""`taxtune.Calibrated` in scikit-learn's conventions, on handwritten digits of which only six pixels are seen."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from taxtune import Calibrated, Taxonomy, TaxtuneError
+from taxtune.metrics.hierarchical import score
+
+TREE = Taxonomy.from_dict(
+    {"digit": {"round": {"closed": ["0", "6", "8"], "open": ["3", "5", "9", "2"]}, "straight": ["1", "4", "7"]}}
+)
+X, Y = load_digits(return_X_y=True)
+X = X[:, [10, 20, 21, 28, 36, 43, 53, 58]]
+Y = Y.astype(str)
+LEFT, RIGHT = np.arange(0, len(X), 2), np.arange(1, len(X), 2)
+NODES = {"/".join(TREE.path(node)): node for node in range(len(TREE))}
+
+
+def regression() -> Any:
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
+
+
+def scores(paths: Any, labels: Any) -> Any:
+    return score(TREE, [NODES[path] for path in paths], [TREE.resolve(label) for label in labels])
+
+
+def test_it_is_right_where_the_classifier_is_not_and_stays_specific() -> None:
+    found = Calibrated(regression(), TREE, risk=0.05, confidence=0.9).fit(X[LEFT], Y[LEFT])
+    argmax = scores(["/".join(TREE.path(TREE.resolve(label))) for label in found.clf_.predict(X[RIGHT])], Y[RIGHT])
+    safe = scores(found.predict(X[RIGHT]), Y[RIGHT])
+    assert argmax.hp < 0.92
+    assert safe.hp >= 0.945
+    assert safe.hr > 0.6
+    assert found.score(X[RIGHT], Y[RIGHT]) == pytest.approx(safe.hr)
+
+
+def test_a_fitted_classifier_is_used_as_it_is() -> None:
+    fitted = regression().fit(X[LEFT], Y[LEFT])
+    found = Calibrated(fitted, TREE, risk=0.1).fit(X[RIGHT], Y[RIGHT])
+    assert found.clf_ is fitted
+    assert found.calibration_.images == len(RIGHT)
+    other = Calibrated(regression(), TREE, risk=0.1).fit(X, Y)
+    assert other.clf_ is not other.clf
+    assert other.calibration_.images == (len(X) + 1) // 2
+    frozen = clone(Calibrated(FrozenEstimator(fitted), TREE, risk=0.1)).fit(X[RIGHT], Y[RIGHT])
+    assert frozen.calibration_ == found.calibration_
+
+
+def test_shares_by_node_and_paths_belong_to_the_classes() -> None:
+    found = Calibrated(regression(), TREE, risk=0.1, by=1).fit(X, Y)
+    shares = found.predict_proba(X[:50])
+    assert list(found.classes_) == list(NODES)
+    assert shares.shape == (50, len(TREE))
+    np.testing.assert_allclose(shares[:, 0], 1)
+    np.testing.assert_allclose(shares[:, TREE.leaves].sum(axis=1), 1)
+    np.testing.assert_allclose(shares[:, 1], shares[:, TREE.children(1)].sum(axis=1))
+    predicted = found.predict(X[:50])
+    assert predicted.dtype == object
+    assert set(predicted) <= set(found.classes_)
+
+
+def test_conventions() -> None:
+    made = Calibrated(regression(), TREE, risk=0.1, confidence=0.8)
+    assert is_classifier(made)
+    assert clone(made).get_params()["confidence"] == 0.8
+    assert made.set_params(risk=0.2, clf__logisticregression__C=3).clf[-1].C == 3
+    with pytest.raises(NotFittedError):
+        made.predict(X)
+    last = make_pipeline(StandardScaler(), Calibrated(LogisticRegression(max_iter=500), TREE, risk=0.1)).fit(X, Y)
+    assert scores(last.predict(X), Y).hp > 0.89
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(last)).predict(X), last.predict(X))
+    assert scores(cross_val_predict(made, X, Y, cv=3), Y).hp > 0.79
+    search = GridSearchCV(made, {"risk": [0.05, 0.3]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"risk": 0.3}  # the score is hR, and more risk is more specific
+
+
+def test_labels_may_be_numbers_and_classes_rare() -> None:
+    few = np.concatenate([np.flatnonzero(Y != "7"), np.flatnonzero(Y == "7")[:1]])
+    found = Calibrated(regression(), {"digit": {str(i): {} for i in range(10)}}, risk=0.2).fit(
+        X[few], Y[few].astype(int)
+    )
+    assert set(found.predict(X)) <= {"digit", *(f"digit/{i}" for i in range(10))}
+
+
+@pytest.mark.parametrize(
+    ("clf", "labels", "said"),
+    [
+        (LinearSVC(), Y, "The classifier has no predict_proba. (got 'LinearSVC') Wrap it in"),
+        (regression(), np.where(Y == "3", "three", Y), "1 labels are not on the tree: "),
+        (regression(), np.where(np.arange(len(Y)) < 9, Y, "x"), "'x' is not on the taxonomy"),
+    ],
+)
+def test_what_cannot_be_used_is_told(clf: Any, labels: Any, said: str) -> None:
+    with pytest.raises(TaxtuneError) as error:
+        Calibrated(clf, TREE).fit(X, labels)
+    assert said in str(error.value)
+    with pytest.raises(TaxtuneError, match="cannot show that the risk is kept"):
+        Calibrated(regression(), TREE, risk=0.001).fit(X[:60], Y[:60])
