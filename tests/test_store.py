@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 from taxtune.encoders.vectors import VectorStore
 from taxtune.errors import DataError
 from taxtune.models import Answer, AnswerStore, Request
+from taxtune.models.base import Candidates
 from taxtune.store import Store
 
 IDENTITY = {"kind": "local", "model": "m", "revision": "abc", "dtype": "float32", "temperature": 0.0}
@@ -178,6 +179,27 @@ def test_a_newer_store_is_refused(kind: Kind, tmp_path: Path) -> None:
     db.close()
     with pytest.raises(DataError, match="another version"):
         kind.open(tmp_path)
+
+
+def test_an_older_store_of_answers_gets_the_column_that_it_lacks(tmp_path: Path) -> None:
+    kind = KINDS["answers"]
+    with kind.open(tmp_path) as store:
+        put(kind, store, 1, 2)
+    with sqlite3.connect(store.path) as db:
+        db.execute("ALTER TABLE answers DROP COLUMN outcomes")
+        db.execute("PRAGMA user_version = 1")
+        [(key,)] = db.execute("SELECT key FROM answers WHERE prompt LIKE '%1'").fetchall()
+    db.close()
+    assert key == "b0a78cf942da178a85d307067f30e362d13e83d65a2a77299e505d85434df179", (
+        "as it was before there were candidates"
+    )
+    scored = replace(kind.item(1), candidates=Candidates(("owl", "barn owl")))
+    answer = Answer("owl", True, outcomes={"owl": -0.1, "…": -2.3521684610440907})
+    with kind.open(tmp_path) as store, kind.open(tmp_path) as beside:
+        assert get(kind, store, 1, 2, 3) == [*values(kind, 1, 2), None]
+        assert store.get(IDENTITY, [scored]) == [None], "a plain answer is none with probabilities"
+        beside.put(IDENTITY, [(scored, answer)])
+        assert store.get(IDENTITY, [scored, kind.item(1)]) == [answer, *values(kind, 1)]
 
 
 def test_a_place_that_cannot_be_written_to(kind: Kind, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ EPSILON = 1e-3
 MOST_READS = 40
 # Branches less probable than this are one outcome with their likes: ten thousand names have thousands of them.
 _LEAST = 1e-9
+# A word that stands for all before a space, where tokens after the space do not depend on it, as these words tell.
+_ANY_WORD, _WORDS = "A", ("owl", "Owl", "the", "ibis", "Éider", "8")
 # Frames and prefix trees that are kept: answers with the same word before the name share a tree.
 _FRAMES, _TREES = 256, 8
 
@@ -178,7 +180,7 @@ class Scorer:
         if found is None:
             return None
         frame, leads = frame_of(text, found[0])
-        written, anchor = self._frame(answer.context, frame)
+        written, anchor = self._frame(answer.context, frame, leads[0])
         tree = self._tree(anchor, leads, bool(written), answer.candidates)
         if tree.back > len(written):
             tree = self._tree(anchor, leads, False, answer.candidates)
@@ -189,13 +191,21 @@ class Scorer:
         [tokens] = self._tokenize([context])
         return tokens, self._decode(tokens)
 
-    def _read_frame(self, context: str, frame: str) -> tuple[Tokens, str]:
-        """Returns the tokens of a frame, and the end of the text that a name may merge with."""
+    def _read_frame(self, context: str, frame: str, lead: str) -> tuple[Tokens, str]:
+        """Returns the tokens of a frame, and a text whose end names merge with as with that of the frame."""
         before, _ = self._context(context)
         [tokens] = self._tokenize([context + frame])
         if tokens[: len(before)] != before:  # what was written cannot merge with the end of what was read
             tokens = [*before, *self._tokenize([frame])[0]]
-        return tuple(tokens[len(before) :]), self._anchor(context + frame, tokens)
+        anchor = self._anchor(context + frame, tokens)
+        if anchor and lead[:1].isspace() and self._after(anchor, lead) == self._after(_ANY_WORD, lead):
+            anchor = _ANY_WORD
+        return tuple(tokens[len(before) :]), anchor
+
+    def _after(self, anchor: str, lead: str) -> list[list[int]]:
+        """Returns the tokens of some words after a text."""
+        base, *rows = self._tokenize([anchor, *(anchor + lead + word for word in _WORDS)])
+        return [row[len(base) :] if row[: len(base)] == base else row for row in rows]
 
     def _anchor(self, text: str, tokens: Sequence[int]) -> str:
         """Returns the end of a text that a next word may merge with: its last word, if it has the same tokens alone."""

@@ -302,7 +302,8 @@ class LocalVLM(LocalModel):
     def _scorer(self) -> Scorer:
         def tokenize(texts: Sequence[str]) -> list[list[int]]:
             with self._processing:
-                return list(self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])
+                made = self._tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False)
+                return list(made["input_ids"])
 
         def decode(tokens: Sequence[int]) -> str:
             with self._processing:

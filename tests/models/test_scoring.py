@@ -23,7 +23,7 @@ from taxtune.models.base import OTHERWISE, Candidates
 from taxtune.models.outcomes import find_name, forms, frame_of, unsettled
 from taxtune.models.scoring import Scorer, Written
 from taxtune.models.vision import LocalVLM
-from tests.tiny_models import EACH_FAMILY, make_checkpoint
+from tests.tiny_models import FAMILIES, make_checkpoint
 
 Checkpoints = Callable[[str], Path]
 Tokens = tuple[int, ...]
@@ -291,7 +291,9 @@ def words_of(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 @pytest.mark.usefixtures("unbounded")
-@pytest.mark.parametrize("family", EACH_FAMILY)
+@pytest.mark.parametrize(
+    "family", [f if f == "smolvlm" else pytest.param(f, marks=pytest.mark.heavy) for f in FAMILIES]
+)
 def test_outcomes_are_those_of_generation(family: str, lettered: Checkpoints, pictures: list[Path]) -> None:
     folder = lettered(family)
     pairs = [(prompt, image) for prompt in PROMPTS for image in pictures[2:]]
