@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.cli.scores import LabelColumnOption, ScoreColumnOption, calibrate_file, levels_table, only_for
+from taxtune.cli.scores import (
+    LabelColumnOption,
+    ScoreColumnOption,
+    TruthLabelsOption,
+    calibrate_file,
+    levels_table,
+    only_for,
+)
 from taxtune.options import JsonOption, opt, taxonomy_option
 from taxtune.progress import note
 
@@ -56,6 +63,7 @@ def calibrate(
     ] = None,
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
+    truth_column: TruthLabelsOption = None,
     force: Annotated[bool, opt("Replace the file that is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,7 +78,7 @@ def calibrate(
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
-    names = {"image": image_column, "label": label_column, "score": score_column}
+    names = {"image": image_column, "label": label_column, "score": score_column, "truth": truth_column}
     if run.is_file():
         runs = {"--samples": samples, "--data": data, "--images": images, "--recipe": recipe, "--dry-run": dry_run}
         only_for("a run", runs)
