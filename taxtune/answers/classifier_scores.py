@@ -100,18 +100,19 @@ def array_scores(array: ArrayLike, labels: Iterable[object], taxonomy: Taxonomy)
 
 
 def read_truth(source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | None] | None = None) -> dict[str, int]:
-    """Reads the node of each image from a table with a column of images and one of labels.
+    """Reads the node of each image from a table with a column of images and one of labels ("truth" in `columns`).
 
     Raises:
         DataError: If it cannot be read, a column cannot be told, an image comes twice, or a label is not on the tree.
     """
     file, rows, _ = open_table(source, what="truth")
     names, find, asked = _names(rows), target_finder(taxonomy, suggest=0), columns or {}
-    image = _image_column(file, rows, names, asked)
+    # The column that is named may be the other file's.
+    image = _image_column(file, rows, names, asked if {asked.get("image")} & {*names} else {})
     others = [name for name in names if name != image]
     # Of a name and its path it is the one that always tells the node.
     likely = [name for name in others if all(find(record.get(name)).node is not None for _, record in rows)]
-    label = find_column("label", asked.get("label"), others, _LABELS, likely, file)
+    label = find_column("truth", asked.get("truth"), others, _LABELS, likely, file)
     table = read_answers(source, AnswerSchema(answer=image, truth=label, id=image, taxonomy=taxonomy))
     for text in table.notes:
         note(text)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -163,26 +163,26 @@ def calibrate_scores(
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
         by: A rank of the tree, or a depth below the root: groups of enough images get a share of their own.
-        columns: Those of "image", "label" and "score" that cannot be told by name and values.
+        columns: Those of "image", "label", "score" and "truth" (the labels of `truth`) that cannot be told.
 
     Raises:
         DataError: If a file cannot be read, or there are too few images for the guarantee whatever the scores are.
     """
-    tree, asked = as_taxonomy(taxonomy), columns or {}
-    found = read_scores(scores, tree, asked)
-    # The label column that is named is the scores', unless these have none.
-    labels = read_truth(truth, tree, {"image": asked.get("image")})
+    tree = as_taxonomy(taxonomy)
+    found, labels = read_scores(scores, tree, columns), read_truth(truth, tree, columns)
     both = [i for i, image in enumerate(found.images) if image in labels]
-    silent = sorted(labels.keys() - set(found.images))
     if not both:
         message = "No image has both scores and a label: they are called differently."
         remedy = "The names of the images must be the same in both files."
         raise DataError(message, value=(found.images[0], next(iter(labels))), remedy=remedy)
-    if len(both) < len(found.images):
-        unknown = [image for image in found.images if image not in labels]
-        note(f"{len(unknown):,} of {len(found.images):,} images with scores have no label: {few(unknown)}")
-    if silent:
-        note(f"{len(silent):,} of {len(labels):,} images with a label have no scores: {few(silent)}")
+    unknown = [image for image in found.images if image not in labels]
+    silent = sorted(labels.keys() - set(found.images))
+    for images, count, said in (
+        (unknown, len(found.images), "scores have no label"),
+        (silent, len(labels), "a label have no scores"),
+    ):
+        if images:
+            note(f"{len(images):,} of {count:,} images with {said}: {few(images)}")
     found = Scores(tuple(found.images[i] for i in both), found.nodes[both], found.weights[both])
     name = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
     target = np.array([labels[image] for image in found.images])
@@ -205,21 +205,25 @@ def guaranteed(
             raise TaxtuneError(f"The {what} must be between 0 and 1.", value=value)
     needed, n = images_needed(risk, confidence_level, worst=worst_loss(tree)), len(target)
     if n < needed:
-        raise DataError(
-            f"{n:,} images cannot show that the risk is kept: even if every answer were right, it takes {needed:,}.",
-            file=source,
-            remedy="Label more images, or allow more risk or less confidence.",
+        message = (
+            f"{n:,} images cannot show that the risk is kept: even if every answer were right, it takes {needed:,}."
         )
+        remedy = "Label more images, or allow more risk or less confidence."
+        raise DataError(message, file=source, remedy=remedy)
     # Files are often sorted by class, and the tests take the images in the order in which they were drawn.
     order = np.random.default_rng(0).permutation(np.argsort(scores.images, kind="stable"))
     nodes, weights, target, best = scores.nodes[order], scores.weights[order], target[order], scores.best()[order]
     paths = weighted_paths(tree, nodes, weights)
-    levels = share_levels(tree, paths, target, risk, confidence_level)
-
-    def one(paths: Paths, share: float) -> ShareLevel:
-        return share_levels(tree, paths, target, risk, confidence_level, [share])[1]
-
-    compared = {"argmax": one(weighted_paths(tree, best[:, np.newaxis]), 1.0)}
+    judge = partial(share_levels, tree, risk=risk, confidence=confidence_level)
+    levels, argmax = judge(paths, target), judge(weighted_paths(tree, best[:, np.newaxis]), target, shares=[1.0])[1]
+    groups: dict[str, Group] = {}
+    if by is not None:
+        own, counts = np.unique(_grouped(tree, paths, str(by)), return_counts=True)
+        grouped = _grouped(tree, paths, str(by), own[(own >= 0) & (counts >= needed)].tolist())
+        for node, count in zip(*np.unique(grouped, return_counts=True), strict=True):
+            if count >= needed:
+                name, some = _ELSEWHERE if node < 0 else "/".join(tree.path(node)), grouped == node
+                groups[name] = Group(count, _last_kept(judge(Paths(*(part[some] for part in paths)), target[some])))
     return ScoreCalibration(
         share=_last_kept(levels).share,
         risk=risk,
@@ -229,31 +233,12 @@ def guaranteed(
         source=source,
         needed=needed,
         levels=levels,
-        compared=compared | {name: one(paths, share) for name, share in _CONSTANTS.items()},
+        compared={"argmax": argmax} | {k: judge(paths, target, shares=[v])[1] for k, v in _CONSTANTS.items()},
         by=None if by is None else str(by),
-        groups={} if by is None else dict(_groups(tree, paths, target, risk, confidence_level, str(by), needed)),
+        groups=groups,
         labels=nodes.shape[1] - 1,
         taxonomy=tree_columns(tree),
     )
-
-
-def _groups(
-    tree: Taxonomy,
-    paths: Paths,
-    target: NDArray[np.int64],
-    risk: float,
-    confidence_level: float | None,
-    by: str,
-    needed: int,
-) -> Iterator[tuple[str, Group]]:
-    """Each group of enough images with its level, and the rest of the images together if they are enough."""
-    own, counts = np.unique(_grouped(tree, paths, by), return_counts=True)
-    nodes = _grouped(tree, paths, by, own[(own >= 0) & (counts >= needed)].tolist())
-    for node, count in zip(*np.unique(nodes, return_counts=True), strict=True):
-        if count >= needed:
-            some = nodes == node
-            levels = share_levels(tree, Paths(*(part[some] for part in paths)), target[some], risk, confidence_level)
-            yield _ELSEWHERE if node < 0 else "/".join(tree.path(node)), Group(int(count), _last_kept(levels))
 
 
 def _grouped(tree: Taxonomy, paths: Paths, by: str, own: list[int] | None = None) -> NDArray[np.int64]:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from taxtune.cli.scores import LabelColumnOption, ScoreColumnOption, calibrate_file, levels_table, only_for, some_levels
+from taxtune.cli.scores import (
+    LabelColumnOption,
+    ScoreColumnOption,
+    TruthLabelsOption,
+    calibrate_file,
+    levels_table,
+    only_for,
+    some_levels,
+)
 from taxtune.options import JsonOption, opt, taxonomy_option
 from taxtune.progress import note
 
@@ -61,6 +69,7 @@ def calibrate(
     ] = None,
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
+    truth_column: TruthLabelsOption = None,
     force: Annotated[bool, opt("Replace the file that is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -75,7 +84,7 @@ def calibrate(
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
-    names = {"image": image_column, "label": label_column, "score": score_column}
+    names = {"image": image_column, "label": label_column, "score": score_column, "truth": truth_column}
     if run.is_file():
         runs = {
             "--policy": policy,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from taxtune.cli.scores import LabelColumnOption, ScoreColumnOption, classify_file, only_for
+from taxtune.cli.scores import LabelColumnOption, ScoreColumnOption, TruthLabelsOption, classify_file, only_for
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import opt
 from taxtune.progress import note
@@ -73,6 +73,7 @@ def classify(
     ] = None,
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
+    truth_column: TruthLabelsOption = None,
     force: Annotated[bool, opt("Replace files that are there.")] = False,
 ) -> None:
     """Label images with a run's winner (its prompt, model, mapper and policy), or by a classifier's calibrated scores.
@@ -90,7 +91,7 @@ def classify(
     from taxtune.tuning.calibrate import CALIBRATION
 
     review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
-    scored, names = run.is_file(), {"label": label_column, "score": score_column}
+    scored, names = run.is_file(), {"label": label_column, "score": score_column, "truth": truth_column}
     files = [file for file in (out, None if scored else review) if file is not None]
     _check_files(files, images, force=force)
     if scored:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LabelColumnOption",
     "ScoreColumnOption",
+    "TruthLabelsOption",
     "calibrate_file",
     "classify_file",
     "levels_table",
@@ -30,6 +31,7 @@ __all__ = [
 
 LabelColumnOption = Annotated[str | None, opt("Column of the labels of scores.", shown="by its name and its values")]
 ScoreColumnOption = Annotated[str | None, opt("Column of the scores, if they have one.", shown="by its name")]
+TruthLabelsOption = Annotated[str | None, opt("Column of the labels of --truth.", shown="by its name and its values")]
 _ROWS = 9  # of the table of shares, besides the chosen one
 _COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
 
@@ -148,7 +150,7 @@ def classify_file(
     found = ScoreCalibration.read(calibration)
     if len(scores) != 1:
         raise DataError("A calibration of scores labels one file of scores.", value=scores)
-    known = {} if truth is None else read_truth(truth, found.tree, {"image": columns.get("image")})
+    known = {} if truth is None else read_truth(truth, found.tree, columns)
     labels = found.classify(Path(scores[0]), columns)
     frame = pd.DataFrame([label_cells(one) for one in labels], dtype=object)[[*_COLUMNS]]
     if out is None:

@@ -25,13 +25,7 @@ def find_column(
 ) -> str:
     """Returns the column that was asked for; else one of a usual name, the first of which tells; else the likely one.
 
-    Args:
-        what: What it holds, such as "image"; the option that names it is then --image-column.
-        asked: What the user said.
-        columns: The columns that there are.
-        usual: Names that such columns have.
-        likely: Columns whose values fit.
-        file: The file, for messages.
+    `what` it holds, such as "image", also names the option --image-column; `likely` are columns whose values fit.
 
     Raises:
         DataError: If there is no such column, or it cannot be told which it is.

@@ -89,7 +89,7 @@ def test_images_that_are_in_one_file_alone_are_counted(here: Path) -> None:
         (["--risk=1.5"], "The risk must be between 0 and 1."),
         (["--by=tribe"], "The tree has no such rank. (got 'tribe') Its ranks: class, family, species; or give a depth"),
         (["--samples=4"], "--samples: only for a run."),
-        (["--truth=new.csv"], "It cannot be told which column holds the labels."),
+        (["--truth=new.csv"], "It cannot be told which column holds the truths."),
         (["--out=nowhere/there/old.csv"], ""),
     ],
 )
@@ -97,6 +97,14 @@ def test_what_cannot_be_done_is_told(more: list[str], said: str, here: Path) -> 
     done = calibrate(here, *more)
     assert done.code == (2 if said else 0)
     assert said in done.err.replace("\n", " ")
+
+
+def test_columns_of_both_files_can_be_named(here: Path) -> None:
+    rows = (here / "old-truth.csv").read_text().splitlines()
+    (here / "old-truth.csv").write_text("\n".join(["file,a,b", *(f"{row},s00" for row in rows[1:])]) + "\n")
+    assert "Name it with --truth-column" in calibrate(here).err
+    done = calibrate(here, "--truth-column=a", "--image-column=image")
+    assert done.code == 0, done.err
 
 
 def test_names_that_do_not_match_are_told(here: Path) -> None:
