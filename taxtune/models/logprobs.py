@@ -19,7 +19,7 @@ from taxtune.models.outcomes import find_name, frame_of, unsettled
 
 __all__ = ["read_outcomes"]
 
-_INDEFINITE = (b"a", b"an")
+_ARTICLES = (b"a", b"an", b"the")
 
 
 def read_outcomes(text: str, logprobs: Any, candidates: Candidates) -> dict[str, float] | None:
@@ -48,38 +48,32 @@ def read_outcomes(text: str, logprobs: Any, candidates: Candidates) -> dict[str,
     start, end, name = found
     names = _names(candidates)
     own = name if name in candidates.weighed else OTHERWISE
-    frame = frame_of(text, start)[0]
-    article = text[len(frame) : start].strip().lower().encode()
-    framed, first, last = (begin + len(text[:at].encode()) for at in (len(frame), start, end))
+    has_article = len(frame_of(text, start)[1]) > 1
+    name_at, last = (begin + len(text[:at].encode()) for at in (start, end))
+    first = len(said[:name_at].rstrip())  # a space before the name may be a token, or begin one
     shares: dict[str, float] = defaultdict(float)
     path, after = 1.0, 0
     for token, piece in zip(tokens, pieces, strict=True):
         before, after = after, after + len(piece)
-        is_article = framed < after <= first and article and piece.strip().lower() == article
-        if after <= first and not is_article:
+        if after <= first:
             continue
         if (told := _shares(token)) is None:
             return None
-        if is_article:  # the names that want the other one are not told
-            path *= told[piece] / (sum(told[each] for each in told if each.strip().lower() in _INDEFINITE) or 1.0)
-            continue
-        longer = 0.0
+        longer, lead = 0.0, said[before:first]
         for each, share in told.items():
-            stem = said[first:before] + each
-            if before <= first:  # the token may have a space before the name; one beside it then has, too
-                lead = said[before:first]
-                stem = each.removeprefix(lead).lstrip()
-                glued = before > begin and not each.startswith(lead) and not each[:1].isspace()
-                if glued or (not article and stem.lower() in (*_INDEFINITE, b"the")):  # of which name is not told
-                    stem = b""
-            outcome = OTHERWISE if each == piece else _outcome(stem, names)
+            spaced = said[first:before] + each.removeprefix(lead)
+            stem = spaced.lstrip()
+            glued = begin < first < name_at and stem == spaced
+            if each == piece or glued or not each.startswith(lead) or (not has_article and stem.lower() in _ARTICLES):
+                continue  # an article may be that of any name
+            outcome = _outcome(stem, names)
             if outcome != OTHERWISE:
                 shares[outcome] += path * share
                 longer += share
         if before >= last:  # what goes on to no longer name is the name's
             shares[own] += path * max(0.0, 1 - longer - told[piece])
         path *= told[piece]
-        if after >= last and set(_going_on(said[first:after], names)) <= {own}:
+        if after >= last and set(_going_on(said[name_at:after], names)) <= {own}:
             break
     shares[own] += path
     shares[OTHERWISE] = max(0.0, 1 - sum(share for outcome, share in shares.items() if outcome != OTHERWISE))

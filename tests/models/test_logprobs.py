@@ -112,7 +112,12 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
     "after a quotation mark in the same token": (
         'A: "chaffinch"',
         [{"A:": 1}, {' "ch': 0.6, ' "bull': 0.3, " mall": 0.1}, {'affinch"': 1}],
-        {"chaffinch": 0.6, "bullfinch": 0.3, "mallard": 0.1},
+        {"chaffinch": 0.6, "bullfinch": 0.3, REST: 0.1},
+    ),
+    "a space that is a token": (
+        "The chaffinch",
+        [{"The": 0.5, "A": 0.5}, {" ": 0.7, " gull": 0.1, " mall": 0.1, ":": 0.1}, {"chaffinch": 0.6, " bull": 0.4}],
+        {"chaffinch": 0.42, "bullfinch": 0.28, "mallard": 0.1, REST: 0.2},
     ),
     "space and quotation marks begin no name": (
         "A: chaffinch",
@@ -135,10 +140,10 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
         {"bullfinch": 0.3, REST: 0.7},
     ),
     "no name": ("I cannot tell.", [{"I": 1}, {" cannot": 0.6, " see": 0.4}, {" tell.": 1}], {REST: 1.0}),
-    "other articles are other names": (
+    "the article is taken as given": (
         "This is a mallard.",
         [{"This is": 1}, {" a": 0.6, " an": 0.2, " the": 0.2}, {" mallard": 0.8, " finch": 0.2}, {".": 1}],
-        {"mallard": 0.6, "finch…": 0.15, REST: 0.25},
+        {"mallard": 0.8, "finch…": 0.2},
     ),
     "the token said is not among the alternatives": (
         "A: mallard",
