@@ -130,7 +130,7 @@ class Scorer:
 
         Args:
             answers: The answers.
-            read: From numbers of answers, and tokens that follow what was asked, the fewest first, to the logits of the
+            read: From numbers of answers, and tokens that follow their questions, the fewest first, to the logits of the
                 next token, each of shape (vocabulary,).
             epsilon: Nodes of a lower probability are not read.
         """
