@@ -130,8 +130,8 @@ class Scorer:
 
         Args:
             answers: The answers.
-            read: From numbers of answers, and tokens that follow their questions, the fewest first, to the logits of the
-                next token, each of shape (vocabulary,).
+            read: From numbers of answers, and tokens that follow their questions, the fewest first, to the logits of
+                the next token, each of shape (vocabulary,).
             epsilon: Nodes of a lower probability are not read.
         """
         parts: list[list[tuple[str, float]]] = [[] for _ in answers]
