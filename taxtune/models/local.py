@@ -321,7 +321,7 @@ class LocalModel(ABC):
         ]
 
     def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[Row]:
-        """Returns what was generated for each row; a want of memory goes through to `answer`."""
+        """Generates an answer for each row; a want of memory goes through to `answer`."""
         import torch
 
         network = self._network

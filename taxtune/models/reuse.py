@@ -156,9 +156,8 @@ class CrossAttended(Reuse):
         from transformers import DynamicCache
 
         device = self.network.device
-        tokens, mask = padded(
-            [[*self.ids(text), *then] for text, then in zip(texts, more, strict=True)], self.pad_token
-        )
+        rows = [[*self.ids(text), *then] for text, then in zip(texts, more, strict=True)]
+        tokens, mask = padded(rows, self.pad_token)
         batch = torch.stack([state["states"].to(device, non_blocking=True) for state in states])
         tiles = torch.arange(batch.shape[1])
         batch = batch.flatten(1, 2)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from os.path import commonprefix
-from re import search
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +31,8 @@ EPSILON = 1e-3
 MOST_READS = 40
 # Branches less probable than this are one outcome with their likes: ten thousand names have thousands of them.
 _LEAST = 1e-9
-# A word that stands for all before a space, where tokens after the space do not depend on it, as these words tell.
-_ANY_WORD, _WORDS = "A", ("owl", "Owl", "the", "ibis", "Éider", "8")
+# Stands for any word before a name, where the tokens of these do not depend on it.
+_ANY_WORD, _WORDS = "A", ("owl", "Owl", "ibis", "teal", "Éider", "8")
 # Frames and prefix trees that are kept: answers with the same word before the name share a tree.
 _FRAMES, _TREES = 256, 8
 
@@ -53,14 +52,10 @@ class Written(NamedTuple):
     logits: Callable[[int], Logits] | None
     candidates: Candidates
 
-    def has_read(self, tokens: Tokens) -> bool:
-        """Tells whether the logits after these are known, since they were read on the way."""
-        begun = len(tokens) < len(self.tokens) and tokens == tuple(self.tokens[: len(tokens)])
-        return begun and self.logits is not None
-
-    def logits_after(self, tokens: Tokens) -> Logits:
-        """Returns the logits after tokens that were read on the way."""
-        assert self.logits is not None
+    def logits_after(self, tokens: Tokens) -> Logits | None:
+        """Returns the logits after tokens, if these were read while the answer was written."""
+        if self.logits is None or len(tokens) == len(self.tokens) or tokens != tuple(self.tokens[: len(tokens)]):
+            return None
         return self.logits(len(tokens))
 
 
@@ -135,39 +130,37 @@ class Scorer:
 
         Args:
             answers: The answers.
-            read: From numbers of answers, and tokens that follow what was asked, the fewest first, to the logits of the
-                next token, each of shape (vocabulary,).
+            read: From numbers of answers, and tokens that follow their questions, the fewest first, to the logits of
+                the next token, each of shape (vocabulary,).
             epsilon: Nodes of a lower probability are not read.
         """
         parts: list[list[tuple[str, float]]] = [[] for _ in answers]
         room = [MOST_READS] * len(answers)
         reached: list[_Reach] = []
-        queue: list[_Reach] = []
         for number, answer in enumerate(answers):
             start = self._start(answer)
             if start is None:
                 parts[number].append((OTHERWISE, 0.0))
             else:
                 reached.append(_Reach(number, *start, 0.0))
-        while reached or queue:
-            for one in sorted(reached, key=lambda one: -one.log):
-                free = answers[one.answer].has_read(one.tokens)
-                if one.log >= np.log(epsilon) and (free or room[one.answer]):
-                    room[one.answer] -= not free
+        while reached:
+            queue: list[_Reach] = []
+            while reached:
+                reached.sort(key=lambda one: one.log)
+                one = reached.pop()
+                worth = one.log >= np.log(epsilon)
+                known = answers[one.answer].logits_after(one.tokens) if worth else None
+                if known is not None:
+                    reached += _settle(one, known, parts[one.answer])
+                elif worth and room[one.answer]:
+                    room[one.answer] -= 1
                     queue.append(one)
                 else:
                     parts[one.answer].append((one.node.unsettled, one.log))
-            # What was read while the answer was written comes first.
-            known = [one for one in queue if answers[one.answer].has_read(one.tokens)]
-            if known:
-                queue = [one for one in queue if not answers[one.answer].has_read(one.tokens)]
-                rows = iter([answers[one.answer].logits_after(one.tokens) for one in known])
-            else:
-                known, queue = sorted(queue, key=lambda one: len(one.tokens)), []
-                rows = read([one.answer for one in known], [one.tokens for one in known])
-            reached = []
-            for one, row in zip(known, rows, strict=True):
-                reached += _settle(one, _log_softmax(row), parts[one.answer])
+            queue.sort(key=lambda one: len(one.tokens))
+            rows = read([one.answer for one in queue], [one.tokens for one in queue])
+            for one, row in zip(queue, rows, strict=True):
+                reached += _settle(one, row, parts[one.answer])
         return [summed(some) for some in parts]
 
     def _start(self, answer: Written) -> tuple[Tokens, _Node] | None:
@@ -181,7 +174,8 @@ class Scorer:
             return None
         frame, leads = frame_of(text, found[0])
         written, anchor = self._frame(answer.context, frame, leads[0])
-        tree = self._tree(anchor, leads, bool(written), answer.candidates)
+        merges = bool(written) and anchor == answer.context + frame
+        tree = self._tree(anchor, leads, merges, answer.candidates)
         if tree.back > len(written):
             tree = self._tree(anchor, leads, False, answer.candidates)
         return written[: len(written) - tree.back], tree.root
@@ -192,30 +186,20 @@ class Scorer:
         return tokens, self._decode(tokens)
 
     def _read_frame(self, context: str, frame: str, lead: str) -> tuple[Tokens, str]:
-        """Returns the tokens of a frame, and a text whose end names merge with as with that of the frame."""
+        """Returns the tokens of a frame, and a text after which names have the same tokens, as short as can be."""
         before, _ = self._context(context)
-        [tokens] = self._tokenize([context + frame])
+        text = context + frame
+        [tokens] = self._tokenize([text])
         if tokens[: len(before)] != before:  # what was written cannot merge with the end of what was read
             tokens = [*before, *self._tokenize([frame])[0]]
-        anchor = self._anchor(context + frame, tokens)
-        if anchor and lead[:1].isspace() and self._after(anchor, lead) == self._after(_ANY_WORD, lead):
-            anchor = _ANY_WORD
+        wanted, last = self._after(text, lead), text.split(" ")[-1]
+        anchor = next((end for end in (_ANY_WORD, last) if self._after(end, lead) == wanted), text)
         return tuple(tokens[len(before) :]), anchor
 
-    def _after(self, anchor: str, lead: str) -> list[list[int]]:
-        """Returns the tokens of some words after a text."""
-        base, *rows = self._tokenize([anchor, *(anchor + lead + word for word in _WORDS)])
+    def _after(self, text: str, lead: str) -> list[list[int]]:
+        """Returns the tokens of some words after a text; of those that merge with it, with the text's."""
+        base, *rows = self._tokenize([text, *(text + lead + word for word in _WORDS)])
         return [row[len(base) :] if row[: len(base)] == base else row for row in rows]
-
-    def _anchor(self, text: str, tokens: Sequence[int]) -> str:
-        """Returns the end of a text that a next word may merge with: its last word, if it has the same tokens alone."""
-        last = search(r"\s?\S*\s*$", text)
-        assert last is not None
-        for end in (last[0], last[0].lstrip(" "), text):
-            [alone] = self._tokenize([end])
-            if alone and [*tokens[-len(alone) :]] == alone:
-                return end
-        return ""
 
     def _plant(self, anchor: str, leads: tuple[str, ...], merges: bool, candidates: Candidates) -> _Tree:
         names = candidates.weighed
@@ -224,8 +208,7 @@ class Scorer:
             for form in forms(name):
                 known.setdefault(form, name)
         named = [(lead + form, name) for form, name in known.items() for lead in leads]
-        base = self._tokenize([anchor])[0] if anchor else []
-        rows = self._tokenize([anchor + text for text, _ in named])
+        base, *rows = self._tokenize([anchor, *(anchor + text for text, _ in named)])
         shared = len(commonprefix([base, *rows])) if merges else len(base)  # noqa: RUF071 - they are no paths
         members: dict[Tokens, str] = {}
         for (text, name), row in zip(named, rows, strict=True):
@@ -234,13 +217,14 @@ class Scorer:
         return _Tree(_Node([*members.items()]), len(base) - shared)
 
 
-def _settle(at: _Reach, logs: FloatArray, parts: list[tuple[str, float]]) -> Iterator[_Reach]:
+def _settle(at: _Reach, logits: Logits, parts: list[tuple[str, float]]) -> Iterator[_Reach]:
     """Adds what a node that was read tells to an answer's outcomes, and gives the children that go on."""
     tokens, nodes = at.node.children
-    rest = logs.copy()
+    rest = logits.astype(np.float64)
+    rest += at.log - _log_sum(rest)
+    below = rest[tokens]
     rest[tokens] = -np.inf
-    parts.append((at.node.name or OTHERWISE, at.log + _log_sum(rest)))
-    below = at.log + logs[tokens]
+    parts.append((at.node.name or OTHERWISE, _log_sum(rest)))
     least = np.exp(below) < _LEAST
     parts.append((at.node.unsettled, _log_sum(below[least])))
     for i in np.flatnonzero(~least):
@@ -250,11 +234,6 @@ def _settle(at: _Reach, logs: FloatArray, parts: list[tuple[str, float]]) -> Ite
         else:
             assert node.name is not None, "a node without children ends a name"
             parts.append((node.name, log))
-
-
-def _log_softmax(logits: Logits) -> FloatArray:
-    wide = logits.astype(np.float64)
-    return np.asarray(wide - _log_sum(wide))
 
 
 def _log_sum(logs: FloatArray) -> float:

@@ -288,13 +288,15 @@ class LocalVLM(LocalModel):
         with torch.inference_mode():
             return self._network.generate(**inputs, generation_config=self._first_token).logits[0].float()
 
-    def _outcomes(self, batch: Sequence[tuple[Question, Row, Candidates]]) -> Sequence[Mapping[str, float]]:
+    def _outcomes(self, batch: Sequence[tuple[Question, Row, Candidates]]) -> Sequence[Mapping[str, float] | None]:
         def read(rows: Sequence[int], more: Sequence[Sequence[int]]) -> Iterator[Any]:
             for _, alike in groupby(zip(rows, more, strict=True), key=lambda pair: len(pair[1])):
                 while some := [*islice(alike, self.batch_size)]:
                     inputs = self._collate([batch[row][0] for row, _ in some], [tokens for _, tokens in some])
                     yield from self._first_logits(inputs).cpu().numpy()
 
+        if self._network.config.is_encoder_decoder:  # tokens would follow in the decoder
+            return super()._outcomes(batch)
         answers = [Written(self._context(q.text), row.tokens, row.logits, names) for q, row, names in batch]
         return self._scorer.outcomes(answers, read)
 
