@@ -147,7 +147,7 @@ def share_levels(
     confidence: float | None = None,
     shares: Sequence[float] = SHARES,
 ) -> tuple[ShareLevel, ...]:
-    """Returns what images say of each share, after always answering the root; the last that is kept is to be chosen.
+    """Tests shares on images, after always answering the root; the last level that is kept is to be chosen.
 
     Args:
         taxonomy: The label tree.

@@ -278,7 +278,7 @@ class CalibrationRun:
 
 
 def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneResult) -> dict[str, str]:
-    """Returns what the model's own probabilities would bring a finished run, with the command, for `where`.
+    """Tells in `where` how much the model's own probabilities would bring a finished run, with the command.
 
     The winner's hR on the first tuning images, each placed by the share that is best on the others, is compared with
     that of its answers; where it is less, nothing is offered. Only models on this machine are asked, for runs that hold

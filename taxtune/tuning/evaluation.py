@@ -145,7 +145,7 @@ class Evaluator:
         return other
 
     def questions(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Returns what the policy asks about an image (its file and SHA-256), with rendered prompts."""
+        """Makes the requests of the policy about an image (its file and SHA-256), with rendered prompts."""
         requests = self.policy.requests(prompts, image, sha256)
         candidates = None if self.named is None else self.named.candidates
         return [replace(request, candidates=candidates) for request in requests]
