@@ -297,7 +297,9 @@ def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneRe
     now = sum(row.hr or 0.0 for row in rows) / len(rows)
     if found is None or not held.least <= found.hp + TOLERANCE or found.hr <= now:
         return {}
-    offered = command("calibrate", result.folder, "--policy", "posterior", "--risk", f"{1 - held.least:.4g}")
+    used = len(experiment.splits.tuning) + len(experiment.splits.heldout)
+    others = () if len(experiment.examples) > used else ("--data", "PHOTOS")
+    offered = command("calibrate", result.folder, "--policy", "posterior", "--risk", f"{1 - held.least:.4g}", *others)
     return {
         "probabilities": f"By the model's own probabilities it would have an hR of {found.hr:.3f}, not {now:.3f}, at "
         f"the same goal (tuning images): {offered}"
