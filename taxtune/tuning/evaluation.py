@@ -267,7 +267,8 @@ class Evaluator:
         doubtful = find_doubtful(self.mapper, placements)
         if self.named is not None:
             some = [reply for i in answered for reply in by_image[i] if isinstance(reply, Answer)]
-            return dict(zip(answered, self._by_outcomes(some, placements, [*targets][: len(images)]), strict=True))
+            theirs = [targets[i] for i in answered] if targets else []
+            return dict(zip(answered, self._by_outcomes(some, placements, theirs), strict=True)) if some else {}
         assert isinstance(self.policy, Vote)
         if self.policy.samples == 1:
             unsure = [None] * len(texts) if doubtful is None else doubtful.tolist()

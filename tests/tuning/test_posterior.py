@@ -13,7 +13,7 @@ from PIL import Image
 import taxtune
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.metrics.information import leaf_information
-from taxtune.models import Answer
+from taxtune.models import Answer, Failure
 from taxtune.models.base import OTHERWISE
 from taxtune.policies import Posterior, weighted_paths
 from taxtune.taxonomy import Taxonomy
@@ -116,6 +116,26 @@ def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path: Path) 
 
     result = tuned(make_parts(tmp_path / "in", tmp_path / "run", Dumb(), SMALL))
     assert {(row.placement, row.abstained, row.named) for row in result.baseline.rows} == {("colour", True, 0.0)}
+
+
+def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets(tmp_path: Path) -> None:
+    class Shy(Weighing):
+        def answer(self, questions):
+            pairs = zip(super().answer(questions), questions, strict=True)
+            return [Failure("shy", False) if self.shy(q) else reply for reply, q in pairs]
+
+        def shy(self, question):
+            return question.image.name == first
+
+    first = ""
+    parts = make_parts(tmp_path / "in", tmp_path / "run", Shy(), (*SMALL, "max_missing=0.5", "objective.hp_target=0.9"))
+    first = parts.splits.tuning[0].image.name
+    result = tuned(parts)
+    missing, *rows = result.baseline.rows
+    assert (missing.failure, missing.node, missing.way) == ("shy", None, ())
+    assert all(row.placement is not None and row.truth.startswith(row.placement) for row in rows)
+    evaluator = parts.evaluator(None)
+    assert evaluator.settle([[Failure("shy", False)]], [parts.splits.tuning[0].image], [2]) == {}
 
 
 def test_each_image_is_placed_by_the_share_that_the_others_choose() -> None:
