@@ -14,10 +14,12 @@ import taxtune
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.metrics.information import leaf_information
 from taxtune.models import Answer, Failure
+from taxtune.models.api import ApiModel
 from taxtune.models.base import OTHERWISE
 from taxtune.policies import Posterior, weighted_paths
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.shares import cross_fitted
+from tests import servers
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_parts, tuned
 
 SMALL = ("data.tuning=8", "data.heldout=8", "iterations=2", "objective.kind=hr_at_hp", "policy.kind=posterior")
@@ -136,6 +138,17 @@ def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets
     assert all(row.placement is not None and row.truth.startswith(row.placement) for row in rows)
     evaluator = parts.evaluator(None)
     assert evaluator.settle([[Failure("shy", False)]], [parts.splits.tuning[0].image], [2]) == {}
+
+
+def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Path) -> None:
+    told = servers.logprobs({"A:": 1}, {" scar": 0.7, " crim": 0.2, " teal": 0.1}, {"let": 1}, {".": 1})
+    with servers.OpenAIServer(then=servers.text("A: scarlet.", logprobs=told)) as server:
+        vlm = ApiModel("openai/gpt-4o", servers.model_settings(server, api_key="sk-of-a-test"))
+        parts = make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "policy.share=0.8"))
+        row = parts.evaluator(None).evaluate("Which colour?", parts.splits.tuning[:1]).rows[0]
+    assert (row.answer, row.placement) == ("A: scarlet.", "colour/reddish")
+    assert row.shares == pytest.approx((1.0, 0.9, 0.7))
+    assert row.named == pytest.approx(0.9)
 
 
 def test_each_image_is_placed_by_the_share_that_the_others_choose() -> None:
