@@ -202,11 +202,8 @@ def guaranteed(
             raise TaxtuneError(f"The {what} must be between 0 and 1.", value=value)
     needed, n = images_needed(risk, confidence_level, worst=worst_loss(tree)), len(target)
     if n < needed:
-        message = (
-            f"{n:,} images cannot show that the risk is kept: even if every answer were right, it takes {needed:,}."
-        )
-        remedy = "Label more images, or allow more risk or less confidence."
-        raise DataError(message, file=source, remedy=remedy)
+        said = f"{n:,} images cannot show that the risk is kept: even if every answer were right, it takes {needed:,}."
+        raise DataError(said, file=source, remedy="Label more images, or allow more risk or less confidence.")
     # Files are often sorted by class, and the tests take the images in the order in which they were drawn.
     order = np.random.default_rng(0).permutation(np.argsort(scores.images, kind="stable"))
     nodes, weights, target, best = scores.nodes[order], scores.weights[order], target[order], scores.best()[order]
