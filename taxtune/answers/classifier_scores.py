@@ -81,11 +81,11 @@ def read_scores(source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | 
             above 1 in sum, two of one label or none, or the tree has none of the labels.
     """
     if (found := _of_speciesnet(source)) is not None:
-        return _scores(found[0], str(source), taxonomy, found[1])
+        return _scores(found, str(source), taxonomy)
     if getattr(getattr(source, "index", None), "name", None) is not None:
         source = source.reset_index()  # type: ignore[union-attr]
     file, rows, _ = open_table(source, what="scores")
-    return _scores(_of_table(file, rows, taxonomy, columns or {}), file, taxonomy)
+    return _scores(list(_of_table(file, rows, taxonomy, columns or {})), file, taxonomy)
 
 
 def array_scores(array: ArrayLike, labels: Iterable[object], taxonomy: Taxonomy) -> Scores:
@@ -94,9 +94,10 @@ def array_scores(array: ArrayLike, labels: Iterable[object], taxonomy: Taxonomy)
     Raises:
         DataError: As `read_scores`.
     """
-    values, names = np.asarray(array, dtype=np.float64), np.array([str(label) for label in labels], dtype=object)
+    values, names = np.asarray(array, dtype=np.float64), [str(label) for label in labels]
     rows = np.repeat(np.arange(len(values)), len(names))
-    return _scores((rows, rows.astype(str), np.tile(names, len(values)), values.ravel()), "<array>", taxonomy)
+    entries = rows, rows.astype(str), names * len(values), values.ravel()
+    return _scores(dict(zip(_ENTRY, entries, strict=True)), "<array>", taxonomy)
 
 
 def read_truth(source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | None] | None = None) -> dict[str, int]:
@@ -125,9 +126,6 @@ def few(names: Iterable[object]) -> str:
     return ", ".join(listed[:5]) + (f" and {len(listed) - 5:,} more" if len(listed) > 5 else "")
 
 
-# -- the shapes of files: row, image, label and score of each ----------------------------------------------------------
-
-
 def _of_table(file: str, rows: Rows, taxonomy: Taxonomy, asked: Mapping[str, str | None]) -> Iterable[Any]:
     names = _names(rows)
     known = {column_key(name): name for name in names}
@@ -135,39 +133,38 @@ def _of_table(file: str, rows: Rows, taxonomy: Taxonomy, asked: Mapping[str, str
     score = asked.get("score") or next((known[name] for name in _SCORES if name in known), None)
     image = _image_column(file, rows, names, asked)
     others = [name for name in names if name not in (image, score)]
+    text = [name for name in others if not _is_numeric(rows, name)]
     is_taxon = not asked.get("label") and sum(map(bool, ranks)) > 2
     if not asked.get("label") and (score is None or not (is_taxon or known.keys() & {*_LABELS})):
         find = target_finder(taxonomy, suggest=0)
-        labels = [name for name in others if find(name).node is not None or _is_numeric(rows, name)]
-        if unused := [name for name in others if name not in labels]:
+        if unused := [name for name in text if find(name).node is None]:
             note(f"{file}: columns that are neither labels nor numbers are left out: {few(unused)}")
+        labels = [name for name in others if name not in unused]
         for row, record in rows:  # an empty cell is none of the top k
             given = [name for name in labels if record.get(name) is not None]
             yield from ((row, _text(record.get(image)), name, record.get(name)) for name in given or [""])
         return
     score = find_column("score", score, names, _SCORES, (), file)
-    text = [name for name in others if not _is_numeric(rows, name)]
     label = "" if is_taxon else find_column("label", asked.get("label"), others, _LABELS, text, file)
     for row, record in rows:
         name = _taxon([_text(record.get(rank)) for rank in ranks]) if is_taxon else _text(record.get(label))
         yield row, _text(record.get(image)), name, record.get(score)
 
 
-def _of_speciesnet(source: Source) -> tuple[list[Any], tuple[str, ...]] | None:
-    """What SpeciesNet says of each image or, from version 5 on, of its surest detection; and images without it.
+def _of_speciesnet(source: Source) -> list[tuple[int, str, Label | None, Any]] | None:
+    """What SpeciesNet says of each image or, from version 5 on, of its surest detection; a label None is silence.
 
     A class is "uuid;class;order;family;genus;species;common name", its species without the genus.
     """
     if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".json":
         return None
     try:
-        document = json.loads(read_text(Path(source), error=DataError, what="scores"))
-    except (ValueError, RecursionError):
+        predictions = list(json.loads(read_text(Path(source), error=DataError, what="scores"))["predictions"])
+    except (ValueError, RecursionError, KeyError, TypeError):
         return None
-    if not isinstance(document, dict) or not isinstance(document.get("predictions"), list):
-        return None
-    entries, missing, several = [], [], 0
-    for row, one in enumerate(document["predictions"], start=1):
+    entries: list[tuple[int, str, Label | None, Any]] = []
+    several = 0
+    for row, one in enumerate(predictions, start=1):
         try:
             found = [each.get("raw_classifications") for each in one.get("detections") or ()]
             found = [one["classifications"]] if one.get("classifications") else list(filter(None, found))
@@ -176,21 +173,18 @@ def _of_speciesnet(source: Source) -> tuple[list[Any], tuple[str, ...]] | None:
                 *ranks, genus, epithet, common = text.split(";")[1:]
                 species = f"{genus} {epithet}" if epithet else ""
                 entries.append((row, str(one["filepath"]), _taxon([*ranks, genus, species, common]), score))
-            missing += [] if pairs else [str(one["filepath"])]
+            entries += [] if pairs else [(row, str(one["filepath"]), None, None)]
         except (KeyError, TypeError, ValueError, AttributeError):
             message = "The prediction is not as SpeciesNet writes it: a filepath, and classes with as many scores."
             raise DataError(message, file=source, row=row, value=one) from None
         several += len(found) > 1
     if several:
         note(f"{source}: {several:,} images have several classified detections; the surest one counts")
-    return entries, tuple(missing)
+    return entries
 
 
 def _taxon(ranks: Sequence[str]) -> Label:
-    """The names of a taxon, given from the top with its common name at the end, in the order of looking up.
-
-    Scientific names come first: a common name may be that of several species. Of a subspecies the species counts.
-    """
+    # Scientific names come first: a common name may be that of several species. Of a subspecies the species counts.
     *higher, species, common = ranks
     return tuple(dict.fromkeys(filter(None, [species, common, " ".join(species.split()[:2]), *reversed(higher)])))
 
@@ -216,14 +210,12 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-# -- from entries to weights -------------------------------------------------------------------------------------------
-
-
-def _scores(entries: Iterable[Any], file: str, taxonomy: Taxonomy, missing: tuple[str, ...] = ()) -> Scores:
+def _scores(entries: Any, file: str, taxonomy: Taxonomy) -> Scores:
     import pandas as pd
 
-    is_array = isinstance(entries, tuple)
-    frame = pd.DataFrame(dict(zip(_ENTRY, entries, strict=True)) if is_array else list(entries), columns=_ENTRY)
+    frame = pd.DataFrame(entries, columns=_ENTRY)
+    missing = tuple(frame.image[frame.label.isna()])  # only SpeciesNet tells of them
+    frame = frame[frame.label.notna()]
     if frame.empty:
         raise DataError("The file has no scores.", file=file)
     if missing:
@@ -241,29 +233,26 @@ def _scores(entries: Iterable[Any], file: str, taxonomy: Taxonomy, missing: tupl
             f"{file}: {len(mass):,} of {len(labels):,} labels are not on the tree or name several of its nodes; "
             f"{mass.sum() / len(images):.2%} of all scores, for the root: {few(_name(labels[i]) for i in mass.index)}"
         )
-    order, counts = np.argsort(image, kind="stable"), np.bincount(image)
-    column = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    nodes = np.full((len(images), counts.max() + 1), -1, dtype=np.int64)
+    column = frame.groupby(image).cumcount()
+    nodes = np.full((len(images), column.max() + 2), -1, dtype=np.int64)
     weights = np.zeros(nodes.shape)
-    nodes[image[order], column] = found[label[order]]
-    weights[image[order], column] = frame.value.to_numpy()[order]
+    nodes[image, column], weights[image, column] = found[label], frame.value
     weights[:, -1] = np.maximum(1 - weights.sum(axis=1), 0)
     return Scores(tuple(images), nodes, weights, missing)
 
 
 def _check(frame: pd.DataFrame, file: str) -> None:
     """Raises a DataError with all that is wrong."""
-    named = (frame.image != "") & frame.label.astype(bool)
-    problems = [(row, f"image {image!r} has no scores") for row, image in frame.loc[~named, ["row", "image"]].values]
-    for row, image, label, score in frame.loc[named & ~frame.value.between(0, _MOST), [*_ENTRY]].values:
-        problems.append((row, f"{_name(label)!r} of image {image!r} has no probability: {score!r}"))
-    for row, image, label, _ in frame.loc[named & frame.duplicated(["image", "label"]), [*_ENTRY]].values:
-        problems.append((row, f"image {image!r} has {_name(label)!r} twice"))
-    if not problems:
-        sums = frame.groupby("image", sort=False).agg(row=("row", "first"), total=("value", "sum"))
-        over = sums[sums.total > _MOST].itertuples()
-        problems = [(one.row, f"the scores of image {one.Index!r} add up to {one.total:.4g}") for one in over]
-    if problems:
+    named, sure = (frame.image != "") & frame.label.astype(bool), frame.value.between(0, _MOST)
+    frame = frame.assign(total=frame.value.where(sure).groupby(frame.image).transform("sum"))
+    kinds = (
+        (~named, "image {0.image!r} has no scores"),
+        (named & ~sure, "{1!r} of image {0.image!r} has no probability: {0.score!r}"),
+        (named & frame.duplicated(["image", "label"]), "image {0.image!r} has {1!r} twice"),
+        ((frame.total > _MOST) & ~frame.duplicated("image"), "the scores of image {0.image!r} add up to {0.total:.4g}"),
+    )
+    bad: list[tuple[Any, str]] = [(one, text) for wrong, text in kinds for one in frame[wrong].itertuples()]
+    if problems := [(one.row, text.format(one, _name(one.label))) for one, text in bad]:
         raise rows_error(problems, file, frame.row.nunique(), remedy=_REMEDY)
 
 

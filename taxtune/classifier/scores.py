@@ -55,7 +55,6 @@ class ScoreCalibration(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
     format: Literal["taxtune scores 1"] = "taxtune scores 1"
     share: float | None
     risk: float
@@ -106,18 +105,18 @@ class ScoreCalibration(BaseModel):
 
     def place(self, scores: Scores) -> tuple[Paths, NDArray[np.int64]]:
         """Returns the ways down that scores lead, and the depth at which each is to end, shape (n,)."""
-        if scores.nodes.shape[1] - 1 != self.labels:
+        if (most := scores.nodes.shape[1] - 1) != self.labels:
             note(
-                f"the scores have up to {scores.nodes.shape[1] - 1:,} labels per image, those of the calibration "
-                f"{self.labels:,}: the guarantee is for scores of the same kind"
+                f"the scores have up to {most:,} labels per image, those of the calibration {self.labels:,}: "
+                "the guarantee is for scores of the same kind"
             )
         paths = weighted_paths(self.tree, scores.nodes, scores.weights)
         depths = _depths(paths, self.share)
         if self.by is not None:
-            own = {-1 if path == _ELSEWHERE else self.nodes[path]: level for path, (_, level) in self.groups.items()}
-            nodes = _grouped(self.tree, paths, self.by, list(own))
-            for node, level in own.items():
-                depths = np.where(nodes == node, _depths(paths, level.share), depths)
+            own = {self.nodes.get(path, -1): level.share for path, (_, level) in self.groups.items()}
+            nodes = _grouped(self.tree, paths, self.by, [*own])
+            for node, share in own.items():
+                depths = np.where(nodes == node, _depths(paths, share), depths)
         return paths, depths
 
     def classify(
@@ -177,12 +176,10 @@ def calibrate_scores(
         raise DataError(message, value=(found.images[0], next(iter(labels))), remedy=remedy)
     unknown = [image for image in found.images if image not in labels]
     silent = sorted(labels.keys() - set(found.images))
-    for images, count, said in (
-        (unknown, len(found.images), "scores have no label"),
-        (silent, len(labels), "a label have no scores"),
-    ):
-        if images:
-            note(f"{len(images):,} of {count:,} images with {said}: {few(images)}")
+    if unknown:
+        note(f"{len(unknown):,} of {len(found.images):,} images with scores have no label: {few(unknown)}")
+    if silent:
+        note(f"{len(silent):,} of {len(labels):,} images with a label have no scores: {few(silent)}")
     found = Scores(tuple(found.images[i] for i in both), found.nodes[both], found.weights[both])
     name = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
     target = np.array([labels[image] for image in found.images])
@@ -205,11 +202,8 @@ def guaranteed(
             raise TaxtuneError(f"The {what} must be between 0 and 1.", value=value)
     needed, n = images_needed(risk, confidence_level, worst=worst_loss(tree)), len(target)
     if n < needed:
-        message = (
-            f"{n:,} images cannot show that the risk is kept: even if every answer were right, it takes {needed:,}."
-        )
-        remedy = "Label more images, or allow more risk or less confidence."
-        raise DataError(message, file=source, remedy=remedy)
+        said = f"{n:,} images cannot show that the risk is kept: even if every answer were right, it takes {needed:,}."
+        raise DataError(said, file=source, remedy="Label more images, or allow more risk or less confidence.")
     # Files are often sorted by class, and the tests take the images in the order in which they were drawn.
     order = np.random.default_rng(0).permutation(np.argsort(scores.images, kind="stable"))
     nodes, weights, target, best = scores.nodes[order], scores.weights[order], target[order], scores.best()[order]
@@ -220,10 +214,11 @@ def guaranteed(
     if by is not None:
         own, counts = np.unique(_grouped(tree, paths, str(by)), return_counts=True)
         grouped = _grouped(tree, paths, str(by), own[(own >= 0) & (counts >= needed)].tolist())
-        for node, count in zip(*np.unique(grouped, return_counts=True), strict=True):
-            if count >= needed:
-                name, some = _ELSEWHERE if node < 0 else "/".join(tree.path(node)), grouped == node
-                groups[name] = Group(count, _last_kept(judge(Paths(*(part[some] for part in paths)), target[some])))
+        for node in np.unique(grouped).tolist():
+            if (some := grouped == node).sum() >= needed:
+                name = _ELSEWHERE if node < 0 else "/".join(tree.path(node))
+                level = _last_kept(judge(Paths(*(part[some] for part in paths)), target[some]))
+                groups[name] = Group(int(some.sum()), level)
     return ScoreCalibration(
         share=_last_kept(levels).share,
         risk=risk,
@@ -242,11 +237,7 @@ def guaranteed(
 
 
 def _grouped(tree: Taxonomy, paths: Paths, by: str, own: list[int] | None = None) -> NDArray[np.int64]:
-    """The group of each image: the node of a rank or a depth on its way, shape (n,); -1 for none, or none of `own`.
-
-    Raises:
-        TaxtuneError: If the tree has no such rank and no such depth.
-    """
+    """The group of each image: the node of a rank or a depth on its way, shape (n,); -1 for none, or none of `own`."""
     if by.isdecimal() and 0 < int(by) <= tree.height:
         nodes = paths.nodes[:, int(by)]
     else:

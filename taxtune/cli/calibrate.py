@@ -14,15 +14,14 @@ from taxtune.cli.scores import (
     ScoreColumnOption,
     TruthLabelsOption,
     calibrate_file,
+    guarantee,
     levels_table,
     only_for,
-    some_levels,
 )
 from taxtune.options import JsonOption, opt, taxonomy_option
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from taxtune.report.output import StudyReport
     from taxtune.tuning.calibrate import Calibration
 
 __all__ = ["calibrate"]
@@ -81,22 +80,14 @@ def calibrate(
     command continues after an interruption. Of a classifier's scores the same share of their sum is chosen, on images
     whose labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
     """
-    from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
     names = {"image": image_column, "label": label_column, "score": score_column, "truth": truth_column}
     if run.is_file():
-        runs = {
-            "--policy": policy,
-            "--samples": samples,
-            "--data": data,
-            "--images": images,
-            "--recipe": recipe,
-            "--dry-run": dry_run,
-        }
-        only_for("a run", runs)
-        promise = (risk, confidence_level, by)
-        calibrate_file(run, taxonomy, truth, out or _OUT, promise, names, force=force, as_json=as_json)
+        runs = {"--policy": policy, "--samples": samples, "--data": data, "--images": images, "--recipe": recipe}
+        only_for("a run", {**runs, "--dry-run": dry_run})
+        promise = {"risk": risk, "confidence_level": confidence_level, "by": by, "columns": names}
+        calibrate_file(run, taxonomy, truth, out or _OUT, force=force, as_json=as_json, **promise)
         return
     others = {"-t": taxonomy, "--truth": truth, "--by": by, "--out": out, "--force": force}
     only_for("a file of scores", others | {f"--{name}-column": column for name, column in names.items()})
@@ -113,33 +104,21 @@ def calibrate(
     if as_json:
         print(json.dumps(asdict(found), ensure_ascii=False, indent=2))
     else:
-        publish(_report(found), out=None, as_json=False)
-        print(_guarantee(found))
+        _print(found)
     note(f"written to {run / 'calibration.json'}")
 
 
-def _report(found: Calibration) -> StudyReport:
-    from taxtune.report.output import StudyReport
+def _print(found: Calibration) -> None:
+    from taxtune.report.output import StudyReport, publish
+
+    def needs(share: float | None) -> str:
+        if found.names is not None:
+            return f"{100 * (share or 0):.6g} % of the probability"
+        return f"{round((share or 0) * found.samples)} of {found.samples} answers"
 
     title = f"{found.run}: the share of {'the answers' if found.names is None else 'the probability'} that a node needs"
-    levels = ((_needs(level.share or 0.0, found), level) for level in some_levels(found))
-    return StudyReport("calibrate", title, {}, (levels_table(found, title, "needs", levels),))
-
-
-def _needs(share: float, found: Calibration) -> str:
-    """Returns in words what a node needs."""
-    if found.names is not None:
-        return f"{100 * share:.6g} % of the probability"
-    return f"{round(share * found.samples)} of {found.samples} answers"
-
-
-def _guarantee(found: Calibration) -> str:
-    how = "in expectation" if found.confidence_level is None else f"with a confidence of {found.confidence_level:g}"
-    if found.share is None:
-        needed = "it takes more images, more answers per image, or a better template"
-        return f"Only always answering the root keeps the risk of {found.risk:g} {how}: {needed}."
-    return (
-        f"A node needs {_needs(found.share, found)}: on new images of the same kind the mean of 1 - hP is at most "
-        f"{found.risk:g} {how}, for {found.samples} VLM call{'' if found.samples == 1 else 's'} per image and an hR of "
-        f"{found.chosen.hr:.3f}."
-    )
+    table = levels_table(found, title, "needs", lambda level: needs(level.share))
+    publish(StudyReport("calibrate", title, {}, (table,)), out=None, as_json=False)
+    cost = f"{found.samples} VLM call{'' if found.samples == 1 else 's'} per image and "
+    more = ", more answers per image, or a better template"
+    print(guarantee(found, needs(found.share), cost=cost, more=more))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from taxtune.errors import DataError
 from taxtune.options import opt
@@ -18,16 +19,8 @@ if TYPE_CHECKING:
     from taxtune.report.output import Table
     from taxtune.tuning.calibrate import Calibration
 
-__all__ = [
-    "LabelColumnOption",
-    "ScoreColumnOption",
-    "TruthLabelsOption",
-    "calibrate_file",
-    "classify_file",
-    "levels_table",
-    "only_for",
-    "some_levels",
-]
+__all__ = ["LabelColumnOption", "ScoreColumnOption", "TruthLabelsOption", "calibrate_file", "classify_file"]
+__all__ += ["guarantee", "levels_table", "only_for"]
 
 LabelColumnOption = Annotated[str | None, opt("Column of the labels of scores.", shown="by its name and its values")]
 ScoreColumnOption = Annotated[str | None, opt("Column of the scores, if they have one.", shown="by its name")]
@@ -43,20 +36,28 @@ def only_for(what: str, options: Mapping[str, object]) -> None:
 
 
 def levels_table(
-    found: Calibration | ScoreCalibration, title: str, head: str, levels: Iterable[tuple[str, ShareLevel]]
+    found: Calibration | ScoreCalibration, title: str, head: str, needs: Callable[[ShareLevel], str]
 ) -> Table:
-    """Returns a table of named levels, which marks what is kept and what was chosen."""
+    """Returns a table of levels, about ten that differ, which marks what is kept and what was chosen."""
     from taxtune.report.output import Table
 
+    some = [*found.levels]
+    if len(some) > _ROWS:
+        rising = [some[0], *(one for before, one in pairwise(some) if one.hr > before.hr)]
+        step = (rising[-1].hr - rising[0].hr) / (_ROWS - 1)
+        near = [min(rising, key=lambda one: abs(one.hr - rising[0].hr - i * step)) for i in range(_ROWS)]
+        at = some.index(found.chosen)
+        some = [one for one in some if one in near or one in some[at : at + 2]]
+    named = [("always the root" if one.share is None else needs(one), one) for one in some]
+    named += getattr(found, "compared", {}).items()
     limit = "expected" if found.confidence_level is None else f"with {100 * found.confidence_level:g} %"
     heads = (head, "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
     rows = tuple(
         (
-            name if level.share is not None else "always the root",
-            *(level.share, level.hp, level.hr, level.hr - found.levels[-1].hr, level.accuracy, level.root),
-            *(1 - level.hp, level.bound, ("chosen" if level is found.chosen else "kept") if level.kept else ""),
+            *(name, one.share, one.hp, one.hr, one.hr - found.levels[-1].hr, one.accuracy, one.root),
+            *(1 - one.hp, one.bound, ("chosen" if one is found.chosen else "kept") if one.kept else ""),
         )
-        for name, level in levels
+        for name, one in named
     )
     missing = f"; {found.missing:,} more had no answer and were left out" if found.missing else ""
     notes = (
@@ -66,74 +67,50 @@ def levels_table(
     return Table("calibration", title, heads, rows, notes=notes)
 
 
-def some_levels(found: Calibration | ScoreCalibration) -> list[ShareLevel]:
-    """Returns all levels if they are few, else about ten that differ, the chosen one and the next among them."""
-    if len(found.levels) <= _ROWS:
-        return [*found.levels]
-    levels = [
-        one
-        for before, one in zip((None, *found.levels), found.levels, strict=False)
-        if not before or one.hr > before.hr
-    ]
-    after = found.levels[found.levels.index(found.chosen) + 1 :][:1]
-    step = (levels[-1].hr - levels[0].hr) / (_ROWS - 1)
-    near = {id(min(levels, key=lambda one: abs(one.hr - levels[0].hr - i * step))) for i in range(_ROWS)}
-    return [one for one in found.levels if id(one) in near or one is found.chosen or one in after]
+def guarantee(
+    found: Calibration | ScoreCalibration, needs: str, *, cost: str = "", each: str = "", more: str = ""
+) -> str:
+    """Returns in a sentence what is guaranteed, at which cost, and what `more` may help where nothing is."""
+    how = "in expectation" if found.confidence_level is None else f"with a confidence of {found.confidence_level:g}"
+    if found.share is None:
+        return f"Only always answering the root keeps the risk of {found.risk:g} {how}: it takes more images{more}."
+    return (
+        f"A node needs {needs}: on new images of the same kind the mean of 1 - hP is at most {found.risk:g} {how}, "
+        f"for {cost}an hR of {found.chosen.hr:.3f}{each}."
+    )
 
 
 def calibrate_file(
-    scores: Path,
-    taxonomy: str | None,
-    truth: Path | None,
-    out: Path,
-    promise: tuple[float, float | None, str | None],
-    columns: Mapping[str, str | None],
-    *,
-    force: bool,
-    as_json: bool,
+    scores: Path, tree: str | None, truth: Path | None, out: Path, *, force: bool, as_json: bool, **promise: Any
 ) -> None:
-    """Calibrates a file of scores for a risk, a confidence level and groups, writes that and prints what it says."""
+    """Calibrates a file of scores, writes that and prints what it says; `promise` is of `calibrate_scores`."""
     from taxtune.atomic import check_folder, write_json
     from taxtune.classifier.scores import calibrate_scores
     from taxtune.report.output import StudyReport, Table, publish
 
-    if taxonomy is None or truth is None:
+    if tree is None or truth is None:
         remedy = "Add -t TREE and --truth LABELS, a table with the label of each image."
         raise DataError("Scores are calibrated on a tree, with labels.", file=scores, remedy=remedy)
     if out.exists() and not force:
         raise DataError("The file already exists.", file=out, remedy="Choose another name, or add --force.")
     check_folder(out.parent)
-    risk, level, by = promise
-    found = calibrate_scores(scores, taxonomy, truth, risk=risk, confidence_level=level, by=by, columns=columns)
+    found = calibrate_scores(scores, tree, truth, **promise)
     record = found.model_dump(mode="json")
     write_json(out, record, indent=None)
     if as_json:
         print(json.dumps({**record, "taxonomy": found.tree.digest}, ensure_ascii=False, indent=2))
     else:
-        levels = (*(("share", level) for level in some_levels(found)), *found.compared.items())
-        tables = [levels_table(found, "A node needs so much of the scores", "place", levels)]
-        heads = ("group", "images", "share", "hP", "hR", "at most")
-        groups = [
-            (name or "all others", n, one.share, one.hp, one.hr, one.bound) for name, (n, one) in found.groups.items()
-        ]
+        tables = [levels_table(found, "A node needs so much of the scores", "place", lambda _: "share")]
+        each = ""
         if found.by is not None:
+            heads = ("group", "images", "share", "hP", "hR", "at most")
+            rows = [(name or "all others", n, a.share, a.hp, a.hr, a.bound) for name, (n, a) in found.groups.items()]
             text = f"Groups of fewer than {found.needed:,} images, by {found.by}, go with all others."
-            tables.append(Table("groups", "Groups with a guarantee of their own", heads, tuple(groups), notes=(text,)))
+            tables.append(Table("groups", "Groups with a guarantee of their own", heads, tuple(rows), notes=(text,)))
+            each = ", and so it is in each group with a guarantee of its own"
         publish(StudyReport("calibrate", "", {}, tuple(tables)), out=None, as_json=False)
-        print(_guarantee(found))
+        print(guarantee(found, f"{found.share or 0:.4g} of the scores", each=each))
     note(f"written to {out}")
-
-
-def _guarantee(found: ScoreCalibration) -> str:
-    sure = found.confidence_level
-    how = "in expectation" if sure is None else f"with a confidence of {sure:g}"
-    if found.share is None:
-        return f"Only always answering the root keeps the risk of {found.risk:g} {how}: it takes more images."
-    each = "" if found.by is None else ", and so it is in each group with a guarantee of its own"
-    return (
-        f"A node needs {found.share:.4g} of the scores: on new images of the same kind the mean of 1 - hP is at most "
-        f"{found.risk:g} {how}, for an hR of {found.chosen.hr:.3f}{each}."
-    )
 
 
 def classify_file(

@@ -79,10 +79,8 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             self.clf_ = self.clf
         except NotFittedError:
             stratify = labels if np.unique(labels, return_counts=True)[1].min() > 1 else None
-            halves = train_test_split(
-                X, labels, targets, test_size=0.5, stratify=stratify, random_state=self.random_state
-            )
-            fitted, X, known, _, _, targets = halves  # noqa: N806
+            how = {"test_size": 0.5, "stratify": stratify, "random_state": self.random_state}
+            fitted, X, known, _, _, targets = train_test_split(X, labels, targets, **how)  # noqa: N806
             self.clf_ = clone(self.clf).fit(fitted, known)
         self.calibration_ = guaranteed(self.tree_, self._scores(X), targets, self.risk, self.confidence, self.by)
         self.classes_ = np.array(list(self.calibration_.nodes), dtype=object)

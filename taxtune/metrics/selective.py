@@ -104,12 +104,11 @@ def rank_calibration(
     right = (path == taxonomy.lineage[np.asarray(target)])[:, 1:][there]
     nodes, sure = path[:, 1:][there], np.asarray(shares)[:, 1:][there]
     kinds = np.array([rank_of(taxonomy, node) for node in nodes.tolist()], dtype=object)
-    found = []
-    for kind in sorted(set(kinds), key=lambda kind: float(taxonomy.depth[nodes[kinds == kind]].mean())):
-        of = kinds == kind
-        error = calibration_error(sure[of], right[of])
-        found.append(RankCalibration(kind, int(of.sum()), error, _brier(sure[of], right[of])))
-    return tuple(found)
+    parts = {kind: kinds == kind for kind in set(kinds)}
+    return tuple(
+        RankCalibration(kind, int(of.sum()), calibration_error(sure[of], right[of]), _brier(sure[of], right[of]))
+        for kind, of in sorted(parts.items(), key=lambda part: float(taxonomy.depth[nodes[part[1]]].mean()))
+    )
 
 
 def climbing_curve(taxonomy: Taxonomy, path: ArrayLike, shares: ArrayLike, target: ArrayLike) -> ClimbingCurve:
