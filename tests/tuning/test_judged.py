@@ -89,7 +89,14 @@ def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
         assert held.scores.measures["lave"] == pytest.approx(np.mean(values))
         assert held.intervals["lave"].low <= held.scores.measures["lave"] <= held.intervals["lave"].high
         assert held.scores.hp > 0
-    assert set(result.differences[0].metrics) == {*METRICS, *INFORMATION_METRICS, "lave", "abstained", "off_tree"}
+    assert set(result.differences[0].metrics) == {
+        *METRICS,
+        *INFORMATION_METRICS,
+        "lave",
+        "abstained",
+        "off_tree",
+        "selective_hp",
+    }
     assert resumed.iterations == result.iterations
     assert [held.scores for held in resumed.heldout] == [held.scores for held in result.heldout]
     page = (tmp_path / "out/report.html").read_text()
