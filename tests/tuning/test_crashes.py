@@ -23,7 +23,7 @@ from taxtune.models import AnswerStore, Request
 from taxtune.recipe import load_recipe
 from taxtune.tuning.experiment import Experiment
 from tests.servers import OpenAIServer, Reply, calls
-from tests.tuning.toy import ToyVLM, make_files, tuned
+from tests.tuning.toy import Weighing, make_files, tuned
 
 # A process of its own that has loaded everything forks those that are killed: each starts in a moment, not in seconds.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else litellm fetches its prices when it is loaded
@@ -36,6 +36,12 @@ ADVICE = ("Be careful.", "Give only the family.", "Look twice.")
 RUNS: dict[str, tuple[str, ...]] = {
     "every-image": ("iterations=4",),
     "race": ("iterations=7", "data.block=3", "objective.kind=hr_at_hp"),
+    "posterior": (
+        "iterations=7",
+        "data.block=3",
+        "objective={kind: hr_at_hp, hp_target: 0.9}",
+        "policy.kind=posterior",
+    ),
     "budget": ("iterations=7", "data.block=2", "budget.vlm_calls=44"),
     "agent": ("iterations=4", "data.block=4", "proposer={kind: agent, model: openai/words, api_base: BASE}"),
 }
@@ -61,7 +67,7 @@ def settings() -> Iterator[Callable[[str], tuple[str, ...]]]:
         yield lambda name: tuple(override.replace("BASE", repr(server.api_base)) for override in RUNS[name])
 
 
-class Dying(ToyVLM):
+class Dying(Weighing):
     """A toy model that logs what it is asked, in whose process kill -9 strikes some time after a question.
 
     Args:

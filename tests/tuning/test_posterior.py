@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import log
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import taxtune
 from taxtune.errors import ModelError, TaxtuneError
@@ -20,30 +17,9 @@ from taxtune.policies import Posterior, weighted_paths
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.shares import cross_fitted
 from tests import servers
-from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_parts, tuned
+from tests.tuning.toy import Weighing, make_parts, tuned
 
 SMALL = ("data.tuning=8", "data.heldout=8", "iterations=2", "objective.kind=hr_at_hp", "policy.kind=posterior")
-
-
-class Weighing(ToyVLM):
-    """Is sure of a shade where the image is clear, and in two minds within the family where it is murky."""
-
-    silent = False
-
-    def answer(self, questions):
-        replies = super().answer(questions)
-        return [
-            reply if self.silent or question.candidates is None else replace(reply, outcomes=self.outcomes(question))
-            for reply, question in zip(replies, questions, strict=True)
-        ]
-
-    def outcomes(self, question):
-        red, green, blue = Image.open(question.image).convert("RGB").getpixel((0, 0))
-        family = [name for name in COLOURS if PARENT[name] == ("reddish" if red > blue else "bluish")]
-        said = min(family, key=lambda name: abs(sum(COLOURS[name]) - red - blue))
-        sure = 0.5 if green >= 30 else 0.97
-        assert set(question.candidates.weighed) >= set(COLOURS)
-        return {**{name: log(sure if name == said else 0.98 - sure) for name in family}, OTHERWISE: log(0.02)}
 
 
 def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from PIL import Image
 
 from taxtune.mapping import Mapper, Placement, Stage
 from taxtune.models import Answer, Failure
+from taxtune.models.base import OTHERWISE
 from taxtune.recipe import load_recipe
 from taxtune.report.html import ReportCallback
 from taxtune.tuning.compare import compare_objectives
@@ -111,6 +113,29 @@ class ToyVLM:
                 text = "azure" if murky or blue > 200 else "navy"
             replies.append(Answer(f"A: {text}.", prompt_tokens=5, completion_tokens=2, cost_usd=0.0))
         return replies
+
+
+class Weighing(ToyVLM):
+    """Is sure of a shade where the image is clear, and in two minds within the family where it is murky."""
+
+    silent = False
+
+    def answer(self, questions):
+        """Answers as a ToyVLM, with outcomes where there are candidates."""
+        replies = super().answer(questions)
+        return [
+            reply if self.silent or question.candidates is None else replace(reply, outcomes=self.outcomes(question))
+            for reply, question in zip(replies, questions, strict=True)
+        ]
+
+    def outcomes(self, question):
+        """Weighs the two shades of the family."""
+        red, green, blue = Image.open(question.image).convert("RGB").getpixel((0, 0))
+        family = [name for name in COLOURS if PARENT[name] == ("reddish" if red > blue else "bluish")]
+        said = min(family, key=lambda name: abs(sum(COLOURS[name]) - red - blue))
+        sure = 0.5 if green >= 30 else 0.97
+        assert set(question.candidates.weighed) >= set(COLOURS)
+        return {**{name: log(sure if name == said else 0.98 - sure) for name in family}, OTHERWISE: log(0.02)}
 
 
 class Cyclist(ToyVLM):
