@@ -32,7 +32,7 @@ from taxtune.tuning.experiment import Experiment, temperature_of
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.selection import TOLERANCE
-from taxtune.tuning.shares import paths_of
+from taxtune.tuning.shares import can_choose, paths_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -289,9 +289,13 @@ def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneRe
     rows = [row for row in winner.rows[:_OFFERED] if row.hr is not None]
     if experiment.vlm.identity.get("kind") != "local" or experiment.policy != DIRECT or held is None or not rows:
         return {}
+    if not can_choose(experiment.objective):
+        return {}
     try:
         examples = experiment.splits.tuning[: len(winner.rows)][:_OFFERED]
-        found = evaluator.by(Posterior()).evaluate(str(winner.template), examples).scores
+        asks = evaluator.by(Posterior())
+        asks.metrics = asks.needs = ()  # no judge is asked again
+        found = asks.evaluate(str(winner.template), examples).scores
     except TaxtuneError:  # a network that cannot be read so has nothing to offer
         return {}
     now = sum(row.hr or 0.0 for row in rows) / len(rows)

@@ -42,6 +42,7 @@ from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objecti
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.selection import Round, most_questions, rounds
+from taxtune.tuning.shares import can_choose
 from taxtune.tuning.template import check_template, labels_said, render
 
 if TYPE_CHECKING:
@@ -455,11 +456,12 @@ class Experiment:
                 f"{policy} makes a node of more than one answer, which leaves no text for {' and '.join(measured)}.",
                 remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or leave out the policy.",
             )
-        if isinstance(self.policy, Posterior) and self.policy.share is None and self.objective.held_to_baseline:
+        if isinstance(self.policy, Posterior) and self.policy.share is None and not can_choose(self.objective):
             raise TaxtuneError(
-                "A share cannot be chosen for an objective that is held to the baseline's scores.",
+                "A share cannot be chosen for an objective that is held to the baseline's scores, or that needs more "
+                "than where the answers are placed.",
                 value=self.objective.name,
-                remedy="Set policy.share, such as 0.9, or objective.hr_floor to a number.",
+                remedy="Set policy.share, such as 0.9; or objective.hr_floor to a number, where there is one.",
             )
         for each in (self.vlm, self.proposer, getattr(self.mapper, "arbiter", None), *self.metrics.values()):
             for text in getattr(each, "check", tuple)() or ():  # an object of the user's need not have it

@@ -14,7 +14,7 @@ from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.records import SampleResult, TemplateScores
 
-__all__ = ["cross_fitted", "final_share", "paths_of"]
+__all__ = ["can_choose", "cross_fitted", "final_share", "paths_of"]
 
 _FOLDS = 10
 _CHOICE = SHARES[::5]  # finer ones place few of some hundred images elsewhere
@@ -31,6 +31,16 @@ def paths_of(taxonomy: Taxonomy, rows: Sequence[SampleResult]) -> Paths:
         nodes[i, : len(row.way)], inside[i, : len(row.way)] = row.way, row.shares
         outside[i, : len(row.way)] = 1 - inside[i, : len(row.way)]
     return Paths(nodes, inside, outside)
+
+
+def can_choose(objective: Objective) -> bool:
+    """Tells whether a share can be chosen for an objective: it is a function of the means that a place alone has."""
+    means = dict.fromkeys(("hp", "hr", "hf", "accuracy", "depth", "ihp", "ihr", "ihf"), 0.5)
+    try:
+        objective.aimed(TemplateScores(n=1, remaining_uncertainty=0.5, misinformation=0.5, **means))  # type: ignore[arg-type]
+    except Exception:  # it may be anybody's function
+        return False
+    return not objective.held_to_baseline
 
 
 def final_share(

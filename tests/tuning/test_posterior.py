@@ -70,6 +70,7 @@ def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path: Path) -> No
     ("overrides", "error", "message"),
     [
         (("objective.kind=hp",), TaxtuneError, "held to the baseline"),
+        (("objective.kind=aurc", "objective.hr_floor=0.5"), TaxtuneError, "where the answers are placed"),
         (("objective.kind=rouge-1",), TaxtuneError, "leaves no text"),
         (("policy.samples=4",), TaxtuneError, "leave out samples"),
     ],
