@@ -80,6 +80,29 @@ def test_what_cannot_be_is_refused(tmp_path: Path, overrides: tuple[str, ...], e
         tuned(make_parts(tmp_path / "in", tmp_path / "run", Weighing(), (*SMALL, *overrides)))
 
 
+@pytest.mark.parametrize(
+    ("kind", "silent", "offers"), [("local", False, True), ("local", True, False), ("api", False, False)]
+)
+def test_a_local_models_run_ends_with_what_its_probabilities_would_bring(
+    tmp_path: Path, kind: str, silent: bool, offers: bool
+) -> None:
+    vlm = Weighing()
+    vlm.identity["kind"], vlm.silent = kind, silent
+    overrides = (
+        "data.tuning=8",
+        "data.heldout=8",
+        "iterations=1",
+        "objective.kind=hr_at_hp",
+        "objective.hp_target=0.8",
+    )
+    result = tuned(
+        make_parts(tmp_path / "in", tmp_path / "run", vlm, (*overrides, "prompt.baseline=Give only the family."))
+    )
+    assert ("probabilities" in result.where) == offers
+    if offers:
+        assert "--policy posterior --risk 0.2" in result.where["probabilities"]
+
+
 def test_a_model_without_probabilities_is_told_to_vote(tmp_path: Path) -> None:
     vlm = Weighing()
     vlm.silent = True
