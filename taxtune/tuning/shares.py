@@ -38,7 +38,7 @@ def can_choose(objective: Objective) -> bool:
     means = dict.fromkeys(("hp", "hr", "hf", "accuracy", "depth", "ihp", "ihr", "ihf"), 0.5)
     try:
         objective.aimed(TemplateScores(n=1, remaining_uncertainty=0.5, misinformation=0.5, **means))  # type: ignore[arg-type]
-    except Exception:  # it may be anybody's function
+    except Exception:  # it may be a user's own function
         return False
     return not objective.held_to_baseline
 
