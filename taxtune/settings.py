@@ -54,15 +54,40 @@ class TaxonomySettings(Settings):
         domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
         frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the columns node and
             count, or "targets" for the labels of the tuning split; all leaves equally likely when left out.
+        allowed: What may occur where and when: a table with the column node and any of place, from month and to month.
+            What an answer names and cannot be there goes to the deepest node above it that can.
     """
 
     path: str
     root: str | None = None
     domain: str | None = None
     frequencies: str | None = Field(None, min_length=1)
+    allowed: str | None = Field(None, min_length=1)
 
 
-class _Splits(Settings):
+class ContextSettings(Settings):
+    """What templates may know of each image: columns of the data are variables of their names, as {{ place }}.
+
+    Attributes:
+        columns: Columns of the data; or exif:month, exif:hour, exif:latitude and exif:longitude, out of the files.
+        candidates: A classifier's scores of the images, in the formats of `taxtune calibrate`; {{ candidates }} are
+            their names with the scores, best first.
+        top: How many candidates each image has at most.
+        describe: What variables mean, by name, for the proposer.
+    """
+
+    columns: tuple[str, ...] = ()
+    candidates: str | None = Field(None, min_length=1)
+    top: StrictInt = Field(5, ge=1, le=32)
+    describe: dict[str, str] = Field(default_factory=dict)
+
+
+def _columns(value: object) -> object:
+    return {"columns": value} if isinstance(value, list | tuple) else value
+
+
+class _Images(Settings):
+    context: Annotated[ContextSettings, BeforeValidator(_columns)] = ContextSettings()
     tuning: StrictInt | None = Field(
         None,
         ge=1,
@@ -83,7 +108,7 @@ class _Splits(Settings):
     )
 
 
-class ManifestData(_Splits):
+class ManifestData(_Images):
     """A CSV, XLSX, JSONL or other text file with one image per row.
 
     Attributes:
@@ -105,7 +130,7 @@ class ManifestData(_Splits):
     skip_broken: bool = False
 
 
-class FolderData(_Splits):
+class FolderData(_Images):
     """A folder with one sub-folder of images for each label.
 
     Attributes:
@@ -118,7 +143,7 @@ class FolderData(_Splits):
     skip_broken: bool = False
 
 
-class INat21Data(_Splits):
+class INat21Data(_Images):
     """iNaturalist 2021: its COCO-style JSON and the folder of its images.
 
     Attributes:
@@ -131,7 +156,7 @@ class INat21Data(_Splits):
     images: str
 
 
-class FieldGuideData(_Splits):
+class FieldGuideData(_Images):
     """The drawn birds of the embedded field guide."""
 
     kind: Literal["fieldguide"] = "fieldguide"
@@ -406,6 +431,8 @@ class ChatProposerSettings(Settings):
         evidence: For llm: whether the best and the latest template come with what their answers show, or all with
             their scores alone (as in the paper).
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
+        pictures: Most tuning images per iteration that the model is shown, the worst failures first, at 512 pixels; 0
+            sends none.
     """
 
     kind: Literal["llm", "agent"] = "llm"
@@ -413,6 +440,7 @@ class ChatProposerSettings(Settings):
     api_base: str | None = None
     evidence: bool = True
     max_tokens: StrictInt = Field(4_000, ge=1)
+    pictures: StrictInt = Field(0, ge=0, le=16)
 
 
 ProposerSettings = Annotated[FragmentsProposerSettings | ChatProposerSettings, Field(discriminator="kind")]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from taxtune.data.context import Value
 from taxtune.data.images import check_images, is_image_data, store_image
 from taxtune.data.sources import Record, Reference, Source, read_folder, read_inat21, read_rows
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
@@ -34,6 +35,7 @@ class Example:
         label: The label as the source writes it.
         target: Number of the node that the label names on the taxonomy.
         sha256: SHA-256 of the image file's bytes; "" until the file is read.
+        context: What a template may know of it, by variable; None for a text or a number that is missing.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Example:
     label: str
     target: int
     sha256: str = ""
+    context: Mapping[str, Value] = field(default_factory=dict, hash=False)
 
 
 def load_examples(
