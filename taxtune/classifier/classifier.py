@@ -29,7 +29,8 @@ from taxtune.policies import DIRECT, Posterior, Reliability, RiskGuarantee, Vote
 from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
+from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.placement import PlacedAnswer, why_unanswered
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
