@@ -1,9 +1,10 @@
 """Policies: from what a model says of an image, once, several times or with probabilities, to one node.
 
-`placing.py` puts weighted answers on the tree, `risk.py` chooses the least cautious way that keeps a promise, and
-`reliability.py` says how sure a single answer is.
+`placing.py` puts weighted answers on the tree, `risk.py` chooses the least cautious way that keeps a promise,
+`reliability.py` says how sure a single answer is, and `allowed.py` what may be where and when.
 """
 
+from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.policies.outcomes import NamedNodes
 from taxtune.policies.placing import DIRECT, Paths, Posterior, Vote, spread, weighted_paths
 from taxtune.policies.reliability import Reliability
@@ -21,6 +22,7 @@ from taxtune.policies.risk import (
 __all__ = [
     "DIRECT",
     "SHARES",
+    "Checklist",
     "Level",
     "NamedNodes",
     "Paths",
@@ -31,6 +33,7 @@ __all__ = [
     "Vote",
     "control_risk",
     "images_needed",
+    "read_checklist",
     "share_levels",
     "spread",
     "weighted_paths",

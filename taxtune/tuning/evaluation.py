@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +15,12 @@ from taxtune.data import Example
 from taxtune.errors import ImageError, ModelError
 from taxtune.metrics.confidence import influence_of_doubt
 from taxtune.metrics.hierarchical import precision_recall, score
-from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
+from taxtune.metrics.information import Information, information_scores, information_values
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.selective import Selective, climbing_curve, rank_calibration, selective_scores
 from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
-from taxtune.models import Answer, Failure, Model, Reply, Request, ask, count_faults
-from taxtune.policies import DIRECT, Posterior, Vote, weighted_paths
+from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
+from taxtune.policies import weighted_paths
 from taxtune.progress import track
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.placement import PlacedAnswer, Placer, why_unanswered
@@ -75,7 +73,7 @@ class Evaluation:
         return [row.missing for row in self.rows if row.missing is not None]
 
 
-class Evaluator:
+class Evaluator(Placer):
     """Asks a VLM with a template and scores the answers on the taxonomy.
 
     Args:
@@ -86,10 +84,7 @@ class Evaluator:
         variables: What a template may refer to.
         metrics: Further metrics of each answer.
         needs: Names of the metrics without which an answer does not count, since the objective needs them.
-        off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
-        information: Weights of the nodes; by their share of leaves where left out.
-        policy: How often an image is asked about, and how the answers make one place.
-        value: What a share is chosen for where the policy leaves it open: from scores to a number, larger is better.
+        placing: Further arguments of `Placer`.
     """
 
     def __init__(
@@ -102,33 +97,11 @@ class Evaluator:
         variables: Mapping[str, object],
         metrics: Sequence[Metric] = (),
         needs: Sequence[str] = (),
-        off_tree: str = "child",
-        information: Information | None = None,
-        policy: Vote | Posterior = DIRECT,
-        value: Callable[[TemplateScores], float] | None = None,
+        **placing: Any,
     ) -> None:
-        self.taxonomy, self.vlm, self.mapper, self.store, self.variables = taxonomy, vlm, mapper, store, variables
-        self.metrics, self.needs, self.off_tree, self.policy = tuple(metrics), tuple(needs), off_tree, policy
-        self.information, self.value = information or leaf_information(taxonomy), value
-        self._placer = Placer(taxonomy, mapper, policy, self.information, self.value, off_tree)
-
-    def by(self, policy: Vote | Posterior) -> Evaluator:
-        """Returns an evaluator that places by another policy."""
-        other = copy(self)
-        other.policy, other._placer = policy, self._placer.by(policy)
-        return other
-
-    def questions(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Makes the requests of the policy about an image (its file and SHA-256), with rendered prompts."""
-        requests = self.policy.requests(prompts, image, sha256)
-        named = self._placer.named
-        return [replace(request, candidates=None if named is None else named.candidates) for request in requests]
-
-    def settle(
-        self, by_image: Sequence[Sequence[Reply]], images: Sequence[Path], targets: Sequence[int] = ()
-    ) -> dict[int, PlacedAnswer]:
-        """Returns where the policy puts each image that was answered, by its place in the list; see `Placer.settle`."""
-        return self._placer.settle(by_image, images, targets)
+        super().__init__(taxonomy, mapper, **placing)
+        self.vlm, self.store, self.variables = vlm, store, variables
+        self.metrics, self.needs = tuple(metrics), tuple(needs)
 
     def evaluate(self, template: str, examples: Sequence[Example]) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
@@ -152,7 +125,7 @@ class Evaluator:
         spent()
         with track("placing"):
             images, targets = [example.image for example in examples], [example.target for example in examples]
-            placed = self.settle(by_image, images, targets)
+            placed = self.settle(by_image, images, targets, [example.context for example in examples])
         rows = self._rows(examples, by_image, placed)
         with track("scoring"):
             rows, taken = self._measure(rows, examples)

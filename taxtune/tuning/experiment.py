@@ -20,7 +20,7 @@ from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
-from taxtune.policies import Posterior, Vote
+from taxtune.policies import Checklist, Posterior, Vote, read_checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import (
@@ -55,7 +55,7 @@ __all__ = ["AnyObjective", "Experiment", "policy_of", "temperature_of", "templat
 AnyObjective = Objective | Callable[..., float] | str
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "block", "root", "domain", "frequencies"}
+_KEPT = {"tuning", "heldout", "block", "root", "domain", "frequencies", "allowed", "context"}
 
 
 def template_variables(prompt: PromptSettings) -> dict[str, object]:
@@ -200,6 +200,25 @@ class Experiment:
         source = given if given is None or given == TARGETS else self.recipe.path(given)
         targets = [example.target for example in self.splits.tuning] if given == TARGETS else []
         return make_information(self.taxonomy, source, targets=targets, part=self.part)
+
+    @cached_property
+    def allowed(self) -> Checklist | None:
+        """What may occur where and when; None where anything may."""
+        path, source = self.recipe.taxonomy.allowed, self.recipe.source
+        if path is None:
+            return None
+        checklist = read_checklist(self.recipe.path(path), self.taxonomy, part=self.part)
+        known = {column.removeprefix("exif:") for column in self.recipe.data.context.columns}
+        if missing := ", ".join(name for name in checklist.variables if name not in known):
+            remedy = f"Name these columns of the data: data: {{context: [{missing}]}}; the month may be exif:month."
+            raise RecipeError(f"The checklist goes by {missing}, which images lack.", file=source, remedy=remedy)
+        return checklist
+
+    def allowed_notes(self) -> list[str]:
+        """Returns notes on tuning images whose truth the checklist lacks, and whose place."""
+        tuning = self.splits.tuning
+        seen = [example.target for example in tuning], [example.context for example in tuning]
+        return [] if self.allowed is None else self.allowed.notes(*seen, "tuning images")
 
     @cached_property
     def trivial(self) -> tuple[float, float]:
@@ -367,6 +386,7 @@ class Experiment:
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
             policy=self.policy,
+            allowed=self.allowed,
             value=self.objective.value,
         )
 

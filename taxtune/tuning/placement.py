@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taxtune.answers.doubt import find_doubtful
+from taxtune.data.context import Value
 from taxtune.errors import ModelError
-from taxtune.metrics.information import Information
-from taxtune.models import Answer, Failure, Reply
-from taxtune.policies import NamedNodes, Posterior, Vote, weighted_paths
+from taxtune.metrics.information import Information, leaf_information
+from taxtune.models import Answer, Failure, Reply, Request
+from taxtune.policies import DIRECT, Checklist, NamedNodes, Paths, Posterior, Vote, spread, weighted_paths
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TemplateScores
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
 
 __all__ = ["PlacedAnswer", "Placer", "why_unanswered"]
+
+IntArray = NDArray[np.int64]
 
 _NAMED = 0.5  # share of the probability that the names should hold
 _IMAGES_AT_ONCE = 16  # in memory, where the mapper looks at them: a photo takes some 50 MB
@@ -47,40 +51,64 @@ class PlacedAnswer:
     way: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
     named: float | None = None
+    masked: str | None = None
 
 
 class Placer:
-    """Puts images on the tree by what was said of them; arguments as of `Evaluator`."""
+    """Asks about images as a policy does, and puts them on the tree by what was said.
+
+    Args:
+        taxonomy: The label tree.
+        mapper: Places the answers.
+        off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
+        information: Weights of the nodes; by their share of leaves where left out.
+        policy: How often an image is asked about, and how the answers make one place.
+        allowed: What may occur where and when; what cannot is placed above.
+        value: What a share is chosen for where the policy leaves it open: from scores to a number, larger is better.
+    """
 
     def __init__(
         self,
         taxonomy: Taxonomy,
         mapper: Mapper,
-        policy: Vote | Posterior,
-        information: Information,
-        value: Callable[[TemplateScores], float] | None,
-        off_tree: str,
+        *,
+        policy: Vote | Posterior = DIRECT,
+        allowed: Checklist | None = None,
+        information: Information | None = None,
+        value: Callable[[TemplateScores], float] | None = None,
+        off_tree: str = "child",
     ) -> None:
-        self.taxonomy, self.mapper, self.policy = taxonomy, mapper, policy
-        self.information, self.value, self.off_tree = information, value, off_tree
+        self.taxonomy, self.mapper, self.policy, self.allowed = taxonomy, mapper, policy, allowed
+        self.information, self.value, self.off_tree = information or leaf_information(taxonomy), value, off_tree
         self.named = NamedNodes(taxonomy, policy.names) if isinstance(policy, Posterior) else None
         self._warned = False
 
-    def by(self, policy: Vote | Posterior) -> Placer:
+    def by(self, policy: Vote | Posterior) -> Self:
         """Returns one that places by another policy."""
         other = copy(self)
         other.policy = policy
         other.named = NamedNodes(self.taxonomy, policy.names) if isinstance(policy, Posterior) else None
         return other
 
+    def questions(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
+        """Makes the requests of the policy about an image (its file and SHA-256), with rendered prompts."""
+        requests = self.policy.requests(prompts, image, sha256)
+        candidates = None if self.named is None else self.named.candidates
+        return [replace(request, candidates=candidates) for request in requests]
+
     def settle(
-        self, by_image: Sequence[Sequence[Reply]], images: Sequence[Path], targets: Sequence[int] = ()
+        self,
+        by_image: Sequence[Sequence[Reply]],
+        images: Sequence[Path],
+        targets: Sequence[int] = (),
+        contexts: Sequence[Mapping[str, Value]] = (),
     ) -> dict[int, PlacedAnswer]:
         """Returns where the policy puts each image that was answered, by the image's place in the list.
 
         An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
         no vote, and so speaks for no node below the root. A vote is doubtful where it comes out elsewhere once its
-        answers with a doubtful placement vote for nothing. The targets are for choosing a share, each by the others.
+        answers with a doubtful placement vote for nothing. The targets are for choosing a share, each by the others;
+        the contexts, what is known of each image, for what may be there (`allowed`).
         """
         answered = [
             i
@@ -96,26 +124,36 @@ class Placer:
         }
         placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
         doubtful = find_doubtful(self.mapper, placements)
+        groups: list[tuple[list[int], IntArray]] = []  # of those answered, with what can be where they were taken
+        if self.allowed is not None:
+            groups = list(self.allowed.groups([contexts[i] if contexts else {} for i in answered]))
         if self.named is not None:
             some = [reply for i in answered for reply in by_image[i] if isinstance(reply, Answer)]
             theirs = [targets[i] for i in answered] if targets else []
-            return dict(zip(answered, self._by_outcomes(some, placements, theirs), strict=True)) if some else {}
+            return dict(zip(answered, self._by_outcomes(some, placements, theirs, groups), strict=True)) if some else {}
         assert isinstance(self.policy, Vote)
-        if self.policy.samples == 1:
-            unsure = [None] * len(texts) if doubtful is None else doubtful.tolist()
-            return {
-                answered[row]: PlacedAnswer(
-                    *(text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence),
-                    doubtful=doubt,
-                    not_subject=at.not_subject,
-                )
-                for ((row, _), text), at, doubt in zip(texts.items(), placements, unsure, strict=True)
-            }
         nodes = np.full((len(answered), self.policy.samples), -1, dtype=np.int64)
         outside = np.zeros(nodes.shape, dtype=bool)
         for cell, at in zip(texts, placements, strict=True):
             nodes[cell], outside[cell] = self.taxonomy.root if at.off_tree else at.node, at.not_subject
+        said = nodes.copy()
+        for group, lift in groups:
+            nodes[group] = np.where(nodes[group] >= 0, lift[nodes[group]], -1)
+        if self.policy.samples == 1:
+            unsure = [None] * len(texts) if doubtful is None else doubtful.tolist()
+            return {
+                answered[row]: PlacedAnswer(
+                    *(text, int(nodes[row, 0]), at.off_tree),
+                    at.abstained or bool(said[row, 0] != nodes[row, 0] == self.taxonomy.root),
+                    *(str(at.stage), at.confidence),
+                    doubtful=doubt,
+                    not_subject=at.not_subject,
+                    masked=self._moved(said[row, 0], nodes[row, 0]),
+                )
+                for ((row, _), text), at, doubt in zip(texts.items(), placements, unsure, strict=True)
+            }
         voted, shares = self.policy.place(self.taxonomy, nodes)
+        free = self.policy.place(self.taxonomy, said)[0] if groups else voted
         moved: list[bool | None] = [None] * len(answered)
         if doubtful is not None:
             sure = nodes.copy()
@@ -135,12 +173,21 @@ class Placer:
                 confidence=float(shares[row]),
                 votes=tuple(nodes[row].tolist()),
                 doubtful=moved[row],
+                masked=self._moved(free[row], voted[row]),
                 not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.samples,
             )
         return placed
 
+    def _moved(self, free: int, node: int) -> str | None:
+        """Returns the path of where an image would be without the checklist; None where that is no other node."""
+        return None if free == node else "/".join(self.taxonomy.path(free))
+
     def _by_outcomes(
-        self, replies: Sequence[Answer], placements: Sequence[Placement], targets: Sequence[int]
+        self,
+        replies: Sequence[Answer],
+        placements: Sequence[Placement],
+        targets: Sequence[int],
+        groups: Sequence[tuple[list[int], IntArray]],
     ) -> list[PlacedAnswer]:
         """Returns where a model's own probabilities lead; an answer that names nothing is placed by what it says."""
         assert self.named is not None
@@ -155,7 +202,16 @@ class Placer:
         if isinstance(self.policy, Posterior) and self.policy.names == "species":
             # What is no species may be a name above one.
             weights[:, nodes < 0] *= (held <= 0)[:, np.newaxis]
-        paths = weighted_paths(self.taxonomy, nodes, weights)
+        free = paths = weighted_paths(self.taxonomy, nodes, weights)
+        if groups:
+            parts = []
+            for group, lift in groups:
+                # What cannot be goes up to what can, and on to the names below that.
+                ends = np.where(nodes >= 0, lift[nodes], -1)
+                kept = spread(self.taxonomy, ends, weights[group], giving=ends != nodes)
+                parts.append(weighted_paths(self.taxonomy, ends, kept))
+            order = np.argsort(np.concatenate([group for group, _ in groups]))
+            paths = Paths(*(np.concatenate(each)[order] for each in zip(*parts, strict=True)))
         if not self._warned and held.mean() < _NAMED:
             self._warned = True
             note(
@@ -163,13 +219,16 @@ class Placer:
                 "names as the tree has them, or set policy.names to aliases"
             )
         off = np.array([at.off_tree for at in placements]) & (held == 0)
-        if self.policy.share is not None:
-            depths = paths.depths(self.policy.share)
-        else:
+
+        def depths(paths: Paths) -> IntArray:
+            if self.policy.share is not None:
+                return paths.depths(self.policy.share)
             assert self.value is not None
             counts = off & (self.off_tree == "child")
-            depths = cross_fitted(self.taxonomy, self.information, paths, targets, self.value, off_tree=counts)
-        (placed, sure), shares = paths.at(depths), paths.shares
+            return cross_fitted(self.taxonomy, self.information, paths, targets, self.value, off_tree=counts)
+
+        (placed, sure), shares = paths.at(depths(paths)), paths.shares
+        unmasked = free.at(depths(free))[0] if groups else placed
         found = []
         for i, (reply, at) in enumerate(zip(replies, placements, strict=True)):
             long = int((paths.nodes[i] >= 0).sum())
@@ -181,6 +240,7 @@ class Placer:
                     way=tuple(paths.nodes[i, :long].tolist()),
                     shares=tuple(shares[i, :long].tolist()),
                     named=float(held[i]),
+                    masked=self._moved(unmasked[i], placed[i]),
                 )
             )
         return found

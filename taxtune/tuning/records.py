@@ -120,6 +120,7 @@ class SampleResult:
         way: Where a model's own probabilities lead: the numbers of the nodes from the root down. Empty without them.
         shares: The share of the probability that each of them holds.
         named: The share of the probability that all names hold together.
+        masked: Path of the node that it would be on without `taxonomy.allowed`; None where that is no other.
     """
 
     example: str
@@ -149,6 +150,7 @@ class SampleResult:
     way: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
     named: float | None = None
+    masked: str | None = None
 
     @property
     def missing(self) -> str | None:

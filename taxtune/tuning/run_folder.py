@@ -141,6 +141,8 @@ def identity_of(experiment: Experiment) -> dict[str, Any]:
     }
     if recipe.taxonomy.frequencies is not None:  # else they follow from the leaves of the taxonomy
         contents["weights"] = experiment.weights.weight.tolist()
+    if experiment.allowed is not None:
+        contents["checklist"] = experiment.allowed.rows
     root = experiment.part and "/".join(experiment.full_taxonomy.path(experiment.part.root))
     return {
         **{f"{group}.{key}": value for group, values in named.items() for key, value in values.items()},
@@ -237,7 +239,7 @@ def _state(
     folder = Path(result.folder)
     made: dict[str, Any] = {"taxtune": version("taxtune"), "source": str(recipe.source), "objectives": list(objectives)}
     made["folder"] = [str(folder), str(folder.absolute())]  # the result names files in it, as the folder was given
-    keys = ("taxonomy.path", "taxonomy.frequencies", "data.path", "vlm.model", "proposer.fragments")
+    keys = ("taxonomy.path", "taxonomy.frequencies", "taxonomy.allowed", "data.path", "vlm.model", "proposer.fragments")
     named = [recipe.path(text) for key, text in recipe.flat().items() if key in keys and text is not None]
     images = map(Path, result.provenance.images.values())
     read = {*images, *named, *(file for path in named for file in path.rglob("*"))}
@@ -331,7 +333,7 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
         for group in python | {"proposer", "objective"}:
             held = data.pop(group, None) or {}
             # What a recipe says of the part of a tree holds for a tree in its place, too.
-            kept = {key: value for key, value in held.items() if key in ("root", "domain")}
+            kept = {key: value for key, value in held.items() if key in ("root", "domain", "allowed", "context")}
             data |= {group: {**STAND_INS[group], **kept}} if group in STAND_INS else {}
         return Recipe.model_validate(data).from_file(None if source is None else Path(source))
     except (YAMLError, RecursionError, TypeError, ValueError) as error:
