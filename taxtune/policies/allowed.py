@@ -26,9 +26,6 @@ __all__ = ["Checklist", "Row", "read_checklist"]
 #: A node's number, a place ("" is everywhere), and the first and last month, 1 to 12, which may span the new year.
 Row = tuple[int, str, int, int]
 
-_MONTHS = ["january", "february", "march", "april", "may", "june"]
-_MONTHS += ["july", "august", "september", "october", "november", "december"]
-
 
 class Checklist:
     """What may occur where and when on a tree; `variables` are those of an image that play a part: place, month."""
@@ -50,13 +47,10 @@ class Checklist:
         """
         found: dict[tuple[str, int], list[int]] = {}
         for i, context in enumerate(contexts):
-            place, month = self._said(context)
+            place, month = (context.get(name) if name in self.variables else None for name in ("place", "month"))
             found.setdefault((_place(place), _month(month)), []).append(i)
         for where, images in found.items():
             yield images, self._lift(*where)
-
-    def _said(self, context: Mapping[str, Value]) -> Iterator[Value]:
-        return (context.get(name) if name in self.variables else None for name in ("place", "month"))
 
     def _lifted(self, place: str, month: int) -> NDArray[np.int64]:
         line = self.taxonomy.lineage
@@ -74,14 +68,12 @@ class Checklist:
         lacking, unknown = Counter[str](), Counter[str]()
         for group, lift in self.groups(contexts):
             for i in group:
-                place, month = self._said(contexts[i])
-                where = f"{f' at {place}' if place else ''}{f' in month {month}' if month else ''}"
-                lacking[f"{self.taxonomy.labels[targets[i]]}{where}"] += int(lift[targets[i]] != targets[i])
-                unknown[str(place)] += _place(place) not in {"", *self._places}
+                said = [f"{name} {contexts[i][name]}" for name in self.variables if contexts[i].get(name)]
+                lacking[", ".join([self.taxonomy.labels[targets[i]], *said])] += int(lift[targets[i]] != targets[i])
+                unknown["".join(said[:1])] += _place(contexts[i].get("place")) not in {"", *self._places}
         return [
             f"the checklist {lacks} of {found.total()} of {len(targets)} {images}: "
-            + ", ".join(f"{name} ({n} image{'' if n == 1 else 's'})" for name, n in found.most_common(3))
-            + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+            + "; ".join(f"{name} ({n} image{'' if n == 1 else 's'})" for name, n in found.most_common(3))
             for lacks, found in (("lacks the truth", +lacking), ("does not name the place, and allows all,", +unknown))
             if found
         ]
@@ -93,13 +85,11 @@ def _place(value: Value) -> str:
 
 
 def _month(value: Value) -> int:
-    """Returns the number of a month from its number or its English name, cut or not; 0 where there is none."""
-    text = _place(value).rstrip(".")
-    named = {i for i, name in enumerate(_MONTHS, start=1) if len(text) > 2 and name.startswith(text)}
-    found = named or {i for i in range(1, 13) if text.zfill(2) == f"{i:02}"}
-    if text and not found:
-        raise DataError("This is no month.", value=value, remedy="Give its number, 1 to 12, or its English name.")
-    return found.pop() if found else 0
+    """Returns the number of a month; 0 where there is none."""
+    text = _place(value)
+    if text and text.removeprefix("0") not in map(str, range(1, 13)):
+        raise DataError("This is no month.", value=value, remedy="Give its number, 1 to 12.")
+    return int(text or 0)
 
 
 def read_checklist(path: str | Path, taxonomy: Taxonomy, *, part: Domain | None = None) -> Checklist:
@@ -111,22 +101,24 @@ def read_checklist(path: str | Path, taxonomy: Taxonomy, *, part: Domain | None 
     Raises:
         DataError: If it cannot be read, or rows have no node of the tree or a month that is none; it lists them.
     """
-    remedy = "Its columns are node and, where wanted, place, from month and to month."
-    table = read_rows(Path(path), ["node"], ["place", "from_month", "to_month"], what="checklist", remedy=remedy)
+    remedy, months = (
+        "Its columns are node and, where wanted, place, from month and to month.",
+        ("from_month", "to_month"),
+    )
+    table = read_rows(Path(path), ["node"], ["place", *months], what="checklist", remedy=remedy)
     find, problems, rows = target_finder(taxonomy, part), list[tuple[int, str]](), list[Row]()
     for line, cells in table:
-        target, months = find(cells["node"]), (1, 12)
-        if target.problem:
-            problems.append((line, f"node{target.problem_after}"))
+        target = find(cells["node"])
         try:
-            if said := [month for name in ("from_month", "to_month") if (month := _month(cells[name]))]:
-                months = said[0], said[-1]
+            when = [month for name in months if (month := _month(cells[name]))] or [1, 12]
         except DataError as error:
             problems.append((line, str(error)))
-        if target.node is not None:
-            rows.append((target.node, _place(cells["place"]), *months))
-    if not rows and not problems:
-        problems = [(line, "its node is outside of the part that counts") for line, _ in table]
-    if problems:
+            continue
+        if target.problem:
+            problems.append((line, f"node{target.problem_after}"))
+        elif target.node is not None:
+            rows.append((target.node, _place(cells["place"]), when[0], when[-1]))
+    if problems or not rows:
+        problems = problems or [(table[0][0], "like all others, its node is outside of the part that counts")]
         raise rows_error(problems, str(path), len(table), remedy="Correct or remove these rows.")
     return Checklist(taxonomy, rows)
