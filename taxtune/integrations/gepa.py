@@ -44,7 +44,6 @@ from taxtune.tuning.proposers.evidence import hidden_answers, relation
 from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages, unwrap_reply
 from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Usage
-from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch
@@ -267,7 +266,7 @@ class Adapter:
         tree, domain = self.experiment.taxonomy, self.experiment.domain
         pairs = zip(eval_batch.trajectories or (), eval_batch.scores, strict=True)
         answered = [(row, value) for row, value in pairs if row.node is not None]
-        prompt = render(candidate[COMPONENT], self.experiment.variables)
+        prompt = self.experiment.prompt(candidate[COMPONENT])
         hidden = hidden_answers([row for row, _ in answered], self.experiment.goal(), template=prompt)
         records = [
             {

@@ -19,7 +19,7 @@ from taxtune.metrics.information import Information, information_scores, informa
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.selective import Selective, climbing_curve, rank_calibration, selective_scores
 from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
-from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
+from taxtune.models import Answer, Failure, Model, Reply, Request, ask, count_faults
 from taxtune.policies import weighted_paths
 from taxtune.progress import track
 from taxtune.taxonomy import Taxonomy
@@ -34,7 +34,7 @@ from taxtune.tuning.records import (
     selective_values,
 )
 from taxtune.tuning.shares import paths_of
-from taxtune.tuning.template import render
+from taxtune.tuning.template import render_each, used_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -103,6 +103,17 @@ class Evaluator(Placer):
         self.vlm, self.store, self.variables = vlm, store, variables
         self.metrics, self.needs = tuple(metrics), tuple(needs)
 
+    def asked(self, template: str, examples: Sequence[Example]) -> tuple[list[list[Request]], list[dict[str, Any]]]:
+        """Makes the requests of `template` about each example, with what it uses of the example's variables.
+
+        Raises:
+            TemplateError: If the template cannot be rendered.
+        """
+        contexts = used_of(template, [example.context for example in examples])
+        prompts = render_each(template, self.variables, contexts)
+        asked = [self.questions(prompt, e.image, e.sha256) for prompt, e in zip(prompts, examples, strict=True)]
+        return asked, contexts
+
     def evaluate(self, template: str, examples: Sequence[Example]) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
 
@@ -112,9 +123,8 @@ class Evaluator(Placer):
         Raises:
             TaxtuneError: If the template cannot be rendered, the model cannot answer at all, or a metric not be taken.
         """
-        prompts = [render(template, self.variables)]
-        calls = self.policy.samples
-        questions = [request for e in examples for request in self.questions(prompts, e.image, e.sha256)]
+        requests, contexts = self.asked(template, examples)
+        calls, questions = self.policy.samples, [request for some in requests for request in some]
 
         with count_faults() as faults:
             replies = ask(self.vlm, questions, self.store, what="asking")
@@ -127,6 +137,8 @@ class Evaluator(Placer):
             images, targets = [example.image for example in examples], [example.target for example in examples]
             placed = self.settle(by_image, images, targets, [example.context for example in examples])
         rows = self._rows(examples, by_image, placed)
+        if any(contexts):
+            rows = [replace(row, context=used) for row, used in zip(rows, contexts, strict=True)]
         with track("scoring"):
             rows, taken = self._measure(rows, examples)
         answered = [row for row in rows if row.node is not None]

@@ -90,9 +90,9 @@ class Placer:
         other.named = NamedNodes(self.taxonomy, policy.names) if isinstance(policy, Posterior) else None
         return other
 
-    def questions(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Makes the requests of the policy about an image (its file and SHA-256), with rendered prompts."""
-        requests = self.policy.requests(prompts, image, sha256)
+    def questions(self, prompt: str, image: Path, sha256: str) -> list[Request]:
+        """Makes the requests of the policy about an image (its file and SHA-256), with its rendered prompt."""
+        requests = self.policy.requests(prompt, image, sha256)
         candidates = None if self.named is None else self.named.candidates
         return [replace(request, candidates=candidates) for request in requests]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.confidence import Doubt, aurc_parts
 from taxtune.metrics.hierarchical import HierarchicalScores
@@ -121,6 +122,7 @@ class SampleResult:
         shares: The share of the probability that each of them holds.
         named: The share of the probability that all names hold together.
         masked: Path of the node that it would be on without `taxonomy.allowed`; None where that is no other.
+        context: What the template used of the image's variables, by name; None or [] where it lacks one.
     """
 
     example: str
@@ -151,6 +153,7 @@ class SampleResult:
     shares: tuple[float, ...] = ()
     named: float | None = None
     masked: str | None = None
+    context: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def missing(self) -> str | None:
@@ -489,6 +492,7 @@ class TuneResult(_Result):
         iterations: Every iteration, the baseline first.
         selection: How the winner was chosen.
         spec: What was tuned for.
+        context: What templates might know of each image.
     """
 
     objective: str
@@ -499,6 +503,7 @@ class TuneResult(_Result):
     iterations: tuple[IterationRecord, ...]
     selection: Selection | None = None
     spec: ObjectiveSpec | None = None
+    context: tuple[Variable, ...] = ()
 
     @property
     def heldout_winner(self) -> HeldoutResult:
