@@ -4,7 +4,6 @@
 `reliability.py` says how sure a single answer is, and `allowed.py` what may be where and when.
 """
 
-from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.policies.outcomes import NamedNodes
 from taxtune.policies.placing import DIRECT, Paths, Posterior, Vote, spread, weighted_paths
 from taxtune.policies.reliability import Reliability
@@ -22,7 +21,6 @@ from taxtune.policies.risk import (
 __all__ = [
     "DIRECT",
     "SHARES",
-    "Checklist",
     "Level",
     "NamedNodes",
     "Paths",
@@ -33,7 +31,6 @@ __all__ = [
     "Vote",
     "control_risk",
     "images_needed",
-    "read_checklist",
     "share_levels",
     "spread",
     "weighted_paths",

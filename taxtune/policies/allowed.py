@@ -7,7 +7,7 @@ without a month, is held to the rows of any.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -63,19 +63,20 @@ class Checklist:
         deepest = (can[line] & there).sum(axis=1) - 1  # what is above it can be as well
         return np.asarray(line[np.arange(len(line)), deepest], dtype=np.int64)
 
-    def notes(self, targets: Sequence[int], contexts: Sequence[Mapping[str, Value]], images: str) -> list[str]:
+    def notes(self, targets: Sequence[int], contexts: Sequence[Mapping[str, Value]]) -> list[str]:
         """Returns notes on images whose truth is forbidden, and on those of a place that no row names."""
-        lacking, unknown = Counter[str](), Counter[str]()
+        found = defaultdict[str, Counter[str]](Counter)
         for group, lift in self.groups(contexts):
             for i in group:
                 said = [f"{name} {contexts[i][name]}" for name in self.variables if contexts[i].get(name)]
-                lacking[", ".join([self.taxonomy.labels[targets[i]], *said])] += int(lift[targets[i]] != targets[i])
-                unknown["".join(said[:1])] += _place(contexts[i].get("place")) not in {"", *self._places}
+                if lift[targets[i]] != targets[i]:
+                    found["lacks the truth"][", ".join([self.taxonomy.labels[targets[i]], *said])] += 1
+                elif self._places and _place(contexts[i].get("place")) not in {"", *self._places}:
+                    found["does not name the place, and allows all,"][said[0]] += 1
         return [
-            f"the checklist {lacks} of {found.total()} of {len(targets)} {images}: "
-            + "; ".join(f"{name} ({n} image{'' if n == 1 else 's'})" for name, n in found.most_common(3))
-            for lacks, found in (("lacks the truth", +lacking), ("does not name the place, and allows all,", +unknown))
-            if found
+            f"the checklist {lacks} of {images.total()} of {len(targets)} images: "
+            + "; ".join(f"{name} ({n} image{'' if n == 1 else 's'})" for name, n in images.most_common(3))
+            for lacks, images in found.items()
         ]
 
 

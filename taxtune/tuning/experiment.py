@@ -21,7 +21,8 @@ from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
-from taxtune.policies import Checklist, Posterior, Vote, read_checklist
+from taxtune.policies import Posterior, Vote
+from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import (
@@ -248,10 +249,9 @@ class Experiment:
         return checklist
 
     def allowed_notes(self) -> list[str]:
-        """Returns notes on tuning images whose truth the checklist lacks, and whose place."""
-        tuning = self.splits.tuning
-        seen = [example.target for example in tuning], [example.context for example in tuning]
-        return [] if self.allowed is None else self.allowed.notes(*seen, "tuning images")
+        """Returns notes on images of the splits whose truth the checklist lacks, and whose place."""
+        both = (*self.splits.tuning, *self.splits.heldout)
+        return self.allowed.notes([e.target for e in both], [e.context for e in both]) if self.allowed else []
 
     @cached_property
     def trivial(self) -> tuple[float, float]:

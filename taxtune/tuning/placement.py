@@ -18,7 +18,8 @@ from taxtune.data.context import Value
 from taxtune.errors import ModelError
 from taxtune.metrics.information import Information, leaf_information
 from taxtune.models import Answer, Failure, Reply, Request
-from taxtune.policies import DIRECT, Checklist, NamedNodes, Paths, Posterior, Vote, spread, weighted_paths
+from taxtune.policies import DIRECT, NamedNodes, Paths, Posterior, Vote, spread, weighted_paths
+from taxtune.policies.allowed import Checklist
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TemplateScores
