@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,9 +125,7 @@ class Placer:
         }
         placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
         doubtful = find_doubtful(self.mapper, placements)
-        groups: list[tuple[list[int], IntArray]] = []  # of those answered, with what can be where they were taken
-        if self.allowed is not None:
-            groups = list(self.allowed.groups([contexts[i] if contexts else {} for i in answered]))
+        groups = [] if self.allowed is None else list(self.allowed.groups([contexts[i] for i in answered]))
         if self.named is not None:
             some = [reply for i in answered for reply in by_image[i] if isinstance(reply, Answer)]
             theirs = [targets[i] for i in answered] if targets else []
@@ -220,16 +218,15 @@ class Placer:
                 "names as the tree has them, or set policy.names to aliases"
             )
         off = np.array([at.off_tree for at in placements]) & (held == 0)
-
-        def depths(paths: Paths) -> IntArray:
-            if self.policy.share is not None:
-                return paths.depths(self.policy.share)
+        both = (paths, free) if groups else (paths,)
+        if self.policy.share is not None:
+            depths = [each.depths(self.policy.share) for each in both]
+        else:
             assert self.value is not None
-            counts = off & (self.off_tree == "child")
-            return cross_fitted(self.taxonomy, self.information, paths, targets, self.value, off_tree=counts)
-
-        (placed, sure), shares = paths.at(depths(paths)), paths.shares
-        unmasked = free.at(depths(free))[0] if groups else placed
+            how: Any = {"value": self.value, "off_tree": off & (self.off_tree == "child")}
+            depths = [cross_fitted(self.taxonomy, self.information, each, targets, **how) for each in both]
+        (placed, sure), shares = paths.at(depths[0]), paths.shares
+        unmasked, _ = free.at(depths[-1])
         found = []
         for i, (reply, at) in enumerate(zip(replies, placements, strict=True)):
             long = int((paths.nodes[i] >= 0).sum())
