@@ -22,6 +22,7 @@ from taxtune.metrics.information import Information, information_scores
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
 from taxtune.policies import Posterior, Vote
+from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import (
@@ -35,6 +36,7 @@ from taxtune.settings import (
     PolicySettings,
     PromptSettings,
 )
+from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.context import Known, describe_variables, give_values, make_context
 from taxtune.tuning.evaluation import Evaluator
@@ -57,7 +59,7 @@ __all__ = ["AnyObjective", "Experiment", "policy_of", "temperature_of", "templat
 AnyObjective = Objective | Callable[..., float] | str
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "block", "context", "root", "domain", "frequencies"}
+_KEPT = {"tuning", "heldout", "block", "context", "root", "domain", "frequencies", "allowed"}
 
 
 def template_variables(prompt: PromptSettings) -> dict[str, object]:
@@ -234,6 +236,24 @@ class Experiment:
         return make_information(self.taxonomy, source, targets=targets, part=self.part)
 
     @cached_property
+    def allowed(self) -> Checklist | None:
+        """What may occur where and when; None where anything may."""
+        path, source = self.recipe.taxonomy.allowed, self.recipe.source
+        if path is None:
+            return None
+        checklist = read_checklist(self.recipe.path(path), self.taxonomy, part=self.part)
+        known = {column_key(column.removeprefix("exif:")) for column in self.recipe.data.context.columns}
+        if missing := ", ".join(name for name in checklist.variables if name not in known):
+            remedy = f"Name these columns of the data: data: {{context: [{missing}]}}; the month may be exif:month."
+            raise RecipeError(f"The checklist goes by {missing}, which images lack.", file=source, remedy=remedy)
+        return checklist
+
+    def allowed_notes(self) -> list[str]:
+        """Returns notes on images of the splits whose truth the checklist lacks, and whose place."""
+        both = (*self.splits.tuning, *self.splits.heldout)
+        return self.allowed.notes([e.target for e in both], [e.context for e in both]) if self.allowed else []
+
+    @cached_property
     def trivial(self) -> tuple[float, float]:
         """HP and hR of always answering the domain's root on the tuning split."""
         target = np.array([example.target for example in self.splits.tuning])
@@ -408,6 +428,7 @@ class Experiment:
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
             policy=self.policy,
+            allowed=self.allowed,
             value=self.objective.value,
         )
 

@@ -177,6 +177,7 @@ def make_plan(
     goals = [goal for goal in goals if goal is not None]
     if splits is not None:
         notes += attempt(experiment.baseline_notes) or ()
+        notes += attempt(experiment.allowed_notes) or ()
         attempt(lambda: experiment.weights)
     mapper = attempt(lambda: experiment.mapper) if tree is not None else None
     # A function of the user's own costs what it costs.

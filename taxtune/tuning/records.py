@@ -121,6 +121,7 @@ class SampleResult:
         way: Where a model's own probabilities lead: the numbers of the nodes from the root down. Empty without them.
         shares: The share of the probability that each of them holds.
         named: The share of the probability that all names hold together.
+        masked: Path of the node that it would be on without `taxonomy.allowed`; None where that is no other.
         context: What the template used of the image's variables, by name; None or [] where it lacks one.
     """
 
@@ -151,6 +152,7 @@ class SampleResult:
     way: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
     named: float | None = None
+    masked: str | None = None
     context: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
