@@ -348,6 +348,7 @@ class Experiment:
             fragments = path if path.is_file() else s.fragments
             return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
         shared: dict[str, Any] = {"api_base": self.recipe.access("proposer"), "max_tokens": s.max_tokens}
+        shared["pictures"] = s.pictures
         if s.kind == "agent":
             return AgentProposer(s.model, **shared)
         if not s.evidence:  # scores alone leave room for all past templates
@@ -432,6 +433,7 @@ class Experiment:
             examples=tuple(prompt.examples),
             taxonomy=self.taxonomy,
             domain_node=self.domain,
+            images={example.id: example.image for example in self.splits.tuning},
         )
 
     def check_reachable(self) -> None:
