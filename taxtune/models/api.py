@@ -162,6 +162,7 @@ class ApiModel:
         known = litellm.get_supported_openai_params(model=model, custom_llm_provider=provider) or ()
         return "logprobs" in known and "top_logprobs" in known
 
+    @property
     def takes_images(self) -> bool:
         """Whether litellm's list does not deny it; a model that it lacks may take them."""
         litellm = load_litellm()
@@ -170,16 +171,12 @@ class ApiModel:
         return not known or bool(litellm.supports_vision(model=model, custom_llm_provider=provider))
 
     def count_image_tokens(self, side: int) -> int:
-        """Returns about how many tokens a square image of `side` pixels takes, as litellm counts what is looked at."""
+        """Returns about how many tokens a message with a square image of `side` pixels takes, by litellm's counter."""
         from PIL import Image
 
         image = {"url": data_url(Image.new("RGB", (side, side)), side), "detail": "high"}
-        parts = [{"type": "image_url", "image_url": image}]
-        counts = [
-            load_litellm().token_counter(model=self.model, messages=[{"role": "user", "content": content}])
-            for content in (parts, [])
-        ]
-        return int(counts[0] - counts[1])
+        message = {"role": "user", "content": [{"type": "image_url", "image_url": image}]}
+        return int(load_litellm().token_counter(model=self.model, messages=[message]))
 
     def count_tokens(self, text: str) -> int:
         """Returns the number of tokens of a text; an estimate where the model's tokenizer is not known."""

@@ -17,7 +17,7 @@ from taxtune.tuning.proposers.base import Check, Goal, Proposal
 from taxtune.tuning.proposers.evidence import evidence, measures_of, row_values
 from taxtune.tuning.proposers.llm import DEFAULT_MODEL, LLMProposer
 from taxtune.tuning.proposers.messages import Messages, check_whole
-from taxtune.tuning.proposers.pictures import Picture, best_of, worst_failures
+from taxtune.tuning.proposers.pictures import Picture, worst_failures
 from taxtune.tuning.records import IterationRecord, SampleResult
 
 __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
@@ -69,13 +69,8 @@ class AgentProposer(LLMProposer):
             ProposerError: The model cannot be asked (its key is refused, it does not exist).
             TaxtuneError: The model that drafts are tried on cannot be asked.
         """
-        tools = AgentTools(
-            *(history, goal, check),
-            messages=self._messages,
-            trial_images=self._trial_images,
-            pictures=self._pictures,
-            salt=(seed, iteration),
-        )
+        tools = AgentTools(history, goal, check, messages=self._messages, trial_images=self._trial_images)
+        tools.looks = self._pictures if goal.images else 0
         conversation = self._begin(
             history,
             goal,
@@ -94,11 +89,8 @@ class AgentProposer(LLMProposer):
             if turn < self._max_turns:
                 return _offered(descriptions, tools.useful)
             # Not in a message of its own: some providers take no user's message right after a tool's.
-            message, last = conversation.messages[-1], self._messages.text("agent_last.j2")
-            if isinstance(message["content"], str):
-                message["content"] += f"\n\n{last}"
-            else:
-                message["content"].append({"type": "text", "text": last})
+            last, message = f"\n\n{self._messages.text('agent_last.j2')}", conversation.messages[-1]
+            message["content"] += last if isinstance(message["content"], str) else [{"type": "text", "text": last}]
             return _offered(descriptions, ("submit",))
 
         def read(reply: Completion) -> str | None:
@@ -112,9 +104,9 @@ class AgentProposer(LLMProposer):
                 conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
             if tools.submitted is None and tools.looked_at:
                 # Images are refused in a tool's message by OpenAI, and by Mistral in a user's right after a tool's.
-                looking = {"role": "assistant", "content": self._messages.text("pictures/looking.j2")}
-                conversation.messages.append(looking)
-                conversation.show("", tools.looked_at, self._messages)
+                between = self._messages.text("pictures/looking.j2")
+                conversation.messages.append({"role": "assistant", "content": between})
+                conversation.show([], tools.looked_at, self._messages)
                 tools.looked_at = []
             return tools.submitted
 
@@ -133,7 +125,7 @@ class _Iteration(_Arguments):
     iteration: int
 
 
-class _Picture(_Arguments):
+class _Look(_Arguments):
     image: int
 
 
@@ -146,33 +138,21 @@ class _Draft(_Template):
 
 
 #: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` and `pictures/look.j2` describe them.
-TOOLS: Mapping[str, type[_Arguments]] = {
-    "failures": _Iteration,
-    "look": _Picture,
-    "try_draft": _Draft,
-    "submit": _Template,
-}
+TOOLS: Mapping[str, type[BaseModel]] = {"failures": _Iteration, "look": _Look, "try_draft": _Draft, "submit": _Template}
 
 
 class AgentTools:
-    """The tools of one iteration's agent: `trial_images` images for all drafts, and `pictures` images to look at.
+    """The tools of one iteration's agent; drafts may be tried on `trial_images` images, over all drafts.
 
     Attributes:
         submitted: The template that was submitted and accepted, or None.
         rejected: Drafts and submissions that were refused, each with the reason.
+        looks: Images that may still be looked at; 0 until it is set.
         looked_at: Pictures that were asked for and not yet shown.
     """
 
     def __init__(
-        self,
-        history: Sequence[IterationRecord],
-        goal: Goal,
-        check: Check,
-        *,
-        messages: Messages,
-        trial_images: int,
-        pictures: int = 0,
-        salt: object = None,
+        self, history: Sequence[IterationRecord], goal: Goal, check: Check, *, messages: Messages, trial_images: int
     ) -> None:
         self.submitted: str | None = None
         self.rejected: list[tuple[str, str]] = []
@@ -181,18 +161,15 @@ class AgentTools:
         self._check = check
         self._messages = messages
         self._left = trial_images
-        self.looked_at: list[Picture] = []
-        self._pictures = self._pictures_left = pictures if goal.images else 0
-        self._salt = salt
+        self.looks, self.looked_at = 0, list[Picture]()
         self._listed: dict[int, Picture] = {}
         self._drafts: dict[str, tuple[SampleResult, ...]] = {}
 
     @property
     def useful(self) -> tuple[str, ...]:
         """The tools that can be of use: no draft can be tried where nothing can be asked or no image is left."""
-        out_of_use = set() if self._goal.ask is not None and self._left > 0 else {"try_draft"}
-        out_of_use |= set() if self._pictures_left else {"look"}
-        return tuple(name for name in TOOLS if name not in out_of_use)
+        useful = {"try_draft": self._goal.ask is not None and self._left > 0, "look": self.looks > 0}
+        return tuple(name for name in TOOLS if useful.get(name, True))
 
     def result(self, call: ToolCall) -> str:
         """Returns the result of a call, or why it has none, as JSON; nothing is done after a submission.
@@ -202,7 +179,7 @@ class AgentTools:
         """
         if self.submitted is not None:
             return _error("A template has been submitted.")
-        if call.name not in TOOLS or (call.name == "look" and not self._pictures):
+        if call.name not in TOOLS:
             return _error(f"There is no tool {call.name!r}. The tools are {', '.join(self.useful)}.")
         try:
             given = TOOLS[call.name].model_validate_json(call.arguments.strip() or "{}")
@@ -221,22 +198,19 @@ class AgentTools:
             raise ToolError(f"There is no iteration {iteration}.", remedy=f"The last is {last}.")
         if not record.rows:
             raise ToolError(f"Iteration {iteration} asked about no image.")
-        told = {"images": len(record.rows), "answers": self._messages.evidence(record, self._goal)}
-        if not self._pictures:
-            return told
-        about = (record.rows, self._goal, 2 * self._pictures, record.template)
-        worst = worst_failures(*about, met=record.feasible, salt=self._salt)
-        self._listed |= {picture.number: picture for picture in worst}
-        return told | {"worst": [self._messages.text("pictures/caption.j2", picture=picture) for picture in worst]}
+        told: dict[str, Any] = {"images": len(record.rows), "answers": self._messages.evidence(record, self._goal)}
+        if self.looks:
+            worst = worst_failures(record, self._goal, 2 * self.looks, salt=len(self._records))
+            self._listed |= {picture.number: picture for picture in worst}
+            told["worst"] = [self._messages.text("pictures/caption.j2", picture=picture) for picture in worst]
+        return told
 
     def _look(self, image: int) -> dict[str, Any]:
-        if not self._pictures_left:
-            raise ToolError(f"All {self._pictures} looks of this iteration are used up.")
-        if image not in self._listed:
-            raise ToolError(f"There is no image {image} in what failures listed.", remedy="Call failures first.")
-        self._pictures_left -= 1
+        if self.looks == 0 or image not in self._listed:
+            raise ToolError("No look is left." if self.looks == 0 else f"failures has not listed an image {image}.")
+        self.looks -= 1
         self.looked_at.append(self._listed[image])
-        return {"image": image, "shown": "below", "looks_left": self._pictures_left}
+        return {"image": image, "shown": "below", "looks_left": self.looks}
 
     def _try_draft(self, template: str, images: int) -> dict[str, Any]:
         if self._goal.ask is None:
@@ -258,7 +232,8 @@ class AgentTools:
             metric_name(score.measure): {"mean": round(score.mean, 3), "standard_error": round(score.standard_error, 3)}
             for score in (() if found is None else found.scores)
         }
-        best = best_of(list(self._records.values()))
+        scored = [record for record in self._records.values() if record.value is not None and record.rows]
+        best = max(scored, key=lambda record: (record.feasible, record.value, -record.iteration), default=None)
         return {
             "images": len(rows),
             "missing": sum(row.answer is None for row in rows),

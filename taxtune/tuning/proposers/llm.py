@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from taxtune.data.images import load_image
 from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.models import Answer, ModelSettings, RetryPolicy
 from taxtune.models.api import ApiModel, Completion, NoAnswerError, ToolCall
 from taxtune.models.api_errors import MessageTooLongError, without_credentials
+from taxtune.models.image_urls import data_url
 from taxtune.models.names import api_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages, UsedUpError, check_whole, unwrap_reply, without_thoughts
-from taxtune.tuning.proposers.pictures import SIDE, Picture, best_of, picture_parts, shown_turn, worst_failures
+from taxtune.tuning.proposers.pictures import SIDE, Picture, worst_failures
 from taxtune.tuning.records import IterationRecord, Turn
 
 __all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "Conversation", "LLMProposer", "spent_on"]
@@ -67,11 +69,15 @@ class Conversation:
         content = {"content": said or None, "tool_calls": calls} if calls else {"content": said or "(an empty reply)"}
         self.messages.append({"role": "assistant", **content})
 
-    def show(self, said: str, pictures: Sequence[Picture], messages: Messages) -> None:
-        """Adds a user's message with pictures after a text, if there is one, and records which."""
-        begin = [{"type": "text", "text": said}] if said else []
-        self.messages.append({"role": "user", "content": [*begin, *picture_parts(pictures, messages)]})
-        self.trace.append(shown_turn(pictures))
+    def show(self, before: Sequence[str], pictures: Sequence[Picture], messages: Messages) -> None:
+        """Adds a user's message with texts and then pictures, each below its caption, and records which."""
+        content: list[dict[str, Any]] = [{"type": "text", "text": text} for text in before]
+        for picture in pictures:
+            url = data_url(load_image(picture.file), SIDE)
+            content.append({"type": "text", "text": messages.text("pictures/caption.j2", picture=picture)})
+            content.append({"type": "image_url", "image_url": {"url": url}})
+        self.messages.append({"role": "user", "content": content})
+        self.trace.append(Turn("pictures", "", ", ".join(picture.example for picture in pictures)))
 
     @property
     def account(self) -> dict[str, Any]:
@@ -95,8 +101,7 @@ class LLMProposer(Proposer):
         max_history_tokens: Most tokens of past templates in the first message.
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
         retry: How often and for how long a call is tried.
-        pictures: Most tuning images per iteration that the model is shown: the worst failures of the best template, at
-            512 pixels. By default no image is sent.
+        pictures: Most tuning images per iteration that the model is shown: the best template's worst failures.
     """
 
     name = "llm"
@@ -155,23 +160,17 @@ class LLMProposer(Proposer):
         """
         with _as_proposer_errors():
             self._chat.check()
-        if self._pictures and not self._chat.takes_images():
-            raise ProposerError(
-                f"The proposer's model {self._chat.model!r} takes no images, by litellm's list.",
-                remedy="Set proposer.pictures: 0, or choose a model that takes them.",
-            )
+        if self._pictures and not self._chat.takes_images:
+            message = f"The proposer's model {self._chat.model} takes no images, by litellm's list."
+            raise ProposerError(message, remedy="Set proposer.pictures: 0, or choose a model that takes them.")
 
     def picture_note(self, proposals: int) -> str:
-        """Returns how many pictures so many proposals send, and about what that costs; empty where they send none."""
-        if not self._pictures:
-            return ""
+        """Returns how many pictures so many proposals send, and about what that costs."""
         tokens = self._pictures * self._chat.count_image_tokens(SIDE)
         cost = self._chat.price(tokens * proposals * self._sent, 0)
         price = "price unknown" if cost is None else f"{'at most ' if self._sent > 1 else ''}${cost:.2f} in all"
-        return (
-            f"Up to {self._pictures} tuning images go to {self._chat.model} in each of {proposals} proposals, "
-            f"about {tokens:,} tokens each time ({price})."
-        )
+        who = f"Up to {self._pictures} tuning images go to {self._chat.model}"
+        return f"{who} in each of {proposals} proposals, about {tokens:,} tokens each time ({price})."
 
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
@@ -183,12 +182,11 @@ class LLMProposer(Proposer):
             ProposerError: The model cannot be asked (its key is refused, it does not exist).
         """
         conversation = self._begin(history, goal, iteration, seed)
-        if self._pictures and (best := best_of(history)) is not None:
-            about = (best.rows, goal, self._pictures, best.template)
-            if pictures := worst_failures(*about, met=best.feasible, salt=(seed, iteration)):
-                past = conversation.messages.pop()["content"]
-                first = self._messages.text("pictures/first.j2", iteration=best.iteration)
-                conversation.show(f"{past}\n\n{first}", pictures, self._messages)
+        scored = [record for record in history if record.value is not None and record.rows and self._pictures]
+        best = max(scored, key=lambda record: (record.feasible, record.value, -record.iteration), default=None)
+        if best and (pictures := worst_failures(best, goal, self._pictures, salt=(seed, iteration))):
+            first = self._messages.text("pictures/first.j2", iteration=best.iteration)
+            conversation.show([conversation.messages.pop()["content"], first], pictures, self._messages)
 
         def read(reply: Completion) -> str:
             template = without_thoughts(reply.text)

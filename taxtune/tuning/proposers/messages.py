@@ -59,8 +59,7 @@ class Messages:
             lstrip_blocks=True,
             autoescape=False,
         )
-        files = [*sorted(folder.glob("*.j2")), *(sorted(folder.glob("pictures/*.j2")) if pictures else ())]
-        contents = [file.read_bytes() for file in files]
+        contents = [file.read_bytes() for file in sorted(folder.glob("**/*.j2" if pictures else "*.j2"))]
         self.digest = hashlib.sha256(b"".join(contents)).hexdigest()[:16]
 
     def first(
