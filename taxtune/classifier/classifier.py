@@ -11,7 +11,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -21,15 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from taxtune.answers.classifier_scores import few
 from taxtune.atomic import make_folder, write_json
+from taxtune.data import Example
+from taxtune.data.context import EXIF, Variable, exif_values, values_of
 from taxtune.data.images import content_hash, is_image_data, store_image
-from taxtune.errors import DataError, ImageError, TaxonomyError
+from taxtune.errors import DataError, ImageError, TaxonomyError, TemplateError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
 from taxtune.policies import DIRECT, Posterior, Reliability, RiskGuarantee, Vote
 from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
+from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
+from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -113,22 +118,26 @@ class Classifier:
     """A template, a model, a mapper and a policy, as a run left them.
 
     Attributes:
-        prompts: The rendered prompts that the policy asks with, mostly one.
+        template: What the model is asked with, as a Jinja template.
         taxonomy: The label tree.
         model: Answers the questions.
         mapper: Places the answers.
         policy: How often an image is asked about, and how the answers make one place.
+        variables: What the template says of every image.
+        context: What has to be known of each image: variables with the columns that they come from.
         reliability: How often answers like these were right, for the confidence of a single answer.
         guarantee: What `calibrate` guarantees of the policy.
         recipe: The settings that model and mapper are made from; None where one of them was given in Python.
         name: What it is called: the run's name.
     """
 
-    prompts: tuple[str, ...]
+    template: str
     taxonomy: Taxonomy
     model: Model
     mapper: Mapper
     policy: Vote | Posterior = DIRECT
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    context: tuple[Variable, ...] = ()
     reliability: Reliability | None = None
     guarantee: RiskGuarantee | None = None
     recipe: Recipe | None = None
@@ -136,21 +145,33 @@ class Classifier:
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        return Evaluator(self.taxonomy, self.model, self.mapper, store=None, variables={}, policy=self.policy)
+        variables = self.variables
+        return Evaluator(self.taxonomy, self.model, self.mapper, store=None, variables=variables, policy=self.policy)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that images need, beside their files."""
+        return tuple(variable.column for variable in self.context if variable.column not in EXIF)
+
+    @property
+    def prompt(self) -> str:
+        """The prompt; the template where images have prompts of their own."""
+        return self.template if self.context else render(self.template, self.variables)
 
     def classify(self, images: Any, store: AnswerStore | None = None) -> list[Classification]:
         """Places images on the tree, in the order given.
 
         Args:
-            images: Files, PIL images, or the bytes of image files, also mixed; a data frame with a column `image`; or
-                one image alone.
+            images: Files, PIL images, or the bytes of image files, also mixed; a data frame with a column `image`, and
+                `columns` where there are any; or one image alone.
             store: Where answers are kept and looked for first; None keeps none.
 
         Raises:
+            DataError: If columns are missing, or a cell cannot be used.
             ModelError: If the model cannot answer at all. An image that cannot be read, or about which the model says
                 nothing, has a `failure` instead.
         """
-        images = _listed(images)
+        images, cells = self._listed(images)
         found: dict[int, Classification] = {}
         files: dict[int, Path] = {}
         requests: dict[int, list[Request]] = {}
@@ -164,8 +185,11 @@ class Classifier:
             for i, image in enumerate(images):
                 try:
                     files[i] = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
-                    requests[i] = self._evaluator.questions(self.prompts, files[i], content_hash(files[i]))
-                except ImageError as error:
+                    example = Example(
+                        names[i], files[i], "", 0, content_hash(files[i]), self._known(cells, i, files[i])
+                    )
+                    ((requests[i],), _) = self._evaluator.asked(self.template, [example])
+                except (ImageError, TemplateError) as error:
                     found[i] = Classification(names[i], failure=reason(i, str(error)))
             replies = iter(ask(self.model, [r for asked in requests.values() for r in asked], store, what="answers"))
             answers = {i: [next(replies) for _ in asked] for i, asked in requests.items()}
@@ -177,6 +201,33 @@ class Classifier:
                 again = any(isinstance(reply, Failure) and reply.retryable for reply in some)
                 found[i] = Classification(names[i], failure=reason(i, why_unanswered(some)), again=again)
         return [found[i] for i in range(len(images))]
+
+    def _listed(self, images: Any) -> tuple[Sequence[Any], list[dict[str, Any]]]:
+        """Lists images, in whatever form they are given, and the cells of each."""
+        if isinstance(images, str | PathLike) or is_image_data(images):
+            images = [images]
+        there: dict[str, Any] = {}
+        if hasattr(images, "columns"):
+            there = {column_key(str(name)): name for name in images.columns}
+        wanted = {name: there.get(column_key(name)) for name in self.columns}
+        if missing := [name for name, column in wanted.items() if column is None]:
+            remedy = f"Give a table or a data frame with the columns {', '.join(map(repr, ('image', *self.columns)))}."
+            raise DataError(f"The prompt needs {few(missing)} of each image.", remedy=remedy)
+        if not hasattr(images, "columns"):
+            return list(images), []
+        if "image" not in images.columns:
+            raise DataError(
+                "The data frame has no column `image`.", remedy="Give the column of images, such as frame['photo']."
+            )
+        rows = zip(*(images[column] for column in wanted.values()), strict=True) if wanted else ()
+        return list(images["image"]), [dict(zip(wanted, row, strict=True)) for row in rows]
+
+    def _known(self, cells: Sequence[Mapping[str, Any]], i: int, file: Path) -> dict[str, Any]:
+        """Returns the values of the i-th image's variables."""
+        if not self.context:
+            return {}
+        own = {**(cells[i] if cells else {}), **exif_values(file, [each.column for each in self.context])}
+        return values_of(self.context, [own], "images", [f"image {i + 1}"])[0]
 
     def _classification(self, name: str, answer: PlacedAnswer) -> Classification:
         """Describes the node of an answer, and those above it with their confidence."""
@@ -237,7 +288,9 @@ class Classifier:
         make_folder(folder)
         saved = Saved(
             name=self.name,
-            prompts=self.prompts,
+            template=self.template,
+            variables=dict(self.variables),
+            context=self.context,
             policy=dict(self.policy.identity()),
             vlm=_pinned(recipe),
             mapper=recipe.mapper,
@@ -262,19 +315,6 @@ class Classifier:
         return np.array([one.placement for one in self.classify(images)], dtype=object)
 
 
-def _listed(images: Any) -> Sequence[Any]:
-    """Lists images, in whatever form they are given."""
-    if isinstance(images, str | PathLike) or is_image_data(images):
-        return [images]
-    if hasattr(images, "columns"):
-        if "image" not in images.columns:
-            raise DataError(
-                "The data frame has no column `image`.", remedy="Give the column of images, such as frame['photo']."
-            )
-        images = images["image"]
-    return list(images)
-
-
 def _name(image: Any) -> str:
     """The name of an image: its file, or a hash of its content."""
     if not is_image_data(image):
@@ -288,9 +328,11 @@ class Saved(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    format: Literal["taxtune classifier 3"] = "taxtune classifier 3"
+    format: Literal["taxtune classifier 4"] = "taxtune classifier 4"
     name: str
-    prompts: tuple[str, ...] = Field(min_length=1)
+    template: str = Field(min_length=1)
+    variables: dict[str, Any]
+    context: tuple[Variable, ...]
     policy: dict[str, Any]
     vlm: VLMSettings
     mapper: MapperSettings

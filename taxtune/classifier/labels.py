@@ -155,7 +155,7 @@ def label_images(
         for start in range(0, len(images), _BATCH):
             batch = images.iloc[start : start + _BATCH]
             with showing(_Notes(task.display)):
-                found = classifier.classify(batch[FILE].tolist(), store)
+                found = classifier.classify(batch.assign(image=batch[FILE]), store)
             asked = [one for one in found if one.failure is None or one.again]
             # A few images that a model never gets done with must not keep the labels of all others from being written.
             if all(one.again for one in asked) and len(asked) >= (_STOPPED if answered else 2):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier.classifier import FILE, Classifier, read_saved, read_tree
+from taxtune.data.context import blank
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
@@ -20,7 +21,7 @@ from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import Experiment, temperature_of, template_variables
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
-from taxtune.tuning.template import render
+from taxtune.tuning.template import variables_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -89,7 +90,8 @@ def load_classifier(
         given["taxonomy"] = read_tree(folder, saved)
         asked = policy or _policy(saved.policy, folder)
         parts = _parts(known, folder, asked, changes, given)
-        prompts, reliability, name = saved.prompts, saved.reliability, saved.name
+        template, variables, context = saved.template, saved.variables, saved.context
+        reliability, name = saved.reliability, saved.name
         guarantee = saved.guarantee if policy is None else None
     else:
         result = run if isinstance(run, TuneResult) else finished_run(Path(run))
@@ -100,18 +102,22 @@ def load_classifier(
         known = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
         known, template, asked, guarantee = _winner(result, known, calibrated, policy, same_model=vlm is None)
         parts = _parts(known, folder, asked, changes, given)
-        prompts = (render(template, template_variables(known.prompt)),)
+        variables = template_variables(known.prompt)
+        used = variables_of(template, blank(result.context))
+        context = tuple(variable for variable in result.context if variable.name in used)
         reliability = _reliability(result, parts.taxonomy)
         then, now = result.provenance.facts.get("Mapper", {}), as_texts(parts.mapper.identity())
         for key in sorted(then):
             if then[key] != now.get(key):
                 note(f"the run placed answers with {key} {then[key]}, and not {now.get(key)}: placements may differ")
     return Classifier(
-        prompts,
+        template,
         parts.taxonomy,
         parts.vlm,
         parts.mapper,
         asked,
+        variables=variables,
+        context=context,
         reliability=reliability,
         guarantee=guarantee,
         recipe=parts.recipe if parts.given.keys().isdisjoint(("vlm", "mapper")) else None,

@@ -61,6 +61,9 @@ def classify(
     image_column: Annotated[
         str | None, opt("Column of the images in a table that lists them.", shown="by its name and its values")
     ] = None,
+    candidates: Annotated[
+        Path | None, opt("Another classifier's scores of the images, for a prompt that asks for candidates.")
+    ] = None,
     out: Annotated[Path | None, opt("Write the labels to this file: .csv or .jsonl.", shown="CSV on stdout")] = None,
     policy: PolicyOption = "run",
     review_below: Annotated[
@@ -95,7 +98,15 @@ def classify(
     files = [file for file in (out, None if scored else review) if file is not None]
     _check_files(files, images, force=force)
     if scored:
-        only_for("a run", {"--review-below": review_below, "--set": settings, "--policy": policy != "run"})
+        only_for(
+            "a run",
+            {
+                "--candidates": candidates,
+                "--review-below": review_below,
+                "--set": settings,
+                "--policy": policy != "run",
+            },
+        )
         classify_file(run, images, out, truth, {"image": image_column, **names})
         return
     only_for("scores", {"--truth": truth, **{f"--{name}-column": column for name, column in names.items()}})
@@ -106,6 +117,8 @@ def classify(
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
     listed = list_images(images, partial(find_images, image_column=image_column))
+    if candidates is not None:
+        listed["candidates"] = _candidates(classifier, candidates, listed["image"].tolist())
     for text in check_model(classifier.model):
         note(text)
     place, calls = _answers(run, out), classifier.policy.samples
@@ -139,6 +152,17 @@ def classify(
         print(f"taxtune: {text}", file=sys.stderr)
     if labels["failure"].notna().all():
         raise typer.Exit(1)
+
+
+def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[list[str]]:
+    """Returns the candidates of each image, out of a file of scores."""
+    from taxtune.tuning.context import candidates_of
+
+    top = next((variable.top for variable in classifier.context if variable.name == "candidates"), None)
+    if top is None:
+        raise DataError("The prompt asks for no candidates.", value=str(file), remedy="Leave out --candidates.")
+    found = candidates_of(file, classifier.taxonomy, images, top)
+    return [found.get(image, []) for image in images]
 
 
 def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:

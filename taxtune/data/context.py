@@ -2,7 +2,188 @@
 
 from __future__ import annotations
 
-__all__ = ["Value"]
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from taxtune.data.images import read_exif
+from taxtune.errors import DataError, shortened
+from taxtune.tables import column_key
+
+__all__ = [
+    "CANDIDATES",
+    "EXIF",
+    "MAX_ITEMS",
+    "MAX_VALUE",
+    "VARIABLES",
+    "Value",
+    "Variable",
+    "blank",
+    "candidate",
+    "exif_values",
+    "make_variables",
+    "values_of",
+]
 
 #: A variable's value for one image; None is a text or a number that is missing, [] a list.
 Value = str | int | float | list[str] | None
+Kind = Literal["text", "number", "list"]
+
+VARIABLES = ("question", "domain", "ranks", "examples")
+"""What every template may use: `question` and `domain` are text, `ranks` (broadest first) and `examples` lists of text.
+What a run knows of each image comes on top, with values of its own per image."""
+MAX_VALUE, MAX_ITEMS = 2_000, 32
+"""Most characters of a variable's value, over its items; most items of a list."""
+#: What an image file may tell of itself, where it is asked for.
+EXIF = ("exif:month", "exif:hour", "exif:latitude", "exif:longitude")
+#: The variable that another classifier's guesses are.
+CANDIDATES = "candidates"
+
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of templates that has a value of its own for each image.
+
+    Attributes:
+        name: What templates call it.
+        column: The column of the data that it comes from, or one of `EXIF`.
+        kind: What its values are.
+        meaning: What it means, for who writes templates; "" where nobody said.
+        top: Most items of a list.
+    """
+
+    name: str
+    column: str
+    kind: Kind = "text"
+    meaning: str = ""
+    top: int = MAX_ITEMS
+
+    def value(self, cell: object) -> Value:
+        """Returns the value of a cell, cut to `MAX_VALUE` characters.
+
+        Raises:
+            ValueError: If it is not of this kind.
+        """
+        if self.kind == "list":
+            items, room = [], MAX_VALUE
+            for item in _items(cell)[: self.top]:
+                if (room := room - len(item)) < 0:
+                    break
+                items.append(item)
+            return items
+        text = _text(cell)
+        if text is None or self.kind == "text":
+            return text if text is None or len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
+        if not _NUMBER.fullmatch(text):
+            raise ValueError("is not a number")
+        return float(text) if "." in text else int(text)
+
+
+def make_variables(
+    columns: Sequence[str], rows: Sequence[Mapping[str, object]], describe: Mapping[str, str], *, top: int = MAX_ITEMS
+) -> tuple[Variable, ...]:
+    """Makes the variables of columns, each of the kind that its cells have: numbers, lists, else text.
+
+    Args:
+        columns: The columns.
+        rows: The cells of each image, by column.
+        describe: What variables mean, by name.
+        top: Most candidates.
+
+    Raises:
+        DataError: If a column makes no name, or a name that is taken, or a meaning is of no variable.
+    """
+    found: dict[str, Variable] = {}
+    for column in columns:
+        name = re.sub(r"\W", "_", column_key(column.removeprefix("exif:")))
+        if name in VARIABLES or name in found or not name.isidentifier():
+            why = "is no name for a variable" if not name.isidentifier() else "is the name of another variable already"
+            raise DataError(f"{name!r} {why}.", value=column, remedy="Rename the column.")
+        cells = [row.get(column) for row in rows]
+        texts = {text for cell in cells if (text := _text(cell)) is not None}
+        numbers = bool(texts) and all(map(_NUMBER.fullmatch, texts))
+        kind: Kind = "number" if numbers else "text"
+        if any(isinstance(cell, list | tuple | Mapping) or hasattr(cell, "tolist") for cell in cells):
+            kind = "list"
+        most = top if name == CANDIDATES else MAX_ITEMS
+        found[name] = Variable(name=name, column=column, kind=kind, meaning=describe.get(name, ""), top=most)
+    if unknown := sorted(describe.keys() - {*found, CANDIDATES}):
+        remedy = f"The variables are {', '.join(map(repr, found)) or 'none'}."
+        raise DataError("A variable is described that there is not.", value=unknown[0], remedy=remedy)
+    return tuple(found.values())
+
+
+def values_of(
+    variables: Sequence[Variable], rows: Sequence[Mapping[str, object]], file: str | Path, names: Sequence[str]
+) -> list[dict[str, Value]]:
+    """Returns the values of variables for each image.
+
+    Args:
+        variables: The variables.
+        rows: The cells of each image, by column.
+        file: What has the cells, for messages.
+        names: What each image is called, for messages.
+
+    Raises:
+        DataError: If cells are not of their variable's kind; it names the images.
+    """
+    found: list[dict[str, Value]] = [{} for _ in rows]
+    faults = []
+    for variable in variables:
+        for values, row, name in zip(found, rows, names, strict=True):
+            cell = row.get(variable.column)
+            try:
+                values[variable.name] = variable.value(cell)
+            except ValueError as error:
+                faults.append(f"  {name}: {variable.column} {error}: {cell!r:.60}")
+    if faults:
+        listed = "\n".join(shortened(faults, 20))
+        raise DataError(f"{len(faults)} cells cannot be used:\n{listed}\nCorrect or empty them.", file=file)
+    return found
+
+
+def blank(variables: Iterable[Variable]) -> dict[str, Value]:
+    """Returns the values of variables of an image of which nothing is known."""
+    return {variable.name: [] if variable.kind == "list" else None for variable in variables}
+
+
+def exif_values(file: Path, columns: Sequence[str]) -> dict[str, object]:
+    """Returns what is wanted of `EXIF` out of a file, None where it does not tell; degrees to a tenth, some 10 km."""
+    wanted = [column for column in columns if column in EXIF]
+    told = read_exif(file) if wanted else {}
+    return {column: told.get(column.removeprefix("exif:")) for column in wanted}
+
+
+def candidate(name: str, score: float) -> str:
+    """Returns a guess of another classifier as templates show it: "pine siskin (0.62)"."""
+    return f"{name} ({score:.2f})" if score >= 0.005 else f"{name} (<0.01)"
+
+
+def _text(cell: Any) -> str | None:
+    """Returns a cell as text; None where it is empty."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)) or cell != cell:
+        return None
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    text = f"{cell:.15g}" if isinstance(cell, float) else str(cell)
+    return " ".join(_CONTROLS.sub(" ", text).split()) or None
+
+
+def _items(cell: Any) -> list[str]:
+    """Returns a cell as a list of text; scores by name, and pairs of a name and a score, become candidates."""
+    if isinstance(cell, Mapping):
+        cell = sorted(((name, score) for name, score in cell.items() if score), key=lambda pair: -pair[1])
+    cell = cell.tolist() if hasattr(cell, "tolist") else cell
+    if not isinstance(cell, list | tuple):
+        text = _text(cell)
+        return [] if text is None else [text]
+    scored = [len(item) == 2 and isinstance(item[1], int | float) for item in cell if isinstance(item, list | tuple)]
+    if scored and all(scored) and len(scored) == len(cell):
+        cell = [candidate(str(name), score) for name, score in cell]
+    return [text for item in cell if (text := _text(item)) is not None]

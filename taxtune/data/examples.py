@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from taxtune.data.context import Value
+from taxtune.data.context import EXIF, exif_values
 from taxtune.data.images import check_images, is_image_data, store_image
-from taxtune.data.sources import Record, Reference, Source, read_folder, read_inat21, read_rows
+from taxtune.data.sources import Record, Reference, Source, read_folder, read_inat21, read_rows, refuse_columns
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
@@ -35,7 +35,8 @@ class Example:
         label: The label as the source writes it.
         target: Number of the node that the label names on the taxonomy.
         sha256: SHA-256 of the image file's bytes; "" until the file is read.
-        context: What a template may know of it, by variable; None for a text or a number that is missing.
+        context: What a template may know of it, by variable; None for a text or a number that is missing. Examples that
+            were just loaded have the cells as they stand in the source, by column.
     """
 
     id: str
@@ -43,7 +44,7 @@ class Example:
     label: str
     target: int
     sha256: str = ""
-    context: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    context: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 def load_examples(
@@ -59,6 +60,7 @@ def load_examples(
     domain: int | None = None,
     part: Domain | None = None,
     skip_broken: bool = False,
+    columns: Sequence[str] = (),
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
 
@@ -78,6 +80,7 @@ def load_examples(
         domain: Keep only examples whose node is this one or below it.
         part: What `taxonomy` is a part of. Examples whose label is elsewhere on the whole tree are left out.
         skip_broken: Leave out images that are missing or unreadable, and note how many and which; all are decoded.
+        columns: Further columns that examples keep the cells of, and what is wanted of `EXIF` out of the files.
 
     Returns:
         The examples, in the order of the source. An image that is listed twice with the same label is kept once. Every
@@ -98,10 +101,13 @@ def load_examples(
         base = Path(images)
         if not base.is_dir():
             raise DataError("The folder of the images does not exist.", file=base, remedy="Check `images`.")
+    further = [column for column in columns if column not in EXIF]
     if isinstance(source, Path) and kind in ("folder", "inat21"):
+        refuse_columns(further, name)
         records = list(read_folder(source) if kind == "folder" else read_inat21(source))
     else:
-        records = list(read_rows(source, image_column=image_column, label_column=label_column, pattern=pattern))
+        named_columns = {"image_column": image_column, "label_column": label_column, "further": further}
+        records = list(read_rows(source, pattern=pattern, **named_columns))  # type: ignore[arg-type]
     if not records:
         raise DataError("There are no images in the data.", file=name)
     nodes = _find_nodes(records, taxonomy, part, name)
@@ -115,7 +121,10 @@ def load_examples(
         _note_outside(outside, len(placed), taxonomy.labels[domain], name)
         placed = [(record, node) for record, node in placed if node in inside]
     files = _stored([record for record, _ in placed], base, None if folder is None else Path(folder), name)
-    examples = [Example(id, file, record.label, node) for (id, file), (record, node) in zip(files, placed, strict=True)]
+    examples = [
+        Example(id, file, record.label, node, context=record.cells)
+        for (id, file), (record, node) in zip(files, placed, strict=True)
+    ]
     if skip_broken or (kind != "inat21" and len(examples) <= _LARGE):
         short = source.name if isinstance(source, Path) else name
         listed = kind in (None, "manifest")
@@ -123,9 +132,11 @@ def load_examples(
         hashes = check_images([example.image for example in examples], named_in=named, skip_broken=skip_broken)
         if not hashes:
             raise ImageError(f"None of the {len(examples):,} images can be used.", file=name, remedy="Check the paths.")
-        examples = [Example(e.id, e.image, e.label, e.target, hashes[e.image]) for e in examples if e.image in hashes]
+        examples = [replace(e, sha256=hashes[e.image]) for e in examples if e.image in hashes]
     kept, repeated = distinct(examples, source=name)
     note_repeated(repeated)
+    if any(column in EXIF for column in columns):
+        kept = [replace(e, context={**e.context, **exif_values(e.image, columns)}) for e in kept]
     return kept
 
 

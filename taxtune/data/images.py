@@ -12,6 +12,7 @@ import io
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ __all__ = [
     "content_hash",
     "is_image_data",
     "load_image",
+    "read_exif",
     "store_image",
 ]
 
@@ -48,6 +50,7 @@ IMAGE_SUFFIXES = frozenset(
 
 # Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left out on purpose.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF")
+_EXIF_TIME = "%Y:%m:%d %H:%M:%S"
 _SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
 
@@ -126,6 +129,29 @@ def check_images(
     count = "1 image cannot be used and is" if len(faults) == 1 else f"{len(faults):,} images cannot be used and are"
     note(f"{count} left out:\n{listed}")
     return hashes
+
+
+def read_exif(path: str | Path) -> dict[str, int | float]:
+    """Returns what a file tells of when and where it was taken: month, hour, and latitude and longitude to a tenth.
+
+    What it does not tell, or tells in a form that EXIF does not know, is left out.
+    """
+    from PIL import ExifTags, Image
+
+    found: dict[str, int | float] = {}
+    with contextlib.suppress(Exception), Image.open(path, formats=_formats()) as image:
+        exif = image.getexif()
+        with contextlib.suppress(KeyError, ValueError, TypeError):
+            taken = datetime.strptime(exif.get_ifd(ExifTags.IFD.Exif)[ExifTags.Base.DateTimeOriginal], _EXIF_TIME)
+            found |= {"month": taken.month, "hour": taken.hour}
+        gps = exif.get_ifd(ExifTags.IFD.GPSInfo)
+        for name, number, most in (("latitude", 2, 90), ("longitude", 4, 180)):
+            with contextlib.suppress(KeyError, ValueError, TypeError, ArithmeticError):
+                degrees, minutes, seconds = map(float, gps[number])
+                angle = degrees + minutes / 60 + seconds / 3600
+                if 0 <= angle <= most:
+                    found[name] = round(-angle if gps[number - 1].upper() in ("S", "W") else angle, 1)
+    return found
 
 
 def is_image_data(value: object) -> bool:

@@ -8,7 +8,7 @@ import numbers
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ __all__ = [
     "read_folder",
     "read_inat21",
     "read_rows",
+    "refuse_columns",
     "walk_images",
 ]
 
@@ -50,16 +51,18 @@ class Record(NamedTuple):
         label: The label as the source writes it.
         where: The row, for messages ("row 12").
         references: What to look up on the taxonomy; the first that is there counts.
+        cells: What else is wanted of the row, by column.
     """
 
     image: str | Callable[[], object]
     label: str
     where: str
     references: tuple[Reference, ...]
+    cells: Mapping[str, object] = {}
 
 
-# A row's place for messages, its image (a path, an image, or a function that returns either) and its label.
-Row = tuple[str, object, object]
+# A row's place for messages, its image (a path, an image, or a function that returns either), its label and the rest.
+Row = tuple[str, object, object, Mapping[str, object]]
 
 
 def read_rows(
@@ -68,6 +71,7 @@ def read_rows(
     image_column: str = "image",
     label_column: str = "label",
     pattern: str | None = None,
+    further: Sequence[str] = (),
 ) -> Iterator[Record]:
     """Yields rows of an image and a label, in order.
 
@@ -78,22 +82,24 @@ def read_rows(
         label_column: Column of the label.
         pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The images' names get the
             ending .jpg, and underscores in the label may stand for spaces.
+        further: Columns (of a pattern: groups) whose cells come along, which may be empty.
 
     Raises:
         DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it names the rows.
     """
     name = str(source) if isinstance(source, Path) else type(source).__name__
-    columns = (image_column, label_column)
+    columns = (image_column, label_column, *further)
     if isinstance(source, Path):
-        rows = _file_rows(source, columns) if pattern is None else _matched_rows(source, line_pattern(pattern))
+        rows = _file_rows(source, columns) if pattern is None else _matched_rows(source, line_pattern(pattern), further)
     elif hasattr(source, "features") and hasattr(source, "column_names"):
         rows = _dataset_rows(source, columns, name)
     elif hasattr(source, "columns") and hasattr(source, "iloc"):
         rows = _frame_rows(source, columns, name)
     else:
+        refuse_columns(further, name)
         rows = _pairs(source, name)
     faults: list[str] = []
-    for where, image, written in rows:
+    for where, image, written, cells in rows:
         label, held = _text(written), is_image_data(image)
         if isinstance(image, dict) and not held:  # a data set's reference to a file
             image = image.get("path")
@@ -106,7 +112,7 @@ def read_rows(
             continue
         references = label_references(label) if pattern else (label,)
         stored = image if callable(image) else (lambda image=image: image) if held else file
-        yield Record(stored, label, where, references)
+        yield Record(stored, label, where, references, cells)
     if faults:
         raise DataError(
             f"{len(faults)} {'row lacks' if len(faults) == 1 else 'rows lack'} a value:\n"
@@ -141,22 +147,21 @@ def _pairs(source: Any, name: str) -> Iterator[Row]:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             message = f"Item {number} is not a pair of an image and a label."
             raise DataError(message, file=name, value=pair, remedy="Give both.")
-        yield f"item {number}", pair[0], pair[1]
+        yield f"item {number}", pair[0], pair[1], {}
 
 
-def _frame_rows(frame: Any, columns: tuple[str, str], name: str) -> Iterator[Row]:
+def _frame_rows(frame: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
     _check_columns(columns, list(frame.columns), name)
-    for index, image, label in zip(frame.index, *(frame[column] for column in columns), strict=True):
-        yield f"row {index}", image, label
+    for index, image, label, *cells in zip(frame.index, *(frame[column] for column in columns), strict=True):
+        yield f"row {index}", image, label, dict(zip(columns[2:], cells, strict=True))
 
 
-def _dataset_rows(dataset: Any, columns: tuple[str, str], name: str) -> Iterator[Row]:
+def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
     if not hasattr(dataset, "__len__"):
         remedy = "Load it without streaming=True."
         raise DataError("A streamed data set can be read only once.", file=name, remedy=remedy)
     _check_columns(columns, list(dataset.column_names), name)
-    image_column, label_column = columns
-    names: list[str] | None = getattr(dataset.features[label_column], "names", None)
+    image_column, *others = columns
     images = dataset.with_format(None).select_columns([image_column])
     feature = dataset.features[image_column]
     if hasattr(feature, "decode"):  # the stored bytes need not be encoded again
@@ -165,17 +170,22 @@ def _dataset_rows(dataset: Any, columns: tuple[str, str], name: str) -> Iterator
     def fetch(number: int) -> object:
         return images[number][image_column]
 
-    for number, label in enumerate(dataset.with_format(None)[label_column]):
-        if names is not None and isinstance(label, int):
-            label = names[label] if 0 <= label < len(names) else None
+    def cells(column: str) -> Iterator[object]:
+        names: list[str] | None = getattr(dataset.features[column], "names", None)
+        for cell in dataset.with_format(None)[column]:
+            known = names is None or not isinstance(cell, int)
+            yield cell if known or names is None else names[cell] if 0 <= cell < len(names) else None
+
+    for number, (label, *rest) in enumerate(zip(*map(cells, others), strict=True)):
         # Fetched one by one when they are needed: all together may be more than fits in memory.
-        yield f"row {number}", partial(fetch, number) if hasattr(feature, "decode") else fetch(number), label
+        image = partial(fetch, number) if hasattr(feature, "decode") else fetch(number)
+        yield f"row {number}", image, label, dict(zip(others[1:], rest, strict=True))
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def _file_rows(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
+def _file_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     if path.is_file() and path.suffix.lower() not in LISTS:
         raise DataError(
             f"The name of a manifest must end in {', '.join(LISTS)}, not in {path.suffix or 'nothing'!r}.",
@@ -184,9 +194,11 @@ def _file_rows(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
         )
     records = read_table(path, what="manifest")
     there = list(dict.fromkeys(name for _, record in records for name in record))
-    image, label = (column if column in there else column_key(column) for column in columns)
-    _check_columns((image, label), there, path)
-    yield from ((f"row {number}", record.get(image), record.get(label)) for number, record in records)
+    keys = [column if column in there else column_key(column) for column in columns]
+    _check_columns(keys, there, path)
+    for number, record in records:
+        image, label, *cells = map(record.get, keys)
+        yield f"row {number}", image, label, dict(zip(columns[2:], cells, strict=True))
 
 
 def line_pattern(pattern: str) -> re.Pattern[str]:
@@ -206,12 +218,14 @@ def line_pattern(pattern: str) -> re.Pattern[str]:
     return expression
 
 
-def _matched_rows(path: Path, pattern: re.Pattern[str]) -> Iterator[Row]:
+def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) -> Iterator[Row]:
+    _check_columns(further, [*pattern.groupindex], path)
     lines = enumerate(read_text(path, error=DataError, what="manifest").split("\n"), start=1)
     matches = [(number, line.strip(), pattern.fullmatch(line.strip())) for number, line in lines if line.strip()]
     for number, _, match in matches:
         if match:
-            yield f"row {number}", match["image"] and f"{match['image']}.jpg", match["label"]
+            cells = {name: match[name] for name in further}
+            yield f"row {number}", match["image"] and f"{match['image']}.jpg", match["label"], cells
     faults = [f"  row {number}: {line[:60]!r}" for number, line, match in matches if not match]
     if faults:
         raise DataError(
@@ -229,6 +243,13 @@ def _check_columns(columns: Iterable[str], names: list[str], file: str | Path, r
             remedy = f"There {'is' if len(names) == 1 else 'are'} {', '.join(map(repr, names)) or 'none'}."
             remedy += f" Did you mean {near[0]!r}?" if near else ""
             raise DataError(f"There is no column {column!r}.", file=file, row=row, remedy=remedy)
+
+
+def refuse_columns(columns: Iterable[str], name: str) -> None:
+    """Raises a DataError if columns are wanted of a source that has none."""
+    for column in columns:
+        remedy = "Give a table or a data frame with one row per image; from image files come exif:month and the like."
+        raise DataError(f"There is no column {column!r}: this source has no columns.", file=name, remedy=remedy)
 
 
 def read_inat21(path: Path) -> Iterator[Record]:

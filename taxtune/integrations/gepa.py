@@ -46,7 +46,6 @@ from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages, unwrap_reply
 from taxtune.tuning.proposers.pictures import contact_sheet, worst_failures
 from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Turn, Usage
-from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch
@@ -284,7 +283,7 @@ class Adapter:
         tree, domain = self.experiment.taxonomy, self.experiment.domain
         pairs = zip(eval_batch.trajectories or (), eval_batch.scores, strict=True)
         answered = [(row, value) for row, value in pairs if row.node is not None]
-        prompt = render(candidate[COMPONENT], self.experiment.variables)
+        prompt = self.experiment.prompt(candidate[COMPONENT])
         rows, goal = [row for row, _ in answered], self.experiment.goal()
         hidden = hidden_answers(rows, goal, template=prompt)
         batch = IterationRecord(0, "complete", prompt, rows=tuple(rows))

@@ -8,7 +8,7 @@ of what is there, so that shares next to 1, as overconfident models have them, d
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -144,7 +144,7 @@ class Vote:
     say, are answers that vote for nothing but the root. A single answer is placed as it is.
 
     Attributes:
-        samples: Answers per image: that many of one prompt, or one of each of as many prompts.
+        samples: Answers per image.
         share: The share of the answers that a node needs, in (0, 1].
 
     Raises:
@@ -159,10 +159,9 @@ class Vote:
             raise TaxtuneError(f"A vote takes 1 to {_MOST_ANSWERS} answers per image.", value=self.samples)
         _check_share(self.share)
 
-    def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Returns the requests about an image (its file and SHA-256), the prompts in turn, each for the next answer."""
-        turns = (divmod(i, len(prompts)) for i in range(self.samples))
-        return [Request(prompts[which], image, sha256, sample) for sample, which in turns]
+    def requests(self, prompt: str, image: Path, sha256: str) -> list[Request]:
+        """Returns the requests about an image (its file and SHA-256), one for each answer."""
+        return [Request(prompt, image, sha256, sample) for sample in range(self.samples)]
 
     def place(
         self, taxonomy: Taxonomy, nodes: ArrayLike, weights: ArrayLike | None = None
@@ -206,9 +205,9 @@ class Posterior:
         if self.share is not None:
             _check_share(self.share)
 
-    def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Returns the request about an image (its file and SHA-256), with the first prompt and still without names."""
-        return [Request(prompts[0], image, sha256)]
+    def requests(self, prompt: str, image: Path, sha256: str) -> list[Request]:
+        """Returns the request about an image (its file and SHA-256), still without names."""
+        return [Request(prompt, image, sha256)]
 
     def identity(self) -> Mapping[str, str | int | float | None]:
         """Returns the settings that play a part."""

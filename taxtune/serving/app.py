@@ -10,15 +10,15 @@ import base64
 import hashlib
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from taxtune.errors import ModelError
+from taxtune.errors import DataError, ModelError
 from taxtune.serving.pyfunc import MAX_BYTES, ServedClassifier
 
 if TYPE_CHECKING:
@@ -38,15 +38,30 @@ _MAX_REQUEST = MAX_BYTES * 4 // 3 + 1024**2
 _MAX_IMAGES, _MAX_VALUES = 1000, 2010
 _TYPES = "Send an image (Content-Type: image/jpeg, image/png, ...) or JSON (application/json)."
 _FORM = (
-    f'The JSON must be {{"inputs": [IMAGE, ...]}} with 1 to {_MAX_IMAGES:,} images, each IMAGE the content of a file '
-    "in base64 or as a data: address."
+    f'The JSON must be {{"inputs": [IMAGE, ...]}} or {{"dataframe_records": [{{"image": IMAGE, COLUMN: VALUE, ...}}, '
+    f"...]}} with 1 to {_MAX_IMAGES:,} images, each IMAGE the content of a file in base64 or as a data: address."
 )
 
 
-class _Images(BaseModel):
-    """The JSON of a request, as MLflow's scoring server takes it, too."""
+class _Row(BaseModel):
+    """An image with what is known of it."""
 
-    inputs: list[str] = Field(min_length=1, max_length=_MAX_IMAGES)
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, str | int | float | list[str] | None] = Field(init=False)
+    image: str
+
+
+class _Images(BaseModel):
+    """The JSON of a request, as MLflow's scoring server takes it, too: one of the two."""
+
+    inputs: list[str] | None = Field(None, min_length=1, max_length=_MAX_IMAGES)
+    dataframe_records: list[_Row] | None = Field(None, min_length=1, max_length=_MAX_IMAGES)
+
+    @model_validator(mode="after")
+    def _one(self) -> _Images:
+        if (self.inputs is None) == (self.dataframe_records is None):
+            raise ValueError("one of the two")
+        return self
 
 
 def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) -> Starlette:
@@ -85,7 +100,10 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
             body = await _body(request)  # read in any case: who still sends does not hear an answer
             if kind != "application/json" and not kind.startswith("image/"):
                 raise HTTPException(415, _TYPES)
-            rows = await run_in_threadpool(_answer, served, body, kind)
+            asked = request.query_params
+            lists = {each.column for each in served.get_raw_model().context if each.kind == "list"}
+            known = {name: asked.getlist(name) if name in lists else asked[name] for name in asked}
+            rows = await run_in_threadpool(_answer, served, body, kind, known)
         except HTTPException as refused:
             # The rest of too large a request is not read, so the connection is of no further use.
             return JSONResponse({"message": refused.detail}, refused.status_code, {"Connection": "close"})
@@ -132,20 +150,25 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _answer(served: ServedClassifier, body: bytes, kind: str) -> list[dict[str, Any]]:
+def _answer(served: ServedClassifier, body: bytes, kind: str, known: Mapping[str, Any]) -> list[dict[str, Any]]:
     from starlette.exceptions import HTTPException
 
     images: list[Any] = [body]
+    cells: list[Mapping[str, Any]] = [known]
     if kind == "application/json":
         # Before it is parsed, since millions of brackets become as many objects.
         if sum(map(body.count, (b"[", b"{", b","))) > _MAX_VALUES:
             raise HTTPException(400, _FORM)
         try:
-            images = [*_Images.model_validate_json(body).inputs]
+            given = _Images.model_validate_json(body)
+            cells = [row.model_extra or {} for row in given.dataframe_records or ()]
+            images = [*(given.inputs or ()), *(row.image for row in given.dataframe_records or ())]
         except ValidationError:
             raise HTTPException(400, _FORM) from None
     try:
-        return served.rows(images)
+        return served.rows(images, cells)
+    except DataError as error:
+        raise HTTPException(400, str(error)[:1000]) from error
     except ModelError as error:  # in which a model's server may have sent an image back
         raise HTTPException(503, re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", str(error))[:1000]) from error
 
@@ -164,7 +187,9 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
         name=classifier.name,
         model=str(classifier.model.identity.get("model", classifier.model.identity["kind"])),
         remote=not isinstance(classifier.model, LocalModel),
-        prompts=classifier.prompts,
+        prompt=classifier.prompt,
+        context=[variable for variable in classifier.context if variable.column in classifier.columns],
+        query=f"?{urlencode(dict.fromkeys(classifier.columns, '...'))}" if classifier.columns else "",
         nodes=len(tree) - 1,
         root=tree.labels[tree.root],
         confidence=_confidence(classifier),

@@ -11,7 +11,7 @@ import binascii
 import io
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from urllib.parse import unquote_to_bytes
 
 from taxtune.classifier import Classification, Classifier, load_classifier
 from taxtune.classifier.classifier import COLUMNS, read_saved
+from taxtune.data.context import EXIF, Variable
 from taxtune.errors import ImageError, ModelError
 from taxtune.models import check_model
 from taxtune.models.local import LocalModel
@@ -98,14 +99,19 @@ class ServedClassifier:
         for text in check_model(self._classifier.model):
             note(text)
         if isinstance(self._classifier.model, LocalModel):
-            self._classifier.classify([_grey()])
+            import pandas as pd
+
+            frame = pd.DataFrame({"image": [_grey()]}, dtype=object)
+            self._classifier.classify(frame.assign(**dict.fromkeys(self._classifier.columns)))
 
     def predict(self, model_input: Any, params: Any = None) -> DataFrame:
         """Places images on the tree, one row per image in the order given, with the columns `COLUMNS` and `nodes`.
 
-        `model_input` is a data frame with a column `image`, or texts: see `read_image`; MLflow passes `params`.
+        `model_input` is a data frame with a column `image`, and those that the classifier needs, or texts: see
+        `read_image`; MLflow passes `params`.
 
         Raises:
+            DataError: If columns are missing, or a cell cannot be used.
             MlflowException: If the model cannot answer at all. An image that cannot be read has a `failure` instead.
         """
         import pandas as pd
@@ -113,7 +119,11 @@ class ServedClassifier:
         from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
         try:
-            rows = self.rows(list(model_input[_INPUT] if hasattr(model_input, "columns") else model_input))
+            if hasattr(model_input, "columns"):
+                cells = model_input.drop(columns=_INPUT).to_dict("records")
+                rows = self.rows(list(model_input[_INPUT]), cells)
+            else:
+                rows = self.rows(list(model_input))
         except ModelError as error:
             # What MLflow's server passes on; of other errors it says that something is wrong inside.
             raise MlflowException(str(error), error_code=TEMPORARILY_UNAVAILABLE) from error
@@ -122,12 +132,17 @@ class ServedClassifier:
             {"off_tree": bool, "not_subject": bool}
         )
 
-    def rows(self, given: Sequence[Any]) -> list[dict[str, Any]]:
+    def rows(self, given: Sequence[Any], cells: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
         """Places images (texts, see `read_image`, or bytes of files) on the tree: one `Classification.as_row` each.
 
+        `cells` are what is known of each image, by column.
+
         Raises:
+            DataError: If columns are missing, or a cell cannot be used.
             ModelError: If the model cannot answer at all, or answers about none of the images now.
         """
+        import pandas as pd
+
         found: dict[int, Classification] = {}
         images: dict[int, Path | bytes] = {}
         for i, one in enumerate(given):
@@ -140,10 +155,12 @@ class ServedClassifier:
                     name, reason = f"image {i + 1}", f"{error.message} {error.remedy or ''}".strip()
                 found[i] = Classification(name, failure=reason)
         order = list(images)
+        table = pd.DataFrame([*cells] or None, index=range(len(given)), dtype=object)
         for start in range(0, len(order), _AT_ONCE):
             with self._lock:
                 some = order[start : start + _AT_ONCE]
-                found |= zip(some, self._classifier.classify([images[i] for i in some]), strict=True)
+                asked_about = table.iloc[some].assign(image=pd.Series({i: images[i] for i in some}, dtype=object))
+                found |= zip(some, self._classifier.classify(asked_about), strict=True)
             time.sleep(_PAUSE)
         asked = [found[i] for i in order]
         if asked and all(one.again for one in asked):
@@ -164,15 +181,25 @@ def as_pyfunc(classifier: Path) -> dict[str, Any]:
     There is no example among them, which MLflow would try at once.
     """
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types import Schema
 
+    saved = read_saved(classifier)
     return {
         "loader_module": __name__,
         "data_path": str(classifier),
-        "signature": ModelSignature(Schema([ColSpec(DataType.string, _INPUT)])),
-        "pip_requirements": requirements(read_saved(classifier).vlm),
+        "signature": ModelSignature(Schema(_columns(saved.context))),
+        "pip_requirements": requirements(saved.vlm),
         "model_config": {"content_only": False},
     }
+
+
+def _columns(context: Sequence[Variable]) -> list[Any]:
+    from mlflow.types import ColSpec, DataType
+    from mlflow.types.schema import Array
+
+    kinds = {"text": DataType.string, "number": DataType.double, "list": Array(DataType.string)}
+    wanted = [each for each in context if each.column not in EXIF]
+    return [ColSpec(DataType.string, _INPUT), *(ColSpec(kinds[v.kind], v.column, required=False) for v in wanted)]
 
 
 def requirements(vlm: VLMSettings) -> list[str]:

@@ -12,7 +12,7 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def log_traces(
     store: Store,
     run: str,
     template: IterationRecord | HeldoutResult,
-    prompt: str | None,
+    prompt: Callable[[SampleResult], str] | None,
     *,
     number: int,
     identity: str,
@@ -57,7 +57,7 @@ def log_traces(
         store: The open store and the experiment.
         run: The MLflow run that the traces belong to.
         template: An iteration, or a template on the held-out images.
-        prompt: The rendered prompt, if there is one.
+        prompt: Returns the prompt of a row; None where there is no template.
         number: Most images to take.
         identity: The template's identity in the run.
         model: Name of the model that was asked.
@@ -77,7 +77,7 @@ def log_traces(
     for row in sorted(template.rows, key=lambda row: _hash(row.example, 64))[:number]:
         key, status = _hash(f"{identity}\0{row.example}", 32), "OK" if row.failure is None else "ERROR"
         ids.append(trace_id := f"tr-{key}")
-        steps = _steps(row, prompt or "", model, (images or {}).get(row.example))
+        steps = _steps(row, "" if prompt is None else prompt(row), model, (images or {}).get(row.example))
         assessments = [Expectation("label", row.truth, source=source)]
         for name, value in (("hp", row.hp), ("hr", row.hr)):
             why = {"error": row.failure or "There is no answer."} if value is None else {"value": value}

@@ -62,7 +62,7 @@ class MLflowTracker:
         self._run: str | None = None
         self._above: str | None = None
         self._images: Mapping[str, Path] = {}
-        self._render: Callable[[str], str] | None = None
+        self._render: Callable[[str, Mapping[str, object]], str] | None = None
         self._vlm = ""
         self._runs: dict[str, str] = {}  # of iterations, by name, recorded or not
         self._recorded: dict[int, tuple[str, int]] = {}  # run and number of images of each recorded iteration
@@ -83,7 +83,7 @@ class MLflowTracker:
         *,
         group: Group | None = None,
         images: Mapping[str, Path] | None = None,
-        render: Callable[[str], str] | None = None,
+        render: Callable[[str, Mapping[str, object]], str] | None = None,
     ) -> str:
         """Starts a tuning run's record, or continues an earlier one.
 
@@ -95,7 +95,7 @@ class MLflowTracker:
             run_id: The run to continue; where the store does not know it, a new one is started.
             group: The comparison that the run is part of; its run is made where there is none yet.
             images: Image files by example id, for pictures.
-            render: Returns the prompt that a template makes, for traces.
+            render: Returns the prompt that a template makes of what it uses of an image, for traces.
 
         Returns:
             The run's id.
@@ -306,11 +306,12 @@ class MLflowTracker:
 
     def _trace(self, run: str, template: IterationRecord | HeldoutResult, what: str) -> None:
         """Records a sample of a template's images as traces."""
+        source, render = template.template, self._render
         entities.log_traces(
             self._store(),
             run,
             template,
-            None if template.template is None or self._render is None else self._render(template.template),
+            None if source is None or render is None else lambda row: render(source, row.context),
             number=_TRACES,
             identity=f"{self._run}/{what}",
             model=self._vlm,
@@ -417,7 +418,7 @@ class TrackingCallback(Callback):
             tuner.history.note("mlflow_run"),
             group=tuner.group,
             images={each.id: Path(each.image).resolve() for each in (*splits.tuning, *splits.heldout)},
-            render=partial(render, variables=experiment.variables),
+            render=lambda template, context: render(template, {**experiment.variables, **context}),
         )
         # Before anything is asked: of a run that is killed there would be a second record otherwise.
         tuner.history.set_note("mlflow_run", run)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.atomic import write_json
-from taxtune.data import Example, load_examples
+from taxtune.data import Example
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
 from taxtune.models import AnswerStore, Model, make_model
@@ -33,7 +33,6 @@ from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.selection import TOLERANCE
 from taxtune.tuning.shares import can_choose, paths_of
-from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from taxtune.data.sources import Source
@@ -178,8 +177,7 @@ class CalibrationRun:
             )
         pool: Sequence[Example] = experiment.examples
         if self.data is not None:
-            images = self.folder / "images"
-            pool = load_examples(self.data, experiment.taxonomy, folder=images, part=experiment.part)
+            pool = experiment.further(self.data)
         unused = remaining(pool, (*splits.tuning, *splits.heldout), most=self.images, seed=experiment.recipe.seed)
         if not unused:
             raise DataError(
@@ -204,9 +202,8 @@ class CalibrationRun:
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
-        prompt, evaluator = render(str(self.result.best.template), self.experiment.variables), self.experiment.evaluator
-        ask = evaluator(None).questions
-        wanted = [r for e in self.examples for r in ask([prompt], e.image, e.sha256)]
+        ask, examples = self.experiment.evaluator(None).asked, self.examples
+        wanted = [request for asked in ask(str(self.result.best.template), examples)[0] for request in asked]
         answers = answers_of(self.folder)
         if not answers.exists():
             return len(wanted), 0

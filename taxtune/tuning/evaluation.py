@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from taxtune.tuning.records import (
     selective_values,
 )
 from taxtune.tuning.shares import cross_fitted, paths_of
-from taxtune.tuning.template import render
+from taxtune.tuning.template import render_each, used_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
@@ -144,11 +144,22 @@ class Evaluator:
         other.named = NamedNodes(self.taxonomy, policy.names) if isinstance(policy, Posterior) else None
         return other
 
-    def questions(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Makes the requests of the policy about an image (its file and SHA-256), with rendered prompts."""
-        requests = self.policy.requests(prompts, image, sha256)
+    def questions(self, prompt: str, image: Path, sha256: str) -> list[Request]:
+        """Makes the requests of the policy about an image (its file and SHA-256), with its rendered prompt."""
+        requests = self.policy.requests(prompt, image, sha256)
         candidates = None if self.named is None else self.named.candidates
         return [replace(request, candidates=candidates) for request in requests]
+
+    def asked(self, template: str, examples: Sequence[Example]) -> tuple[list[list[Request]], list[dict[str, Any]]]:
+        """Makes the requests of `template` about each example, with what it uses of the example's variables.
+
+        Raises:
+            TemplateError: If the template cannot be rendered.
+        """
+        contexts = used_of(template, [example.context for example in examples])
+        prompts = render_each(template, self.variables, contexts)
+        asked = [self.questions(prompt, e.image, e.sha256) for prompt, e in zip(prompts, examples, strict=True)]
+        return asked, contexts
 
     def evaluate(self, template: str, examples: Sequence[Example]) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
@@ -159,9 +170,8 @@ class Evaluator:
         Raises:
             TaxtuneError: If the template cannot be rendered, the model cannot answer at all, or a metric not be taken.
         """
-        prompts = [render(template, self.variables)]
-        calls = self.policy.samples
-        questions = [request for e in examples for request in self.questions(prompts, e.image, e.sha256)]
+        requests, contexts = self.asked(template, examples)
+        calls, questions = self.policy.samples, [request for some in requests for request in some]
 
         with count_faults() as faults:
             replies = ask(self.vlm, questions, self.store, what="asking")
@@ -174,6 +184,8 @@ class Evaluator:
             images, targets = [example.image for example in examples], [example.target for example in examples]
             placed = self.settle(by_image, images, targets)
         rows = self._rows(examples, by_image, placed)
+        if any(contexts):
+            rows = [replace(row, context=used) for row, used in zip(rows, contexts, strict=True)]
         with track("scoring"):
             rows, taken = self._measure(rows, examples)
         answered = [row for row in rows if row.node is not None]

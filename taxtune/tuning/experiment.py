@@ -12,6 +12,7 @@ import numpy as np
 
 from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
+from taxtune.data.context import Variable
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.errors import ModelError, RecipeError, TaxtuneError, TemplateError
@@ -35,6 +36,7 @@ from taxtune.settings import (
     PromptSettings,
 )
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
+from taxtune.tuning.context import Known, describe_variables, give_values, make_context
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.leaks import group_names
 from taxtune.tuning.metrics import MeasureMetric, Metric
@@ -55,7 +57,7 @@ __all__ = ["AnyObjective", "Experiment", "policy_of", "temperature_of", "templat
 AnyObjective = Objective | Callable[..., float] | str
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "block", "root", "domain", "frequencies"}
+_KEPT = {"tuning", "heldout", "block", "context", "root", "domain", "frequencies"}
 
 
 def template_variables(prompt: PromptSettings) -> dict[str, object]:
@@ -149,11 +151,41 @@ class Experiment:
         """The label tree that is scored on, restricted to `taxonomy.root` where the recipe says so."""
         return self.full_taxonomy if self.part is None else self.part.tree
 
-    @cached_property
+    @property
     def examples(self) -> Sequence[Example]:
         """Every labelled image below the domain."""
+        return self._images[1]
+
+    @property
+    def context(self) -> tuple[Variable, ...]:
+        """What templates may know of each image."""
+        settings = self.recipe.data.context
+        return self._images[0] if settings.columns or settings.candidates else ()
+
+    @cached_property
+    def _images(self) -> tuple[tuple[Variable, ...], Sequence[Example]]:
+        examples, settings = self._loaded(), self.recipe.data.context
+        if not (settings.columns or settings.candidates):
+            return (), examples
+        source = getattr(self.recipe.data, "path", "the data") if "data" not in self.given else "the data"
+        return make_context(examples, settings, self.taxonomy, source, self._candidates)
+
+    @property
+    def _candidates(self) -> Path | None:
+        path = self.recipe.data.context.candidates
+        return None if path is None else self.recipe.path(path)
+
+    def further(self, source: Source) -> list[Example]:
+        """Returns further labelled images, with what the run's templates may know of them."""
+        columns, folder = self.recipe.data.context.columns, self.folder / "images"
+        found = load_examples(source, self.taxonomy, folder=folder, part=self.part, columns=columns)
+        return give_values(found, self.context, self.taxonomy, str(source)[:200], self._candidates)
+
+    def _loaded(self) -> Sequence[Example]:
+        """Returns the images with the cells that are wanted of them."""
         data, recipe = self.recipe.data, self.recipe
         below: dict[str, Any] = {"domain": None if recipe.taxonomy.domain is None else self.domain, "part": self.part}
+        below["columns"] = data.context.columns
         if "data" in self.given:
             return load_examples(self.given["data"], self.taxonomy, folder=self.folder / "images", **below)
         if isinstance(data, FieldGuideData):
@@ -210,8 +242,16 @@ class Experiment:
 
     @property
     def variables(self) -> dict[str, object]:
-        """What a template may refer to."""
+        """What a template may refer to, whatever the image."""
         return template_variables(self.recipe.prompt)
+
+    @cached_property
+    def samples(self) -> tuple[Mapping[str, object], ...]:
+        """What templates render with: the variables of each image of the splits, the same ones once."""
+        if not self.context:
+            return (self.variables,)
+        contexts = {repr(e.context): e.context for e in (*self.splits.tuning, *self.splits.heldout)}
+        return tuple({**self.variables, **values} for values in contexts.values())
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -346,7 +386,8 @@ class Experiment:
         if isinstance(s, FragmentsProposerSettings):
             path = self.recipe.path(s.fragments)
             fragments = path if path.is_file() else s.fragments
-            return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
+            known = self.context
+            return FragmentsProposer(fragments, known) if s.kind == "fragments" else RandomProposer(fragments, known)
         shared: dict[str, Any] = {"api_base": self.recipe.access("proposer"), "max_tokens": s.max_tokens}
         shared["pictures"] = s.pictures
         if s.kind == "agent":
@@ -392,9 +433,13 @@ class Experiment:
         )
         return tuple(dict.fromkeys((*self.labels, *groups)))
 
+    def prompt(self, template: str) -> str:
+        """Returns the prompt of a template, for the first tuning image where images have prompts of their own."""
+        return render(template, self.samples[0])
+
     def check(self, template: str, earlier: tuple[str, ...] = ()) -> None:
         """Checks a template that a proposer wrote; a `TemplateError` has a reason fit for the proposer."""
-        check_template(template, earlier=earlier, forbidden_labels=self.forbidden, sample=self.variables)
+        check_template(template, earlier=earlier, forbidden_labels=self.forbidden, samples=self.samples)
 
     def baseline_notes(self) -> list[str]:
         """Returns notes on the template that the run begins with; an error names the recipe and the key."""
@@ -407,13 +452,18 @@ class Experiment:
 
     def own_notes(self, template: str, name: str) -> list[str]:
         """Checks a template that the user wrote, which may list the labels; returns a note if it does."""
-        check_template(template, sample=self.variables)
-        listed = labels_said(template, render(template, self.variables), self.variables, self.labels)
+        check_template(template, samples=self.samples)
+        prompts = [render(template, variables) for variables in self.samples]
+        listed = labels_said(template, prompts, self.samples, self.labels)
         if not listed:
             return []
         more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
         names = ", ".join(map(repr, listed[:3]))
         return [f"{name} has labels in the prompt ({names}{more}): its results hold for this list of labels."]
+
+    @cached_property
+    def _described(self) -> tuple[Known, ...]:
+        return describe_variables(self.context, self.splits.tuning, self.forbidden)
 
     def goal(self) -> Goal:
         """Returns the goal as the proposer sees it."""
@@ -433,6 +483,7 @@ class Experiment:
             examples=tuple(prompt.examples),
             taxonomy=self.taxonomy,
             domain_node=self.domain,
+            context=self._described,
             images={example.id: example.image for example in self.splits.tuning},
         )
 

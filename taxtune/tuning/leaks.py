@@ -19,7 +19,7 @@ from taxtune.mapping import english
 from taxtune.mapping.normalize import american, fold_words
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["find_labels", "group_names"]
+__all__ = ["find_labels", "group_names", "says"]
 
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHES = re.compile("['\u2018\u2019\u02bc`]")
@@ -67,6 +67,14 @@ def find_labels(text: str, labels: Iterable[str]) -> list[str]:
             if end <= len(words) and all(a & b for a, b in zip(label_forms, forms_of[start:end], strict=True)):
                 found[" ".join(words[start:end])] = None
     return list(found)
+
+
+def says(text: str, labels: Iterable[str]) -> bool:
+    """Tells whether a text names one of the labels (`find_labels`), or has all its words in any order."""
+    labels = list(labels)
+    forms = {form for word in _words(text) for form in _forms(word)}
+    words = [[_forms(word) for word in _words(label)] for label in labels]
+    return any(each and all(form & forms for form in each) for each in words) or bool(find_labels(text, labels))
 
 
 def group_names(

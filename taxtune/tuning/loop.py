@@ -34,7 +34,6 @@ from taxtune.tuning.records import (
 from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
 from taxtune.tuning.selection import choose, next_steps
 from taxtune.tuning.shares import final_share
-from taxtune.tuning.template import render
 
 __all__ = ["Callback", "Callbacks", "Group", "Tuner"]
 
@@ -228,6 +227,7 @@ class Tuner:
             provenance=describe(experiment, self.command),
             selection=selection,
             spec=objective.spec,
+            context=experiment.context,
             seconds=seconds,
         )
         result = replace(result, where=result.where | posterior_offer(experiment, evaluator, result))
@@ -315,7 +315,7 @@ class Tuner:
             iteration=claim.iteration,
             state="complete",
             template=proposal.template,
-            prompt=render(proposal.template, experiment.variables),
+            prompt=experiment.prompt(proposal.template),
             parameters=dict(proposal.parameters),
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,

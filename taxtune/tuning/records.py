@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.confidence import Doubt, aurc_parts
 from taxtune.metrics.hierarchical import HierarchicalScores
@@ -120,6 +121,7 @@ class SampleResult:
         way: Where a model's own probabilities lead: the numbers of the nodes from the root down. Empty without them.
         shares: The share of the probability that each of them holds.
         named: The share of the probability that all names hold together.
+        context: What the template used of the image's variables, by name; None or [] where it lacks one.
     """
 
     example: str
@@ -149,6 +151,7 @@ class SampleResult:
     way: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
     named: float | None = None
+    context: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def missing(self) -> str | None:
@@ -487,6 +490,7 @@ class TuneResult(_Result):
         iterations: Every iteration, the baseline first.
         selection: How the winner was chosen.
         spec: What was tuned for.
+        context: What templates might know of each image.
     """
 
     objective: str
@@ -497,6 +501,7 @@ class TuneResult(_Result):
     iterations: tuple[IterationRecord, ...]
     selection: Selection | None = None
     spec: ObjectiveSpec | None = None
+    context: tuple[Variable, ...] = ()
 
     @property
     def heldout_winner(self) -> HeldoutResult:

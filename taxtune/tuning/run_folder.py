@@ -140,6 +140,9 @@ def identity_of(experiment: Experiment) -> dict[str, Any]:
         "tuning images": [(example.sha256, example.target) for example in splits.tuning],
         "held-out images": [(example.sha256, example.target) for example in splits.heldout],
     }
+    if experiment.context:
+        values = {example.sha256: example.context for example in (*splits.tuning, *splits.heldout)}
+        contents["context"] = [[asdict(variable) for variable in experiment.context], values]
     if recipe.taxonomy.frequencies is not None:  # else they follow from the leaves of the taxonomy
         contents["weights"] = experiment.weights.weight.tolist()
     root = experiment.part and "/".join(experiment.full_taxonomy.path(experiment.part.root))
@@ -189,6 +192,7 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
                 "source": data.get("path", data.get("kind")),
                 "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by content",
                 "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes{part}",
+                "context": ", ".join(f"{each.name} ({each.kind})" for each in experiment.context),
                 "domain": experiment.taxonomy.labels[experiment.domain],
                 "seed": recipe.seed,
             }
@@ -238,7 +242,14 @@ def _state(
     folder = Path(result.folder)
     made: dict[str, Any] = {"taxtune": version("taxtune"), "source": str(recipe.source), "objectives": list(objectives)}
     made["folder"] = [str(folder), str(folder.absolute())]  # the result names files in it, as the folder was given
-    keys = ("taxonomy.path", "taxonomy.frequencies", "data.path", "vlm.model", "proposer.fragments")
+    keys = (
+        "taxonomy.path",
+        "taxonomy.frequencies",
+        "data.path",
+        "data.context.candidates",
+        "vlm.model",
+        "proposer.fragments",
+    )
     named = [recipe.path(text) for key, text in recipe.flat().items() if key in keys and text is not None]
     images = map(Path, result.provenance.images.values())
     read = {*images, *named, *(file for path in named for file in path.rglob("*"))}

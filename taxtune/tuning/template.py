@@ -11,24 +11,34 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from taxtune.data.context import MAX_ITEMS, MAX_VALUE, VARIABLES
 from taxtune.errors import TemplateError
 from taxtune.plugins import names_near
 from taxtune.tuning.leaks import find_labels
 
-__all__ = ["FILTERS", "MAX_SOURCE", "check_source", "check_template", "labels_said", "normalise_source", "render"]
+__all__ = [
+    "FILTERS",
+    "MAX_SOURCE",
+    "check_source",
+    "check_template",
+    "labels_said",
+    "normalise_source",
+    "render",
+    "render_each",
+    "used_of",
+    "variables_of",
+]
 
-VARIABLES = ("question", "domain", "ranks", "examples")
-"""What a template may use: `question` and `domain` are text, `ranks` (broadest first) and `examples` lists of text."""
 LISTS = ("ranks", "examples")
-"""Those of them that are lists."""
+"""Those of `VARIABLES` that are lists."""
 _TEXT_FILTERS = ("capitalize", "lower", "title", "trim", "upper")
 _LIST_FILTERS = ("join", "reverse", "sort", "unique")
 FILTERS = tuple(sorted((*_TEXT_FILTERS, *_LIST_FILTERS, "default", "first", "last", "length")))
@@ -45,9 +55,10 @@ SAMPLE: Mapping[str, object] = {
 }
 """Values that `check_template` renders with where the caller gives none."""
 
-_MAX_VALUE, _MAX_ITEMS = 2_000, 32  # characters of a variable's value, over its items; items of a list
 _MAX_NODES, _MAX_DEPTH = 400, 24  # of the parse tree
 _MAX_STRING, _MAX_SEPARATOR, _MAX_NUMBER = 500, 100, 1_000_000
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # controls and half surrogate pairs
+_ALIKE = 16  # images on which two templates that give the same prompts are the same
 
 # Nodes that need no look at themselves; their children are walked.
 _PLAIN = (
@@ -69,20 +80,51 @@ _ENVIRONMENT.globals.clear()
 _ENVIRONMENT.filters = {name: _ENVIRONMENT.filters[name] for name in FILTERS}
 
 
-def check_source(source: str) -> None:
+class _Names(NamedTuple):
+    """The names of the variables, and those of them that are lists."""
+
+    all: tuple[str, ...] = VARIABLES
+    lists: tuple[str, ...] = LISTS
+
+    @classmethod
+    def of(cls, variables: Mapping[str, object]) -> _Names:
+        own = [name for name in variables if name not in VARIABLES]
+        return cls((*VARIABLES, *own), (*LISTS, *(name for name in own if isinstance(variables[name], list))))
+
+    @property
+    def listed(self) -> str:
+        return " and ".join(map(repr, self.lists)) if len(self.lists) < 3 else ", ".join(map(repr, self.lists))
+
+
+class _Missing(jinja2.Undefined):
+    """A value that an image lacks: false, empty, and neither less nor more than anything."""
+
+    def _no(self, other: object) -> bool:
+        return False
+
+    __lt__ = __le__ = __gt__ = __ge__ = _no  # type: ignore[assignment]
+
+
+def check_source(source: str, variables: Mapping[str, object] | None = None) -> None:
     """Refuses a source that is unsafe or broken, by its parse tree alone; nothing is rendered.
+
+    Args:
+        source: The Jinja source.
+        variables: Names that it may use besides `VARIABLES`, each with a value of its kind.
 
     Raises:
         TemplateError: The reason, with the line and the construct.
     """
     if not isinstance(source, str):
         raise TemplateError("A template must be text.", value=source)
-    if len(source) > MAX_SOURCE:
-        raise TemplateError(f"The template has {len(source):,} characters, more than {MAX_SOURCE:,}.")
-    if not source.strip():
-        raise TemplateError("The template is empty.", remedy="It must ask something.")
-    _refuse_characters(source, "template")
-    _compile(source)
+    _compile(source, _Names.of(variables or {}))
+
+
+def variables_of(source: str, variables: Mapping[str, object]) -> list[str]:
+    """Returns those of the variables that a source uses, in their order."""
+    check_source(source, variables)
+    used = {name.name for name in _ENVIRONMENT.parse(source).find_all(nodes.Name)}
+    return [name for name in variables if name in used]
 
 
 def check_template(
@@ -90,32 +132,35 @@ def check_template(
     *,
     earlier: Iterable[str] = (),
     forbidden_labels: Iterable[str] = (),
-    sample: Mapping[str, object] | None = None,
+    samples: Sequence[Mapping[str, object]] = (),
 ) -> None:
     """Refuses a template that is unsafe, broken, empty, a repeat, or names the answers.
 
     Args:
         source: The Jinja source, from anywhere.
         earlier: Sources of earlier templates. A template that equals one of them after whitespace, or gives the same
-            prompt with `sample`, is a repeat.
+            prompts with the samples, is a repeat.
         forbidden_labels: Labels and aliases of the tuning images' ground truth, and of the groups above it that earn
             credit (`leaks.group_names`). A label that stands in a variable's value may come into the prompt through
             that variable.
-        sample: The variables that the run renders with; `SAMPLE` where there is none.
+        samples: The variables that the run renders with, of each image where they differ; `SAMPLE` where left out.
 
     Raises:
         TemplateError: The reason in a sentence or two, fit to go back to the author.
     """
-    variables = SAMPLE if sample is None else sample
-    prompt = render(source, variables)
-    normal, same = normalise_source(source), _squeezed(prompt)
-    values = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in (sample or {}).items())
+    given = samples or [SAMPLE]
+    prompts = dict.fromkeys(render(source, variables) for variables in given)
+    alike = tuple(
+        tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in variables.items())
+        for variables in samples[:_ALIKE]
+    )
+    normal, same = _forms(source, alike)
     for other in earlier:
-        other_normal, other_prompt = _forms(other, values)
-        if other_normal == normal or (sample is not None and other_prompt == same):
+        other_normal, other_same = _forms(other, alike)
+        if other_normal == normal or (samples and other_same == same):
             what = "repeats an earlier one" if other_normal == normal else "gives the same prompt as an earlier one"
             raise TemplateError(f"This template {what}.", remedy="Propose one that differs in wording.")
-    if found := labels_said(source, prompt, variables, tuple(forbidden_labels)):
+    if found := labels_said(source, prompts, given, tuple(forbidden_labels)):
         names = ", ".join(f"'{words}'" for words in found[:3])
         raise TemplateError(
             f"The template gives away the answer: {names} is a ground-truth label of the tuning images, or a group of "
@@ -124,21 +169,25 @@ def check_template(
         )
 
 
-def labels_said(source: str, prompt: str, variables: Mapping[str, object], labels: tuple[str, ...]) -> list[str]:
-    """Returns the words of a template, or of its prompt, that name labels; those in a variable's value do not count.
+def labels_said(
+    source: str, prompts: Iterable[str], samples: Iterable[Mapping[str, object]], labels: tuple[str, ...]
+) -> list[str]:
+    """Returns the words of a template, or of its prompts, that name labels; those in a variable's value do not count.
 
     Args:
         source: The Jinja source.
-        prompt: The rendered source, as a label can be put together from pieces ("mal" ~ "lard").
-        variables: The variables that it is rendered with.
+        prompts: The rendered source, as a label can be put together from pieces ("mal" ~ "lard").
+        samples: The variables that it is rendered with.
         labels: Labels and aliases.
     """
     if not labels:
         return []
-    given = [value if isinstance(value, str) else " | ".join(map(str, value)) for value in variables.values()]  # type: ignore[call-overload]
+    values = [value for variables in samples for value in variables.values()]
+    given = dict.fromkeys(str(each) for value in values for each in (value if isinstance(value, list) else [value]))
     through_variables = set(find_labels(" | ".join(given), labels))
     found = find_labels(source, labels)
-    return found + [words for words in find_labels(prompt, labels) if words not in {*through_variables, *found}]
+    said = find_labels(" | ".join(prompts), labels)
+    return found + [words for words in said if words not in {*through_variables, *found}]
 
 
 def render(source: str, variables: Mapping[str, object]) -> str:
@@ -148,16 +197,17 @@ def render(source: str, variables: Mapping[str, object]) -> str:
 
     Args:
         source: The Jinja source.
-        variables: A value for each of `VARIABLES` that the template uses: text, or a list of text for the lists.
+        variables: A value for each variable that the template uses: of `VARIABLES` text, or a list of text for the
+            lists; others are an image's own, texts, numbers or lists of text, and None where it lacks one.
 
     Raises:
         TemplateError: The source is not acceptable, a variable is missing, or the prompt is empty or too long.
     """
-    check_source(source)
+    check_source(source, variables)
     values = _checked_values(variables)
     prompt = ""
     try:
-        for part in _compile(source).generate(values):
+        for part in _compile(source, _Names.of(variables)).generate(values):
             prompt += part
             if len(prompt) > MAX_RENDERED:
                 raise TemplateError(f"The rendered prompt is longer than {MAX_RENDERED:,} characters.")
@@ -166,7 +216,7 @@ def render(source: str, variables: Mapping[str, object]) -> str:
     except jinja2.UndefinedError as error:
         raise TemplateError(
             f"The template cannot be rendered: {(error.message or 'a value is undefined').rstrip('.')}.",
-            remedy="'ranks' and 'examples' may be empty; write {{ ranks | last if ranks else domain }}.",
+            remedy="A list may be empty; write {{ ranks | last if ranks else domain }}.",
         ) from None
     except Exception as error:  # whatever odd expression the template holds, it is the template's fault
         raise TemplateError(f"The template cannot be rendered: {error}.") from None
@@ -177,6 +227,21 @@ def render(source: str, variables: Mapping[str, object]) -> str:
     return prompt
 
 
+def used_of(source: str, contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns of each image's variables those that a source uses."""
+    used = variables_of(source, contexts[0]) if contexts else []
+    return [{name: context[name] for name in used} for context in contexts]
+
+
+def render_each(source: str, variables: Mapping[str, object], contexts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Renders a template for each image: `variables` with its own (`used_of`); images with the same ones once."""
+    prompts: dict[str, str] = {}
+    for context in contexts:
+        if (key := repr(context)) not in prompts:
+            prompts[key] = render(source, {**variables, **context})
+    return [prompts[repr(context)] for context in contexts]
+
+
 def normalise_source(source: str) -> str:
     """Returns the source with white space that makes no difference taken out; equal results mean a repeat."""
     return _squeezed(re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source)))
@@ -185,33 +250,33 @@ def normalise_source(source: str) -> str:
 # -- parse trees -------------------------------------------------------------------------------------------------------
 
 
-def _walk(node: nodes.Node, counter: Iterator[int], depth: int = 0) -> None:
+def _walk(node: nodes.Node, names: _Names, counter: Iterator[int], depth: int = 0) -> None:
     """Refuses a parse tree with a node that is not known to be harmless."""
     if next(counter) >= _MAX_NODES:
         raise TemplateError("The template has too many parts.", remedy="Write plain text with few variables.")
     if depth > _MAX_DEPTH:
         raise _refused(node, "it is nested too deeply", "Use less nesting.")
-    _check_node(node)
+    _check_node(node, names)
     for child in node.iter_child_nodes():
-        if isinstance(node, _NO_LISTS) and _may_be_list(child):
+        if isinstance(node, _NO_LISTS) and _may_be_list(child, names):
             # It would come out as Python writes it, or even as an address in memory that changes from run to run.
             raise _refused(child, "a list cannot be printed directly", "Join it: {{ ranks | join(', ') }}.")
-        _walk(child, counter, depth + 1)
+        _walk(child, names, counter, depth + 1)
 
 
-def _check_node(node: nodes.Node) -> None:
+def _check_node(node: nodes.Node, names: _Names) -> None:
     """Refuses a node that is not harmless whatever its children."""
     match node:
-        case nodes.Name() if node.name not in VARIABLES:
-            raise _refused(node, f"unknown variable {node.name!r}", names_near(node.name, VARIABLES))
+        case nodes.Name() if node.name not in names.all:
+            raise _refused(node, f"unknown variable {node.name!r}", names_near(node.name, names.all))
         case nodes.Const(value=str() as text) if len(text) > _MAX_STRING:
             raise _refused(node, f"a string of {len(text):,} characters is too long", "Write it as plain text.")
         case nodes.Const(value=int() | float() as number) if not abs(number) <= _MAX_NUMBER:
             raise _refused(node, "this number is too large")
         case nodes.Filter():
-            _check_filter(node)
-        case nodes.Getitem() if not (isinstance(node.arg, nodes.Slice) and _is_list(node.node)):
-            raise _refused(node, "only slices of 'ranks' and 'examples' can be taken", "Use the filter first or last.")
+            _check_filter(node, names)
+        case nodes.Getitem() if not (isinstance(node.arg, nodes.Slice) and _is_list(node.node, names)):
+            raise _refused(node, f"only slices of {names.listed} can be taken", "Use the filter first or last.")
         case nodes.Slice() if not all(map(_is_bound, (node.start, node.stop, node.step))):
             raise _refused(node, "a slice must have constant bounds")
         case nodes.Name() | nodes.Const() | nodes.Getitem() | nodes.Slice():
@@ -224,7 +289,7 @@ def _check_node(node: nodes.Node) -> None:
             raise _refused(node, what, _INSTEAD.get(type(node), "Use plain text, variables, if and simple filters."))
 
 
-def _check_filter(node: nodes.Filter) -> None:
+def _check_filter(node: nodes.Filter, names: _Names) -> None:
     name = node.name
     if name not in FILTERS:
         raise _refused(node, f"the filter {name!r} is not allowed", names_near(name, FILTERS))
@@ -235,29 +300,29 @@ def _check_filter(node: nodes.Filter) -> None:
         raise _refused(node, f"the filter {name!r} has too many arguments")
     if name == "join" and any(len(str(arg.as_const())) > _MAX_SEPARATOR for arg in node.args):
         raise _refused(node, f"the separator of 'join' is longer than {_MAX_SEPARATOR} characters")
-    if name in _LIST_FILTERS and not _is_list(node.node):
+    if name in _LIST_FILTERS and not _is_list(node.node, names):
         # Joining text puts the separator between its characters; done again and again, it would explode.
-        raise _refused(node, f"the filter {name!r} works only on 'ranks' and 'examples'")
-    if name in _TEXT_FILTERS and _may_be_list(node.node):
+        raise _refused(node, f"the filter {name!r} works only on {names.listed}")
+    if name in _TEXT_FILTERS and _may_be_list(node.node, names):
         raise _refused(node, f"the filter {name!r} works only on text", "Join the list first.")
 
 
-def _is_list(node: nodes.Node | None) -> bool:
+def _is_list(node: nodes.Node | None, names: _Names) -> bool:
     if isinstance(node, nodes.Name):
-        return node.name in LISTS
+        return node.name in names.lists
     if isinstance(node, nodes.Getitem):
-        return isinstance(node.arg, nodes.Slice) and _is_list(node.node)
-    return isinstance(node, nodes.Filter) and node.name in ("reverse", "sort", "unique") and _is_list(node.node)
+        return isinstance(node.arg, nodes.Slice) and _is_list(node.node, names)
+    return isinstance(node, nodes.Filter) and node.name in ("reverse", "sort", "unique") and _is_list(node.node, names)
 
 
-def _may_be_list(node: nodes.Node | None) -> bool:
+def _may_be_list(node: nodes.Node | None, names: _Names) -> bool:
     if isinstance(node, nodes.CondExpr):
-        return _may_be_list(node.expr1) or _may_be_list(node.expr2)
+        return _may_be_list(node.expr1, names) or _may_be_list(node.expr2, names)
     if isinstance(node, nodes.And | nodes.Or):
-        return _may_be_list(node.left) or _may_be_list(node.right)
+        return _may_be_list(node.left, names) or _may_be_list(node.right, names)
     if isinstance(node, nodes.Filter) and node.name == "default":
-        return _may_be_list(node.node)
-    return isinstance(node, nodes.List | nodes.Tuple) or _is_list(node)
+        return _may_be_list(node.node, names)
+    return isinstance(node, nodes.List | nodes.Tuple) or _is_list(node, names)
 
 
 def _is_bound(node: nodes.Node | None) -> bool:
@@ -274,10 +339,16 @@ def _refused(node: nodes.Node, message: str, remedy: str | None = None) -> Templ
 
 
 @lru_cache(maxsize=256)
-def _compile(source: str) -> jinja2.Template:
+def _compile(source: str, names: _Names) -> jinja2.Template:
+    """Returns a source that was checked, compiled; `TemplateError` where it is unsafe or broken."""
+    if len(source) > MAX_SOURCE:
+        raise TemplateError(f"The template has {len(source):,} characters, more than {MAX_SOURCE:,}.")
+    if not source.strip():
+        raise TemplateError("The template is empty.", remedy="It must ask something.")
+    _refuse_characters(source, "template")
     try:
         tree = _ENVIRONMENT.parse(source)
-        _walk(tree, itertools.count())
+        _walk(tree, names, itertools.count())
         code = _ENVIRONMENT.compile(tree)
     except TemplateError:
         raise
@@ -294,16 +365,19 @@ def _compile(source: str) -> jinja2.Template:
 def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in variables.items():
-        if name not in VARIABLES:
-            raise TemplateError(f"There is no variable {name!r}.", remedy=names_near(name, VARIABLES))
-        items = value if name in LISTS else [value]
-        if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-            kind = "a list of text" if name in LISTS else "text"
+        own, is_list = name not in VARIABLES, name in LISTS or (name not in VARIABLES and isinstance(value, list))
+        if own and value is None:
+            values[name] = _Missing(name=name)
+            continue
+        items = value if is_list else [value]
+        kinds = str | int | float if own and not is_list else str
+        if not isinstance(items, list | tuple) or not all(isinstance(item, kinds) for item in items):
+            kind = "a list of text" if is_list else "text or a number" if own else "text"
             raise TemplateError(f"The variable {name!r} must be {kind}.", value=value)
-        if len(items) > _MAX_ITEMS or sum(map(len, items)) > _MAX_VALUE:
-            most = f"at most {_MAX_VALUE:,} characters" + f" in {_MAX_ITEMS} items" * (name in LISTS)
+        if len(items) > MAX_ITEMS or sum(len(str(item)) for item in items) > MAX_VALUE:
+            most = f"at most {MAX_VALUE:,} characters" + f" in {MAX_ITEMS} items" * is_list
             raise TemplateError(f"The variable {name!r} is too long: {most}.")
-        values[name] = list(items) if name in LISTS else value
+        values[name] = list(items) if is_list else value
     return values
 
 
@@ -313,15 +387,18 @@ def _squeezed(text: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)  # each template of a run is checked against all before it
-def _forms(source: str, variables: tuple[tuple[str, object], ...]) -> tuple[str, str | None]:
-    """Returns the normalised source, and the prompt, or None where it gives none; equal ones mean a repeat."""
+def _forms(source: str, samples: tuple[tuple[tuple[str, object], ...], ...]) -> tuple[str, tuple[str, ...] | None]:
+    """Returns the normalised source, and the prompts, or None where it gives none; equal ones mean a repeat."""
     try:
-        return normalise_source(source), _squeezed(render(source, dict(variables)))
+        given = [
+            {key: list(value) if isinstance(value, tuple) else value for key, value in variables}
+            for variables in samples
+        ]
+        return normalise_source(source), tuple(_squeezed(render(source, variables)) for variables in given)
     except TemplateError:
         return normalise_source(source), None
 
 
 def _refuse_characters(text: str, what: str) -> None:
-    for character in text:
-        if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\r\t":
-            raise TemplateError(f"The {what} holds the character U+{ord(character):04X}, which is not text.")
+    if found := _NO_TEXT.search(text):
+        raise TemplateError(f"The {what} holds the character U+{ord(found.group()):04X}, which is not text.")

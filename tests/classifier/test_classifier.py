@@ -148,8 +148,8 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     shutil.rmtree(tmp_path / "run")
     loaded = load_classifier(folder)
     assert loaded.taxonomy.digest == made.taxonomy.digest
-    assert (loaded.prompts, loaded.policy, loaded.reliability, loaded.name) == (
-        made.prompts,
+    assert (loaded.prompt, loaded.policy, loaded.reliability, loaded.name) == (
+        made.prompt,
         made.policy,
         made.reliability,
         made.name,
@@ -243,16 +243,16 @@ def test_the_commit_that_the_run_asked_is_kept(tmp_path):
     assert other.recipe.vlm.revision is None
 
 
-@given(st.one_of(trees(), odd_trees()), st.sampled_from([DIRECT, Vote(3, 0.6)]), st.text(max_size=30))
+@given(st.one_of(trees(), odd_trees()), st.sampled_from([DIRECT, Vote(3, 0.6)]), st.text(min_size=1, max_size=30))
 @settings(max_examples=20, deadline=None)
 def test_whatever_tree_there_is_comes_back_as_it_was(tree, policy, prompt):
     recipe = taxtune.load_recipe("fieldguide")
-    made = Classifier((prompt,), tree, ToyVLM(), Mapper(tree), policy, recipe=recipe, name="trees")
+    made = Classifier(prompt, tree, ToyVLM(), Mapper(tree), policy, recipe=recipe, name="trees")
     with tempfile.TemporaryDirectory() as folder:
         loaded = load_classifier(made.save(folder))
     assert loaded.taxonomy.digest == tree.digest
     assert loaded.taxonomy.ids == tree.ids
-    assert (loaded.prompts, loaded.policy) == ((prompt,), policy)
+    assert (loaded.template, loaded.policy) == (prompt, policy)
 
 
 def test_a_mapper_that_was_given_in_python_has_to_be_given_again(tmp_path):

@@ -64,7 +64,7 @@ def labelled(
     policy: Vote = DIRECT,
     mapper: Mapper | None = None,
 ) -> pd.DataFrame:
-    classifier = Classifier(("What?",), TREE, model, mapper or Mapper(TREE), policy)
+    classifier = Classifier("What?", TREE, model, mapper or Mapper(TREE), policy)
     images = list_images([str(photos)], lambda file, columns: ("image", file.parent))
     return label_images(classifier, images, review_below=0.8, store=store)
 

@@ -26,7 +26,7 @@ def test_a_seed_does_in_every_recipe_and_names_no_label(name: str) -> None:
         tree = read_taxonomy(recipe.taxonomy.path)
         labels = [label for leaf in tree.leaves for label in tree.names(int(leaf))]
     for seed in SEEDS.values():
-        check_template(seed, forbidden_labels=labels, sample=template_variables(recipe.prompt))
+        check_template(seed, forbidden_labels=labels, samples=[template_variables(recipe.prompt)])
 
 
 @pytest.mark.parametrize(

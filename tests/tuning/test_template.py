@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jinja2
 import pytest
 from hypothesis import example, given, settings
@@ -128,7 +130,9 @@ class TestVariables:
     @pytest.mark.parametrize(
         ("variables", "words"),
         [
-            ({"domian": "x"}, "no variable 'domian'"),
+            ({"place": 5j}, "'place' must be text or a number"),
+            ({"tags": [1]}, "'tags' must be a list of text"),
+            ({"notes": "x" * 2001}, "'notes' is too long"),
             ({"domain": 5}, "'domain' must be text"),
             ({"ranks": "species"}, "'ranks' must be a list of text"),
             ({"examples": [1]}, "'examples' must be a list of text"),
@@ -143,14 +147,54 @@ class TestVariables:
 
     def test_the_sample_decides_whether_a_template_renders(self):
         check_template("{{ ranks | last }}")
-        message = refusal("{{ ranks | last }}", sample=EMPTY)
+        message = refusal("{{ ranks | last }}", samples=[EMPTY])
         assert "cannot be rendered" in message
         assert "may be empty; write {{ ranks | last if ranks else domain }}." in message
-        check_template("{{ ranks | last if ranks else 'kind' }}", sample=EMPTY)
-        check_template("{{ ranks | last | default('kind') }}", sample=EMPTY)
+        check_template("{{ ranks | last if ranks else 'kind' }}", samples=[EMPTY])
+        check_template("{{ ranks | last | default('kind') }}", samples=[EMPTY])
 
     def test_values_are_not_rendered_again(self):
         assert render("{{ question }}", {"question": "{{ domain }}"}) == "{{ domain }}"
+
+
+class TestVariablesOfAnImage:
+    HERE: ClassVar = {**SAMPLE, "place": "marsh", "month": 5, "seen": ["coot", "heron"]}
+    UNKNOWN: ClassVar = {**SAMPLE, "place": None, "month": None, "seen": []}
+
+    @pytest.mark.parametrize(
+        ("source", "here", "unknown"),
+        [
+            ("Taken {% if place %}at the {{ place }}{% else %}somewhere{% endif %}.", "at the marsh.", "somewhere."),
+            ("Taken at {{ place | default('some place') | upper }}.", "at MARSH.", "at SOME PLACE."),
+            ("{{ 'Summer' if 4 < month < 9 else 'Another season' }}.", "Summer.", "Another season."),
+            ("Month {{ month }}, {{ place ~ '!' }}", "Month 5, marsh!", "Month , !"),
+            ("Others: {{ seen[:1] | join(', ') }}.", "Others: coot.", "Others: ."),
+        ],
+    )
+    def test_what_is_missing_is_empty_and_compares_with_nothing(self, source: str, here: str, unknown: str):
+        check_template(source, samples=[self.HERE, self.UNKNOWN])
+        assert render(source, self.HERE).endswith(here)
+        assert render(source, self.UNKNOWN).endswith(unknown)
+        refusal(source, samples=[SAMPLE])
+
+    def test_a_template_must_render_for_every_image(self):
+        assert "cannot be rendered" in refusal("{{ seen | first }}", samples=[self.HERE, self.UNKNOWN])
+        assert "cannot be printed" in refusal("{{ seen }}", samples=[self.HERE])
+
+    def test_a_repeat_is_the_same_for_every_image(self):
+        earlier, again = ["Name it."], "Name it{% if place %} at {{ place }}{% endif %}."
+        check_template(again, earlier=earlier, samples=[self.UNKNOWN, self.HERE])
+        assert "same prompt" in refusal(again, earlier=earlier, samples=[self.UNKNOWN])
+
+    def test_labels_come_through_variables_of_any_image_and_not_beside_them(self):
+        samples, labels = [self.UNKNOWN, self.HERE], ["coot", "marsh tit", "heron"]
+        check_template("Not {{ seen | join(' or ') }}?", forbidden_labels=labels, samples=samples)
+        hidden = "Name it{% if place %}, a {{ 'marsh' ~ ' tit' }}{% endif %}."
+        assert "'marsh tit'" in refusal(hidden, forbidden_labels=labels, samples=samples)
+
+    def test_values_are_data(self):
+        values = {**SAMPLE, "notes": "{{ question }} {% if x %}"}
+        assert render("{{ notes }}", values) == values["notes"]
 
 
 class TestRepeats:
@@ -163,18 +207,18 @@ class TestRepeats:
 
     def test_the_same_prompt_from_another_source(self):
         earlier = ["Name the {{ domain }}."]
-        assert "same prompt" in refusal("Name the bird.", earlier=earlier, sample=SAMPLE)
-        check_template("Name the bird.", earlier=earlier, sample={**SAMPLE, "domain": "car"})
+        assert "same prompt" in refusal("Name the bird.", earlier=earlier, samples=[SAMPLE])
+        check_template("Name the bird.", earlier=earlier, samples=[{**SAMPLE, "domain": "car"}])
         check_template("Name the bird.", earlier=earlier)
 
     def test_white_space_that_a_prompt_shows_makes_no_difference_either(self):
         earlier = ["Ranks: {{ ranks | join(' ') }}."]
         for again in ("Ranks: {{ ranks | join('\\n') }}.", "Ranks:{{ ' ' }}\u200b{{ ranks | join(' ') }}."):
-            assert "same prompt" in refusal(again, earlier=earlier, sample=SAMPLE)
+            assert "same prompt" in refusal(again, earlier=earlier, samples=[SAMPLE])
         assert "repeats" in refusal("Name it.\u200b", earlier=["Name it."])
 
     def test_case_and_words_make_a_difference(self):
-        check_template("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], sample=SAMPLE)
+        check_template("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], samples=[SAMPLE])
 
 
 class TestLabels:
@@ -248,8 +292,8 @@ class TestLabels:
 
     def test_a_label_may_come_through_a_variable_but_not_beside_it(self):
         sample = {**SAMPLE, "examples": ["bird", "osprey"]}
-        check_template("Such as {{ examples | join(', ') }}.", forbidden_labels=self.LABELS, sample=sample)
-        assert "'osprey'" in refusal("Such as an osprey.", forbidden_labels=self.LABELS, sample=sample)
+        check_template("Such as {{ examples | join(', ') }}.", forbidden_labels=self.LABELS, samples=[sample])
+        assert "'osprey'" in refusal("Such as an osprey.", forbidden_labels=self.LABELS, samples=[sample])
 
     def test_labels_without_words_are_no_labels(self):
         check_template("Anything.", forbidden_labels=["", "?!", "  "])
@@ -272,7 +316,7 @@ LARGE = {"question": "q" * 2000, "domain": "d" * 2000, "ranks": ["r" * 62] * 32,
 def refused_or_within_bounds(source: str) -> None:
     for values in (LARGE, SAMPLE, EMPTY):
         try:
-            check_template(source, sample=values)
+            check_template(source, samples=[values])
         except TemplateError:
             continue
         prompt = render(source, values)

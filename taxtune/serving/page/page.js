@@ -28,7 +28,12 @@ function unfit(file) {
 
 async function ask(file, signal) {
   const headers = { "Content-Type": file.type || "image/jpeg" };
-  const reply = await fetch("/invocations", { method: "POST", headers, body: file, signal });
+  const known = new URLSearchParams();
+  for (const input of document.querySelectorAll("#context input")) {
+    const values = "list" in input.dataset ? input.value.split(";") : [input.value];
+    for (const value of values) if (value.trim()) known.append(input.name, value.trim());
+  }
+  const reply = await fetch("/invocations?" + known, { method: "POST", headers, body: file, signal });
   const text = await reply.text();
   if (!reply.ok) {
     let said = text;

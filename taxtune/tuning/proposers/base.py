@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from taxtune.errors import ProposerError
 from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.context import Known
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.records import IterationRecord, SampleResult, Turn, Usage
 
@@ -34,6 +35,7 @@ class Goal:
         examples: The recipe's example answers, which templates may refer to; often there are none.
         taxonomy: The label tree that the history's nodes are numbers of; None where it is not known.
         domain_node: The node of `domain` in it.
+        context: What templates may know of each image.
         ask: From a checked template and a number to the rows of the first so many tuning images, fewer where the run's
             budget ends; None where drafts cannot be tried.
         images: The files of the tuning images by id, in their order; empty where they are not known.
@@ -52,6 +54,7 @@ class Goal:
     examples: tuple[str, ...] = ()
     taxonomy: Taxonomy | None = field(default=None, repr=False)
     domain_node: int = 0
+    context: tuple[Known, ...] = ()
     ask: Callable[[str, int], tuple[SampleResult, ...]] | None = field(default=None, repr=False)
     images: Mapping[str, Path] = field(default_factory=dict, repr=False)
 

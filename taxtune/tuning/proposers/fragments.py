@@ -7,24 +7,27 @@ import itertools
 import json
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
+from taxtune.data.context import Variable, blank
 from taxtune.errors import ProposerError, TemplateError
 from taxtune.recipe_file import load_yaml
 from taxtune.resources import prompts_dir
 from taxtune.tables import read_text
+from taxtune.tuning.context import Known
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.records import IterationRecord
-from taxtune.tuning.template import check_source
+from taxtune.tuning.template import check_source, variables_of
 
 __all__ = ["Choice", "Fragments", "FragmentsProposer", "RandomProposer", "Slot", "read_fragments"]
 
@@ -39,10 +42,10 @@ _RECORDED = 20  # refusals that go into the record
 _UNLED = 8  # compositions that are scored before the model leads
 
 
-def _piece(text: str) -> str:
+def _piece(text: str, info: ValidationInfo) -> str:
     try:
         if text.strip():
-            check_source(text)
+            check_source(text, info.context)
     except TemplateError as error:
         raise ValueError(str(error)) from None
     return text
@@ -126,17 +129,44 @@ class Fragments(_Model):
         texts = (c.text.strip() for slot in self.slots for c in slot.choices if c.id == parameters[slot.id])
         return " ".join(text for text in texts if text)
 
+    def with_context(self, context: tuple[Variable, ...]) -> Fragments:
+        """Returns the fragments with a last slot that tells what is known of the image: nothing, a variable, or all.
+
+        Fragments that use any of the variables themselves stay as they are.
+        """
+        kinds = blank(context)
+        if not context or any(variables_of(c.text, kinds) for slot in self.slots for c in slot.choices if c.text):
+            return self
+        texts = {f"known_{number}": _told(variable) for number, variable in enumerate(context, 1)}
+        texts = {"none": "", **texts} | ({"all": " ".join(texts.values())} if len(texts) > 1 else {})
+        told = Slot(id="context", choices=tuple(Choice.model_construct(id=i, text=t) for i, t in texts.items()))
+        return Fragments(name=self.name, slots=(*self.slots, told))
+
     def digest(self) -> str:
         """Returns a hash of all that decides which templates there are."""
         content = [[slot.id, [[c.id, c.text, c.stance] for c in slot.choices]] for slot in self.slots]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def read_fragments(source: str | Path = "default") -> Fragments:
+@lru_cache(maxsize=8)
+def _with_context(fragments: Fragments, context: tuple[Known, ...]) -> Fragments:
+    return fragments.with_context(tuple(known.variable for known in context))
+
+
+def _told(variable: Variable) -> str:
+    """Returns a sentence that tells a variable, where an image has it."""
+    name, what = variable.name, re.sub(r"[{}%#]", "", variable.meaning).strip(" .:") or variable.name.replace("_", " ")
+    known = f"{name} or {name} == 0" if variable.kind == "number" else name
+    value = f"{name} | join(', ')" if variable.kind == "list" else name
+    return f"{{% if {known} %}}{what[:1].upper()}{what[1:]}: {{{{ {value} }}}}.{{% endif %}}"
+
+
+def read_fragments(source: str | Path = "default", context: Sequence[Variable] = ()) -> Fragments:
     """Reads a fragment file.
 
     Args:
         source: Name of a file in `prompts/fragments/` without its ending, or the path of a YAML file.
+        context: Variables that the fragments may use besides those of every template.
 
     Raises:
         ProposerError: The file is missing, is not YAML or does not have the right form; file and key are named.
@@ -149,7 +179,8 @@ def read_fragments(source: str | Path = "default") -> Fragments:
         remedy = f"Give the path of a YAML file, or one of: {names}."
         raise ProposerError(f"There are no fragments {str(source)!r}.", remedy=remedy)
     try:
-        fragments = Fragments.model_validate(load_yaml(read_text(file, error=ProposerError, what="fragments")))
+        content = load_yaml(read_text(file, error=ProposerError, what="fragments"))
+        fragments = Fragments.model_validate(content, context=blank(context))
     except ValidationError as error:
         first = error.errors()[0]
         raise ProposerError(
@@ -177,12 +208,13 @@ class RandomProposer(Proposer):
 
     Args:
         fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file, or `Fragments`.
+        context: What fragments of a file may use of each image.
     """
 
     name = "random"
 
-    def __init__(self, fragments: str | Path | Fragments = "default") -> None:
-        self.fragments = fragments if isinstance(fragments, Fragments) else read_fragments(fragments)
+    def __init__(self, fragments: str | Path | Fragments = "default", context: Sequence[Variable] = ()) -> None:
+        self.fragments = fragments if isinstance(fragments, Fragments) else read_fragments(fragments, context)
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the fragments' name and the hash of their content."""
@@ -197,13 +229,14 @@ class RandomProposer(Proposer):
             ProposalFailed: Every composition was refused; `final` if there are no others.
         """
         draw = random.Random(int.from_bytes(hashlib.sha256(repr((seed, iteration)).encode()).digest()[:8]))
-        total = self.fragments.compositions
+        fragments = _with_context(self.fragments, goal.context)
+        total = fragments.compositions
         drawn = draw.sample(range(total), min(total, _LOOKED_AT))
         tried = {frozenset(record.parameters.items()) for record in history}
-        untried = (c for c in map(self.fragments.parameters, drawn) if frozenset(c.items()) not in tried)
+        untried = (c for c in map(fragments.parameters, drawn) if frozenset(c.items()) not in tried)
         refused: list[tuple[str, str]] = []
         for parameters in self._ordered(untried, history, goal, draw):
-            template = self.fragments.compose(parameters)
+            template = fragments.compose(parameters)
             try:
                 check(template)
             except TemplateError as error:
@@ -254,8 +287,9 @@ class FragmentsProposer(RandomProposer):
             return candidates
         parameters, scores, images = zip(*scored, strict=True)
         lengths = np.unique(images)
-        known = np.hstack([self._features(parameters), np.equal.outer(images, lengths)])
-        asked = np.hstack([self._features(candidates), np.tile(lengths == lengths[-1], (len(candidates), 1))])
+        slots = _with_context(self.fragments, goal.context).slots
+        known = np.hstack([_features(slots, parameters), np.equal.outer(images, lengths)])
+        asked = np.hstack([_features(slots, candidates), np.tile(lengths == lengths[-1], (len(candidates), 1))])
         answers = np.array([each.n for each in scores], dtype=np.float64)
         rng = np.random.default_rng(draw.getrandbits(64))
 
@@ -270,15 +304,16 @@ class FragmentsProposer(RandomProposer):
         aimed = drawn([goal.objective.aimed(score) for score in scores])
         return [candidates[i] for i in np.lexsort((-aimed, missed))]
 
-    def _features(self, compositions: Sequence[Mapping[str, str]]) -> FloatArray:
-        """Which choices each composition has, 0 or 1, and a constant; shape (compositions, choices in all + 1)."""
-        choices = [(slot.id, choice.id) for slot in self.fragments.slots for choice in slot.choices]
-        column = {choice: index for index, choice in enumerate(choices)}
-        features = np.zeros((len(compositions), len(choices) + 1))
-        features[:, -1] = _CONSTANT
-        chosen = [[column[choice] for choice in each.items()] for each in compositions]
-        np.put_along_axis(features, np.array(chosen), 1.0, axis=1)
-        return features
+
+def _features(slots: Sequence[Slot], compositions: Sequence[Mapping[str, str]]) -> FloatArray:
+    """Which choices each composition has, 0 or 1, and a constant; shape (compositions, choices in all + 1)."""
+    choices = [(slot.id, choice.id) for slot in slots for choice in slot.choices]
+    column = {choice: index for index, choice in enumerate(choices)}
+    features = np.zeros((len(compositions), len(choices) + 1))
+    features[:, -1] = _CONSTANT
+    chosen = [[column[choice] for choice in each.items()] for each in compositions]
+    np.put_along_axis(features, np.array(chosen), 1.0, axis=1)
+    return features
 
 
 def _drawn_values(

@@ -90,7 +90,7 @@ def agent(server: OpenAIServer, **settings: Any) -> AgentProposer:
 
 def check(source: str) -> None:
     earlier = [trial.template for trial in HISTORY if trial.template]
-    check_template(source, earlier=earlier, sample=SAMPLE, forbidden_labels=TRUTHS)
+    check_template(source, earlier=earlier, samples=[SAMPLE], forbidden_labels=TRUTHS)
 
 
 def propose(

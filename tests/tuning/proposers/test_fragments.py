@@ -50,7 +50,7 @@ def run(
         earlier = [trial.template for trial in history if trial.template]
 
         def check(source: str, earlier: list[str] = earlier) -> None:
-            check_template(source, earlier=earlier, sample=SAMPLE)
+            check_template(source, earlier=earlier, samples=[SAMPLE])
 
         proposal = proposer.propose(history, GOAL, iteration=iteration, seed=seed, check=check)
         # Asked again with the same history, it says the same: this is what a resumed run relies on.

@@ -51,7 +51,7 @@ def propose(maker: LLMProposer, history: tuple[IterationRecord, ...] = (BASELINE
         goal,
         iteration=len(history),
         seed=0,
-        check=lambda source: check_template(source, earlier=earlier, sample=SAMPLE, forbidden_labels=["mallard"]),
+        check=lambda source: check_template(source, earlier=earlier, samples=[SAMPLE], forbidden_labels=["mallard"]),
     )
 
 

@@ -1,0 +1,184 @@
+"""What a run knows of its images besides pixels: its variables, their values, and whether one gives the answer away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taxtune.answers.classifier_scores import read_scores
+from taxtune.data import Example
+from taxtune.data.context import CANDIDATES, MAX_VALUE, Variable, candidate, make_variables, values_of
+from taxtune.errors import DataError
+from taxtune.progress import note
+from taxtune.settings import ContextSettings
+from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.leaks import find_labels, says
+
+__all__ = ["Known", "candidates_of", "describe_variables", "give_values", "make_context"]
+
+_TELLS = 0.98  # share of the images from which on a column is the truth by another name
+_ONE_LABEL = 0.9  # share of the commonest label up to which it can be told whether a column determines the label
+_EXAMPLES, _LONGEST = 3, 40  # values that are shown of a variable, and the most characters of each
+_GUESSES = "another classifier's guesses with their scores, best first"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A variable as who writes templates is told of it: values that name no label, and the share of images without."""
+
+    variable: Variable
+    examples: tuple[str, ...]
+    missing: float
+
+
+def make_context(
+    examples: Sequence[Example], settings: ContextSettings, taxonomy: Taxonomy, source: str, candidates: Path | None
+) -> tuple[tuple[Variable, ...], list[Example]]:
+    """Returns the variables of a run, and its images with their values in place of the cells of the data.
+
+    Args:
+        examples: The images, with the cells of the columns.
+        settings: What templates may know.
+        taxonomy: The label tree.
+        source: What has the cells, for messages.
+        candidates: The file of `settings.candidates`.
+
+    Raises:
+        DataError: If a cell or a file cannot be used, or a column gives the answer away.
+    """
+    columns = [*settings.columns, *([] if candidates is None else [CANDIDATES])]
+    examples = _with_candidates(examples, taxonomy, candidates, settings.top)
+    cells = [example.context for example in examples]
+    variables = make_variables(columns, cells, {CANDIDATES: _GUESSES, **settings.describe}, top=settings.top)
+    given = _with_values(examples, variables, source)
+    for variable in variables:
+        _refuse_truth(variable, given, taxonomy, source)
+        _tell(variable, given, taxonomy)
+    return variables, given
+
+
+def give_values(
+    examples: Sequence[Example], variables: Sequence[Variable], taxonomy: Taxonomy, source: str, candidates: Path | None
+) -> list[Example]:
+    """Returns further images with the values of a run's variables; other arguments are those of `make_context`."""
+    top = next((variable.top for variable in variables if variable.name == CANDIDATES), 0)
+    return _with_values(_with_candidates(examples, taxonomy, candidates, top), variables, source)
+
+
+def _with_candidates(
+    examples: Sequence[Example], taxonomy: Taxonomy, candidates: Path | None, top: int
+) -> Sequence[Example]:
+    if candidates is None:
+        return examples
+    found = candidates_of(candidates, taxonomy, [example.id for example in examples], top)
+    return [replace(e, context={**e.context, CANDIDATES: found.get(e.id, [])}) for e in examples]
+
+
+def _with_values(examples: Sequence[Example], variables: Sequence[Variable], source: str) -> list[Example]:
+    values = values_of(variables, [e.context for e in examples], source, [e.id for e in examples])
+    return [replace(example, context=own) for example, own in zip(examples, values, strict=True)]
+
+
+def candidates_of(source: Any, taxonomy: Taxonomy, images: Sequence[str], top: int) -> dict[str, list[str]]:
+    """Returns the candidates of images, best first, by the images' names; those without scores are left out.
+
+    Args:
+        source: A classifier's scores, as `read_scores` takes them.
+        taxonomy: The label tree, which names them.
+        images: What the images are called; in the file by that name, or by the end of it after the last slash.
+        top: How many candidates an image has at most.
+
+    Raises:
+        DataError: If the scores cannot be read, or are of other images.
+    """
+    scores = read_scores(source, taxonomy)
+    rows = {name: row for row, name in enumerate(scores.images)}
+    found = {}
+    for image in images:
+        if (row := rows.get(image, rows.get(Path(image).name))) is not None:
+            sums = np.bincount(np.maximum(scores.nodes[row], 0), scores.weights[row], len(taxonomy))
+            sums[taxonomy.root] = 0.0
+            best = np.argsort(-sums, kind="stable")[:top].tolist()
+            found[image] = [candidate(taxonomy.common_name(node), sums[node]) for node in best if sums[node] > 0]
+    if not found:
+        message = "The scores are of other images: the names of the images must be the same."
+        raise DataError(message, file=str(source), value=(scores.images[0], *images[:1]))
+    return found
+
+
+def describe_variables(
+    variables: Iterable[Variable], examples: Sequence[Example], labels: Sequence[str]
+) -> tuple[Known, ...]:
+    """Returns what a proposer is told of variables: their commonest values, but for those that name a label."""
+    described = []
+    for variable in variables:
+        values = [example.context[variable.name] for example in examples]
+        texts = Counter(str(text)[:_LONGEST] for value in values for text in _listed(value))
+        common = [text for text, _ in texts.most_common(50)]
+        named = find_labels(" | ".join(common), labels)
+        shown = [text for text in common if not find_labels(text, named)][:_EXAMPLES]
+        lacking = sum(value in (None, []) for value in values) / max(len(values), 1)
+        described.append(Known(variable, tuple(shown), lacking))
+    return tuple(described)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _refuse_truth(variable: Variable, examples: Sequence[Example], taxonomy: Taxonomy, source: str) -> None:
+    """Raises a DataError if a variable is the truth: it names the label, or images that share a value share a label.
+
+    Candidates may hold the truth, as they will for new images; of them the first alone must not always be it.
+    """
+    named, told = 0, 0
+    values = [str(example.context[variable.name]) for example in examples]
+    labels: dict[str, Counter[int]] = {}
+    for value, example in zip(values, examples, strict=True):
+        labels.setdefault(value, Counter())[example.target] += 1
+    for value, example in zip(values, examples, strict=True):
+        texts = _listed(example.context[variable.name])
+        texts = texts[:1] if variable.name == CANDIDATES else texts
+        names = (*taxonomy.names(example.target), *filter(None, [taxonomy.ids[example.target]]))
+        named += any(says(str(text), names) for text in texts)
+        others = labels[value] - Counter([example.target])
+        told += (
+            bool(texts) and others.total() > 0 and others.most_common(1)[0] == (example.target, max(others.values()))
+        )
+    commonest = max(Counter(example.target for example in examples).values())
+    share, what = named / len(examples), "names the label"
+    if share <= _TELLS and variable.name != CANDIDATES and commonest <= _ONE_LABEL * len(examples):
+        share, what = told / len(examples), "tells the label (images with the same value have the same label)"
+    if share > _TELLS:
+        raise DataError(
+            f"The column gives away the answer: it {what} of {share:.1%} of the images.",
+            file=source,
+            value=variable.column,
+            remedy="Leave it out of data.context: of new images it will not be known."
+            if variable.name != CANDIDATES
+            else "Give the scores that the classifier has on images that it was not trained on; there is nothing to "
+            "gain where its best guess is right already.",
+        )
+
+
+def _tell(variable: Variable, examples: Sequence[Example], taxonomy: Taxonomy) -> None:
+    """Notes how many images lack a value or have one that was cut, and how often the truth is among the candidates."""
+    values, n = [example.context[variable.name] for example in examples], len(examples)
+    if lacking := sum(value in (None, []) for value in values):
+        note(f"{variable.column} is missing for {lacking:,} of {n:,} images")
+    if cut := sum(isinstance(value, str) and len(value) == MAX_VALUE and value.endswith("…") for value in values):
+        note(f"{variable.column} is cut to {MAX_VALUE:,} characters for {cut:,} of {n:,} images")
+    if variable.name == CANDIDATES:
+        right = [
+            [says(text, taxonomy.names(example.target)) for text in example.context[CANDIDATES]] for example in examples
+        ]
+        best, all_of_them = (sum(any(each[:k]) for each in right) / n for k in (1, variable.top))
+        note(
+            f"the candidates hold the truth of {all_of_them:.0%} of the images, the first of them of {best:.0%}: no "
+            "prompt that only chooses among them can be right more often"
+        )
