@@ -286,7 +286,8 @@ class Adapter:
         prompt = self.experiment.prompt(candidate[COMPONENT])
         rows, goal = [row for row, _ in answered], self.experiment.goal()
         hidden = hidden_answers(rows, goal, template=prompt)
-        batch = IterationRecord(0, "complete", prompt, rows=tuple(rows))
+        # gepa fills up its last minibatch with images that are in it.
+        batch = IterationRecord(0, "complete", prompt, rows=tuple({row.example: row for row in rows}.values()))
         shown = worst_failures(batch, goal, self._pictures)
         self.sheet = contact_sheet(shown, self.experiment.folder / "pictures") if shown else None
         tiles = {picture.example: f", tile {n} of the picture" for n, picture in enumerate(shown, 1)}

@@ -161,8 +161,7 @@ class AgentTools:
         self._check = check
         self._messages = messages
         self._left = trial_images
-        self.looks, self.looked_at = 0, list[Picture]()
-        self._listed: dict[int, Picture] = {}
+        self.looks, self.looked_at, self._listed = 0, list[Picture](), dict[int, Picture]()
         self._drafts: dict[str, tuple[SampleResult, ...]] = {}
 
     @property
