@@ -15,6 +15,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,8 @@ from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Prop
 from taxtune.tuning.proposers.evidence import hidden_answers, relation
 from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages, unwrap_reply
-from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Usage
+from taxtune.tuning.proposers.pictures import contact_sheet, worst_failures
+from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Turn, Usage
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch
@@ -71,6 +73,7 @@ def optimize(
     max_metric_calls: int,
     settings: Mapping[str, Any] | None = None,
     callbacks: Sequence[Any] = (),
+    pictures: int = 0,
     **what: Any,
 ) -> TuneResult:
     """Tunes a template with gepa.
@@ -82,6 +85,7 @@ def optimize(
             answers included. The seed and every template that is kept take one for each tuning image of an iteration.
         settings: As in `taxtune.tune`.
         callbacks: As in `taxtune.tune`.
+        pictures: Most failures of a minibatch that the reflection model is shown, on one sheet; at most 4, 0 for none.
         **what: The other arguments of `taxtune.tune`: recipe, or taxonomy, examples and vlm; objective, out, resume.
 
     Returns:
@@ -93,7 +97,7 @@ def optimize(
     """
     from taxtune.api import tune
 
-    search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls)
+    search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls, pictures=pictures)
     # Its own budget is what ends it: every template that it keeps may become an iteration.
     settings = {"iterations": max_metric_calls, **(settings or {})}
     return tune(**what, proposer=search, settings=settings, callbacks=[*callbacks, search])
@@ -105,8 +109,10 @@ class GepaProposer(Proposer):
     The arguments are those of `optimize`.
     """
 
-    def __init__(self, reflection_lm: str | Callable[[str], str] | Model, *, max_metric_calls: int) -> None:
-        self.max_metric_calls = max_metric_calls
+    def __init__(
+        self, reflection_lm: str | Callable[[str], str] | Model, *, max_metric_calls: int, pictures: int = 0
+    ) -> None:
+        self.max_metric_calls, self.pictures = max_metric_calls, pictures
         usual = ModelSettings(task="text-generation", max_tokens=4_000, temperature=1.0, retry=RetryPolicy(timeout=120))
         self.model = make_model(reflection_lm, usual)
         self._tuner: Tuner | None = None
@@ -123,6 +129,7 @@ class GepaProposer(Proposer):
             "kind": "gepa",
             **{f"reflection.{key}": value for key, value in self.model.identity.items()},
             "prompts_digest": Messages().digest + hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16],
+            **({"reflection.pictures": self.pictures} if self.pictures else {}),
         }
 
     def check(self) -> None:
@@ -137,6 +144,10 @@ class GepaProposer(Proposer):
         except ImportError as error:
             raise MissingExtraError("gepa", "gepa", "Tuning with gepa") from error
         check_model(self.model)
+        sees = getattr(self.model, "takes_images", getattr(self.model, "task", "") != "text-generation")
+        if self.pictures and not sees:
+            remedy = "Set pictures to 0, or give a model that takes images; a function takes (image, prompt)."
+            raise ProposerError("The reflection model takes no images.", remedy=remedy)
 
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
@@ -167,9 +178,9 @@ class GepaProposer(Proposer):
         if experiment.budget.vlm_calls is not None:
             calls = min(calls, stage.templates * stage.images)
         with AnswerStore(tuner.answers) as store:
-            adapter = Adapter(experiment, store)
+            adapter = Adapter(experiment, store, pictures=self.pictures)
             system = Messages().first(history, goal, budget=0, count=len)[0]["content"]
-            reflection = _Reflection(self.model, system, store)
+            reflection = _Reflection(self.model, system, store, adapter)
             perfect = None
             if not experiment.objective.needs:  # a minibatch of exact answers teaches nothing
                 target = adapter.examples[0].target
@@ -194,6 +205,7 @@ class GepaProposer(Proposer):
         iterations = {(template, example.id) for template in templates for example in block}
         self._spent = {
             **spent_on(reflection.replies),
+            "trace": tuple(adapter.shown),
             "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
         }
         return [(t, ", ".join(map(str, parents))) for t, parents in zip(templates, found.parents, strict=True)][1:]
@@ -206,18 +218,23 @@ class Adapter:
     without an answer gets the mean of the others in its batch, which leaves it out of the batch's mean; where none was
     answered it is NaN, by which gepa accepts nothing.
 
-    `experiment` is what is tuned; `store` keeps the answers, None asks again.
+    `experiment` is what is tuned; `store` keeps the answers, None asks again; of the `pictures` worst
+    failures of a minibatch a contact sheet is made.
     """
 
     propose_new_texts = None  # gepa's own, which asks its reflection model
 
-    def __init__(self, experiment: Experiment, store: AnswerStore | None) -> None:
+    def __init__(self, experiment: Experiment, store: AnswerStore | None, *, pictures: int = 0) -> None:
         self.experiment = experiment
         self.examples = list(experiment.splits.tuning)
         self.seed = {COMPONENT: experiment.recipe.prompt.baseline}
         #: Pairs of a template and an image's id that were asked and not in the store, and the usage.
         self.asked: list[tuple[str, str]] = []
         self.usage = Usage()
+        #: The sheet of the latest minibatch, which gepa asks about before it takes the next; and what all have shown.
+        self.sheet: Path | None = None
+        self.shown: list[Turn] = []
+        self._pictures = min(pictures, 4)
         self._evaluator = experiment.evaluator(store)
         self._numbers = {example.id: number for number, example in enumerate(self.examples, 1)}
 
@@ -267,10 +284,17 @@ class Adapter:
         pairs = zip(eval_batch.trajectories or (), eval_batch.scores, strict=True)
         answered = [(row, value) for row, value in pairs if row.node is not None]
         prompt = self.experiment.prompt(candidate[COMPONENT])
-        hidden = hidden_answers([row for row, _ in answered], self.experiment.goal(), template=prompt)
+        rows, goal = [row for row, _ in answered], self.experiment.goal()
+        hidden = hidden_answers(rows, goal, template=prompt)
+        # gepa fills up its last minibatch with images that are in it.
+        batch = IterationRecord(0, "complete", prompt, rows=tuple({row.example: row for row in rows}.values()))
+        shown = worst_failures(batch, goal, self._pictures)
+        self.sheet = contact_sheet(shown, self.experiment.folder / "pictures") if shown else None
+        tiles = {picture.example: f", tile {n} of the picture" for n, picture in enumerate(shown, 1)}
+        self.shown += [Turn("pictures", "", ", ".join(tiles))] if shown else []
         records = [
             {
-                "Image": f"{self._numbers[row.example]} of {len(self.examples)}",
+                "Image": f"{self._numbers[row.example]} of {len(self.examples)}{tiles.get(row.example, '')}",
                 "Answer": answer.text,
                 "Feedback": feedback(tree, domain, row),
                 "Score": f"{value:.2f}",
@@ -283,8 +307,8 @@ class Adapter:
 class _Reflection:
     """Asks the reflection model; replies are kept in the answer store, so that a search begun again is the same one."""
 
-    def __init__(self, model: Model, system: str, store: AnswerStore) -> None:
-        self._model, self._system, self._store = model, system, store
+    def __init__(self, model: Model, system: str, store: AnswerStore, adapter: Adapter) -> None:
+        self._model, self._system, self._store, self._adapter = model, system, store, adapter
         #: Why the model cannot be asked; gepa swallows what its reflection model raises.
         self.error: ProposerError | None = None
         #: Replies that did not come from the store.
@@ -295,7 +319,8 @@ class _Reflection:
         if self.error is not None:
             raise self.error
         try:
-            (reply,) = ask(self._model, [Request(f"{self._system}\n\n{prompt}")], self._store, what="reflection")
+            request = Request(f"{self._system}\n\n{prompt}", self._adapter.sheet)
+            (reply,) = ask(self._model, [request], self._store, what="reflection")
             if isinstance(reply, Failure) and reply.retryable:
                 raise ModelError(f"The reflection model gave no answer: {reply.reason}", remedy=_REMEDY)
         except ModelError as error:

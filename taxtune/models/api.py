@@ -34,7 +34,7 @@ from taxtune.models.base import (
     well_formed,
 )
 from taxtune.models.functions import as_completed, bounded
-from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls
+from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls, data_url
 from taxtune.models.logprobs import read_outcomes
 from taxtune.progress import note
 
@@ -161,6 +161,22 @@ class ApiModel:
         model, provider, *_ = litellm.get_llm_provider(self.model, api_base=self.settings.api_base)
         known = litellm.get_supported_openai_params(model=model, custom_llm_provider=provider) or ()
         return "logprobs" in known and "top_logprobs" in known
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether litellm's list does not deny it; a model that it lacks may take them."""
+        litellm = load_litellm()
+        model, provider, *_ = litellm.get_llm_provider(self.model, api_base=self.settings.api_base)
+        known = not litellm.model_cost.keys().isdisjoint((self.model, model))
+        return not known or bool(litellm.supports_vision(model=model, custom_llm_provider=provider))
+
+    def count_image_tokens(self, side: int) -> int:
+        """Returns about how many tokens a message with a square image of `side` pixels takes, by litellm's counter."""
+        from PIL import Image
+
+        image = {"url": data_url(Image.new("RGB", (side, side)), side), "detail": "high"}
+        message = {"role": "user", "content": [{"type": "image_url", "image_url": image}]}
+        return int(load_litellm().token_counter(model=self.model, messages=[message]))
 
     def count_tokens(self, text: str) -> int:
         """Returns the number of tokens of a text; an estimate where the model's tokenizer is not known."""

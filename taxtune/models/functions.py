@@ -66,7 +66,7 @@ class FunctionModel:
         self.name = _name(function)
         self._source = _digest(function)  # once: a function may add to a list that it was made with
         self.concurrency = concurrency
-        self._with_image = _takes_image(function, self.name)
+        self.takes_images = _takes_image(function, self.name)
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object whose `__call__` is `async def`
         )
@@ -137,7 +137,7 @@ class FunctionModel:
         """Returns the function's value, or the exception that was raised, and the seconds that it took."""
         started = time.perf_counter()
         try:
-            result = self.function(*([self._image(request)] if self._with_image else ()), request.prompt)
+            result = self.function(*([self._image(request)] if self.takes_images else ()), request.prompt)
             result = _wait_for(result) if inspect.iscoroutine(result) else result
         except ModelError:
             raise

@@ -54,8 +54,8 @@ class ImageUrls:
         return url
 
 
-def data_url(image: Image.Image) -> str:
-    """Encodes an RGB image of at most `MAX_SIDE` pixels a side, without metadata: as PNG if it is small, else as JPEG.
+def data_url(image: Image.Image, side: int = MAX_SIDE) -> str:
+    """Encodes an RGB image of at most `side` pixels a side, without metadata: as PNG if it is small, else as JPEG.
 
     Larger ones are scaled down. (Not every server reads WebP.)
     """
@@ -63,7 +63,7 @@ def data_url(image: Image.Image) -> str:
 
     image = image.copy()
     image.info = {}  # Pillow would write a file's comment again
-    image.thumbnail((MAX_SIDE, MAX_SIDE), Resampling.LANCZOS)  # which never makes an image larger
+    image.thumbnail((side, side), Resampling.LANCZOS)  # which never makes an image larger
     kind = "png" if image.width * image.height <= _LOSSLESS_PIXELS else "jpeg"
     stream = io.BytesIO()
     image.save(stream, format=kind, quality=_JPEG_QUALITY)

@@ -409,6 +409,7 @@ class Experiment:
             known = self.context
             return FragmentsProposer(fragments, known) if s.kind == "fragments" else RandomProposer(fragments, known)
         shared: dict[str, Any] = {"api_base": self.recipe.access("proposer"), "max_tokens": s.max_tokens}
+        shared["pictures"] = s.pictures
         if s.kind == "agent":
             return AgentProposer(s.model, **shared)
         if not s.evidence:  # scores alone leave room for all past templates
@@ -504,6 +505,7 @@ class Experiment:
             taxonomy=self.taxonomy,
             domain_node=self.domain,
             context=self._described,
+            images={example.id: example.image for example in self.splits.tuning},
         )
 
     def check_reachable(self) -> None:

@@ -199,6 +199,8 @@ def make_plan(
     proposer: dict[str, Any] = {} if made[1] is None else made[1].identity()
     if experiment.budget.vlm_calls is None:  # of a budget, drafts take templates' place
         drafts = proposer.get("trial_images", 0) * proposals
+    if made[1] is not None and proposer.get("pictures"):
+        notes.append(made[1].picture_note(proposals * len(names)))
     replies = proposer.get("max_turns", 3 if proposer.get("kind") == "llm" else 0)
     # Runs that are compared ask about the baseline once.
     images = sum(asked + drafts for _, asked in races) - (len(names) - 1) * stages[0].images

@@ -59,6 +59,7 @@ _FREE = (
     "policy.",  # what of it can change a place is in the policy's identity and the model's
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
     "proposer.max_tokens",
+    "proposer.pictures",  # which the proposer's identity has where there are any
     "seed",  # the part that counts is added
     "tracking.",
     "vlm.batch_size",

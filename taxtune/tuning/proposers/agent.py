@@ -17,6 +17,7 @@ from taxtune.tuning.proposers.base import Check, Goal, Proposal
 from taxtune.tuning.proposers.evidence import evidence, measures_of, row_values
 from taxtune.tuning.proposers.llm import DEFAULT_MODEL, LLMProposer
 from taxtune.tuning.proposers.messages import Messages, check_whole
+from taxtune.tuning.proposers.pictures import Picture, worst_failures
 from taxtune.tuning.records import IterationRecord, SampleResult
 
 __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
@@ -51,6 +52,7 @@ class AgentProposer(LLMProposer):
     ) -> None:
         super().__init__(model, **{"max_history_tokens": 4_000, **settings})
         self._max_turns = max_turns
+        self._sent = max_turns - 1  # every reply after a look reads the picture again
         self._trial_images = trial_images
 
     def identity(self) -> dict[str, str | int | float | None]:
@@ -68,6 +70,7 @@ class AgentProposer(LLMProposer):
             TaxtuneError: The model that drafts are tried on cannot be asked.
         """
         tools = AgentTools(history, goal, check, messages=self._messages, trial_images=self._trial_images)
+        tools.looks = self._pictures if goal.images else 0
         conversation = self._begin(
             history,
             goal,
@@ -80,12 +83,14 @@ class AgentProposer(LLMProposer):
         )
         conversation.rejected = tools.rejected
         descriptions = yaml.safe_load(self._messages.text("agent_tools.j2"))
+        descriptions |= yaml.safe_load(self._messages.text("pictures/look.j2", pictures=self._pictures))
 
         def offered(turn: int) -> list[dict[str, Any]]:
             if turn < self._max_turns:
                 return _offered(descriptions, tools.useful)
             # Not in a message of its own: some providers take no user's message right after a tool's.
-            conversation.messages[-1]["content"] += f"\n\n{self._messages.text('agent_last.j2')}"
+            last, message = f"\n\n{self._messages.text('agent_last.j2')}", conversation.messages[-1]
+            message["content"] += last if isinstance(message["content"], str) else [{"type": "text", "text": last}]
             return _offered(descriptions, ("submit",))
 
         def read(reply: Completion) -> str | None:
@@ -97,6 +102,12 @@ class AgentProposer(LLMProposer):
                 text = tools.result(call) if number < _CALLS else _error(f"A reply may make at most {_CALLS} calls.")
                 conversation.record(reply, text, call, first=number == 0)
                 conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+            if tools.submitted is None and tools.looked_at:
+                # Images are refused in a tool's message by OpenAI, and by Mistral in a user's right after a tool's.
+                between = self._messages.text("pictures/looking.j2")
+                conversation.messages.append({"role": "assistant", "content": between})
+                conversation.show([], tools.looked_at, self._messages)
+                tools.looked_at = []
             return tools.submitted
 
         return self._until_accepted(conversation, read, self._max_turns, offered)
@@ -114,6 +125,10 @@ class _Iteration(_Arguments):
     iteration: int
 
 
+class _Look(_Arguments):
+    image: int
+
+
 class _Template(_Arguments):
     template: str
 
@@ -122,8 +137,8 @@ class _Draft(_Template):
     images: int = Field(ge=1)
 
 
-#: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` describes them.
-TOOLS: Mapping[str, type[_Arguments]] = {"failures": _Iteration, "try_draft": _Draft, "submit": _Template}
+#: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` and `pictures/look.j2` describe them.
+TOOLS: Mapping[str, type[BaseModel]] = {"failures": _Iteration, "look": _Look, "try_draft": _Draft, "submit": _Template}
 
 
 class AgentTools:
@@ -132,6 +147,8 @@ class AgentTools:
     Attributes:
         submitted: The template that was submitted and accepted, or None.
         rejected: Drafts and submissions that were refused, each with the reason.
+        looks: Images that may still be looked at; 0 until it is set.
+        looked_at: Pictures that were asked for and not yet shown.
     """
 
     def __init__(
@@ -144,13 +161,14 @@ class AgentTools:
         self._check = check
         self._messages = messages
         self._left = trial_images
+        self.looks, self.looked_at, self._listed = 0, list[Picture](), dict[int, Picture]()
         self._drafts: dict[str, tuple[SampleResult, ...]] = {}
 
     @property
     def useful(self) -> tuple[str, ...]:
         """The tools that can be of use: no draft can be tried where nothing can be asked or no image is left."""
-        can_try = self._goal.ask is not None and self._left > 0
-        return tuple(name for name in TOOLS if can_try or name != "try_draft")
+        useful = {"try_draft": self._goal.ask is not None and self._left > 0, "look": self.looks > 0}
+        return tuple(name for name in TOOLS if useful.get(name, True))
 
     def result(self, call: ToolCall) -> str:
         """Returns the result of a call, or why it has none, as JSON; nothing is done after a submission.
@@ -179,7 +197,19 @@ class AgentTools:
             raise ToolError(f"There is no iteration {iteration}.", remedy=f"The last is {last}.")
         if not record.rows:
             raise ToolError(f"Iteration {iteration} asked about no image.")
-        return {"images": len(record.rows), "answers": self._messages.evidence(record, self._goal)}
+        told: dict[str, Any] = {"images": len(record.rows), "answers": self._messages.evidence(record, self._goal)}
+        if self.looks:
+            worst = worst_failures(record, self._goal, 2 * self.looks, salt=len(self._records))
+            self._listed |= {picture.number: picture for picture in worst}
+            told["worst"] = [self._messages.text("pictures/caption.j2", picture=picture) for picture in worst]
+        return told
+
+    def _look(self, image: int) -> dict[str, Any]:
+        if self.looks == 0 or image not in self._listed:
+            raise ToolError("No look is left." if self.looks == 0 else f"failures has not listed an image {image}.")
+        self.looks -= 1
+        self.looked_at.append(self._listed[image])
+        return {"image": image, "shown": "below", "looks_left": self.looks}
 
     def _try_draft(self, template: str, images: int) -> dict[str, Any]:
         if self._goal.ask is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from taxtune.errors import ProposerError
@@ -37,6 +38,7 @@ class Goal:
         context: What templates may know of each image.
         ask: From a checked template and a number to the rows of the first so many tuning images, fewer where the run's
             budget ends; None where drafts cannot be tried.
+        images: The files of the tuning images by id, in their order; empty where they are not known.
     """
 
     objective: Objective
@@ -54,6 +56,7 @@ class Goal:
     domain_node: int = 0
     context: tuple[Known, ...] = ()
     ask: Callable[[str, int], tuple[SampleResult, ...]] | None = field(default=None, repr=False)
+    images: Mapping[str, Path] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

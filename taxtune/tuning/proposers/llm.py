@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from taxtune.data.images import load_image
 from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.models import Answer, ModelSettings, RetryPolicy
 from taxtune.models.api import ApiModel, Completion, NoAnswerError, ToolCall
 from taxtune.models.api_errors import MessageTooLongError, without_credentials
+from taxtune.models.image_urls import data_url
 from taxtune.models.names import api_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages, UsedUpError, check_whole, unwrap_reply, without_thoughts
+from taxtune.tuning.proposers.pictures import SIDE, Picture, worst_failures
 from taxtune.tuning.records import IterationRecord, Turn
 
 __all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "Conversation", "LLMProposer", "spent_on"]
@@ -66,6 +69,16 @@ class Conversation:
         content = {"content": said or None, "tool_calls": calls} if calls else {"content": said or "(an empty reply)"}
         self.messages.append({"role": "assistant", **content})
 
+    def show(self, before: Sequence[str], pictures: Sequence[Picture], messages: Messages) -> None:
+        """Adds a user's message with texts and then pictures, each below its caption, and records which."""
+        content: list[dict[str, Any]] = [{"type": "text", "text": text} for text in before]
+        for picture in pictures:
+            url = data_url(load_image(picture.file), SIDE)
+            content.append({"type": "text", "text": messages.text("pictures/caption.j2", picture=picture)})
+            content.append({"type": "image_url", "image_url": {"url": url}})
+        self.messages.append({"role": "user", "content": content})
+        self.trace.append(Turn("pictures", "", ", ".join(picture.example for picture in pictures)))
+
     @property
     def account(self) -> dict[str, Any]:
         """Refusals, turns, tokens and cost, as `Proposal` takes them."""
@@ -88,6 +101,7 @@ class LLMProposer(Proposer):
         max_history_tokens: Most tokens of past templates in the first message.
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
         retry: How often and for how long a call is tried.
+        pictures: Most tuning images per iteration that the model is shown: the best template's worst failures.
     """
 
     name = "llm"
@@ -104,8 +118,11 @@ class LLMProposer(Proposer):
         max_history_tokens: int = 6_000,
         max_tokens: int = 4_000,
         retry: RetryPolicy = DEFAULT_RETRY,
+        pictures: int = 0,
     ) -> None:
-        self._messages = Messages()
+        self._messages = Messages(pictures=pictures > 0)
+        self._pictures = pictures
+        self._sent = 1  # times that a picture goes out in an iteration: the first reply is accepted as a rule
         self._evidence = evidence
         self._max_history_tokens = max_history_tokens
         settings = ModelSettings(
@@ -132,16 +149,28 @@ class LLMProposer(Proposer):
             "max_history_tokens": self._max_history_tokens,
             "evidence": self._evidence,
             "prompts_digest": self._messages.digest,
+            **({"pictures": self._pictures} if self._pictures else {}),
         }
 
     def check(self) -> None:
-        """Checks that the model's provider is known and its key is there; asks the model nothing.
+        """Checks that the model's provider is known, its key is there and it takes pictures; asks the model nothing.
 
         Raises:
             ProposerError: What is missing, and what to do.
         """
         with _as_proposer_errors():
             self._chat.check()
+        if self._pictures and not self._chat.takes_images:
+            message = f"The proposer's model {self._chat.model} takes no images, by litellm's list."
+            raise ProposerError(message, remedy="Set proposer.pictures: 0, or choose a model that takes them.")
+
+    def picture_note(self, proposals: int) -> str:
+        """Returns how many pictures so many proposals send, and about what that costs."""
+        tokens = self._pictures * self._chat.count_image_tokens(SIDE)
+        cost = self._chat.price(tokens * proposals * self._sent, 0)
+        price = "price unknown" if cost is None else f"{'at most ' if self._sent > 1 else ''}${cost:.2f} in all"
+        who = f"Up to {self._pictures} tuning images go to {self._chat.model}"
+        return f"{who} in each of {proposals} proposals, about {tokens:,} tokens each time ({price})."
 
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
@@ -153,6 +182,11 @@ class LLMProposer(Proposer):
             ProposerError: The model cannot be asked (its key is refused, it does not exist).
         """
         conversation = self._begin(history, goal, iteration, seed)
+        scored = [record for record in history if record.value is not None and record.rows and self._pictures]
+        best = max(scored, key=lambda record: (record.feasible, record.value, -record.iteration), default=None)
+        if best and (pictures := worst_failures(best, goal, self._pictures, salt=(seed, iteration))):
+            first = self._messages.text("pictures/first.j2", iteration=best.iteration)
+            conversation.show([conversation.messages.pop()["content"], first], pictures, self._messages)
 
         def read(reply: Completion) -> str:
             template = without_thoughts(reply.text)

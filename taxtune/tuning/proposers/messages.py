@@ -48,9 +48,9 @@ _CHATTER = re.compile(
 
 
 class Messages:
-    """Renders the messages to the chat model."""
+    """Renders the messages to the chat model; the digest covers what is said of pictures where it is shown some."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pictures: bool = False) -> None:
         folder = prompts_dir() / "proposer"
         self._environment = ImmutableSandboxedEnvironment(
             loader=jinja2.FileSystemLoader(folder),
@@ -59,7 +59,7 @@ class Messages:
             lstrip_blocks=True,
             autoescape=False,
         )
-        contents = [file.read_bytes() for file in sorted(folder.glob("*.j2"))]
+        contents = [file.read_bytes() for file in sorted(folder.glob("**/*.j2" if pictures else "*.j2"))]
         self.digest = hashlib.sha256(b"".join(contents)).hexdigest()[:16]
 
     def first(
