@@ -154,7 +154,7 @@ def blank(variables: Iterable[Variable]) -> dict[str, Value]:
 
 
 def exif_values(file: Path, columns: Sequence[str]) -> dict[str, object]:
-    """Returns what is wanted of `EXIF` out of a file, None where it does not tell; degrees to a tenth, some 10 km."""
+    """Returns the wanted columns of `EXIF` out of a file, None where it does not tell; degrees to a tenth."""
     wanted = [column for column in columns if column in EXIF]
     told = read_exif(file) if wanted else {}
     return {column: told.get(column.removeprefix("exif:")) for column in wanted}

@@ -227,7 +227,7 @@ def test_a_classifier_asks_for_the_columns_of_its_prompt(tmp_path):
     labels = made.classify(frame.rename(columns={"month": "Month"}))
     known = {row.example: row for row in result.heldout_winner.rows}
     assert all(one.answer == known[one.image].answer for one in labels if one.image in known)
-    with pytest.raises(DataError, match=r"needs 'month', 'place' of each image.*'image', 'month', 'place'"):
+    with pytest.raises(DataError, match=r"classifier needs 'month', 'place' of each image.*'image', 'month', 'place'"):
         made.classify(list(frame.image))
     with pytest.raises(DataError, match="needs 'place'"):
         made.classify(frame.drop(columns="place"))
