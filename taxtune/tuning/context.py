@@ -12,7 +12,7 @@ import numpy as np
 
 from taxtune.answers.classifier_scores import read_scores
 from taxtune.data import Example
-from taxtune.data.context import CANDIDATES, MAX_VALUE, Variable, candidate, make_variables, values_of
+from taxtune.data.context import CANDIDATES, Variable, candidate, make_variables, values_of
 from taxtune.errors import DataError
 from taxtune.progress import note
 from taxtune.settings import ContextSettings
@@ -66,7 +66,7 @@ def give_values(
     examples: Sequence[Example], variables: Sequence[Variable], taxonomy: Taxonomy, source: str, candidates: Path | None
 ) -> list[Example]:
     """Returns further images with the values of a run's variables; other arguments are those of `make_context`."""
-    top = next((variable.top for variable in variables if variable.name == CANDIDATES), 0)
+    top = next((variable.top for variable in variables if variable.top), 0)
     return _with_values(_with_candidates(examples, taxonomy, candidates, top), variables, source)
 
 
@@ -171,13 +171,13 @@ def _tell(variable: Variable, examples: Sequence[Example], taxonomy: Taxonomy) -
     values, n = [example.context[variable.name] for example in examples], len(examples)
     if lacking := sum(value in (None, []) for value in values):
         note(f"{variable.column} is missing for {lacking:,} of {n:,} images")
-    if cut := sum(isinstance(value, str) and len(value) == MAX_VALUE and value.endswith("…") for value in values):
-        note(f"{variable.column} is cut to {MAX_VALUE:,} characters for {cut:,} of {n:,} images")
+    if cut := sum(str((_listed(value) or [""])[-1]).endswith("…") for value in values):
+        note(f"{variable.column} is too long for {cut:,} of {n:,} images, and cut")
     if variable.name == CANDIDATES:
         right = [
             [says(text, taxonomy.names(example.target)) for text in example.context[CANDIDATES]] for example in examples
         ]
-        best, all_of_them = (sum(any(each[:k]) for each in right) / n for k in (1, variable.top))
+        best, all_of_them = (sum(any(each[:k]) for each in right) / n for k in (1, None))
         note(
             f"the candidates hold the truth of {all_of_them:.0%} of the images, the first of them of {best:.0%}: no "
             "prompt that only chooses among them can be right more often"
