@@ -128,7 +128,7 @@ def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_r
     parts = make(tmp_path, ToyVLM(), checklist="node,place\nscarlet,a\nnavy,a\nreddish,b\n")
     plan = make_plan(parts)
     expected = "the checklist lacks the truth of 10 of 20 images: navy, place b (5 images); azure, place A (5 images)"
-    assert plan.notes == (expected,)
+    assert expected in plan.notes
     row = next(row for row in tuned(parts).baseline.rows if row.image.startswith("navy"))
     assert (row.placement, row.abstained, row.hp) == ("colour", True, 1.0)
     (tmp_path / "in" / "list.csv").write_text(SHADES)
