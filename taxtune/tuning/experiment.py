@@ -12,7 +12,7 @@ import numpy as np
 
 from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
-from taxtune.data.context import Variable
+from taxtune.data.context import Variable, blank
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.errors import ModelError, RecipeError, TaxtuneError, TemplateError
@@ -47,7 +47,7 @@ from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.selection import Round, most_questions, rounds
 from taxtune.tuning.shares import can_choose
-from taxtune.tuning.template import check_template, labels_said, render
+from taxtune.tuning.template import check_template, labels_said, render, variables_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -455,8 +455,8 @@ class Experiment:
         return tuple(dict.fromkeys((*self.labels, *groups)))
 
     def prompt(self, template: str) -> str:
-        """Returns the prompt of a template, for the first tuning image where images have prompts of their own."""
-        return render(template, self.samples[0])
+        """Returns the prompt of a template; the template where images have prompts of their own."""
+        return template if variables_of(template, blank(self.context)) else render(template, self.variables)
 
     def check(self, template: str, earlier: tuple[str, ...] = ()) -> None:
         """Checks a template that a proposer wrote; a `TemplateError` has a reason fit for the proposer."""
