@@ -239,8 +239,8 @@ class IterationRecord:
         trace: What the proposer's model did and said, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
-        prompt: The template rendered, as the model was asked, or where images have prompts of their own the template; None
-            where none was accepted.
+        prompt: The template rendered, as the model was asked, or where images have prompts of their own the template;
+            None where none was accepted.
         before: Its rows on the images of each earlier stage of the race, where more images change the rows of these,
             since the share that a node needs is chosen by all of them.
     """
