@@ -130,7 +130,7 @@ class Experiment:
         other = copy(self)  # which shares what is built
         if objective is not None:
             other._objective = objective
-            for name in ("objective", "metrics", "forbidden", "stages"):
+            for name in ("objective", "metrics", "forbidden", "_described", "stages"):
                 other.__dict__.pop(name, None)
         _ = other.metrics
         return other
