@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,6 @@ from tests.tuning.proposers.histories import goal, record
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, tuned
 
 FENCED = "```\nBe careful. Which {{ domain }} is this?\n```"
-GPS, DESCRIPTION = 0x8825, 0x010E
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +46,7 @@ def photos(folder: Path) -> Path:
     recipe = make_files(folder)
     for file in folder.glob("*.png"):
         exif = Image.Exif()
-        exif[DESCRIPTION] = f"secret: {file.stem}"
-        exif[GPS] = {1: "N", 2: (48.0, 12.0, 30.0)}
+        exif[0x010E], exif[0x8825] = f"secret: {file.stem}", {1: "N", 2: (48.0, 12.0, 30.0)}  # description, GPS
         Image.open(file).resize((900, 600)).save(file, exif=exif)
         assert b"secret" in file.read_bytes()
     return recipe
@@ -71,12 +70,9 @@ def sent(server: OpenAIServer) -> list[list[Image.Image]]:
     """Returns the pictures of each request, all of which are checked for what must not go out."""
     found = []
     for request in server.chats:
-        contents = [each["content"] for each in request.messages if isinstance(each.get("content"), list)]
-        urls = [part["image_url"]["url"] for parts in contents for part in parts if part["type"] == "image_url"]
+        urls = re.findall(r'"(data:image/[^"]*)"', request.body.decode())
         files = [base64.b64decode(url.partition(",")[2]) for url in urls]
-        words = request.body.decode()
-        for url in urls:
-            words = words.replace(url, "")
+        words = re.sub(r"data:image/[^\"]*", "", request.body.decode())
         for secret in ("secret", "Exif", ".png", *COLOURS, *PARENT.values()):
             assert all(secret not in each for each in (words, *map(repr, files)))
         found.append([Image.open(io.BytesIO(file)) for file in files])
@@ -98,8 +94,7 @@ def test_a_chat_model_sees_the_worst_failures(tmp_path: Path) -> None:
     assert proposed.trace[0].tool == "pictures"
     wrong = {row.example for row in baseline.rows if row.node != row.target}
     assert set(proposed.trace[0].result.split(", ")) < wrong
-    usage = proposed.usage.proposer
-    assert usage.prompt_tokens == 100 + 2 * 255
+    assert (usage := proposed.usage.proposer).prompt_tokens == 100 + 2 * 255
     assert usage.cost_usd == pytest.approx(2.5e-6 * usage.prompt_tokens + 1e-5 * usage.completion_tokens)
 
     with OpenAIServer(FENCED) as server:  # by default all is as it was
@@ -132,8 +127,7 @@ def test_an_agent_looks_at_what_it_chooses(tmp_path: Path) -> None:
     with OpenAIServer(reply) as server:
         agent = AgentProposer("openai/gpt-4o", api_base=server.api_base, pictures=2, max_turns=3)
         result = tuned(toy(tmp_path, proposer=agent))
-        pictures = sent(server)
-    assert list(map(len, pictures)) == [0, 0, 2]
+    assert list(map(len, sent(server))) == [0, 0, 2]
     offered = [[tool["function"]["name"] for tool in each.json["tools"]] for each in server.chats]
     assert offered == [["failures", "look", "try_draft", "submit"]] * 2 + [["submit"]]
     last = server.chats[-1].messages
@@ -150,18 +144,16 @@ def test_an_agent_looks_at_what_it_chooses(tmp_path: Path) -> None:
 
 def test_gepa_reflects_on_a_contact_sheet(tmp_path: Path) -> None:
     pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
-    what = {"max_metric_calls": 40, "recipe": photos(tmp_path), "vlm": lambda image, prompt: "navy"}
-    what["out"] = tmp_path / "run"
+    what = {"recipe": photos(tmp_path), "vlm": lambda image, prompt: "navy", "out": tmp_path / "run"}
     with pytest.raises(ProposerError, match=r"takes no images.*\(image, prompt\)"):
-        gepa.optimize(lambda prompt: prompt, pictures=2, **what)
+        gepa.optimize(lambda prompt: prompt, max_metric_calls=40, pictures=2, **what)
     with OpenAIServer(counting) as server:
         model = make_model("openai/gpt-4o", model_settings(server, task="text-generation"))
-        result = gepa.optimize(model, pictures=2, **what)
-        pictures = sent(server)
+        result = gepa.optimize(model, max_metric_calls=40, pictures=2, **what)
     searched = result.iterations[1]
     shown = [len(set(turn.result.split(", "))) for turn in searched.trace]
     assert 2 in shown
-    assert [sheet.size for (sheet,) in pictures] == [(512 * n, 512) for n in shown]
+    assert [sheet.size for (sheet,) in sent(server)] == [(512 * n, 512) for n in shown]
     assert all(f"tile {n} of the picture" in prompt for n, prompt in zip(shown, server.prompts, strict=True))
     assert searched.usage.proposer.prompt_tokens == len(shown) * (100 + 255)
 
@@ -170,9 +162,7 @@ def test_gepa_reflects_on_a_contact_sheet(tmp_path: Path) -> None:
 def test_a_dry_run_tells_what_pictures_cost(model: str, note: str, tmp_path: Path) -> None:
     proposer = f"proposer={{kind: llm, model: openai/{model}, pictures: 4}}"
     plan = make_plan(toy(tmp_path, proposer, "iterations=20"))
-    assert any("takes no images" in problem and "proposer.pictures: 0" in problem for problem in plan.problems) == (
-        not note
-    )
+    assert any("Set proposer.pictures: 0" in problem for problem in plan.problems) == (not note)
     told = f"Up to 4 tuning images go to openai/{model} in each of 20 proposals, about 1,048 tokens each time ({note}"
     assert any(text.startswith(told) for text in plan.notes)
 
