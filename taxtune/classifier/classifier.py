@@ -24,17 +24,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from taxtune.answers.classifier_scores import few
 from taxtune.atomic import make_folder, write_json
 from taxtune.data import Example
-from taxtune.data.context import EXIF, Variable, exif_values, values_of
+from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
 from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError, TaxonomyError, TemplateError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
 from taxtune.policies import DIRECT, Posterior, Reliability, RiskGuarantee, Vote
+from taxtune.policies.allowed import Checklist, Row
 from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
-from taxtune.tuning.template import render
+from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.placement import PlacedAnswer, why_unanswered
+from taxtune.tuning.template import render, variables_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -44,7 +46,7 @@ __all__ = ["COLUMNS", "FILE", "Classification", "Classifier", "Saved", "Step", "
 #: The columns of a row of labels.
 COLUMNS = (
     *("image", "placement", "rank", "confidence", "answer", "placement_confidence"),
-    *("off_tree", "not_subject", "failure"),
+    *("off_tree", "not_subject", "masked", "failure"),
 )
 #: The file that makes a folder a saved classifier.
 FILE = "classifier.json"
@@ -85,6 +87,7 @@ class Classification:
         off_tree: Whether the answer asserts something that the tree lacks; the node is then the root.
         not_subject: Whether it is known to speak of something that the tree is not about, as of a dog among birds, or
             says that there is nothing of the kind; the node is then the root. What is known, see `Placement`.
+        masked: Path of the node that it would be on without the checklist; None where that is no other.
         failure: Why there is no answer.
         again: Whether there may be an answer if it is asked for again: the reason may pass.
         path: The nodes from the root down to the node, each with its confidence, which never rises on the way; empty
@@ -102,6 +105,7 @@ class Classification:
     path: tuple[Step, ...] = ()
     placement_confidence: float | None = None
     doubtful: bool = False
+    masked: str | None = None
 
     @property
     def confidence(self) -> float | None:
@@ -125,6 +129,7 @@ class Classifier:
         policy: How often an image is asked about, and how the answers make one place.
         variables: What the template says of every image.
         context: What has to be known of each image: variables with the columns that they come from.
+        allowed: What may occur where and when.
         reliability: How often answers like these were right, for the confidence of a single answer.
         guarantee: What `calibrate` guarantees of the policy.
         recipe: The settings that model and mapper are made from; None where one of them was given in Python.
@@ -138,6 +143,7 @@ class Classifier:
     policy: Vote | Posterior = DIRECT
     variables: Mapping[str, Any] = field(default_factory=dict)
     context: tuple[Variable, ...] = ()
+    allowed: Checklist | None = None
     reliability: Reliability | None = None
     guarantee: RiskGuarantee | None = None
     recipe: Recipe | None = None
@@ -145,8 +151,8 @@ class Classifier:
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        variables = self.variables
-        return Evaluator(self.taxonomy, self.model, self.mapper, store=None, variables=variables, policy=self.policy)
+        how: dict[str, Any] = {"variables": self.variables, "policy": self.policy, "allowed": self.allowed}
+        return Evaluator(self.taxonomy, self.model, self.mapper, store=None, **how)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -156,7 +162,8 @@ class Classifier:
     @property
     def prompt(self) -> str:
         """The prompt; the template where images have prompts of their own."""
-        return self.template if self.context else render(self.template, self.variables)
+        own = variables_of(self.template, blank(self.context))
+        return self.template if own else render(self.template, self.variables)
 
     def classify(self, images: Any, store: AnswerStore | None = None) -> list[Classification]:
         """Places images on the tree, in the order given.
@@ -175,6 +182,7 @@ class Classifier:
         found: dict[int, Classification] = {}
         files: dict[int, Path] = {}
         requests: dict[int, list[Request]] = {}
+        known: dict[int, dict[str, Any]] = {}
 
         def reason(i: int, text: str) -> str:
             # The file of an image that came as content is ours, and gone.
@@ -185,15 +193,15 @@ class Classifier:
             for i, image in enumerate(images):
                 try:
                     files[i] = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
-                    example = Example(
-                        names[i], files[i], "", 0, content_hash(files[i]), self._known(cells, i, files[i])
-                    )
+                    known[i] = self._known(cells, i, files[i])
+                    example = Example(names[i], files[i], "", 0, content_hash(files[i]), known[i])
                     ((requests[i],), _) = self._evaluator.asked(self.template, [example])
                 except (ImageError, TemplateError) as error:
                     found[i] = Classification(names[i], failure=reason(i, str(error)))
             replies = iter(ask(self.model, [r for asked in requests.values() for r in asked], store, what="answers"))
             answers = {i: [next(replies) for _ in asked] for i, asked in requests.items()}
-            placed = self._evaluator.settle(list(answers.values()), [files[i] for i in answers])
+            seen = [files[i] for i in answers], (), [known[i] for i in answers]
+            placed = self._evaluator.settle(list(answers.values()), *seen)
         for position, (i, some) in enumerate(answers.items()):
             if position in placed:
                 found[i] = self._classification(names[i], placed[position])
@@ -212,7 +220,7 @@ class Classifier:
         wanted = {name: there.get(column_key(name)) for name in self.columns}
         if missing := [name for name, column in wanted.items() if column is None]:
             remedy = f"Give a table or a data frame with the columns {', '.join(map(repr, ('image', *self.columns)))}."
-            raise DataError(f"The prompt needs {few(missing)} of each image.", remedy=remedy)
+            raise DataError(f"The classifier needs {few(missing)} of each image.", remedy=remedy)
         if not hasattr(images, "columns"):
             return list(images), []
         if "image" not in images.columns:
@@ -227,7 +235,10 @@ class Classifier:
         if not self.context:
             return {}
         own = {**(cells[i] if cells else {}), **exif_values(file, [each.column for each in self.context])}
-        return values_of(self.context, [own], "images", [f"image {i + 1}"])[0]
+        (values,) = values_of(self.context, [own], "images", [f"image {i + 1}"])
+        if self.allowed is not None:
+            list(self.allowed.groups([values]))  # tells of a month that is none
+        return values
 
     def _classification(self, name: str, answer: PlacedAnswer) -> Classification:
         """Describes the node of an answer, and those above it with their confidence."""
@@ -253,6 +264,7 @@ class Classifier:
             path=() if answer.off_tree or answer.not_subject else steps,
             placement_confidence=None if answer.votes or answer.way or answer.doubtful is None else answer.confidence,
             doubtful=bool(answer.doubtful),
+            masked=answer.masked,
         )
 
     @property
@@ -291,6 +303,7 @@ class Classifier:
             template=self.template,
             variables=dict(self.variables),
             context=self.context,
+            allowed=None if self.allowed is None else self.allowed.rows,
             policy=dict(self.policy.identity()),
             vlm=_pinned(recipe),
             mapper=recipe.mapper,
@@ -333,6 +346,7 @@ class Saved(BaseModel):
     template: str = Field(min_length=1)
     variables: dict[str, Any]
     context: tuple[Variable, ...]
+    allowed: tuple[Row, ...] | None
     policy: dict[str, Any]
     vlm: VLMSettings
     mapper: MapperSettings

@@ -13,6 +13,7 @@ from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
 from taxtune.policies import DIRECT, Posterior, Reliability, RiskGuarantee, Vote
+from taxtune.policies.allowed import Checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
@@ -91,6 +92,7 @@ def load_classifier(
         asked = policy or _policy(saved.policy, folder)
         parts = _parts(known, folder, asked, changes, given)
         template, variables, context = saved.template, saved.variables, saved.context
+        allowed = None if saved.allowed is None else Checklist(parts.taxonomy, saved.allowed)
         reliability, name = saved.reliability, saved.name
         guarantee = saved.guarantee if policy is None else None
     else:
@@ -103,7 +105,8 @@ def load_classifier(
         known, template, asked, guarantee = _winner(result, known, calibrated, policy, same_model=vlm is None)
         parts = _parts(known, folder, asked, changes, given)
         variables = template_variables(known.prompt)
-        used = variables_of(template, blank(result.context))
+        allowed = parts.allowed
+        used = {*variables_of(template, blank(result.context)), *(allowed.variables if allowed else ())}
         context = tuple(variable for variable in result.context if variable.name in used)
         reliability = _reliability(result, parts.taxonomy)
         then, now = result.provenance.facts.get("Mapper", {}), as_texts(parts.mapper.identity())
@@ -118,6 +121,7 @@ def load_classifier(
         asked,
         variables=variables,
         context=context,
+        allowed=allowed,
         reliability=reliability,
         guarantee=guarantee,
         recipe=parts.recipe if parts.given.keys().isdisjoint(("vlm", "mapper")) else None,

@@ -82,11 +82,11 @@ def classify(
     """Label images with a run's winner (its prompt, model, mapper and policy), or by a classifier's calibrated scores.
 
     Each image has a row, in the order given: image, placement (the path of its node), rank, confidence, answer,
-    placement_confidence (how sure the mapper is of the answer), off_tree, not_subject, failure, and the other columns
-    of the file that names it. Images that are off the tree or not of its subject, failed, got no label, a doubtful
-    placement or an unsure label are also written to NAME-review beside --out, the least sure first. Answers are kept as
-    they come, so the same command continues after an interruption. Of scores rows have image, placement, rank,
-    confidence (the share of the scores) and failure.
+    placement_confidence (how sure the mapper is of the answer), off_tree, not_subject, masked, failure, and the other
+    columns of the file that names it. Images that are off the tree or not of its subject, failed, got no label, a
+    doubtful placement or an unsure label are also written to NAME-review beside --out, the least sure first. Answers
+    are kept as they come, so the same command continues after an interruption. Of scores rows have image, placement,
+    rank, confidence (the share of the scores) and failure.
     """
     from taxtune.classifier.labels import csv_of, label_images, list_images, write_labels
     from taxtune.init.source import find_images
@@ -158,7 +158,7 @@ def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[l
     """Returns the candidates of each image, out of a file of scores."""
     from taxtune.tuning.context import candidates_of
 
-    top = next((variable.top for variable in classifier.context if variable.name == "candidates"), None)
+    top = next((variable.top for variable in classifier.context if variable.top), None)
     if top is None:
         raise DataError("The prompt asks for no candidates.", value=str(file), remedy="Leave out --candidates.")
     found = candidates_of(file, classifier.taxonomy, images, top)

@@ -6,6 +6,7 @@ All of it is data; the code that drew the birds and trained the model is the fol
 from __future__ import annotations
 
 import csv
+import hashlib
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -35,21 +36,32 @@ class Drawn(NamedTuple):
 #: How the images of the package were drawn.
 IMAGES = Drawn(n=400, degraded=0.5, seed=2021)
 
+_PLACES = ("coast", "field", "garden", "marsh", "park", "wood")
+
 
 def export(folder: str | Path, labelled: int = 300, manifest: str | Path = MANIFEST_FILE) -> None:
     """Writes the images as a user might have them, to try the steps for one's own.
 
     Args:
         folder: Where to write: `tree.csv`, `photos/` with a sub-folder for each species, and `new-photos/` with the
-            images that have no label.
+            images that have no label; the same as `photos.csv` and `new-photos.csv`, with the place of each, and
+            `checklist.csv`, which species are where. A species lives at one of six places, drawn by its name.
         labelled: How many images have one.
         manifest: What lists the images: those of the package, or more that `python -m fieldguide.draw` drew.
     """
     folder, manifest = Path(folder), Path(manifest)
     with manifest.open(encoding="utf-8", newline="") as stream:
         rows = [*csv.DictReader(stream)]
+    homes = {row["label"]: _PLACES[hashlib.sha256(row["label"].encode()).digest()[0] % len(_PLACES)] for row in rows}
+    tables = {"photos.csv": ["image,label,place"], "new-photos.csv": ["image,place"]}
     for i, row in enumerate(rows):
         into = folder / "photos" / row["label"] if i < labelled else folder / "new-photos"
         into.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(manifest.parent / row["image"], into / Path(row["image"]).name)
+        file = into / Path(row["image"]).name
+        shutil.copyfile(manifest.parent / row["image"], file)
+        cells = [file.relative_to(folder).as_posix(), *([row["label"]] if i < labelled else []), homes[row["label"]]]
+        tables["photos.csv" if i < labelled else "new-photos.csv"].append(",".join(cells))
+    tables["checklist.csv"] = ["node,place", *(f"{label},{place}" for label, place in sorted(homes.items()))]
+    for name, lines in tables.items():
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     shutil.copyfile(TAXONOMY_FILE, folder / "tree.csv")

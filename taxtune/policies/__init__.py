@@ -1,7 +1,7 @@
 """Policies: from what a model says of an image, once, several times or with probabilities, to one node.
 
-`placing.py` puts weighted answers on the tree, `risk.py` chooses the least cautious way that keeps a promise, and
-`reliability.py` says how sure a single answer is.
+`placing.py` puts weighted answers on the tree, `risk.py` chooses the least cautious way that keeps a promise,
+`reliability.py` says how sure a single answer is, and `allowed.py` what may be where and when.
 """
 
 from taxtune.policies.outcomes import NamedNodes

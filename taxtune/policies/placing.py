@@ -110,7 +110,9 @@ def weighted_paths(taxonomy: Taxonomy, nodes: ArrayLike, weights: ArrayLike | No
     return Paths(path, inside, outside)
 
 
-def spread(taxonomy: Taxonomy, nodes: ArrayLike, weights: ArrayLike) -> FloatArray:
+def spread(
+    taxonomy: Taxonomy, nodes: ArrayLike, weights: ArrayLike, *, giving: NDArray[np.bool_] | bool = True
+) -> FloatArray:
     """Returns weights in which those of inner nodes have gone to the answers below them, in proportion to these.
 
     Who says "finch" says no less of the chaffinch, and no more of it against the bullfinch. Where nothing below an
@@ -118,12 +120,14 @@ def spread(taxonomy: Taxonomy, nodes: ArrayLike, weights: ArrayLike) -> FloatArr
 
     Args:
         taxonomy: The label tree.
-        nodes: The node of each answer, shape (m,), each at most once but for -1, what is unsaid.
+        nodes: The node of each answer, shape (m,); -1 for what is unsaid.
         weights: How much each counts, shape (n, m), at least 0.
+        giving: Which answers give theirs, shape (m,); all where left out.
     """
     nodes = np.asarray(nodes, dtype=np.int64)
     weights = np.array(weights, dtype=np.float64)
-    for column in sorted(np.flatnonzero(nodes >= 0), key=lambda column: taxonomy.depth[nodes[column]]):
+    gifts = np.flatnonzero((nodes >= 0) & giving & weights.any(axis=0))
+    for column in sorted(gifts, key=lambda column: taxonomy.depth[nodes[column]]):
         node = nodes[column]
         # From the root down: what comes to an inner node goes on from it.
         below = np.flatnonzero((nodes >= 0) & (nodes != node) & taxonomy.is_ancestor(node, np.maximum(nodes, 0)))

@@ -194,7 +194,9 @@ def _answer(name: str, row: SampleResult, direction: str | None, words: str | No
         "missing": missing,
         "scores": [("hP", number(row.hp)), ("hR", number(row.hr)), *measures],
         "stage": row.stage if row.doubtful is None else f"{row.stage}, {_sureness(row)}",
-        "remarks": [f"{metric_name(key)}: {text}" for key, text in row.remarks.items()],
+        "remarks": [f"{metric_name(key)}: {text}" for key, text in row.remarks.items()]
+        + [f"{name}: {value}" for name, value in row.context.items() if value]
+        + [f"without the checklist: {row.masked}"] * (row.masked is not None),
     }
 
 

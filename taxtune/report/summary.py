@@ -77,6 +77,7 @@ class Column:
         changes: Their paired differences from the template's own baseline; empty for a baseline.
         doubt: What hangs on doubtful placements; None where the mapper gives no probability.
         selective: The worth of the answers' confidence; None where one has none.
+        masked: Images that the checklist puts elsewhere.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Column:
     changes: dict[str, PairedDifference] = field(default_factory=dict)
     doubt: Doubt | None = None
     selective: Selective | None = None
+    masked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,7 @@ def summarise(result: Result) -> Summary:
                 _changes(result, held, keys),
                 held.doubt,
                 held.selective,
+                sum(row.masked is not None for row in held.rows),
             )
             for held in result.heldout
         ),
@@ -250,10 +253,12 @@ def doubt_in_words(doubt: Doubt) -> str:
 def doubt_lines(summary: Summary) -> list[str]:
     """Returns the influence of doubtful placements, a line for each template of `summary_table` that has some.
 
-    Where the confidence is known at each node, the worth of it follows.
+    Where the confidence is known at each node, the worth of it follows; and so do images that a checklist moves.
     """
     lines = []
     for column in shown_columns(summary):
+        if column.masked:
+            lines.append(f"{column.title}: {column.masked:,} of {summary.images:,} placed elsewhere by the checklist")
         if (doubt := column.doubt) and doubt.n:
             lines.append(f"{column.title}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}")
         if (one := column.selective) and one.calibration_error is not None:

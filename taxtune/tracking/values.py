@@ -175,7 +175,8 @@ def example_table(rows: Sequence[SampleResult]) -> Columns:
     """Returns one row per image, as columns, the worst first; the values that a failed call lacks are None."""
     rows = sorted(rows, key=_worth)
     fields = ["image", "answer", "placement", "truth", "stage", "confidence", "doubtful", "hp", "hr", "ihp", "ihr"]
-    fields += ["abstained", "off_tree", "from_store", "failure", "example"]
+    fields += ["abstained", "off_tree", *["masked"] * any(row.masked for row in rows)]
+    fields += ["from_store", "failure", "example"]
     named = {"hp": "hP", "hr": "hR", "ihp": "ihP", "ihr": "ihR", "off_tree": "off the tree", "from_store": "from store"}
     table = {named.get(field, field): [getattr(row, field) for row in rows] for field in fields}
     own = dict.fromkeys(key for row in rows for key in row.measures)

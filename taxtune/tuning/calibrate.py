@@ -236,6 +236,7 @@ class CalibrationRun:
         with AnswerStore(answers_of(self.folder)) as store:
             asks = replace(self.policy, share=0.5)  # any will do: rows tell what every share would come to
             evaluator = Evaluator(tree, vlm, mapper, store=store, variables=experiment.variables, policy=asks)
+            evaluator.allowed = experiment.allowed
             evaluation = evaluator.evaluate(template, examples)
         rows = [row for row in evaluation.rows if row.node is not None]
         if n - len(rows) > max_missing * n:

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.answers.doubt import find_doubtful
 from taxtune.data import Example
 from taxtune.errors import ImageError, ModelError
 from taxtune.metrics.confidence import influence_of_doubt
 from taxtune.metrics.hierarchical import precision_recall, score
-from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
+from taxtune.metrics.information import Information, information_scores, information_values
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.selective import Selective, climbing_curve, rank_calibration, selective_scores
 from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
 from taxtune.models import Answer, Failure, Model, Reply, Request, ask, count_faults
-from taxtune.policies import DIRECT, NamedNodes, Posterior, Vote, weighted_paths
-from taxtune.progress import note, track
+from taxtune.policies import weighted_paths
+from taxtune.progress import track
 from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.placement import PlacedAnswer, Placer, why_unanswered
 from taxtune.tuning.records import (
     Difference,
     HeldoutResult,
@@ -36,11 +33,11 @@ from taxtune.tuning.records import (
     Usage,
     selective_values,
 )
-from taxtune.tuning.shares import cross_fitted, paths_of
+from taxtune.tuning.shares import paths_of
 from taxtune.tuning.template import render_each, used_of
 
 if TYPE_CHECKING:
-    from taxtune.mapping import Mapper, Placement
+    from taxtune.mapping import Mapper
     from taxtune.models import AnswerStore
     from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.metrics import Metric, MetricValues
@@ -48,15 +45,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Evaluation",
     "Evaluator",
-    "PlacedAnswer",
     "check_images_there",
     "compare_templates",
     "template_scores",
-    "why_unanswered",
 ]
-
-_NAMED = 0.5  # share of the probability that the names should hold
-_IMAGES_AT_ONCE = 16  # in memory, where the mapper looks at them: a photo takes some 50 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +73,7 @@ class Evaluation:
         return [row.missing for row in self.rows if row.missing is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedAnswer:
-    """The node of one image's answer, in the words of `SampleResult`; `not_subject` as in `Placement`."""
-
-    answer: str
-    node: int
-    off_tree: bool
-    abstained: bool
-    stage: str
-    confidence: float | None
-    votes: tuple[int, ...] = ()
-    doubtful: bool | None = None
-    not_subject: bool = False
-    way: tuple[int, ...] = ()
-    shares: tuple[float, ...] = ()
-    named: float | None = None
-
-
-class Evaluator:
+class Evaluator(Placer):
     """Asks a VLM with a template and scores the answers on the taxonomy.
 
     Args:
@@ -110,10 +84,7 @@ class Evaluator:
         variables: What a template may refer to.
         metrics: Further metrics of each answer.
         needs: Names of the metrics without which an answer does not count, since the objective needs them.
-        off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
-        information: Weights of the nodes; by their share of leaves where left out.
-        policy: How often an image is asked about, and how the answers make one place.
-        value: What a share is chosen for where the policy leaves it open: from scores to a number, larger is better.
+        placing: Further arguments of `Placer`.
     """
 
     def __init__(
@@ -126,29 +97,11 @@ class Evaluator:
         variables: Mapping[str, object],
         metrics: Sequence[Metric] = (),
         needs: Sequence[str] = (),
-        off_tree: str = "child",
-        information: Information | None = None,
-        policy: Vote | Posterior = DIRECT,
-        value: Callable[[TemplateScores], float] | None = None,
+        **placing: Any,
     ) -> None:
-        self.taxonomy, self.vlm, self.mapper, self.store, self.variables = taxonomy, vlm, mapper, store, variables
-        self.metrics, self.needs, self.off_tree, self.policy = tuple(metrics), tuple(needs), off_tree, policy
-        self.information, self.value = information or leaf_information(taxonomy), value
-        self.named = NamedNodes(taxonomy, policy.names) if isinstance(policy, Posterior) else None
-        self._warned = False
-
-    def by(self, policy: Vote | Posterior) -> Evaluator:
-        """Returns an evaluator that places by another policy."""
-        other = copy(self)
-        other.policy = policy
-        other.named = NamedNodes(self.taxonomy, policy.names) if isinstance(policy, Posterior) else None
-        return other
-
-    def questions(self, prompt: str, image: Path, sha256: str) -> list[Request]:
-        """Makes the requests of the policy about an image (its file and SHA-256), with its rendered prompt."""
-        requests = self.policy.requests(prompt, image, sha256)
-        candidates = None if self.named is None else self.named.candidates
-        return [replace(request, candidates=candidates) for request in requests]
+        super().__init__(taxonomy, mapper, **placing)
+        self.vlm, self.store, self.variables = vlm, store, variables
+        self.metrics, self.needs = tuple(metrics), tuple(needs)
 
     def asked(self, template: str, examples: Sequence[Example]) -> tuple[list[list[Request]], list[dict[str, Any]]]:
         """Makes the requests of `template` about each example, with what it uses of the example's variables.
@@ -182,7 +135,7 @@ class Evaluator:
         spent()
         with track("placing"):
             images, targets = [example.image for example in examples], [example.target for example in examples]
-            placed = self.settle(by_image, images, targets)
+            placed = self.settle(by_image, images, targets, [example.context for example in examples])
         rows = self._rows(examples, by_image, placed)
         if any(contexts):
             rows = [replace(row, context=used) for row, used in zip(rows, contexts, strict=True)]
@@ -253,130 +206,6 @@ class Evaluator:
             ]
             rows[i] = replace(rows[i], measures=values, remarks=remarks, unrated=reasons[0] if reasons else None)
         return rows, taken
-
-    def settle(
-        self, by_image: Sequence[Sequence[Reply]], images: Sequence[Path], targets: Sequence[int] = ()
-    ) -> dict[int, PlacedAnswer]:
-        """Returns where the policy puts each image that was answered, by the image's place in the list.
-
-        An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
-        no vote, and so speaks for no node below the root. A vote is doubtful where it comes out elsewhere once its
-        answers with a doubtful placement vote for nothing. The targets are for choosing a share, each by the others.
-        """
-        answered = [
-            i
-            for i, replies in enumerate(by_image)
-            if any(isinstance(reply, Answer) for reply in replies)
-            and not any(isinstance(reply, Failure) and reply.retryable for reply in replies)
-        ]
-        texts = {
-            (row, column): reply.text
-            for row, i in enumerate(answered)
-            for column, reply in enumerate(by_image[i])
-            if isinstance(reply, Answer)
-        }
-        placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
-        doubtful = find_doubtful(self.mapper, placements)
-        if self.named is not None:
-            some = [reply for i in answered for reply in by_image[i] if isinstance(reply, Answer)]
-            theirs = [targets[i] for i in answered] if targets else []
-            return dict(zip(answered, self._by_outcomes(some, placements, theirs), strict=True)) if some else {}
-        assert isinstance(self.policy, Vote)
-        if self.policy.samples == 1:
-            unsure = [None] * len(texts) if doubtful is None else doubtful.tolist()
-            return {
-                answered[row]: PlacedAnswer(
-                    *(text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence),
-                    doubtful=doubt,
-                    not_subject=at.not_subject,
-                )
-                for ((row, _), text), at, doubt in zip(texts.items(), placements, unsure, strict=True)
-            }
-        nodes = np.full((len(answered), self.policy.samples), -1, dtype=np.int64)
-        outside = np.zeros(nodes.shape, dtype=bool)
-        for cell, at in zip(texts, placements, strict=True):
-            nodes[cell], outside[cell] = self.taxonomy.root if at.off_tree else at.node, at.not_subject
-        voted, shares = self.policy.place(self.taxonomy, nodes)
-        moved: list[bool | None] = [None] * len(answered)
-        if doubtful is not None:
-            sure = nodes.copy()
-            for cell in itertools.compress(texts, doubtful):
-                sure[cell] = -1
-            moved = (self.policy.place(self.taxonomy, sure)[0] != voted).tolist()
-        placed = {}
-        for row, i in enumerate(answered):
-            node = int(voted[row])
-            counts = Counter(reply.text for reply in by_image[i] if isinstance(reply, Answer))
-            placed[i] = PlacedAnswer(
-                "; ".join(f"{text} ({n} of {self.policy.samples})" for text, n in counts.most_common()),
-                node,
-                off_tree=False,
-                abstained=node == self.taxonomy.root,
-                stage="vote",
-                confidence=float(shares[row]),
-                votes=tuple(nodes[row].tolist()),
-                doubtful=moved[row],
-                not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.samples,
-            )
-        return placed
-
-    def _by_outcomes(
-        self, replies: Sequence[Answer], placements: Sequence[Placement], targets: Sequence[int]
-    ) -> list[PlacedAnswer]:
-        """Returns where a model's own probabilities lead; an answer that names nothing is placed by what it says."""
-        assert self.named is not None
-        outcomes = [reply.outcomes for reply in replies if reply.outcomes is not None]
-        if len(outcomes) < len(replies):
-            raise ModelError(
-                "The model gives no probabilities of its answers.",
-                remedy="Set policy.kind to vote and policy.samples to 8, for shares of several answers.",
-            )
-        nodes, weights = self.named.weigh(outcomes)
-        held = 1 - weights[:, nodes < 0].sum(axis=1)
-        if isinstance(self.policy, Posterior) and self.policy.names == "species":
-            # What is no species may be a name above one.
-            weights[:, nodes < 0] *= (held <= 0)[:, np.newaxis]
-        paths = weighted_paths(self.taxonomy, nodes, weights)
-        if not self._warned and held.mean() < _NAMED:
-            self._warned = True
-            note(
-                f"the tree's names hold only {held.mean():.0%} of the probability of what the model says: ask for "
-                "names as the tree has them, or set policy.names to aliases"
-            )
-        off = np.array([at.off_tree for at in placements]) & (held == 0)
-        if self.policy.share is not None:
-            depths = paths.depths(self.policy.share)
-        else:
-            assert self.value is not None
-            counts = off & (self.off_tree == "child")
-            depths = cross_fitted(self.taxonomy, self.information, paths, targets, self.value, off_tree=counts)
-        (placed, sure), shares = paths.at(depths), paths.shares
-        found = []
-        for i, (reply, at) in enumerate(zip(replies, placements, strict=True)):
-            long = int((paths.nodes[i] >= 0).sum())
-            found.append(
-                PlacedAnswer(
-                    *(reply.text, int(placed[i]), bool(off[i]), bool(placed[i] == self.taxonomy.root and not off[i])),
-                    *("posterior", float(sure[i])),
-                    not_subject=bool(held[i] == 0 and at.not_subject),
-                    way=tuple(paths.nodes[i, :long].tolist()),
-                    shares=tuple(shares[i, :long].tolist()),
-                    named=float(held[i]),
-                )
-            )
-        return found
-
-    def _place(self, texts: Sequence[str], files: Sequence[Path]) -> list[Placement]:
-        if not self.mapper.similarity.needs_images:
-            return self.mapper.place(texts)
-        from taxtune.data.images import load_image
-
-        placements: list[Placement] = []
-        for start in range(0, len(texts), _IMAGES_AT_ONCE):
-            chosen = slice(start, start + _IMAGES_AT_ONCE)
-            images = [load_image(file) for file in files[chosen]]
-            placements += self.mapper.place(texts[chosen], images)
-        return placements
 
 
 def compare_templates(
@@ -532,9 +361,3 @@ def check_images_there(examples: Sequence[Example]) -> None:
             file=gone[0],
             remedy="Check that their folder was not moved and that its disk is mounted.",
         )
-
-
-def why_unanswered(replies: Sequence[Reply]) -> str:
-    """Returns why an image has no answer: a failure that may yet succeed comes first."""
-    failures = [reply for reply in replies if isinstance(reply, Failure)]
-    return min(failures, key=lambda failure: not failure.retryable).reason

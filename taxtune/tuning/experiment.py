@@ -12,7 +12,7 @@ import numpy as np
 
 from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
-from taxtune.data.context import Variable
+from taxtune.data.context import Variable, blank
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.errors import ModelError, RecipeError, TaxtuneError, TemplateError
@@ -22,6 +22,7 @@ from taxtune.metrics.information import Information, information_scores
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
 from taxtune.policies import Posterior, Vote
+from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import (
@@ -35,6 +36,7 @@ from taxtune.settings import (
     PolicySettings,
     PromptSettings,
 )
+from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.context import Known, describe_variables, give_values, make_context
 from taxtune.tuning.evaluation import Evaluator
@@ -45,7 +47,7 @@ from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.selection import Round, most_questions, rounds
 from taxtune.tuning.shares import can_choose
-from taxtune.tuning.template import check_template, labels_said, render
+from taxtune.tuning.template import check_template, labels_said, render, variables_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -57,7 +59,7 @@ __all__ = ["AnyObjective", "Experiment", "policy_of", "temperature_of", "templat
 AnyObjective = Objective | Callable[..., float] | str
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "block", "context", "root", "domain", "frequencies"}
+_KEPT = {"tuning", "heldout", "block", "context", "root", "domain", "frequencies", "allowed"}
 
 
 def template_variables(prompt: PromptSettings) -> dict[str, object]:
@@ -232,6 +234,24 @@ class Experiment:
         source = given if given is None or given == TARGETS else self.recipe.path(given)
         targets = [example.target for example in self.splits.tuning] if given == TARGETS else []
         return make_information(self.taxonomy, source, targets=targets, part=self.part)
+
+    @cached_property
+    def allowed(self) -> Checklist | None:
+        """What may occur where and when; None where anything may."""
+        path, source = self.recipe.taxonomy.allowed, self.recipe.source
+        if path is None:
+            return None
+        checklist = read_checklist(self.recipe.path(path), self.taxonomy, part=self.part)
+        known = {column_key(column.removeprefix("exif:")) for column in self.recipe.data.context.columns}
+        if missing := ", ".join(name for name in checklist.variables if name not in known):
+            remedy = f"Name these columns of the data: data: {{context: [{missing}]}}; the month may be exif:month."
+            raise RecipeError(f"The checklist goes by {missing}, which images lack.", file=source, remedy=remedy)
+        return checklist
+
+    def allowed_notes(self) -> list[str]:
+        """Returns notes on images of the splits whose truth the checklist lacks, and whose place."""
+        both = (*self.splits.tuning, *self.splits.heldout)
+        return self.allowed.notes([e.target for e in both], [e.context for e in both]) if self.allowed else []
 
     @cached_property
     def trivial(self) -> tuple[float, float]:
@@ -409,6 +429,7 @@ class Experiment:
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
             policy=self.policy,
+            allowed=self.allowed,
             value=self.objective.value,
         )
 
@@ -434,8 +455,8 @@ class Experiment:
         return tuple(dict.fromkeys((*self.labels, *groups)))
 
     def prompt(self, template: str) -> str:
-        """Returns the prompt of a template, for the first tuning image where images have prompts of their own."""
-        return render(template, self.samples[0])
+        """Returns the prompt of a template; the template where images have prompts of their own."""
+        return template if variables_of(template, blank(self.context)) else render(template, self.variables)
 
     def check(self, template: str, earlier: tuple[str, ...] = ()) -> None:
         """Checks a template that a proposer wrote; a `TemplateError` has a reason fit for the proposer."""

@@ -146,7 +146,7 @@ class Tuner:
         self._started = time.monotonic()
         check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
-            for text in experiment.baseline_notes():
+            for text in (*experiment.baseline_notes(), *experiment.allowed_notes()):
                 note(text)
             if not is_begun(self.folder):
                 experiment.check_models()

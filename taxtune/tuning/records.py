@@ -121,6 +121,7 @@ class SampleResult:
         way: Where a model's own probabilities lead: the numbers of the nodes from the root down. Empty without them.
         shares: The share of the probability that each of them holds.
         named: The share of the probability that all names hold together.
+        masked: Path of the node that it would be on without `taxonomy.allowed`; None where that is no other.
         context: What the template used of the image's variables, by name; None or [] where it lacks one.
     """
 
@@ -151,6 +152,7 @@ class SampleResult:
     way: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
     named: float | None = None
+    masked: str | None = None
     context: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
@@ -237,7 +239,8 @@ class IterationRecord:
         trace: What the proposer's model did and said, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
-        prompt: The template rendered, as the model was asked; None where none was accepted.
+        prompt: The template rendered, as the model was asked, or where images have prompts of their own the template;
+            None where none was accepted.
         before: Its rows on the images of each earlier stage of the race, where more images change the rows of these,
             since the share that a node needs is chosen by all of them.
     """

@@ -145,6 +145,8 @@ def identity_of(experiment: Experiment) -> dict[str, Any]:
         contents["context"] = [[asdict(variable) for variable in experiment.context], values]
     if recipe.taxonomy.frequencies is not None:  # else they follow from the leaves of the taxonomy
         contents["weights"] = experiment.weights.weight.tolist()
+    if experiment.allowed is not None:
+        contents["checklist"] = experiment.allowed.rows
     root = experiment.part and "/".join(experiment.full_taxonomy.path(experiment.part.root))
     return {
         **{f"{group}.{key}": value for group, values in named.items() for key, value in values.items()},
@@ -245,6 +247,7 @@ def _state(
     keys = (
         "taxonomy.path",
         "taxonomy.frequencies",
+        "taxonomy.allowed",
         "data.path",
         "data.context.candidates",
         "vlm.model",
@@ -343,7 +346,7 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
         for group in python | {"proposer", "objective"}:
             held = data.pop(group, None) or {}
             # What a recipe says of the part of a tree holds for a tree in its place, too.
-            kept = {key: value for key, value in held.items() if key in ("root", "domain")}
+            kept = {key: value for key, value in held.items() if key in ("root", "domain", "allowed", "context")}
             data |= {group: {**STAND_INS[group], **kept}} if group in STAND_INS else {}
         return Recipe.model_validate(data).from_file(None if source is None else Path(source))
     except (YAMLError, RecursionError, TypeError, ValueError) as error:

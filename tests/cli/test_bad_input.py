@@ -123,7 +123,7 @@ def change(text: str, *, add: str = "", **replaced: str) -> str:
         (lambda text: change(text, old="image,label", new="img,label"), ["manifest.csv", "Did you mean 'img'?"]),
         (lambda text: change(text, add="navy0.png,azure\n"), ["two labels", "'navy'", "'azure'"]),
         (lambda text: change(text, add="navy0.png\n"), ["row 22: no label", "Fill in the values"]),
-        (lambda text: change(text, add="navy0.png,navy,blue\n"), ["manifest.csv:22", "3 cells, the header 2"]),
+        (lambda text: change(text, add="navy0.png,navy,,blue\n"), ["manifest.csv:22", "4 cells, the header 3"]),
         (lambda text: "", ["manifest.csv", "is empty"]),
         (lambda text: (text + "navy0.png,nävy\n").encode("latin-1"), ["manifest.csv:22", "not UTF-8"]),
     ],

@@ -42,6 +42,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "objective={kind: hr_at_hp, hp_target: 0.9}",
         "policy.kind=posterior",
     ),
+    "context": ("iterations=7", "data.block=3", "data.context=[place]"),
     "budget": ("iterations=7", "data.block=2", "budget.vlm_calls=44"),
     "agent": ("iterations=4", "data.block=4", "proposer={kind: agent, model: openai/words, api_base: BASE}"),
 }

@@ -12,7 +12,7 @@ from taxtune.mapping.similarity import FloatMatrix
 from taxtune.metrics.confidence import Doubt
 from taxtune.models import Answer, Failure
 from taxtune.policies import DIRECT, Vote
-from taxtune.tuning import evaluation
+from taxtune.tuning import placement
 from taxtune.tuning.evaluation import Evaluator, compare_templates
 from tests.tuning.toy import COLOURS, ToyVLM, make_parts
 from tests.unsure import Unsure
@@ -51,7 +51,7 @@ class Mumbler(ToyVLM):
 
 
 def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(evaluation, "_IMAGES_AT_ONCE", 3)
+    monkeypatch.setattr(placement, "_IMAGES_AT_ONCE", 3)
     session = make_parts(tmp_path / "in", tmp_path / "out", Mumbler())
     splits = session.splits
     clear = [e for e in (*splits.tuning, *splits.heldout) if e.image.stem.endswith(("0", "1"))][:8]

@@ -61,14 +61,14 @@ def make_files(folder: Path) -> Path:
     rows = ["child,parent", "colour,"] + [f"{p},colour" for p in dict.fromkeys(PARENT.values())]
     rows += [f"{child},{parent}" for child, parent in PARENT.items()]
     (folder / "tree.csv").write_text("\n".join(rows) + "\n")
-    lines = ["image,label"]
+    lines = ["image,label,place"]
     for label, (red, green, blue) in COLOURS.items():
         for n in range(5):
             # The last three of each are murky: nobody can tell scarlet from crimson there.
             murky = n >= 2
             colour = (red // 4, 30 + n, blue // 4) if murky else (red, green + n, blue)
             Image.new("RGB", (16, 16), colour).save(folder / f"{label}{n}.png")
-            lines.append(f"{label}{n}.png,{label}")
+            lines.append(f"{label}{n}.png,{label},{('wall', 'shelf', '')[n % 3]}")
     (folder / "manifest.csv").write_text("\n".join(lines) + "\n")
     (folder / "toy.yaml").write_text(FRAGMENTS)
     (folder / "recipe.yaml").write_text(RECIPE)

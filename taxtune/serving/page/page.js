@@ -5,7 +5,7 @@ const [photo, folder, status, result, several, picture] =
 const most = Number(document.body.dataset.mostBytes), root = document.body.dataset.root;
 const rows = at("labels").tBodies[0];
 const columns = ["image", "placement", "rank", "confidence", "answer", "placement_confidence", "off_tree", "not_subject",
-  "failure"];
+  "masked", "failure"];
 let asking = null;
 
 // The heading of a result says what its status does; who cannot see it hears the status.
