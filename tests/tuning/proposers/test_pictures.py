@@ -144,17 +144,12 @@ def test_an_agent_looks_at_what_it_chooses(tmp_path: Path) -> None:
 
 def test_gepa_reflects_on_a_contact_sheet(tmp_path: Path) -> None:
     pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
-    what = {
-        "max_metric_calls": 40,
-        "recipe": photos(tmp_path),
-        "vlm": lambda image, prompt: "navy",
-        "out": tmp_path / "o",
-    }
+    what = {"recipe": photos(tmp_path), "vlm": lambda image, prompt: "navy", "out": tmp_path / "run"}
     with pytest.raises(ProposerError, match=r"takes no images.*\(image, prompt\)"):
-        gepa.optimize(lambda prompt: prompt, pictures=2, **what)
+        gepa.optimize(lambda prompt: prompt, max_metric_calls=40, pictures=2, **what)
     with OpenAIServer(counting) as server:
         model = make_model("openai/gpt-4o", model_settings(server, task="text-generation"))
-        result = gepa.optimize(model, pictures=2, **what)
+        result = gepa.optimize(model, max_metric_calls=40, pictures=2, **what)
     searched = result.iterations[1]
     shown = [len(set(turn.result.split(", "))) for turn in searched.trace]
     assert 2 in shown
