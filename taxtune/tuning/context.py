@@ -19,7 +19,7 @@ from taxtune.settings import ContextSettings
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels, says
 
-__all__ = ["Known", "candidates_of", "describe_variables", "give_values", "make_context"]
+__all__ = ["Known", "candidates_of", "describe_variables", "make_context"]
 
 _TELLS = 0.98  # share of the images from which on a column is the truth by another name
 _ONE_LABEL = 0.9  # share of the commonest label up to which it can be told whether a column determines the label
@@ -37,51 +37,37 @@ class Known:
 
 
 def make_context(
-    examples: Sequence[Example], settings: ContextSettings, taxonomy: Taxonomy, source: str, candidates: Path | None
+    examples: Sequence[Example],
+    settings: ContextSettings,
+    taxonomy: Taxonomy,
+    source: str,
+    variables: Sequence[Variable] = (),
 ) -> tuple[tuple[Variable, ...], list[Example]]:
     """Returns the variables of a run, and its images with their values in place of the cells of the data.
 
     Args:
         examples: The images, with the cells of the columns.
-        settings: What templates may know.
+        settings: What templates may know; `candidates` is a path from here.
         taxonomy: The label tree.
         source: What has the cells, for messages.
-        candidates: The file of `settings.candidates`.
+        variables: The variables, where further images are to have those of a run.
 
     Raises:
         DataError: If a cell or a file cannot be used, or a column gives the answer away.
     """
-    columns = [*settings.columns, *([] if candidates is None else [CANDIDATES])]
-    examples = _with_candidates(examples, taxonomy, candidates, settings.top)
-    cells = [example.context for example in examples]
-    variables = make_variables(columns, cells, {CANDIDATES: _GUESSES, **settings.describe}, top=settings.top)
-    given = _with_values(examples, variables, source)
-    for variable in variables:
+    names, cells = [example.id for example in examples], [dict(example.context) for example in examples]
+    columns = settings.columns
+    if settings.candidates is not None:
+        columns, found = (*columns, CANDIDATES), candidates_of(settings.candidates, taxonomy, names, settings.top)
+        cells = [{**cell, CANDIDATES: found.get(name, [])} for cell, name in zip(cells, names, strict=True)]
+    meanings = {CANDIDATES: _GUESSES, **settings.describe}
+    known = tuple(variables) or make_variables(columns, cells, meanings, top=settings.top)
+    values = values_of(known, cells, source, names)
+    given = [replace(example, context=own) for example, own in zip(examples, values, strict=True)]
+    for variable in () if variables else known:
         _refuse_truth(variable, given, taxonomy, source)
         _tell(variable, given, taxonomy)
-    return variables, given
-
-
-def give_values(
-    examples: Sequence[Example], variables: Sequence[Variable], taxonomy: Taxonomy, source: str, candidates: Path | None
-) -> list[Example]:
-    """Returns further images with the values of a run's variables; other arguments are those of `make_context`."""
-    top = next((variable.top for variable in variables if variable.top), 0)
-    return _with_values(_with_candidates(examples, taxonomy, candidates, top), variables, source)
-
-
-def _with_candidates(
-    examples: Sequence[Example], taxonomy: Taxonomy, candidates: Path | None, top: int
-) -> Sequence[Example]:
-    if candidates is None:
-        return examples
-    found = candidates_of(candidates, taxonomy, [example.id for example in examples], top)
-    return [replace(e, context={**e.context, CANDIDATES: found.get(e.id, [])}) for e in examples]
-
-
-def _with_values(examples: Sequence[Example], variables: Sequence[Variable], source: str) -> list[Example]:
-    values = values_of(variables, [e.context for e in examples], source, [e.id for e in examples])
-    return [replace(example, context=own) for example, own in zip(examples, values, strict=True)]
+    return known, given
 
 
 def candidates_of(source: Any, taxonomy: Taxonomy, images: Sequence[str], top: int) -> dict[str, list[str]]:

@@ -34,7 +34,7 @@ from taxtune.tuning.records import (
     selective_values,
 )
 from taxtune.tuning.shares import paths_of
-from taxtune.tuning.template import render_each, used_of
+from taxtune.tuning.template import render_each
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -109,8 +109,7 @@ class Evaluator(Placer):
         Raises:
             TemplateError: If the template cannot be rendered.
         """
-        contexts = used_of(template, [example.context for example in examples])
-        prompts = render_each(template, self.variables, contexts)
+        prompts, contexts = render_each(template, self.variables, [example.context for example in examples])
         asked = [self.questions(prompt, e.image, e.sha256) for prompt, e in zip(prompts, examples, strict=True)]
         return asked, contexts
 

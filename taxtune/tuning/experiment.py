@@ -27,6 +27,7 @@ from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import (
     SPREAD,
+    ContextSettings,
     FieldGuideData,
     FolderData,
     FragmentsProposerSettings,
@@ -38,7 +39,7 @@ from taxtune.settings import (
 )
 from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
-from taxtune.tuning.context import Known, describe_variables, give_values, make_context
+from taxtune.tuning.context import Known, describe_variables, make_context
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.leaks import group_names
 from taxtune.tuning.metrics import MeasureMetric, Metric
@@ -161,27 +162,26 @@ class Experiment:
     @property
     def context(self) -> tuple[Variable, ...]:
         """What templates may know of each image."""
-        settings = self.recipe.data.context
-        return self._images[0] if settings.columns or settings.candidates else ()
+        return self._images[0] if self._known else ()
 
     @cached_property
     def _images(self) -> tuple[tuple[Variable, ...], Sequence[Example]]:
-        examples, settings = self._loaded(), self.recipe.data.context
-        if not (settings.columns or settings.candidates):
-            return (), examples
-        source = getattr(self.recipe.data, "path", "the data") if "data" not in self.given else "the data"
-        return make_context(examples, settings, self.taxonomy, source, self._candidates)
+        examples = self._loaded()
+        source = "the data" if "data" in self.given else getattr(self.recipe.data, "path", "the data")
+        return make_context(examples, self._known, self.taxonomy, source) if self._known else ((), examples)
 
     @property
-    def _candidates(self) -> Path | None:
-        path = self.recipe.data.context.candidates
-        return None if path is None else self.recipe.path(path)
+    def _known(self) -> ContextSettings | None:
+        """What templates may know, with the path of a file; None for nothing."""
+        settings = self.recipe.data.context
+        path = settings.candidates and str(self.recipe.path(settings.candidates))
+        return settings.model_copy(update={"candidates": path}) if settings.columns or path else None
 
     def further(self, source: Source) -> list[Example]:
         """Returns further labelled images, with what the run's templates may know of them."""
         columns, folder = self.recipe.data.context.columns, self.folder / "images"
         found = load_examples(source, self.taxonomy, folder=folder, part=self.part, columns=columns)
-        return give_values(found, self.context, self.taxonomy, str(source)[:200], self._candidates)
+        return make_context(found, self._known, self.taxonomy, str(source), self.context)[1] if self._known else found
 
     def _loaded(self) -> Sequence[Example]:
         """Returns the images with the cells that are wanted of them."""

@@ -34,7 +34,6 @@ __all__ = [
     "normalise_source",
     "render",
     "render_each",
-    "used_of",
     "variables_of",
 ]
 
@@ -235,19 +234,17 @@ def render(source: str, variables: Mapping[str, object]) -> str:
     return prompt
 
 
-def used_of(source: str, contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns of each image's variables those that a source uses."""
-    used = variables_of(source, contexts[0]) if contexts else []
-    return [{name: context[name] for name in used} for context in contexts]
-
-
-def render_each(source: str, variables: Mapping[str, object], contexts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Renders a template for each image: `variables` with its own (`used_of`); images with the same ones once."""
+def render_each(
+    source: str, variables: Mapping[str, object], contexts: Sequence[Mapping[str, Any]]
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Renders a template for each image, with its own variables; returns the prompts, and what they use of these."""
+    names = variables_of(source, contexts[0]) if contexts else []
+    used = [{name: context[name] for name in names} for context in contexts]
     prompts: dict[str, str] = {}
-    for context in contexts:
-        if (key := repr(context)) not in prompts:
-            prompts[key] = render(source, {**variables, **context})
-    return [prompts[repr(context)] for context in contexts]
+    for own in used:
+        if (key := repr(own)) not in prompts:
+            prompts[key] = render(source, {**variables, **own})
+    return [prompts[repr(own)] for own in used], used
 
 
 def normalise_source(source: str) -> str:

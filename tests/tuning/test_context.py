@@ -80,7 +80,7 @@ class Said(Display):
         self.notes.append(text)
 
 
-def context_of(cells, candidates=None, **settings):
+def context_of(cells, **settings):
     """The variables and the images of 200 images of four species with such cells."""
     tree = as_taxonomy(TREE)
     labels = [[*SPECIES][i % 4] for i in range(200)]
@@ -90,7 +90,7 @@ def context_of(cells, candidates=None, **settings):
     ]
     said = Said()
     with showing(said):
-        made = make_context(examples, ContextSettings(columns=("x",), **settings), tree, "birds.csv", candidates)
+        made = make_context(examples, ContextSettings(columns=("x",), **settings), tree, "birds.csv")
     return (*made, said.notes)
 
 
@@ -136,7 +136,7 @@ def test_words_of_a_name_in_another_order_are_the_name():
         for i in range(50)
     ]
     with pytest.raises(DataError, match=r"names the label of 100\.0%"):
-        make_context(examples, ContextSettings(columns=("x",)), tree, "birds.csv", None)
+        make_context(examples, ContextSettings(columns=("x",)), tree, "birds.csv")
 
 
 # -- cells and candidates ----------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_candidates_are_named_best_first_and_the_ceiling_is_told(tmp_path):
         first, second = (right, SPECIES[right]) if i % 3 else (SPECIES[right], "pintail" if i % 2 else right)
         lines += [f"{i}.png,{first},0.6", f"{i}.png,{second},0.3"] if first != second else [f"{i}.png,{first},0.9"]
     file.write_text("\n".join(lines))
-    variables, examples, notes = context_of(lambda i, label: None, candidates=file, top=2)
+    variables, examples, notes = context_of(lambda i, label: None, candidates=str(file), top=2)
     assert [variable.name for variable in variables] == ["x", "candidates"]
     assert examples[1].context["candidates"] == ["linnet (0.60)", "siskin (0.30)"]
     counted = Counter(next((k for k, c in enumerate(e.context["candidates"]) if e.label in c), None) for e in examples)
@@ -180,10 +180,10 @@ def test_candidates_are_named_best_first_and_the_ceiling_is_told(tmp_path):
     assert f"the truth of {(counted[0] + counted[1]) / 200:.0%}" in notes[-1]
     file.write_text("\n".join(["image,label,score", *(f"{i}.png,{[*SPECIES][i % 4]},1" for i in range(200))]))
     with pytest.raises(DataError, match=r"names the label of 100\.0%"):
-        context_of(lambda i, label: None, candidates=file)
+        context_of(lambda i, label: None, candidates=str(file))
     file.write_text("image,label,score\nelsewhere.png,teal,1\n")
     with pytest.raises(DataError, match="other images"):
-        context_of(lambda i, label: None, candidates=file)
+        context_of(lambda i, label: None, candidates=str(file))
 
 
 # -- runs and classifiers ----------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_exif_is_read_where_it_is_asked_for_and_never_sent(tmp_path):
     rows = [(tmp_path / f"{i}.jpg", [*SPECIES][i]) for i in range(4)]
     examples = load_examples(rows, as_taxonomy(TREE), columns=EXIF)
     settings = ContextSettings(columns=EXIF)
-    _, given = make_context(examples, settings, as_taxonomy(TREE), "photos", None)
+    _, given = make_context(examples, settings, as_taxonomy(TREE), "photos")
     assert given[1].context == {"month": 5, "hour": 6, "latitude": -33.9, "longitude": 151.2}
     assert set(given[0].context.values()) == {None}
     assert load_examples(rows, as_taxonomy(TREE))[1].context == {}
