@@ -160,8 +160,10 @@ def _tell(variable: Variable, examples: Sequence[Example], taxonomy: Taxonomy) -
     if cut := sum(str((_listed(value) or [""])[-1]).endswith("…") for value in values):
         note(f"{variable.column} is too long for {cut:,} of {n:,} images, and cut")
     if variable.name == CANDIDATES:
+        named = [[taxonomy.find(text.rsplit(" (", 1)[0]) for text in value] for value in values]
         right = [
-            [says(text, taxonomy.names(example.target)) for text in example.context[CANDIDATES]] for example in examples
+            [np.any(taxonomy.is_ancestor(example.target, nodes)) for nodes in some]
+            for example, some in zip(examples, named, strict=True)
         ]
         best, all_of_them = (sum(any(each[:k]) for each in right) / n for k in (1, None))
         note(
