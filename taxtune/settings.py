@@ -54,7 +54,7 @@ class TaxonomySettings(Settings):
         domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
         frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the columns node and
             count, or "targets" for the labels of the tuning split; all leaves equally likely when left out.
-        allowed: What may occur where and when: a table with the column node and any of place, from month and to month.
+        allowed: What may occur where and when: a CSV with the column node and any of place, from month and to month.
             What an answer names and cannot be there goes to the deepest node above it that can.
     """
 

@@ -220,7 +220,7 @@ class Classifier:
         wanted = {name: there.get(column_key(name)) for name in self.columns}
         if missing := [name for name, column in wanted.items() if column is None]:
             remedy = f"Give a table or a data frame with the columns {', '.join(map(repr, ('image', *self.columns)))}."
-            raise DataError(f"The prompt needs {few(missing)} of each image.", remedy=remedy)
+            raise DataError(f"The classifier needs {few(missing)} of each image.", remedy=remedy)
         if not hasattr(images, "columns"):
             return list(images), []
         if "image" not in images.columns:

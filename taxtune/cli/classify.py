@@ -158,7 +158,7 @@ def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[l
     """Returns the candidates of each image, out of a file of scores."""
     from taxtune.tuning.context import candidates_of
 
-    top = next((variable.top for variable in classifier.context if variable.name == "candidates"), None)
+    top = next((variable.top for variable in classifier.context if variable.top), None)
     if top is None:
         raise DataError("The prompt asks for no candidates.", value=str(file), remedy="Leave out --candidates.")
     found = candidates_of(file, classifier.taxonomy, images, top)

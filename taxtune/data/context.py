@@ -43,6 +43,7 @@ EXIF = ("exif:month", "exif:hour", "exif:latitude", "exif:longitude")
 CANDIDATES = "candidates"
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+_CUT = "…"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -55,38 +56,36 @@ class Variable:
         column: The column of the data that it comes from, or one of `EXIF`.
         kind: What its values are.
         meaning: What it means, for who writes templates; "" where nobody said.
-        top: Most items of a list.
+        top: Most candidates; None for other lists.
     """
 
     name: str
     column: str
     kind: Kind = "text"
     meaning: str = ""
-    top: int = MAX_ITEMS
+    top: int | None = None
 
     def value(self, cell: object) -> Value:
-        """Returns the value of a cell, cut to `MAX_VALUE` characters.
+        """Returns the value of a cell; one of more than `MAX_VALUE` characters or `MAX_ITEMS` items ends in "…".
 
         Raises:
             ValueError: If it is not of this kind.
         """
         if self.kind == "list":
-            items, room = [], MAX_VALUE
-            for item in _items(cell)[: self.top]:
-                if (room := room - len(item)) < 0:
-                    break
-                items.append(item)
-            return items
+            items = _items(cell)[: self.top]
+            room = MAX_VALUE - 1 if sum(map(len, items)) > MAX_VALUE or len(items) > MAX_ITEMS else MAX_VALUE
+            fits = [item for i, item in enumerate(items) if sum(map(len, items[: i + 1])) <= room]
+            return items if room == MAX_VALUE else [*fits[: MAX_ITEMS - 1], _CUT]
         text = _text(cell)
         if text is None or self.kind == "text":
-            return text if text is None or len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
+            return text if text is None or len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + _CUT
         if not _NUMBER.fullmatch(text):
             raise ValueError("is not a number")
         return float(text) if "." in text else int(text)
 
 
 def make_variables(
-    columns: Sequence[str], rows: Sequence[Mapping[str, object]], describe: Mapping[str, str], *, top: int = MAX_ITEMS
+    columns: Sequence[str], rows: Sequence[Mapping[str, object]], describe: Mapping[str, str], *, top: int
 ) -> tuple[Variable, ...]:
     """Makes the variables of columns, each of the kind that its cells have: numbers, lists, else text.
 
@@ -111,8 +110,7 @@ def make_variables(
         kind: Kind = "number" if numbers else "text"
         if any(isinstance(cell, list | tuple | Mapping) or hasattr(cell, "tolist") for cell in cells):
             kind = "list"
-        most = top if name == CANDIDATES else MAX_ITEMS
-        found[name] = Variable(name=name, column=column, kind=kind, meaning=describe.get(name, ""), top=most)
+        found[name] = Variable(name, column, kind, describe.get(name, ""), top if name == CANDIDATES else None)
     if unknown := sorted(describe.keys() - {*found, CANDIDATES}):
         remedy = f"The variables are {', '.join(map(repr, found)) or 'none'}."
         raise DataError("A variable is described that there is not.", value=unknown[0], remedy=remedy)
@@ -154,7 +152,7 @@ def blank(variables: Iterable[Variable]) -> dict[str, Value]:
 
 
 def exif_values(file: Path, columns: Sequence[str]) -> dict[str, object]:
-    """Returns what is wanted of `EXIF` out of a file, None where it does not tell; degrees to a tenth, some 10 km."""
+    """Returns the wanted columns of `EXIF` out of a file, None where it does not tell; degrees to a tenth."""
     wanted = [column for column in columns if column in EXIF]
     told = read_exif(file) if wanted else {}
     return {column: told.get(column.removeprefix("exif:")) for column in wanted}

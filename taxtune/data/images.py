@@ -132,7 +132,7 @@ def check_images(
 
 
 def read_exif(path: str | Path) -> dict[str, int | float]:
-    """Returns what a file tells of when and where it was taken: month, hour, and latitude and longitude to a tenth.
+    """Returns when and where a file says that it was taken: month, hour, and latitude and longitude to a tenth.
 
     What it does not tell, or tells in a form that EXIF does not know, is left out.
     """

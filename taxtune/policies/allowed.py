@@ -35,6 +35,7 @@ class Checklist:
         self._places = {place for _, place, *_ in rows} - {""}
         seasons = any(months != [1, 12] for _, _, *months in rows)
         self.variables = ("place",) * bool(self._places) + ("month",) * seasons
+        self._columns = [np.array(column) for column in zip(*rows, strict=True)]
         self._lift = lru_cache(256)(self._lifted)
 
     def groups(self, contexts: Sequence[Mapping[str, Value]]) -> Iterator[tuple[list[int], NDArray[np.int64]]]:
@@ -55,9 +56,9 @@ class Checklist:
     def _lifted(self, place: str, month: int) -> NDArray[np.int64]:
         line = self.taxonomy.lineage
         named, there = np.zeros(len(line), dtype=bool), line >= 0
-        for node, at, first, last in self.rows:
-            when = first <= month <= last or (first > last and not last < month < first)
-            named[node] |= (not place or at in ("", place)) and (not month or when)
+        node, at, first, last = self._columns
+        when = np.where(first <= last, (first <= month) & (month <= last), (first <= month) | (month <= last))
+        named[node[((at == "") | (at == (place or at))) & (when | (month == 0))]] = True
         can = (named[line] & there).any(axis=1) | (bool(place) and place not in self._places)
         can[np.append(line[named][there[named]], self.taxonomy.root)] = True
         deepest = (can[line] & there).sum(axis=1) - 1  # what is above it can be as well

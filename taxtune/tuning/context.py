@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from taxtune.answers.classifier_scores import read_scores
 from taxtune.data import Example
-from taxtune.data.context import CANDIDATES, MAX_VALUE, Variable, candidate, make_variables, values_of
+from taxtune.data.context import CANDIDATES, Variable, candidate, make_variables, values_of
 from taxtune.errors import DataError
 from taxtune.progress import note
 from taxtune.settings import ContextSettings
@@ -66,7 +66,7 @@ def give_values(
     examples: Sequence[Example], variables: Sequence[Variable], taxonomy: Taxonomy, source: str, candidates: Path | None
 ) -> list[Example]:
     """Returns further images with the values of a run's variables; other arguments are those of `make_context`."""
-    top = next((variable.top for variable in variables if variable.name == CANDIDATES), 0)
+    top = next((variable.top for variable in variables if variable.top), 0)
     return _with_values(_with_candidates(examples, taxonomy, candidates, top), variables, source)
 
 
@@ -114,7 +114,7 @@ def candidates_of(source: Any, taxonomy: Taxonomy, images: Sequence[str], top: i
 def describe_variables(
     variables: Iterable[Variable], examples: Sequence[Example], labels: Sequence[str]
 ) -> tuple[Known, ...]:
-    """Returns what a proposer is told of variables: their commonest values, but for those that name a label."""
+    """Returns variables as a proposer is told of them: with their commonest values, but for those that name a label."""
     described = []
     for variable in variables:
         values = [example.context[variable.name] for example in examples]
@@ -134,35 +134,35 @@ def _listed(value: Any) -> list[Any]:
 def _refuse_truth(variable: Variable, examples: Sequence[Example], taxonomy: Taxonomy, source: str) -> None:
     """Raises a DataError if a variable is the truth: it names the label, or images that share a value share a label.
 
-    Candidates may hold the truth, as they will for new images; of them the first alone must not always be it.
+    Candidates may hold the truth, as they will for new images; of them the first alone must not always be it. A
+    variable that always names a group above the label may be known of new images, or not: that is noted.
     """
-    named, told = 0, 0
-    values = [str(example.context[variable.name]) for example in examples]
-    labels: dict[str, Counter[int]] = {}
-    for value, example in zip(values, examples, strict=True):
-        labels.setdefault(value, Counter())[example.target] += 1
-    for value, example in zip(values, examples, strict=True):
-        texts = _listed(example.context[variable.name])
-        texts = texts[:1] if variable.name == CANDIDATES else texts
-        names = (*taxonomy.names(example.target), *filter(None, [taxonomy.ids[example.target]]))
-        named += any(says(str(text), names) for text in texts)
-        others = labels[value] - Counter([example.target])
-        told += (
-            bool(texts) and others.total() > 0 and others.most_common(1)[0] == (example.target, max(others.values()))
-        )
-    commonest = max(Counter(example.target for example in examples).values())
-    share, what = named / len(examples), "names the label"
-    if share <= _TELLS and variable.name != CANDIDATES and commonest <= _ONE_LABEL * len(examples):
-        share, what = told / len(examples), "tells the label (images with the same value have the same label)"
-    if share > _TELLS:
-        raise DataError(
-            f"The column gives away the answer: it {what} of {share:.1%} of the images.",
-            file=source,
-            value=variable.column,
-            remedy="Leave it out of data.context: of new images it will not be known."
-            if variable.name != CANDIDATES
-            else "Give the scores that the classifier has on images that it was not trained on; there is nothing to "
-            "gain where its best guess is right already.",
+    n, guesses = len(examples), variable.name == CANDIDATES
+    labels: dict[str, Counter[int]] = defaultdict(Counter)
+    for example in examples:
+        labels[repr(example.context[variable.name])][example.target] += 1
+    named = told = above = 0
+    for example in examples:
+        value, target = example.context[variable.name], example.target
+        texts = [str(text) for text in _listed(value)][: 1 if guesses else None]
+        names = (*taxonomy.names(target), taxonomy.ids[target] or "")
+        named += any(says(text, names) for text in texts)
+        groups = [name for node in taxonomy.ancestors(target)[1:-1] for name in taxonomy.names(node)]
+        above += any(says(text, groups) for text in texts)
+        others = labels[repr(value)] - Counter([target])
+        told += bool(texts and others) and others.most_common(1)[0][0] == target
+    common = max(Counter(example.target for example in examples).values())
+    told = 0 if guesses or common > _ONE_LABEL * n else told
+    if max(named, told) > _TELLS * n:
+        what = "names the label" if named > _TELLS * n else "tells the label (a value has one label)"
+        remedy = "Leave it out of data.context: of new images it will not be known."
+        if guesses:
+            remedy = "Score images that the classifier was not trained on; where it is always right nothing is to gain."
+        message = f"The column gives away the answer: it {what} of {max(named, told) / n:.1%} of the images."
+        raise DataError(message, file=source, value=variable.column, remedy=remedy)
+    if above > _TELLS * n and not guesses:
+        note(
+            f"{variable.column} names a group above the label of {above / n:.0%} of the images: will new ones have it?"
         )
 
 
@@ -171,13 +171,13 @@ def _tell(variable: Variable, examples: Sequence[Example], taxonomy: Taxonomy) -
     values, n = [example.context[variable.name] for example in examples], len(examples)
     if lacking := sum(value in (None, []) for value in values):
         note(f"{variable.column} is missing for {lacking:,} of {n:,} images")
-    if cut := sum(isinstance(value, str) and len(value) == MAX_VALUE and value.endswith("…") for value in values):
-        note(f"{variable.column} is cut to {MAX_VALUE:,} characters for {cut:,} of {n:,} images")
+    if cut := sum(str((_listed(value) or [""])[-1]).endswith("…") for value in values):
+        note(f"{variable.column} is too long for {cut:,} of {n:,} images, and cut")
     if variable.name == CANDIDATES:
         right = [
             [says(text, taxonomy.names(example.target)) for text in example.context[CANDIDATES]] for example in examples
         ]
-        best, all_of_them = (sum(any(each[:k]) for each in right) / n for k in (1, variable.top))
+        best, all_of_them = (sum(any(each[:k]) for each in right) / n for k in (1, None))
         note(
             f"the candidates hold the truth of {all_of_them:.0%} of the images, the first of them of {best:.0%}: no "
             "prompt that only chooses among them can be right more often"

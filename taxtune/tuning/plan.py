@@ -178,6 +178,8 @@ def make_plan(
     if splits is not None:
         notes += attempt(experiment.baseline_notes) or ()
         notes += attempt(experiment.allowed_notes) or ()
+        known = ", ".join(f"{each.name} ({each.kind})" for each in experiment.context)
+        notes += [f"templates may know of each image: {known}"] if known else []
         attempt(lambda: experiment.weights)
     mapper = attempt(lambda: experiment.mapper) if tree is not None else None
     # A function of the user's own costs what it costs.

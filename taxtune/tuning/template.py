@@ -12,6 +12,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -160,8 +161,15 @@ def check_template(
         if other_normal == normal or (samples and other_same == same):
             what = "repeats an earlier one" if other_normal == normal else "gives the same prompt as an earlier one"
             raise TemplateError(f"This template {what}.", remedy="Propose one that differs in wording.")
-    if found := labels_said(source, prompts, given, tuple(forbidden_labels)):
-        names = ", ".join(f"'{words}'" for words in found[:3])
+    labels, said = tuple(forbidden_labels), [(prompts, given)]
+    if own := given[0].keys() - {*VARIABLES}:
+        # Labels that come through an image's values must not excuse those that the template puts together itself.
+        kinds = {list: ["-"], int: 1, float: 1}
+        bare = {**given[0], **{name: kinds.get(type(given[0][name]), "-") for name in own}}
+        with suppress(TemplateError):
+            said.append(({render(source, bare): None}, [bare]))
+    if found := [words for texts, variables in said for words in labels_said(source, texts, variables, labels)]:
+        names = ", ".join(f"'{words}'" for words in list(dict.fromkeys(found))[:3])
         raise TemplateError(
             f"The template gives away the answer: {names} is a ground-truth label of the tuning images, or a group of "
             "such labels.",

@@ -45,7 +45,9 @@ def test_a_trace_says_what_was_asked_placed_and_scored(store: Store, run: str, t
     record = samples.iteration(1, images=3)
     Image.new("RGB", (900, 300), (200, 30, 30)).save(tmp_path / "bird.png")
     images = {"bird-002": tmp_path / "bird.png"}
-    ids = log_traces(store, run, record, "Which bird?", number=9, identity=run, model="openai/gpt-4o", images=images)
+    ids = log_traces(
+        store, run, record, lambda row: "Which bird?", number=9, identity=run, model="openai/gpt-4o", images=images
+    )
     assert {trace.info.trace_id for trace in traces_of(store, run)} == set(ids)
     assert len(ids) == 3  # failures included
 
@@ -77,7 +79,7 @@ def test_a_trace_says_what_was_asked_placed_and_scored(store: Store, run: str, t
 
 def test_an_image_without_an_answer_is_an_error_and_has_no_score(store: Store, run: str) -> None:
     record = samples.iteration(1, images=3)
-    ids = log_traces(store, run, record, "Which bird?", number=9, identity=run)
+    ids = log_traces(store, run, record, lambda row: "Which bird?", number=9, identity=run)
     trace = trace_of(store, ids, record.rows[1])
     assert trace.info.state == "ERROR"
     assert [span.name for span in trace.data.spans] == ["classify", "ask"]
@@ -90,7 +92,8 @@ def test_recorded_again_a_trace_is_there_once(store: Store, run: str) -> None:
     record = samples.iteration(1, images=3)
     later = str(store.client.create_run(store.experiment).info.run_id)
     first, second = (
-        log_traces(store, into, record, "Which bird?", number=9, identity=f"{run}/1") for into in (run, later)
+        log_traces(store, into, record, lambda row: "Which bird?", number=9, identity=f"{run}/1")
+        for into in (run, later)
     )
     assert first == second
     assert traces_of(store, run) == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import taxtune
 from taxtune.errors import DataError, RecipeError, ResumeError
-from taxtune.fieldguide import MANIFEST_FILE, TAXONOMY_FILE
+from taxtune.fieldguide import export
 from taxtune.metrics import precision_recall
 from taxtune.policies import Vote, spread
 from taxtune.policies.allowed import Checklist, read_checklist
@@ -41,7 +41,6 @@ def read(folder: Path, text: str) -> Checklist:
     [
         ("MARSH ", "12.0", {"mallard", "teal"}),
         ("marsh", 7, {"mallard"}),
-        ("coast", "05", {"mallard", "herring gull", "kittiwake"}),
         (7.0, 6.0, {"mallard", "herring gull"}),
         (None, 4, {"mallard", "herring gull", "kittiwake"}),
         ("the moon", 4, {"mallard", "teal", "herring gull", "kittiwake"}),
@@ -142,27 +141,21 @@ def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_r
 
 @pytest.mark.heavy
 def test_the_field_guides_birds_from_two_places_stay_where_they_are(tmp_path: Path) -> None:
-    images = pd.read_csv(MANIFEST_FILE).head(60)
-    images["image"] = [str(MANIFEST_FILE.parent / image) for image in images["image"]]
-    images["place"] = ["marsh" if label < "M" else "wood" for label in images["label"]]
-    images.to_csv(tmp_path / "photos.csv", index=False)
-    images[["label", "place"]].drop_duplicates().rename(columns={"label": "node"}).to_csv(tmp_path / "list.csv")
+    export(tmp_path, labelled=60)
     data = {"kind": "manifest", "path": "photos.csv", "context": ["place"], "tuning": 30, "heldout": 30}
-    recipe = {"name": "birds", "taxonomy": {"path": str(TAXONOMY_FILE), "allowed": "list.csv"}, "data": data}
+    recipe = {"name": "birds", "taxonomy": {"path": "tree.csv", "allowed": "checklist.csv"}, "data": data}
     recipe |= {"vlm": "builtin:fieldguide", "proposer": {"kind": "fragments"}, "objective": {"kind": "accuracy"}}
     recipe |= {"iterations": 1, "tracking": {"mlflow": False}}
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
     result = tuned(Experiment(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run"))
     moved = [row for row in result.heldout_winner.rows if row.masked]
     assert moved and all(row.masked.startswith(row.placement) for row in moved)  # noqa: PT018
-
     classifier = taxtune.load_classifier(tmp_path / "run")
     loaded = taxtune.load_classifier(classifier.save(tmp_path / "saved"))
-    shown = images[images["image"].str.endswith(moved[0].image)]
+    shown = pd.read_csv(tmp_path / "photos.csv").query("image.str.endswith(@moved[0].image)")
+    shown["image"] = str(tmp_path) + "/" + shown["image"]
     for each in (classifier, loaded):
         (found,) = each.classify(shown)
         assert (found.placement, found.masked) == (moved[0].placement, moved[0].masked)
-    (elsewhere,) = loaded.classify(shown.assign(place="the moon"))
-    assert (elsewhere.placement, elsewhere.masked) == (moved[0].masked, None)
     with pytest.raises(DataError, match="needs 'place'"):
         loaded.classify(shown["image"].tolist())

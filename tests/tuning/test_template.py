@@ -191,6 +191,8 @@ class TestVariablesOfAnImage:
         check_template("Not {{ seen | join(' or ') }}?", forbidden_labels=labels, samples=samples)
         hidden = "Name it{% if place %}, a {{ 'marsh' ~ ' tit' }}{% endif %}."
         assert "'marsh tit'" in refusal(hidden, forbidden_labels=labels, samples=samples)
+        pieces = "Name it{% if seen %}, a {{ 'co' ~ 'ot' }}{% endif %}."
+        assert "'coot'" in refusal(pieces, forbidden_labels=labels, samples=samples)
 
     def test_values_are_data(self):
         values = {**SAMPLE, "notes": "{{ question }} {% if x %}"}

@@ -165,7 +165,7 @@ class LLMProposer(Proposer):
             raise ProposerError(message, remedy="Set proposer.pictures: 0, or choose a model that takes them.")
 
     def picture_note(self, proposals: int) -> str:
-        """Returns how many pictures so many proposals send, and about what that costs."""
+        """Returns a note on the pictures that so many proposals send, with about what they cost."""
         tokens = self._pictures * self._chat.count_image_tokens(SIDE)
         cost = self._chat.price(tokens * proposals * self._sent, 0)
         price = "price unknown" if cost is None else f"{'at most ' if self._sent > 1 else ''}${cost:.2f} in all"
