@@ -33,7 +33,10 @@ def test_its_fragments_ask_of_unsure_guesses_for_a_kind_and_of_sure_ones_for_a_n
         render(template, {"candidates": [f"teal ({score})", "drake (0.10)"]}) for score in ("1.00", "0.70", "0.69")
     ]
     assert ["its name" in prompt for prompt in prompts] == [True, True, False]
-    assert prompts[2] == "The photo shows teal (0.69) or drake (0.10). What kind of thing do both belong to?"
+    assert (
+        prompts[2]
+        == "The photo shows teal (0.69) or drake (0.10). What kind of thing is that? Answer with a general word."
+    )
 
 
 @pytest.mark.heavy
