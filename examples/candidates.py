@@ -129,7 +129,11 @@ def compare(result: taxtune.TuneResult, tree: Taxonomy, scores: Path, *, goal: f
     labels = [{"image": image, "label": path} for image, path in tuned.items()]
     ways = {"first guess": known.best()}
     for hp in dict.fromkeys((goal, 0.95)):
-        climbing = taxtune.calibrate_scores(table[table["image"].isin(tuned)], tree, labels, risk=1 - hp)
+        try:
+            climbing = taxtune.calibrate_scores(table[table["image"].isin(tuned)], tree, labels, risk=1 - hp)
+        except taxtune.errors.DataError as error:  # with few photos nothing can be promised
+            print(f"The scores cannot be climbed to hP {hp}: {error.message}")
+            continue
         paths, depths = climbing.place(known)
         ways[f"climbed to hP {hp}"], _ = paths.at(depths)
     rows = result.heldout[0].rows
