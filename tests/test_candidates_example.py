@@ -61,6 +61,7 @@ def test_it_tunes_compares_and_classifies_real_photos(
     assert len(scores) == 60
     assert all(row.answer for held in result.heldout for row in held.rows)
     printed = capsys.readouterr().out
-    assert all(way in printed for way in ("first guess", "cannot be climbed to hP 0.95", "SmolLM2, baseline", "SmolLM2, winner"))
+    assert "cannot be climbed to hP 0.95" in printed, "three photos promise nothing"
+    assert all(way in printed for way in ("first guess", "SmolLM2, baseline", "SmolLM2, winner"))
     assert (tmp_path / "out" / "run" / "report.html").is_file()
     assert "' is entity" in printed
