@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.arbiter import DOMAINS, cases
 from taxtune.mapping import Mapper
-from taxtune.mapping.arbiter import Arbiter
+from taxtune.mapping.confidence import PlacementConfidence
 
 ROOMS = ("unwrap", "english", "normalize", "reading", "naming", "index", "lexicon", "kinds", "asserted", "mapper")
 MODULES = {room: import_module(f"taxtune.mapping.{room}") for room in ROOMS}
@@ -133,7 +133,7 @@ class Domains:
     """The answers of all domains with their mappers, which are indexed once."""
 
     def __init__(self, files: list[Path], trees: list[Path]) -> None:
-        Arbiter.confidence = lambda *_: 0.5  # decides no placement
+        PlacementConfidence.probability = lambda *_: 0.5  # decides no placement
         self.cases = list(cases(files, trees))
         self.mappers = [Mapper(taxonomy) for _, taxonomy, _ in self.cases]
         self.base = self.acceptable(anew=False)

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from taxtune.mapping import Mapper
-from taxtune.mapping.arbiter import COEFFICIENTS
+from taxtune.mapping.confidence import COEFFICIENTS
 from taxtune.metrics.confidence import COVERAGES, calibration_error, risk_at_coverage
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 

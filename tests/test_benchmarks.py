@@ -19,7 +19,7 @@ import pytest
 from fieldguide.draw import make_dataset
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, Stage, make_similarity
-from taxtune.mapping.arbiter import Arbiter
+from taxtune.mapping.confidence import PlacementConfidence
 from taxtune.metrics.registry import make_measure
 from taxtune.studies.scorers import MeasureSimilarity
 from taxtune.taxonomy import read_taxonomy
@@ -233,7 +233,7 @@ def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_o
 
 
 def test_the_ablation_counts_the_answers_that_a_rule_gains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Arbiter, "confidence", Arbiter.confidence)  # which it sets
+    monkeypatch.setattr(PlacementConfidence, "probability", PlacementConfidence.probability)  # which it sets
     ablation = importlib.import_module("benchmarks.ablation")
     (tmp_path / "pets.csv").write_text("path\npet/cat\npet/dog\n", encoding="utf-8")
     rows = [("not a dog but a cat", "pet/cat"), ("a dog", "pet/dog")]

@@ -11,13 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from taxtune.errors import TaxtuneError
+from taxtune.errors import ModelError, TaxtuneError
 from taxtune.fieldguide import TAXONOMY_FILE
 from taxtune.metrics import p_value, precision_recall, score
-from taxtune.models import Request
-from taxtune.policies import DIRECT, NamedNodes, Vote, control_risk, images_needed, spread, weighted_paths, worst_loss
+from taxtune.models import Answer, Request
+from taxtune.models.base import OTHERWISE
+from taxtune.policies import (
+    MappedReplies,
+    NamedNodes,
+    Posterior,
+    Single,
+    Vote,
+    control_risk,
+    images_needed,
+    spread,
+    weighted_paths,
+    worst_loss,
+)
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.trees import trees
+from tests.unsure import Unsure
 
 VOTES = Path(__file__).parents[1] / "benchmarks" / "landscapes" / "votes-shipped.npz"
 SPLITS = 300
@@ -29,7 +42,7 @@ ROOT, SILENT = 0, -1
 
 
 def placed(answers: list[int], share: float) -> tuple[int, float]:
-    (node,), (held,) = Vote(len(answers), share).place(BIRDS, np.array([answers]))
+    (node,), (held,) = Vote(len(answers), share).majority(BIRDS, np.array([answers]))
     return int(node), float(held)
 
 
@@ -62,7 +75,7 @@ def test_places_nest_and_hp_never_rises_as_the_share_falls(tree: Taxonomy, data:
     before = np.zeros(len(nodes), dtype=np.int64)
     loss = np.zeros(len(nodes))
     for share in (1.0, 0.9, 0.8, 0.6, 0.5, 0.4, 0.2, 0.01):
-        now = Vote(5, share).place(tree, nodes)[0]
+        now = Vote(5, share).majority(tree, nodes)[0]
         assert (tree.shared(before, now) == tree.depth[before] + 1).all()
         worse = 1 - precision_recall(tree, now, target)[0]
         assert (worse >= loss).all()
@@ -84,11 +97,11 @@ def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(tree: Ta
 
 def test_requests_ask_for_distinct_answers(tmp_path: Path) -> None:
     image = tmp_path / "a.png"
-    assert Vote(3).requests("p", image, "f") == [Request("p", image, "f", sample) for sample in (0, 1, 2)]
-    assert DIRECT.requests("p", image, "f") == [Request("p", image, "f")]
+    assert Vote(3).requests(BIRDS, "p", image, "f") == [Request("p", image, "f", sample) for sample in (0, 1, 2)]
+    assert Single().requests(BIRDS, "p", image, "f") == [Request("p", image, "f")]
 
 
-@pytest.mark.parametrize(("samples", "share"), [(0, 0.7), (101, 0.7), (8, 0.0), (8, 1.1)])
+@pytest.mark.parametrize(("samples", "share"), [(0, 0.7), (1, 0.7), (101, 0.7), (8, 0.0), (8, 1.1)])
 def test_settings_out_of_range_are_refused(samples: int, share: float) -> None:
     with pytest.raises(TaxtuneError):
         Vote(samples, share)
@@ -110,7 +123,7 @@ def recorded() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def losses(birds: Taxonomy, recorded: tuple[NDArray[np.int64], NDArray[np.int64]]) -> NDArray[np.float64]:
     """1 - hP of always answering the root, and at the eight shares that differ with 8 answers; shape (9, 400)."""
     nodes, target = recorded
-    places = [Vote(8, votes / 8).place(birds, nodes[:, :8])[0] for votes in range(8, 0, -1)]
+    places = [Vote(8, votes / 8).majority(birds, nodes[:, :8])[0] for votes in range(8, 0, -1)]
     return np.array([np.zeros(len(target)), *(1 - precision_recall(birds, each, target)[0] for each in places)])
 
 
@@ -118,7 +131,7 @@ def test_eight_answers_of_the_baseline_are_as_good_as_measured(
     birds: Taxonomy, recorded: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> None:
     nodes, target = recorded
-    found = [score(birds, Vote(8, 0.7).place(birds, some)[0], target) for some in (nodes[:, :8], nodes[:, 8:])]
+    found = [score(birds, Vote(8, 0.7).majority(birds, some)[0], target) for some in (nodes[:, :8], nodes[:, 8:])]
     assert np.mean([each.hp for each in found]) == pytest.approx(0.986, abs=0.004)
     assert np.mean([each.hr for each in found]) == pytest.approx(0.854, abs=0.012)
     direct = score(birds, nodes[:, 0], target)
@@ -242,3 +255,57 @@ def test_outcomes_are_the_nodes_that_they_may_stand_for() -> None:
     assert dict(zip(nodes.tolist(), weights[0].tolist(), strict=True)) == {-1: 0.25, 2: 0.75, duck: 0.0}
     assert root == 0
     assert NamedNodes(tree, "species").candidates.weighed == ("mallard", "mandarin duck", "herring gull")
+
+
+# -- placing -----------------------------------------------------------------------------------------------------------
+
+
+def mapped(*images: list[str | None], lift: dict[int, int] | None = None, **outcomes: float) -> MappedReplies:
+    """Replies about images with the placements of the default mapper; None is a refusal, "?" a doubtful answer."""
+    mapper, logs = Unsure(BIRDS), {name: math.log(value) for name, value in outcomes.items()}
+    answers = [[Answer(text, outcomes=logs or None) for text in texts if text is not None] for texts in images]
+    pairs = [list(zip(own, mapper.place([answer.text for answer in own]), strict=True)) for own in answers]
+    nodes = np.full((len(images), len(images[0])), SILENT)
+    doubtful = np.zeros(nodes.shape, dtype=bool)
+    for i, texts in enumerate(images):
+        said = [j for j, text in enumerate(texts) if text is not None]
+        nodes[i, said] = [ROOT if placement.off_tree else placement.node for _, placement in pairs[i]]
+        doubtful[i, said] = ["?" in answer.text for answer, _ in pairs[i]]
+    allowed = np.arange(len(BIRDS))
+    for node, above in (lift or {}).items():
+        allowed[node] = above
+    return MappedReplies(BIRDS, pairs, nodes, doubtful, groups=[([*range(len(images))], allowed)] if lift else ())
+
+
+def test_a_single_answer_is_placed_as_the_mapper_says() -> None:
+    found = Single().place(mapped(["A mallard."], ["A teal?"], ["A bicycle."], ["I cannot tell."]))
+    assert [one.node for one in found] == [MALLARD, TEAL, ROOT, ROOT]
+    assert [one.doubtful for one in found] == [False, True, False, False]
+    assert [(one.off_tree, one.abstained) for one in found[2:]] == [(True, False), (False, True)]
+    (lifted,) = Single().place(mapped(["A mallard."], lift={MALLARD: DUCK}))
+    assert (lifted.node, lifted.masked, lifted.abstained) == (DUCK, "bird/duck/mallard", False)
+    (lifted,) = Single().place(mapped(["A mallard."], lift={MALLARD: ROOT}))
+    assert (lifted.node, lifted.abstained) == (ROOT, True)
+
+
+def test_a_vote_counts_what_was_said_and_hangs_on_doubtful_answers() -> None:
+    one, other = Vote(3, 0.6).place(mapped(["A mallard.", "A mallard?", None], ["A teal.", "A teal.", "A mallard?"]))
+    assert (one.answer, one.votes) == ("A mallard. (1 of 3); A mallard? (1 of 3)", (MALLARD, MALLARD, SILENT))
+    assert (one.node, one.confidence, one.doubtful) == (MALLARD, 2 / 3, True)
+    assert (other.node, other.doubtful) == (TEAL, False)
+    (lifted,) = Vote(2, 1.0).place(mapped(["A teal.", "A teal."], lift={TEAL: DUCK}))
+    assert (lifted.node, lifted.masked, lifted.votes) == (DUCK, "bird/duck/teal", (DUCK, DUCK))
+
+
+def test_a_posterior_sums_the_names_and_leaves_an_open_share_to_others() -> None:
+    said = mapped(["A mallard."], mallard=0.6, teal=0.3, **{OTHERWISE: 0.1})
+    (bold,), (careful,) = (Posterior(share).place(said) for share in (0.6, 0.9))
+    assert (bold.node, careful.node) == (MALLARD, DUCK)
+    assert (careful.way, careful.shares) == ((ROOT, DUCK, MALLARD), pytest.approx((1.0, 0.9, 0.6)))
+    assert careful.named == pytest.approx(0.9)
+    with pytest.raises(ValueError, match="open"):
+        Posterior().place(said)
+    (rooted,) = Posterior().fitted(lambda mapped, paths, off_tree: np.zeros(1, dtype=np.int64)).place(said)
+    assert (rooted.node, rooted.abstained) == (ROOT, True)
+    with pytest.raises(ModelError, match="no probabilities"):
+        Posterior(0.9).place(mapped(["A mallard."]))

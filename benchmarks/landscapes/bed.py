@@ -116,7 +116,7 @@ class Bed:
     def voted(self, votes: Sequence[IntArray]) -> Ways:
         """Returns the scores of votes at every share, after answering the root always, by template."""
         m = votes[0].shape[1]
-        places = [[Vote(m, k / m).place(self.tree, nodes)[0] for k in range(m, 0, -1)] for nodes in votes]
+        places = [[Vote(m, k / m).majority(self.tree, nodes)[0] for k in range(m, 0, -1)] for nodes in votes]
         root = np.zeros(len(self.target), dtype=np.int64)
         scored = [[precision_recall(self.tree, nodes, self.target) for nodes in (root, *one)] for one in places]
         scores = np.array(scored)

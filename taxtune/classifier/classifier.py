@@ -27,15 +27,14 @@ from taxtune.data import Example
 from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
 from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError, TaxonomyError, TemplateError
-from taxtune.models import AnswerStore, Failure, Model, Request, ask
-from taxtune.policies import DIRECT, Posterior, Reliability, RiskGuarantee, Vote
+from taxtune.models import AnswerStore, Failure, Model, Request
+from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
 from taxtune.policies.allowed import Checklist, Row
 from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.evaluation import Evaluator
-from taxtune.tuning.placement import PlacedAnswer, why_unanswered
+from taxtune.tuning.asker import Asker, why_unanswered
 from taxtune.tuning.template import render, variables_of
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ class Classifier:
     taxonomy: Taxonomy
     model: Model
     mapper: Mapper
-    policy: Vote | Posterior = DIRECT
+    policy: Policy = field(default_factory=Single)
     variables: Mapping[str, Any] = field(default_factory=dict)
     context: tuple[Variable, ...] = ()
     allowed: Checklist | None = None
@@ -150,9 +149,14 @@ class Classifier:
     name: str = "classifier"
 
     @cached_property
-    def _evaluator(self) -> Evaluator:
-        how: dict[str, Any] = {"variables": self.variables, "policy": self.policy, "allowed": self.allowed}
-        return Evaluator(self.taxonomy, self.model, self.mapper, store=None, **how)
+    def _asker(self) -> Asker:
+        return Asker(
+            model=self.model,
+            mapper=self.mapper,
+            policy=self.policy,
+            variables=self.variables,
+            allowed=self.allowed,
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -179,35 +183,31 @@ class Classifier:
                 nothing, has a `failure` instead.
         """
         images, cells = self._listed(images)
+        names = [_name(image) for image in images]
         found: dict[int, Classification] = {}
-        files: dict[int, Path] = {}
+        examples: dict[int, Example] = {}
         requests: dict[int, list[Request]] = {}
-        known: dict[int, dict[str, Any]] = {}
-
-        def reason(i: int, text: str) -> str:
-            # The file of an image that came as content is ours, and gone.
-            return text.removeprefix(f"{files.get(i)}: ") if is_image_data(images[i]) else text
-
         with tempfile.TemporaryDirectory(prefix="taxtune-images-") as folder:
-            names = [_name(image) for image in images]
             for i, image in enumerate(images):
+                file = None
                 try:
-                    files[i] = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
-                    known[i] = self._known(cells, i, files[i])
-                    example = Example(names[i], files[i], "", 0, content_hash(files[i]), known[i])
-                    ((requests[i],), _) = self._evaluator.asked(self.template, [example])
+                    file = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
+                    known = self._known(cells, i, file)
+                    example = Example(names[i], file, "", 0, content_hash(file), known)
+                    ((requests[i],), _) = self._asker.requests(self.template, [example])
+                    examples[i] = example
                 except (ImageError, TemplateError) as error:
-                    found[i] = Classification(names[i], failure=reason(i, str(error)))
-            replies = iter(ask(self.model, [r for asked in requests.values() for r in asked], store, what="answers"))
-            answers = {i: [next(replies) for _ in asked] for i, asked in requests.items()}
-            seen = [files[i] for i in answers], (), [known[i] for i in answers]
-            placed = self._evaluator.settle(list(answers.values()), *seen)
-        for position, (i, some) in enumerate(answers.items()):
-            if position in placed:
-                found[i] = self._classification(names[i], placed[position])
-            else:
-                again = any(isinstance(reply, Failure) and reply.retryable for reply in some)
-                found[i] = Classification(names[i], failure=reason(i, why_unanswered(some)), again=again)
+                    reason = _without_file(str(error), image, file)
+                    found[i] = Classification(names[i], failure=reason)
+            replies = self._asker.ask(list(requests.values()), store, what="answers")
+            placed = self._asker.place(replies, list(examples.values()))
+        for (i, example), own_replies, answer in zip(examples.items(), replies, placed, strict=True):
+            if answer is not None:
+                found[i] = self._classification(names[i], answer)
+                continue
+            again = any(isinstance(reply, Failure) and reply.retryable for reply in own_replies)
+            reason = _without_file(why_unanswered(own_replies), images[i], example.image)
+            found[i] = Classification(names[i], failure=reason, again=again)
         return [found[i] for i in range(len(images))]
 
     def _listed(self, images: Any) -> tuple[Sequence[Any], list[dict[str, Any]]]:
@@ -334,6 +334,11 @@ def _name(image: Any) -> str:
         return str(image)
     content = image["bytes"] if isinstance(image, Mapping) else image
     return hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).hexdigest()
+
+
+def _without_file(reason: str, image: Any, file: Path | None) -> str:
+    """Returns a reason without the file of an image that came as content, which is ours and gone."""
+    return reason.removeprefix(f"{file}: ") if is_image_data(image) else reason
 
 
 class Saved(BaseModel):

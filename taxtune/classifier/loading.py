@@ -12,7 +12,7 @@ from taxtune.data.context import blank
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
-from taxtune.policies import DIRECT, Posterior, Reliability, RiskGuarantee, Vote
+from taxtune.policies import Policy, Posterior, Reliability, RiskGuarantee, Single, Vote
 from taxtune.policies.allowed import Checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
@@ -35,7 +35,7 @@ def load_classifier(
     run: str | PathLike[str] | TuneResult,
     *,
     calibrated: bool = False,
-    policy: Vote | Posterior | None = None,
+    policy: Policy | None = None,
     recipe: Recipe | str | Path | None = None,
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
@@ -130,8 +130,8 @@ def load_classifier(
 
 
 def _winner(
-    result: TuneResult, recipe: Recipe, calibrated: bool, policy: Vote | Posterior | None, *, same_model: bool
-) -> tuple[Recipe, str, Vote | Posterior, RiskGuarantee | None]:
+    result: TuneResult, recipe: Recipe, calibrated: bool, policy: Policy | None, *, same_model: bool
+) -> tuple[Recipe, str, Policy, RiskGuarantee | None]:
     """Returns the recipe with the commit that the run asked, and the winner's template, policy and guarantee."""
     folder = Path(result.folder)
     if isinstance(recipe.vlm, LocalVLMSettings) and same_model and recipe.vlm.revision is None:
@@ -154,7 +154,7 @@ def _winner(
 
 
 def _parts(
-    recipe: Recipe, folder: Path, policy: Vote | Posterior, changes: list[dict[str, Any]], given: dict[str, Any]
+    recipe: Recipe, folder: Path, policy: Policy, changes: list[dict[str, Any]], given: dict[str, Any]
 ) -> Experiment:
     """Makes the experiment of a recipe with its changes, whose model is asked at the temperature of the policy."""
     for some in changes:
@@ -169,11 +169,17 @@ def _parts(
     return Experiment(recipe, folder, **given)
 
 
-def _policy(identity: Mapping[str, Any], folder: Path) -> Vote | Posterior:
+def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
     """Makes the policy that a record names."""
-    kinds: dict[object, Callable[..., Vote | Posterior]] = {"direct": lambda: DIRECT, "vote": Vote}
-    kinds["posterior"] = Posterior
-    kind, settings = identity.get("kind"), {key: value for key, value in identity.items() if key != "kind"}
+    kinds: dict[object, Callable[..., Policy]] = {
+        "direct": Single,
+        "vote": Vote,
+        "posterior": Posterior,
+    }
+    kind = identity.get("kind")
+    settings = {key: value for key, value in identity.items() if key != "kind"}
+    if kind == "vote" and settings.get("samples") == 1:
+        return Single()
     try:
         return kinds[kind](**settings)
     except (KeyError, TypeError):

@@ -172,11 +172,11 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Clas
         TaxtuneError: If there is none, or it cannot be so.
     """
     from taxtune.classifier import load_classifier
-    from taxtune.policies import DIRECT
+    from taxtune.policies import Single
     from taxtune.recipe_file import parse_override
 
     overrides = dict(map(parse_override, settings or ()))
-    chosen = DIRECT if policy == "direct" else None
+    chosen = Single() if policy == "direct" else None
     return load_classifier(run, calibrated=policy == "calibrated", policy=chosen, settings=overrides)
 
 

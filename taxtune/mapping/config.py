@@ -23,7 +23,7 @@ __all__ = [
     "OFF_TREE_STAGES",
     "PAPER_PRESETS",
     "PRESETS",
-    "Chooser",
+    "Arbiter",
     "MapperConfig",
     "Placement",
     "Placements",
@@ -93,7 +93,7 @@ class Question(NamedTuple):
     candidates: tuple[int, ...]
 
 
-class Chooser(Protocol):
+class Arbiter(Protocol):
     """An arbiter: it chooses the nodes of answers that reading places with doubt."""
 
     @property
@@ -166,8 +166,8 @@ class Placement:
         stage: The stage that decided.
         evidence: The part of the answer that decided, as it stands there, "" for an abstention; the labels that an
             arbiter chose between; the code of a foreign language.
-        confidence: The probability in (0, 1) that the placement is acceptable (`arbiter`). Under the paper's presets it
-            is the similarity of the answer to the node, the highest over its names, and None for a blank answer.
+        confidence: The probability in (0, 1) that the placement is acceptable (`confidence`). Under the paper's presets
+            it is the similarity of the answer to the node, the highest over its names, and None for a blank answer.
         path: The labels from the root to the node.
         not_subject: Whether the answer speaks of something that the tree is not about: it denies the root ("there is no
             bird"), or names what by WordNet is no kind of it ("a dog" among birds). The node is the root.

@@ -14,16 +14,15 @@ from taxtune.atomic import write_json
 from taxtune.data import Example
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
+from taxtune.metrics.information import leaf_information
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import (
-    DIRECT,
-    SHARES,
     Posterior,
     ShareLevel,
+    Single,
     Vote,
     images_needed,
     share_levels,
-    weighted_paths,
     worst_loss,
 )
 from taxtune.recipe import Recipe, load_recipe
@@ -32,7 +31,7 @@ from taxtune.tuning.experiment import Experiment, temperature_of
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.selection import TOLERANCE
-from taxtune.tuning.shares import can_choose, paths_of
+from taxtune.tuning.shares import can_choose, recorded_paths
 
 if TYPE_CHECKING:
     from taxtune.data.sources import Source
@@ -154,7 +153,7 @@ class CalibrationRun:
     def experiment(self) -> Experiment:
         """What the run's recipe describes, for a vote with a temperature at which answers differ."""
         recipe = self.settings
-        if isinstance(self.policy, Vote):
+        if self.policy.samples > 1:
             temperature = temperature_of(recipe) if recipe.policy.votes else _TEMPERATURE
             recipe = recipe.changed({"vlm.temperature": temperature})
         model = None if self.vlm is None else make_model(self.vlm)
@@ -202,8 +201,9 @@ class CalibrationRun:
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
-        ask, examples = self.experiment.evaluator(None).asked, self.examples
-        wanted = [request for asked in ask(str(self.result.best.template), examples)[0] for request in asked]
+        template = str(self.result.best.template)
+        requests, _ = self.experiment.asker.requests(template, self.examples)
+        wanted = [request for some in requests for request in some]
         answers = answers_of(self.folder)
         if not answers.exists():
             return len(wanted), 0
@@ -222,7 +222,7 @@ class CalibrationRun:
         experiment, examples, max_missing = self.experiment, self.examples, self.settings.max_missing
         vlm, mapper, tree, n = experiment.vlm, experiment.mapper, experiment.taxonomy, len(self.examples)
         template = str(self.result.best.template)
-        if isinstance(self.policy, Vote) and vlm.identity.get("temperature") == 0:
+        if self.policy.samples > 1 and vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
                 remedy="Give one that samples: vlm=.",
@@ -234,9 +234,9 @@ class CalibrationRun:
                 remedy="Add labelled images with --data, or allow more risk or less confidence.",
             )
         with AnswerStore(answers_of(self.folder)) as store:
-            asks = replace(self.policy, share=0.5)  # any will do: rows tell what every share would come to
-            evaluator = Evaluator(tree, vlm, mapper, store=store, variables=experiment.variables, policy=asks)
-            evaluator.allowed = experiment.allowed
+            # Any share will do: rows tell what every share would come to.
+            asker = replace(experiment.asker, policy=self.policy.with_share(0.5))
+            evaluator = Evaluator(asker, leaf_information(tree), store)
             evaluation = evaluator.evaluate(template, examples)
         rows = [row for row in evaluation.rows if row.node is not None]
         if n - len(rows) > max_missing * n:
@@ -245,18 +245,20 @@ class CalibrationRun:
                 f"{evaluation.failures[0].rstrip('.')}.",
                 remedy="Run the same command again when the model answers; answers so far are saved.",
             )
-        if isinstance(self.policy, Posterior):
-            paths, shares = paths_of(tree, rows), SHARES
-        else:
-            paths = weighted_paths(tree, [row.votes for row in rows])
-            shares = tuple(count / self.policy.samples for count in range(self.policy.samples, 0, -1))
-        levels = share_levels(tree, paths, [row.target for row in rows], self.risk, self.confidence, shares)
+        levels = share_levels(
+            tree,
+            recorded_paths(tree, rows),
+            [row.target for row in rows],
+            self.risk,
+            self.confidence,
+            self.policy.shares,
+        )
         kept = [level for level in levels if level.kept]
         calibration = Calibration(
             run=self.result.name,
             template=template,
             samples=self.policy.samples,
-            names=self.policy.names if isinstance(self.policy, Posterior) else None,
+            names=self.policy.names,
             share=kept[-1].share if kept else None,
             risk=self.risk,
             confidence_level=self.confidence,
@@ -285,15 +287,15 @@ def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneRe
     winner = result.best
     held = next((each for each in result.constraints if each.measure == "hp" and each.of is None), None)
     rows = [row for row in winner.rows[:_OFFERED] if row.hr is not None]
-    if experiment.vlm.identity.get("kind") != "local" or experiment.policy != DIRECT or held is None or not rows:
+    if experiment.vlm.identity.get("kind") != "local" or experiment.policy != Single() or held is None or not rows:
         return {}
     if not can_choose(experiment.objective):
         return {}
     try:
         examples = experiment.splits.tuning[: len(winner.rows)][:_OFFERED]
-        asks = evaluator.by(Posterior())
-        asks.metrics = asks.needs = ()  # no judge is asked again
-        found = asks.evaluate(str(winner.template), examples).scores
+        weighing = evaluator.with_policy(Posterior().fitted(experiment.cross_fit))
+        weighing = replace(weighing, metrics=(), needs=())  # no judge is asked again
+        found = weighing.evaluate(str(winner.template), examples).scores
     except TaxtuneError:  # a network that cannot be read so has nothing to offer
         return {}
     now = sum(row.hr or 0.0 for row in rows) / len(rows)

@@ -6,6 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -66,9 +67,11 @@ def compare_objectives(
     templates |= {run.objective: run.heldout_winner.template for run in runs}
     metrics = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
     with AnswerStore(answers) as store:
-        evaluator = first.evaluator(store)
-        evaluator.metrics = tuple(metrics.values())
-        evaluator.needs = tuple(dict.fromkeys(need for each in experiments for need in each.objective.needs))
+        evaluator = replace(
+            first.evaluator(store),
+            metrics=tuple(metrics.values()),
+            needs=tuple(dict.fromkeys(need for each in experiments for need in each.objective.needs)),
+        )
         heldout, differences = compare_templates(first, evaluator, templates, partial(told.tell, "on_heldout"))
     result = ComparisonResult(
         name=name,

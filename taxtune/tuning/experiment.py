@@ -21,7 +21,7 @@ from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
-from taxtune.policies import Posterior, Vote
+from taxtune.policies import Policy, Posterior, Single, Vote
 from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe
@@ -39,6 +39,7 @@ from taxtune.settings import (
 )
 from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
+from taxtune.tuning.asker import Asker
 from taxtune.tuning.context import Known, describe_variables, make_context
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.leaks import group_names
@@ -47,7 +48,7 @@ from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objecti
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.selection import Round, most_questions, rounds
-from taxtune.tuning.shares import can_choose
+from taxtune.tuning.shares import CrossFit, can_choose
 from taxtune.tuning.template import check_template, labels_said, render, variables_of
 
 if TYPE_CHECKING:
@@ -73,11 +74,14 @@ def template_variables(prompt: PromptSettings) -> dict[str, object]:
     }
 
 
-def policy_of(settings: PolicySettings) -> Vote | Posterior:
+def policy_of(settings: PolicySettings) -> Policy:
     """Returns the policy of a recipe."""
     if settings.kind == "posterior":
         return Posterior(settings.share, settings.names)
-    return Vote(settings.samples) if settings.share is None else Vote(settings.samples, settings.share)
+    if not settings.votes:
+        return Single()
+    vote = Vote(settings.samples)
+    return vote if settings.share is None else vote.with_share(settings.share)
 
 
 def temperature_of(recipe: Recipe) -> float | None:
@@ -108,7 +112,7 @@ class Experiment:
         *,
         vlm: Model | None = None,
         mapper: Mapper | None = None,
-        policy: Vote | Posterior | None = None,
+        policy: Policy | None = None,
         proposer: Proposer | None = None,
         taxonomy: Taxonomy | None = None,
         examples: Source | None = None,
@@ -116,7 +120,7 @@ class Experiment:
     ) -> None:
         self.recipe, self.folder, self.own_metrics = recipe, folder, dict(metrics or {})
         self._objective: AnyObjective | None = None
-        self.policy: Vote | Posterior = policy or policy_of(recipe.policy)
+        self.policy = policy or policy_of(recipe.policy)
         # The most templates after the baseline, and what the run may spend.
         self.iterations, self.budget = recipe.limits(self.policy.samples)
         objects = {"taxonomy": taxonomy, "data": examples, "vlm": vlm, "mapper": mapper, "proposer": proposer}
@@ -416,21 +420,35 @@ class Experiment:
             shared["max_history_tokens"] = 10_000
         return LLMProposer(s.model, evidence=s.evidence, **shared)
 
+    @property
+    def asker(self) -> Asker:
+        """What asks about images and places the answers."""
+        return Asker(
+            model=self.vlm,
+            mapper=self.mapper,
+            policy=self.policy.fitted(self.cross_fit),
+            variables=self.variables,
+            allowed=self.allowed,
+        )
+
+    @property
+    def cross_fit(self) -> CrossFit:
+        """What chooses the share of a policy that leaves it open, for what is tuned for."""
+        return CrossFit(
+            information=self.weights,
+            value=self.objective.value,
+            off_tree=self.mapper.config.off_tree,
+        )
+
     def evaluator(self, store: AnswerStore | None) -> Evaluator:
         """Returns the evaluator, which asks and scores a template."""
         return Evaluator(
-            self.taxonomy,
-            self.vlm,
-            self.mapper,
-            store=store,
-            variables=self.variables,
-            off_tree=self.mapper.config.off_tree,
+            asker=self.asker,
             information=self.weights,
+            store=store,
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
-            policy=self.policy,
-            allowed=self.allowed,
-            value=self.objective.value,
+            off_tree=self.mapper.config.off_tree,
         )
 
     @cached_property
@@ -525,12 +543,12 @@ class Experiment:
                 remedy="Set vlm.temperature to 1.",
             )
         measured = [name for name, metric in self.metrics.items() if isinstance(metric, MeasureMetric)]
-        if (calls > 1 or isinstance(self.policy, Posterior)) and measured:
+        if measured and not self.policy.keeps_text:
             raise TaxtuneError(
                 f"{policy} makes a node of more than one answer, which leaves no text for {' and '.join(measured)}.",
                 remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or leave out the policy.",
             )
-        if isinstance(self.policy, Posterior) and self.policy.share is None and not can_choose(self.objective):
+        if self.policy.is_open and not can_choose(self.objective):
             raise TaxtuneError(
                 "A share cannot be chosen for an objective that is held to the baseline's scores, or that needs more "
                 "than where the answers are placed.",

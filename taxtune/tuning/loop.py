@@ -14,7 +14,6 @@ from pydantic import TypeAdapter
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, count_faults
-from taxtune.policies import Posterior
 from taxtune.progress import note, track
 from taxtune.tuning.calibrate import posterior_offer
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
@@ -199,10 +198,10 @@ class Tuner:
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
         winner = next(record for record in records if record.iteration == selection.winner)
-        if isinstance(evaluator.policy, Posterior) and evaluator.policy.share is None:
+        if experiment.policy.is_open:
             share = final_share(experiment.taxonomy, experiment.weights, winner.rows, objective)
-            policy = replace(evaluator.policy, share=share)
-            evaluator = evaluator.by(policy)
+            policy = experiment.policy.with_share(share)
+            evaluator = evaluator.with_policy(policy)
             selection = replace(selection, policy=dict(policy.identity()))
             if selection.status is not None:  # what chose the share cannot certify it as well
                 selection = replace(selection, status="estimate")
@@ -254,7 +253,7 @@ class Tuner:
         start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
         evaluation = evaluator.evaluate(record.template, examples)
         usage = record.usage + replace(evaluation.usage, seconds=time.monotonic() - start)
-        before = (*record.before, record.rows) if evaluator.policy.share is None else ()
+        before = (*record.before, record.rows) if self.experiment.policy.is_open else ()
         grown = replace(record, rows=evaluation.rows, usage=usage, before=before)
         grown = self._judged(grown, evaluation, examples)
         self.history.keep(grown)

@@ -21,7 +21,7 @@ from taxtune.data.images import content_hash
 from taxtune.errors import DataError, RecipeError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.policies import DIRECT, Vote
+from taxtune.policies import Single, Vote
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TuneResult
 from tests.serving.samples import save_field_guide
@@ -243,7 +243,7 @@ def test_the_commit_that_the_run_asked_is_kept(tmp_path):
     assert other.recipe.vlm.revision is None
 
 
-@given(st.one_of(trees(), odd_trees()), st.sampled_from([DIRECT, Vote(3, 0.6)]), st.text(min_size=1, max_size=30))
+@given(st.one_of(trees(), odd_trees()), st.sampled_from([Single(), Vote(3, 0.6)]), st.text(min_size=1, max_size=30))
 @settings(max_examples=20, deadline=None)
 def test_whatever_tree_there_is_comes_back_as_it_was(tree, policy, prompt):
     recipe = taxtune.load_recipe("fieldguide")

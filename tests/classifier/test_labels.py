@@ -15,7 +15,7 @@ from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.models import Answer, AnswerStore, Failure
-from taxtune.policies import DIRECT, Vote
+from taxtune.policies import Policy, Single, Vote
 from taxtune.taxonomy import Taxonomy
 from tests.unsure import Unsure
 
@@ -61,10 +61,10 @@ def labelled(
     model: Grey,
     *,
     store: AnswerStore | None = None,
-    policy: Vote = DIRECT,
+    policy: Policy | None = None,
     mapper: Mapper | None = None,
 ) -> pd.DataFrame:
-    classifier = Classifier("What?", TREE, model, mapper or Mapper(TREE), policy)
+    classifier = Classifier("What?", TREE, model, mapper or Mapper(TREE), policy or Single())
     images = list_images([str(photos)], lambda file, columns: ("image", file.parent))
     return label_images(classifier, images, review_below=0.8, store=store)
 

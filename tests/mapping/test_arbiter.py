@@ -5,7 +5,7 @@ import json
 import pytest
 
 from taxtune.mapping import Mapper, MapperConfig, Stage
-from taxtune.mapping.arbiter import COEFFICIENTS
+from taxtune.mapping.confidence import COEFFICIENTS
 from taxtune.mapping.config import DOUBTFUL
 from taxtune.mapping.language import foreign_language
 from taxtune.taxonomy import Taxonomy

@@ -30,7 +30,7 @@ def voted(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, np.ndarray]:
 
 def climbed(tree: Taxonomy, votes: np.ndarray, target: np.ndarray, share: float) -> tuple[float, float, float, float]:
     """Coverage, risk, hP and hR of the images placed by the policy, by the paper's definitions, image by image."""
-    nodes = [tree.root] * len(votes) if share > 1 else Vote(5, share).place(tree, votes)[0].tolist()
+    nodes = [tree.root] * len(votes) if share > 1 else Vote(5, share).majority(tree, votes)[0].tolist()
     told, wrong = [], []
     for node, truth in zip(nodes, target.tolist(), strict=True):
         leaves, everything = len(tree.leaves), tree.leaves.tolist()

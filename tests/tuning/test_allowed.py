@@ -84,7 +84,7 @@ def test_what_cannot_be_goes_to_the_nearest_that_can(tree: Taxonomy, data: st.Da
     assert ((masked_hp >= hp) & (masked_hr <= hr) & kept).all()
     # A vote that more than half agree on comes out where it did, or at the nearest that can be.
     vote = Vote(7, data.draw(st.floats(0.51, 1.0)))
-    assert vote.place(tree, [lift[nodes]])[0] == lift[vote.place(tree, [nodes])[0]]
+    assert vote.majority(tree, [lift[nodes]])[0] == lift[vote.majority(tree, [nodes])[0]]
     # Probability is kept, and no node that can be loses any.
     nodes = np.array([-1, *range(size)])
     weights = np.array([[data.draw(st.sampled_from([0.0, 0.25, 1.0, 3.0])) for _ in nodes]])

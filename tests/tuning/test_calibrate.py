@@ -180,7 +180,7 @@ def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
 
 
 def test_no_answers_are_not_as_many_as_usual(run: Path) -> None:
-    with pytest.raises(TaxtuneError, match=r"A vote takes 1 to 100 answers per image\. \(got 0\)"):
+    with pytest.raises(TaxtuneError, match=r"A vote takes 2 to 100 answers per image\. \(got 0\)"):
         taxtune.calibrate(run, risk=0.1, samples=0, vlm=Wavering())
     with pytest.raises(TaxtuneError, match=r"at least one image\. \(got -1\)"):
         taxtune.calibrate(run, risk=0.1, images=-1, vlm=Wavering())

@@ -11,8 +11,9 @@ from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.similarity import FloatMatrix
 from taxtune.metrics.confidence import Doubt
 from taxtune.models import Answer, Failure
-from taxtune.policies import DIRECT, Vote
-from taxtune.tuning import placement
+from taxtune.policies import Policy, Single, Vote
+from taxtune.tuning import asker
+from taxtune.tuning.asker import Asker
 from taxtune.tuning.evaluation import Evaluator, compare_templates
 from tests.tuning.toy import COLOURS, ToyVLM, make_parts
 from tests.unsure import Unsure
@@ -51,18 +52,13 @@ class Mumbler(ToyVLM):
 
 
 def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(placement, "_IMAGES_AT_ONCE", 3)
+    monkeypatch.setattr(asker, "_IMAGES_AT_ONCE", 3)
     session = make_parts(tmp_path / "in", tmp_path / "out", Mumbler())
     splits = session.splits
     clear = [e for e in (*splits.tuning, *splits.heldout) if e.image.stem.endswith(("0", "1"))][:8]
     similarity = BySight()
-    evaluator = Evaluator(
-        session.taxonomy,
-        session.vlm,
-        Mapper(session.taxonomy, similarity),
-        store=None,
-        variables=session.tuned_for().variables,
-    )
+    asking = Asker(session.vlm, Mapper(session.taxonomy, similarity), variables=session.variables)
+    evaluator = Evaluator(asking, session.weights)
     result = evaluator.evaluate("What is this?", clear)
     assert sum(similarity.seen) == len(clear) > 3
     assert max(similarity.seen) == 3
@@ -86,12 +82,12 @@ class Asking(ToyVLM):
 
 @pytest.mark.parametrize(
     ("policy", "preset"),
-    [(DIRECT, "default"), (DIRECT, "paper-listing"), (Vote(3, 1.0), "default"), (Vote(3, 0.5), "default")],
+    [(Single(), "default"), (Single(), "paper-listing"), (Vote(3, 1.0), "default"), (Vote(3, 0.5), "default")],
 )
-def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path: Path, policy: Vote, preset: str) -> None:
+def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path: Path, policy: Policy, preset: str) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.5",))
     mapper = Unsure(session.taxonomy, config=MapperConfig(preset=preset))
-    evaluator = Evaluator(session.taxonomy, Asking(), mapper, store=None, variables={}, policy=policy)
+    evaluator = Evaluator(Asker(Asking(), mapper, policy), session.weights)
     (held,), _ = compare_templates(session, evaluator, {"baseline": "What is this?"}, lambda *_: None)
     rows = [row for row in held.rows if row.failure is None]
     assert {row.doubtful for row in held.rows if row.failure is not None} <= {None}
@@ -103,7 +99,7 @@ def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path: Path, p
     assert worth.aurc == pytest.approx(1 - held.scores.selective_hp)
     assert held.intervals["selective_hp"].low <= held.scores.selective_hp <= held.intervals["selective_hp"].high
     assert worth.risks[-1] == pytest.approx(1 - held.scores.hp)
-    if policy is DIRECT:  # whose confidence is that of the placement
+    if policy == Single():  # whose confidence is that of the placement
         assert (worth.calibration_error, worth.ranks, worth.curve) == (None, (), None)
     else:
         right = np.array([row.hp == 1 for row in rows])
@@ -114,7 +110,7 @@ def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path: Path, p
         point = worth.curve.share.index(share)
         assert (worth.curve.hp[point], worth.curve.hr[point]) == pytest.approx((held.scores.hp, held.scores.hr))
     # Where every vote is needed, an image hangs on its one doubtful answer; where two of three will do, it does not.
-    doubtful = [row.image[-5] in "23" and policy.share > 0.5 for row in rows]
+    doubtful = [row.image[-5] in "23" and policy != Vote(3, 0.5) for row in rows]
     assert [row.doubtful for row in rows] == doubtful
     kept = [row for row, out in zip(rows, doubtful, strict=True) if not out]
     wrong = [(min(row.hp, 1 / 2), 1 / 3) if out else (row.hp, row.hr) for row, out in zip(rows, doubtful, strict=True)]

@@ -13,9 +13,9 @@ from taxtune.metrics.information import leaf_information
 from taxtune.models import Answer, Failure
 from taxtune.models.api import ApiModel
 from taxtune.models.base import OTHERWISE
-from taxtune.policies import Posterior, weighted_paths
+from taxtune.policies import MappedReplies, Posterior, weighted_paths
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.shares import cross_fitted
+from taxtune.tuning.shares import CrossFit
 from tests import servers
 from tests.tuning.toy import Weighing, make_parts, tuned
 
@@ -136,8 +136,8 @@ def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets
     missing, *rows = result.baseline.rows
     assert (missing.failure, missing.node, missing.way) == ("shy", None, ())
     assert all(row.placement is not None and row.truth.startswith(row.placement) for row in rows)
-    evaluator = parts.evaluator(None)
-    assert evaluator.settle([[Failure("shy", False)]], [parts.splits.tuning[0].image], [2]) == {}
+    asker = parts.asker
+    assert asker.place([[Failure("shy", False)]], parts.splits.tuning[:1]) == [None]
 
 
 def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Path) -> None:
@@ -157,18 +157,21 @@ def test_each_image_is_placed_by_the_share_that_the_others_choose() -> None:
     truth = rng.integers(3, size=n)
     weights = rng.gamma(0.3 + 2 * np.eye(3)[truth])
     paths, information = weighted_paths(tree, leaves, weights), leaf_information(tree)
-    kept = {"off_tree": np.zeros(n, dtype=bool)}
+
+    def depths_of(truth, value):
+        mapped = MappedReplies(tree, answers=(), nodes=leaves, targets=leaves[truth])
+        return CrossFit(information, value, "child")(mapped, paths, np.zeros(n, dtype=bool))
 
     def precise(scores):
         return scores.hr if scores.hp >= 0.98 else scores.hp - 0.98
 
-    depths = cross_fitted(tree, information, paths, leaves[truth], precise, **kept)
+    depths = depths_of(truth, precise)
     # A wrong target changes where other images are put, and never its own.
     other = truth.copy()
     other[0] = (truth[0] + 1) % 3
-    assert cross_fitted(tree, information, paths, leaves[other], precise, **kept)[0] == depths[0]
+    assert depths_of(other, precise)[0] == depths[0]
     nodes = paths.at(depths)[0]
     hp = taxtune.metrics.precision_recall(tree, nodes, leaves[truth])[0].mean()
     assert 0.96 <= hp < 1.0
-    bold = cross_fitted(tree, information, paths, leaves[truth], lambda scores: scores.hr, **kept)
+    bold = depths_of(truth, lambda scores: scores.hr)
     assert bold.mean() > depths.mean()
