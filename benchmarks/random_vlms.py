@@ -16,7 +16,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FAMILIES", "REAL", "TINY", "TINY_TEXT", "Shape", "byte_tokenizer", "scaled", "write_checkpoint"]
+__all__ = [
+    "FAMILIES",
+    "REAL",
+    "TINY",
+    "TINY_TEXT",
+    "Shape",
+    "byte_tokenizer",
+    "make_model",
+    "scaled",
+    "write_checkpoint",
+]
 
 
 @dataclass(frozen=True)
@@ -627,21 +637,19 @@ FAMILIES: dict[str, Callable[[Shape], tuple[Any, Any]]] = {
 }
 
 
-def write_checkpoint(
+def make_model(
     family: str | Callable[[Shape], tuple[Any, Any]],
-    folder: Path,
     shape: Shape = TINY,
     *,
     seed: int = 0,
     dtype: str = "float32",
     device: str = "cpu",
     only_words: bool = False,
-) -> Path:
-    """Writes a checkpoint and returns its folder.
+) -> tuple[Any, Any]:
+    """Makes a network on a device, and its processor or tokenizer.
 
     Args:
         family: One of `FAMILIES`, or a maker of a model and its processor or tokenizer.
-        folder: The folder to write, made if missing.
         shape: The sizes; by default tiny ones.
         seed: Seed of the weights.
         dtype: The weights' number format.
@@ -668,6 +676,21 @@ def write_checkpoint(
     if only_words:
         control = [i for i, token in processor.tokenizer.added_tokens_decoder.items() if token.special]
         model.generation_config.suppress_tokens = sorted(control)
+    return model.eval(), processor
+
+
+def write_checkpoint(
+    family: str | Callable[[Shape], tuple[Any, Any]], folder: Path, shape: Shape = TINY, **settings: Any
+) -> Path:
+    """Writes the checkpoint of a model with random weights and returns its folder, made if missing.
+
+    Args:
+        family: One of `FAMILIES`, or a maker of a model and its processor or tokenizer.
+        folder: The folder to write.
+        shape: The sizes; by default tiny ones.
+        settings: As `make_model` takes them.
+    """
+    model, processor = make_model(family, shape, **settings)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder

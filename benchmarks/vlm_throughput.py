@@ -90,6 +90,7 @@ class Phases:
         self.steps = 0
         self._open = ["else"]
         self._marks: list[tuple[str, Any]] = []
+        self._hooks: list[Any] = []
         vision = [module for name, module in network.model.named_children() if name in _VISION]
         if not vision:
             raise SystemExit(f"No vision encoder is known in {type(network).__name__}.")
@@ -97,8 +98,13 @@ class Phases:
         cross = [module for name, module in network.named_modules() if name.endswith(_CROSS)]
         for modules, phase in ((vision, _encoding), (language, _forward), (cross, _cross)):
             for module in modules:
-                module.register_forward_pre_hook(self._enter(phase), with_kwargs=True)
-                module.register_forward_hook(self._leave, always_call=True)
+                self._hooks.append(module.register_forward_pre_hook(self._enter(phase), with_kwargs=True))
+                self._hooks.append(module.register_forward_hook(self._leave, always_call=True))
+
+    def remove(self) -> None:
+        """Takes the hooks off the network."""
+        for hook in self._hooks:
+            hook.remove()
 
     def start(self) -> None:
         """Forgets what was counted."""
@@ -171,39 +177,33 @@ def _plain(mark: Any) -> float:
 Ask = Callable[[str, Sequence[str]], list[str]]
 
 
-def one_by_one(plan: Plan) -> tuple[Ask, Any]:
+def one_by_one(plan: Plan, network: Any, processor: Any) -> Ask:
     """The loop of Llama 3.2 Vision's model card."""
-    network, processor = _load(plan)
 
     def ask(prompt: str, images: Sequence[str]) -> list[str]:
-        return [text for image in images for text in _generate(plan, network, processor, prompt, [image])]
+        return [text for image in images for text in generate(plan, network, processor, prompt, [image])]
 
-    return ask, network
+    return ask
 
 
-def batched(plan: Plan) -> tuple[Ask, Any]:
+def batched(plan: Plan, network: Any, processor: Any) -> Ask:
     """As many questions at a time as the batch is large, with their pixels."""
-    network, processor = _load(plan)
     processor.tokenizer.padding_side = "left"
 
     def ask(prompt: str, images: Sequence[str]) -> list[str]:
         texts = []
         for start in range(0, len(images), plan.batch_size):
-            texts += _generate(plan, network, processor, prompt, images[start : start + plan.batch_size])
+            texts += generate(plan, network, processor, prompt, images[start : start + plan.batch_size])
         return texts
 
-    return ask, network
+    return ask
 
 
-def taxtune(plan: Plan) -> tuple[Ask, Any]:
+def taxtune(plan: Plan, model: Any) -> Ask:
     """The local model of taxtune, asked as tuning asks it, with a new answer store."""
-    from taxtune.models import Answer, AnswerStore, ModelSettings, Request, make_model
+    from taxtune.models import Answer, AnswerStore, Request
     from taxtune.models import ask as ask_model
 
-    settings = ModelSettings(
-        max_tokens=plan.new_tokens, batch_size=plan.batch_size, device=plan.device, dtype=plan.dtype
-    )
-    model = make_model(f"local:{plan.folder}", settings)
     store = AnswerStore(Path(plan.folder).with_name("answers.sqlite"))
 
     def ask(prompt: str, images: Sequence[str]) -> list[str]:
@@ -213,8 +213,14 @@ def taxtune(plan: Plan) -> tuple[Ask, Any]:
             raise SystemExit(f"{len(failed)} questions were not answered: {failed[0]}")
         return [reply.text for reply in replies if isinstance(reply, Answer)]
 
-    # The network is needed for the hooks alone.
-    return ask, model._network  # type: ignore[attr-defined]
+    return ask
+
+
+def settings_of(plan: Plan) -> Any:
+    """Returns the settings of taxtune's model."""
+    from taxtune.models import ModelSettings
+
+    return ModelSettings(max_tokens=plan.new_tokens, batch_size=plan.batch_size, device=plan.device, dtype=plan.dtype)
 
 
 def _load(plan: Plan) -> tuple[Any, Any]:
@@ -225,7 +231,8 @@ def _load(plan: Plan) -> tuple[Any, Any]:
     return network.to(plan.device).eval(), AutoProcessor.from_pretrained(plan.folder)
 
 
-def _generate(plan: Plan, network: Any, processor: Any, prompt: str, images: Sequence[str]) -> list[str]:
+def generate(plan: Plan, network: Any, processor: Any, prompt: str, images: Sequence[str]) -> list[str]:
+    """Returns the answers to a prompt about images, asked in one batch as transformers shows it."""
     from PIL import Image
 
     messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}]
@@ -245,10 +252,21 @@ def _generate(plan: Plan, network: Any, processor: Any, prompt: str, images: Seq
 
 def run_way(way: str, plan: Plan) -> dict[str, Any]:
     """Returns the answers of one way, and its time."""
+    if way == "taxtune":
+        from taxtune.models import make_model
+
+        model = make_model(f"local:{plan.folder}", settings_of(plan))
+        # The network is needed for the hooks alone.
+        return timed(plan, taxtune(plan, model), model._network)  # type: ignore[attr-defined]
+    network, processor = _load(plan)
+    return timed(plan, {"one by one": one_by_one, "batched": batched}[way](plan, network, processor), network)
+
+
+def timed(plan: Plan, ask: Ask, network: Any) -> dict[str, Any]:
+    """Returns the answers to all questions of a plan, the seconds of its parts, their phases and the peak memory."""
     import torch
 
     cuda = plan.device.startswith("cuda")
-    ask, network = {"one by one": one_by_one, "batched": batched, "taxtune": taxtune}[way](plan)
     phases = Phases(network, _Event if cuda else plan.clock)
     ask(plan.prompts[-1], plan.warm_up)
     if cuda:
@@ -266,6 +284,7 @@ def run_way(way: str, plan: Plan) -> dict[str, Any]:
         part = shares["tuning" if number < len(plan.prompts) else "held out"]
         for phase, counted in (phases.stop() | {"steps": phases.steps}).items():
             part[phase] += counted
+    phases.remove()
     return {
         "seconds": {
             "tuning": sum(seconds[: len(plan.prompts)]),
@@ -285,22 +304,24 @@ def _peak() -> int:
 # -- the limits --------------------------------------------------------------------------------------------------------
 
 
-def limits(plan: Plan) -> dict[str, Any]:
+def limits(plan: Plan, network: Any, processor: Any) -> dict[str, Any]:
     """Returns the machine's two rates, and what a question needs of them."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     bandwidth, peak = probe(plan)
-    network, processor = _load(plan)
     # Counted in plain matrix products: not every fused attention kernel is known to the counter.
+    attention = network.config._attn_implementation
     network.set_attn_implementation("eager")
     counter = FlopCounterMode(display=False)
     phases = Phases(network, counter.get_total_flops)
     with counter, _modules_of_a_step(network) as used:
         phases.start()
         # The prompt in the middle is as long as they are on average.
-        _generate(plan, network, processor, plan.prompts[len(plan.prompts) // 2], plan.images[:1])
+        generate(plan, network, processor, plan.prompts[len(plan.prompts) // 2], plan.images[:1])
         flop = phases.stop()
+    phases.remove()
+    network.set_attn_implementation(attention)
     weights = {id(p): p.numel() * p.element_size() for module in used for p in module.parameters(recurse=False)}
     return {
         "bandwidth": bandwidth,
@@ -352,9 +373,9 @@ def _tokens(plan: Plan, network: Any, processor: Any) -> dict[str, Any]:
         counted.append(states.numel() // states.shape[-1])
 
     hook = last.register_forward_hook(count)
-    _generate(plan, network, processor, plan.prompts[0], plan.images[:1])
+    generate(plan, network, processor, plan.prompts[0], plan.images[:1])
     hook.remove()
-    template = _template(Path(plan.folder))
+    template = _template(processor)
     return {"image": counted[0], "text": [template + len(plan.prompts[i]) for i in (0, -1)]}
 
 
@@ -531,11 +552,8 @@ def make_images(folder: Path, side: int, count: int, seed: int) -> list[str]:
     return paths
 
 
-def _template(folder: Path) -> int:
+def _template(processor: Any) -> int:
     """Returns the tokens of text that a question has besides its prompt."""
-    from transformers import AutoProcessor
-
-    processor = AutoProcessor.from_pretrained(folder)
     messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": ""}]}]
     text = processor.apply_chat_template(messages, add_generation_prompt=True)
     return len(processor.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -575,7 +593,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.process:
         way, file = options.process
         plan = Plan(**json.loads(Path(file).read_text(encoding="utf-8")))
-        result = limits(plan) if way == "limits" else run_way(way, plan)
+        result = limits(plan, *_load(plan)) if way == "limits" else run_way(way, plan)
         Path(file).with_name(f"{way}.json").write_text(json.dumps(result), encoding="utf-8")
         return
     with tempfile.TemporaryDirectory(prefix="vlm-throughput-") as folder:
@@ -590,6 +608,7 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """Returns the figures of one run of the benchmark."""
     import torch
     from random_vlms import REAL, scaled, write_checkpoint
+    from transformers import AutoProcessor
 
     if options.family not in REAL:
         raise SystemExit(f"Unknown family {options.family!r}. Choose one of {', '.join(REAL)}.")
@@ -608,12 +627,13 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     )
     if cuda:
         torch.cuda.empty_cache()
+    template = _template(AutoProcessor.from_pretrained(folder))
     plan = Plan(
         folder=str(folder),
         images=make_images(work / "images", shape.image_side, options.images, options.seed),
         held_out=make_images(work / "held-out", shape.image_side, options.held_out, options.seed + 1),
         warm_up=make_images(work / "warm-up", shape.image_side, min(4, options.batch_size), options.seed + 2),
-        prompts=make_prompts(options.prompts, options.text_tokens - _template(folder), options.seed),
+        prompts=make_prompts(options.prompts, options.text_tokens - template, options.seed),
         new_tokens=options.new_tokens,
         batch_size=options.batch_size,
         device=device,

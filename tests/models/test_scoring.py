@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ from taxtune.models.vision import LocalVLM
 from tests.tiny_models import FAMILIES, make_checkpoint
 
 Checkpoints = Callable[[str], Path]
+DEVICE = os.environ.get("TAXTUNE_TEST_DEVICE", "cpu")  # benchmarks/gpu.py sets another one
 Tokens = tuple[int, ...]
 
 # -- where a name stands -----------------------------------------------------------------------------------------------
@@ -253,7 +255,7 @@ def lettered(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
 def loaded(folder: Path) -> Any:
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    return AutoModelForImageTextToText.from_pretrained(folder).eval(), AutoProcessor.from_pretrained(folder)
+    return AutoModelForImageTextToText.from_pretrained(folder).to(DEVICE).eval(), AutoProcessor.from_pretrained(folder)
 
 
 class Alone:
@@ -266,7 +268,8 @@ class Alone:
         text = processor.apply_chat_template(messages, add_generation_prompt=True)
         starts = text.startswith(self.tokenizer.bos_token or "\0")
         picture = Image.open(image).convert("RGB")
-        self.inputs = processor(images=[[picture]], text=[text], add_special_tokens=not starts, return_tensors="pt")
+        inputs = processor(images=[[picture]], text=[text], add_special_tokens=not starts, return_tensors="pt")
+        self.inputs = inputs.to(DEVICE)
 
     def raw_answer(self) -> str:
         new = self.network.generate(**self.inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
@@ -278,10 +281,12 @@ class Alone:
         inputs, rows = dict(self.inputs), self.inputs["input_ids"].shape
         for name, value in inputs.items():
             if value.shape[:2] == rows and tokens:
-                last = torch.tensor([tokens]) if name == "input_ids" else torch.stack([value[:, -1]] * len(tokens), 1)
+                last = torch.stack([value[:, -1]] * len(tokens), 1)
+                if name == "input_ids":
+                    last = torch.tensor([tokens], device=DEVICE)
                 inputs[name] = torch.cat([value, last], 1)
         config = {"max_new_tokens": 1, "do_sample": False, "output_logits": True, "return_dict_in_generate": True}
-        return self.network.generate(**inputs, **config).logits[0][0].numpy()
+        return self.network.generate(**inputs, **config).logits[0][0].cpu().numpy()
 
 
 def words_of(texts: Iterable[str]) -> tuple[str, ...]:
@@ -317,7 +322,10 @@ def test_outcomes_are_those_of_generation(family: str, lettered: Checkpoints, pi
     requests = [Request(prompt, image, candidates=names) for prompt, image in pairs]
     for memory, size in ((None, 1), (None, 3), (0, 3)):
         vlm = LocalVLM(
-            str(folder), ModelSettings(max_tokens=NEW_TOKENS, device="cpu", batch_size=size, image_memory_gib=memory)
+            str(folder),
+            ModelSettings(
+                max_tokens=NEW_TOKENS, device=DEVICE, dtype="float32", batch_size=size, image_memory_gib=memory
+            ),
         )
         vlm._scorer.outcomes = partial(vlm._scorer.outcomes, epsilon=1e-6)  # type: ignore[method-assign]
         for reply, text, one in zip(vlm.answer(requests), raw, expected, strict=True):
