@@ -23,7 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -89,19 +89,27 @@ class Findings:
     lines: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
+    @classmethod
+    def read(cls, out: Path, *, quick: bool, limit: float) -> Findings:
+        """Goes on from the files of earlier steps."""
+        figures = json.loads((out / "gpu.json").read_text(encoding="utf-8"))
+        lines = (out / "gpu.md").read_text(encoding="utf-8").splitlines()
+        return cls(out=out, quick=quick, limit=limit, figures=figures, lines=lines)
+
     @property
     def left(self) -> float:
         """Seconds that are left."""
         return self.limit - (time.monotonic() - self.started)
 
-    def run(self, name: str, step: Callable[[Findings], None]) -> None:
+    def run(self, name: str, title: str, step: Callable[[Findings], None]) -> None:
         """Runs a step as long as there is time, and writes what it found, or why it failed."""
 
         def stop(*_: Any) -> None:
             raise TimeoutError("the time for all steps is over")
 
         began = time.monotonic()
-        self.say(f"\n## {name}\n")
+        self.say(f"\n## {title}\n")
+        self.write()
         signal.signal(signal.SIGALRM, stop)
         signal.alarm(max(1, int(self.left)))
         try:
@@ -178,7 +186,7 @@ def parity(findings: Findings) -> None:
     )
     found = findings.figures["parity"] = {}
     for dtype in DTYPES:
-        for family in list(FAMILIES)[: 2 if findings.quick else None]:
+        for family in list(FAMILIES):
             with tempfile.TemporaryDirectory() as work:
                 found[f"{family} {dtype}"] = one = compare(family, dtype, Path(work), findings.quick)
             kept = [one["kept"][size] for size in BATCHES]
@@ -195,6 +203,8 @@ def compare(family: str, dtype: str, work: Path, quick: bool) -> dict[str, Any]:
     # Any of many tokens ends an answer, so that rows of a batch end at different times.
     ends = network.generation_config.eos_token_id or processor.tokenizer.eos_token_id
     network.generation_config.eos_token_id = [ends, *range(300, 800)]
+    # That of Idefics3's kin may lie beyond the vocabulary.
+    network.generation_config.pad_token_id = processor.tokenizer.pad_token_id
     requests = questions(plan)
     plain = {(r.prompt, r.image): generate(plan, network, processor, r.prompt, [str(r.image)])[0] for r in requests}
     if len(set(plain.values())) < len(plain) // 2:
@@ -500,9 +510,9 @@ class Run:
         return {**json.loads(out.splitlines()[-1]), "seconds": time.monotonic() - self.began}
 
 
-def fieldguide(findings: Findings, on_cpu: Run) -> None:
+def fieldguide(findings: Findings) -> None:
     """Tunes the field guide on the device, and compares winner and table with those of the CPU."""
-    runs = {"cpu float32": on_cpu}
+    runs = {"cpu float32": Run(findings, "cpu", "float32")}
     for dtype in DTYPES if device() == "cuda" else ("bfloat16",):
         runs[f"{device()} {dtype}"] = Run(findings, device(), dtype)
     found = {name: run.result(findings.left) for name, run in runs.items()}
@@ -519,33 +529,37 @@ def fieldguide(findings: Findings, on_cpu: Run) -> None:
         findings.row(name, one["winner"], same, accuracy, f"{hp:.4f}", f"{hr:.4f}", f"{one['seconds']:.0f}")
 
 
+STEPS: dict[str, tuple[str, Callable[[Findings], None]]] = {
+    "parity": ("The same answers", parity),
+    "probabilities": ("Probabilities of names", probabilities),
+    "mllama": ("Llama-3.2-11B-Vision's shape", partial(throughput, "mllama")),
+    "qwen2_5_vl": ("Qwen2.5-VL-7B's shape", partial(throughput, "qwen2_5_vl")),
+    "run": ("A tuning run", fieldguide),
+    "static": ("A static cache, Qwen2.5-VL-7B's shape (transformers compiles no Mllama)", static),
+}
+
+
 def main() -> None:
-    """Runs the steps."""
+    """Runs each step in a process of its own: an error on the device ends the process that meets it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/gpu"))
     parser.add_argument("--quick", action="store_true", help="tiny shapes")
     parser.add_argument("--limit", type=float, default=470, help="seconds that all steps may take")
-    parser.add_argument(
-        "--steps", nargs="+", default=["parity", "probabilities", "mllama", "qwen2_5_vl", "run", "static"]
-    )
+    parser.add_argument("--steps", nargs="+", default=[*STEPS], choices=STEPS)
+    parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.step:
+        findings = Findings.read(options.out, quick=options.quick, limit=options.limit)
+        findings.run(options.step, *STEPS[options.step])
+        return
     findings = Findings(out=options.out, quick=options.quick, limit=options.limit)
     name = torch.cuda.get_device_name() if device() == "cuda" else "CPU"
     findings.figures["machine"] = {"device": name, "torch": torch.__version__, "transformers": transformers.__version__}
     findings.say(f"{name}; torch {torch.__version__}, transformers {transformers.__version__}")
-    on_cpu = Run(findings, "cpu", "float32") if "run" in options.steps else None
-    steps: dict[str, tuple[str, Callable[[Findings], None]]] = {
-        "parity": ("The same answers", parity),
-        "probabilities": ("Probabilities of names", probabilities),
-        "mllama": ("Llama-3.2-11B-Vision's shape", lambda f: throughput("mllama", f)),
-        "qwen2_5_vl": ("Qwen2.5-VL-7B's shape", lambda f: throughput("qwen2_5_vl", f)),
-        "run": ("A tuning run", lambda f: fieldguide(f, on_cpu)),  # type: ignore[arg-type]
-        "static": ("A static cache, Qwen2.5-VL-7B's shape (transformers compiles no Mllama)", static),
-    }
+    findings.write()
     for step in options.steps:
-        findings.run(*steps[step])
-        if device() == "cuda":
-            torch.cuda.empty_cache()
+        command = [sys.executable, __file__, "--out", options.out, "--step", step, "--limit", str(findings.left)]
+        subprocess.run([*command, *(["--quick"] if options.quick else [])], check=False)
 
 
 if __name__ == "__main__":
