@@ -13,7 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
 LOWEST_TESTS ?= tests --ignore=tests/cli --ignore=tests/fieldguide --ignore=tests/golden --ignore=tests/studies
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-heavy test-all test-lowest lint format reference docs bench size clean
+.PHONY: help install install-dev demo test test-heavy test-all test-lowest lint format reference docs bench gpu-bundle size clean
 
 help:
 	@echo "make install      install taxtune in $(VENV)"
@@ -27,6 +27,7 @@ help:
 	@echo "make reference    write the pages about recipe keys, commands and the Python API from the code"
 	@echo "make docs         build the documentation in site/"
 	@echo "make bench        run the benchmarks (ARGS='--taxonomy FILE --placed FILE' for the mapper on your data)"
+	@echo "make gpu-bundle   download into wheels-gpu what benchmarks/gpu.sh needs on a machine without a network"
 	@echo "make size         print lines per room, modules, commands, recipe keys, words of documentation"
 	@echo "make clean        remove the environments, caches, site/ and runs/"
 
@@ -103,8 +104,15 @@ bench: install-dev
 	$(BIN)/python benchmarks/mapper.py $(ARGS)
 	$(BIN)/python benchmarks/vlm_throughput.py
 
+gpu-bundle: $(BIN)/python
+	rm -rf wheels-gpu
+	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --implementation cp --python-version 3.12 \
+		--platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+		--dest wheels-gpu --requirement benchmarks/gpu-wheels.txt
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir wheels-gpu .
+
 size: install-dev
 	@$(BIN)/python -m tests.size
 
 clean:
-	rm -rf $(VENV) $(LOWEST) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) runs site wheels-gpu .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -231,20 +231,27 @@ def _load(plan: Plan) -> tuple[Any, Any]:
     return network.to(plan.device).eval(), AutoProcessor.from_pretrained(plan.folder)
 
 
-def generate(plan: Plan, network: Any, processor: Any, prompt: str, images: Sequence[str]) -> list[str]:
-    """Returns the answers to a prompt about images, asked in one batch as transformers shows it."""
+def inputs_of(plan: Plan, processor: Any, prompt: str, images: Sequence[str]) -> Any:
+    """Returns one prompt about each image as the tensors of a batch, as transformers shows it."""
+    import torch
     from PIL import Image
 
     messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}]
     text = processor.apply_chat_template(messages, add_generation_prompt=True)
-    inputs = processor(
+    made = processor(
         images=[[Image.open(image).convert("RGB")] for image in images],
         text=[text] * len(images),
         padding=True,
         # A template that writes the start token must not get a second one.
         add_special_tokens=not text.startswith(processor.tokenizer.bos_token or "\0"),
         return_tensors="pt",
-    ).to(network.device, dtype=network.dtype)
+    )
+    return made.to(plan.device, dtype=getattr(torch, plan.dtype))
+
+
+def generate(plan: Plan, network: Any, processor: Any, prompt: str, images: Sequence[str]) -> list[str]:
+    """Returns the answers to a prompt about images, asked in one batch."""
+    inputs = inputs_of(plan, processor, prompt, images)
     output = network.generate(**inputs, max_new_tokens=plan.new_tokens, do_sample=False)
     new = output[:, inputs["input_ids"].shape[1] :]
     return [text.strip() for text in processor.batch_decode(new, skip_special_tokens=True)]

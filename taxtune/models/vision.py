@@ -118,7 +118,11 @@ class LocalVLM(LocalModel):
         question = Question(self._chat(request.prompt), request, content)
         if not self._keeps:
             self._read(question)
-        elif self._key(question) not in self._cache:
+            return question
+        key = self._key(question)
+        # What is prepared for the first question about an image serves all others, however many are looked ahead.
+        if key not in self._cache and key not in self._coming:
+            self._coming.add(key)
             self._show(question)
         return question
 
@@ -205,6 +209,11 @@ class LocalVLM(LocalModel):
         return ImageFeatureCache(memory_of_this_machine() // 4 if memory is None else int(memory * 1024**3))
 
     @cached_property
+    def _coming(self) -> set[str]:
+        """The keys of states whose image is prepared and not yet encoded."""
+        return set()
+
+    @cached_property
     def _maker(self) -> str:
         """Everything but the image that a state depends on."""
         identity = {**self.identity, "processor": self._processor.to_json_string()}
@@ -261,6 +270,7 @@ class LocalVLM(LocalModel):
                 with torch.inference_mode():
                     question.state = self._reuse.encode(self._on_device(self._show(question)))
                 self._cache.put(key, question.state)
+                self._coming.discard(key)
                 question.shown = None
         return question.state
 

@@ -91,6 +91,26 @@ def test_an_image_is_read_once_whatever_is_asked(
     assert len(read) == len(images)
 
 
+def test_an_image_is_prepared_once_for_all_prompts_that_are_asked_together(
+    checkpoints: Checkpoints, images: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vlm = local(checkpoints("mllama"), batch_size=4)
+    questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
+    shown: list[str] = []
+    process = vlm._process
+
+    def counted(texts: Any, pictures: Any) -> Any:
+        shown.extend(str(picture.size) for picture in pictures if picture.size != (64, 64))
+        return process(texts, pictures)
+
+    monkeypatch.setattr(vlm, "_process", counted)
+    vlm._proven = True  # the comparison with the plain way reads two images more
+    first = said(vlm, questions)
+    assert len(shown) == len(images)
+    assert first == said(vlm, questions)
+    assert len(shown) == len(images)
+
+
 def wrong(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda inputs: {name: t * 2 if name == "keys" else t for name, t in encode(inputs).items()}
 
