@@ -115,7 +115,7 @@ def parity(report: Report, quick: bool) -> None:
 
 
 def compare(family: str, dtype: str, work: Path) -> dict[str, Any]:
-    """Returns how many answers of one family differ, and by how much its logits do."""
+    """Returns the counts of answers of one family that differ, and the difference of its logits."""
     shape = Shape(vocabulary=4000, image_side=64)
     plan = make_plan(work, shape=shape, dtype=dtype, prompts=8, images=4, tokens=8)
     network, processor = make_model(family, shape, dtype=dtype, device=DEVICE)
@@ -140,7 +140,7 @@ def compare(family: str, dtype: str, work: Path) -> dict[str, Any]:
 
 
 def differences(some: Sequence[str], others: Sequence[str]) -> int:
-    """Returns how many texts differ."""
+    """Returns the number of texts that differ."""
     return sum(one != other for one, other in zip(some, others, strict=True))
 
 
