@@ -11,17 +11,17 @@ from itertools import groupby
 from typing import Literal
 
 from taxtune.mapping import english
+from taxtune.thoughts import without_thoughts
 
 __all__ = ["Block", "unwrap"]
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
 _FIRST_TURN = re.compile(r"^\s*#{2,}\s*(?:human|user)\s*:.*?#{2,}\s*assistant\s*:", re.S | re.I)
 _NEXT_TURN = re.compile(r"(?<=\S)\s*#{2,}\s*(?:human|user|assistant)\s*:.*", re.S | re.I)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
 _URL = re.compile(r"\b(?:https?://|www\.)\S+")
 _TAG = re.compile(
-    r"</?(?:answer|a|b|br|code|div|em|final|h\d|i|label|li|ol|p|pre|s|span|strong|u|ul)(?:\s[^<>\n]{0,80})?/?>", re.I
+    r"</?(?:answer|a|b|br|code|div|em|final|h\d|i|label|li|ol|p|pre|s|span|strong|u|ul)(?:\s[^<>\n]{0,80})?/?>|<\|[^<>|\s]{1,40}\|>", re.I
 )
 _LATEX = re.compile(r"\\(?:boxed|text|textit|textbf|emph)\s*\{([^{}]*)\}")
 _STAR = re.compile(r"^\s*\*\s+", re.M)
@@ -60,7 +60,7 @@ def unwrap(answer: str) -> tuple[Block, ...]:
     JSON gives its texts but those of keys such as "reason"; a marker such as "A:" or "Final answer:" gives what follows
     the last one; of candidates with percentages the likeliest one is kept; markdown, quotes, tags and list numbers go.
     """
-    text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", _THINKING.sub(" ", answer)))
+    text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", without_thoughts(answer) or ""))
     fenced = _FENCE.search(text)
     if fenced and fenced.group(1).strip():
         text = fenced.group(1)

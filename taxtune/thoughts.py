@@ -1,0 +1,158 @@
+"""What a model thinks aloud before it answers, told from its answer.
+
+The notations are those of chat templates: a tag whose last word is one for thinking (`<think>` of DeepSeek-R1, Qwen3
+and most others, `[THINK]` of Magistral, `◁think▷` of Kimi-VL, `<seed:think>`, `<longcat_think>`, `<|START_THINKING|>`
+of Command A, `<|begin_of_thought|>` of Sky-T1, `<Thought>` of Marco-o1, `<REASONING>` of LLaVA-CoT); the channels of
+gpt-oss and Gemma 4, also if a tokenizer dropped their marks; the lines of Granite and Apriel; MedGemma's tokens.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["CUT_THOUGHT", "fenced_blocks", "is_mark", "open_thought", "without_thoughts"]
+
+#: Why a reply that ends within its thought is no answer.
+CUT_THOUGHT = "the reply ends within the model's thought, before an answer"
+
+_WORD = (
+    r"(?:[a-z]{1,20}[:_▁-]){0,2}(?:thinking|think|thoughts?|reasoning(?:_content)?|reason|reflection|analysis"
+    r"|rationale|scratch_?pad|monologue|chain[_-]of[_-]thought|cot)"
+)
+_FENCE_LINE = r"^[ \t]*(?P<fence>`{3,}|~{3,})(?=(?P<info>[^\n`<]*)(?:<|$))"
+_FLAGS = re.IGNORECASE | re.MULTILINE | re.VERBOSE
+_MARK = re.compile(
+    rf"""
+    (?P<close>
+        <[|｜]?(?:/|end[_▁](?:of[_▁])?){_WORD}[|｜]?> | </[|｜]{_WORD}[|｜]> | ◁/{_WORD}▷
+      | \[(?:/|end[_ ]of[_ ])think(?:ing)?\] | <unused95> | <channel\|>
+    )
+  | (?P<answer>
+        <\|channel\|?>final\b(?:\s*<\|message\|>)? | (?-i:assistantfinal) | \[begin\ final\ response\]
+      | <\|(?:content|start_response|begin_of_(?:solution|answer|response))\|>
+      | ^here(?:\ is|[’']s)\ my\ response:
+    )
+  | (?P<open>
+        <[|｜]?(?:(?:begin|start)[_▁](?:of[_▁])?)?{_WORD}(?:\s[^<>\n]{{0,80}})?[|｜]?> | ◁{_WORD}▷
+      | \[(?:begin[_ ]of[_ ])?think(?:ing)?\] | <unused94>(?:thought\b)? | <\|channel\|?>\w*(?:<\|message\|>)?
+      | \A\s*(?-i:(?:analysis|commentary)(?=[A-Z]))
+      | \A\s*here(?:\ is|[’']s)\ my\ thought\ process: | \A\s*here\ are\ my\ reasoning\ steps:
+    )
+  | {_FENCE_LINE}
+    """,
+    _FLAGS,
+)
+_FENCE = re.compile(_FENCE_LINE, re.MULTILINE)
+#: What a server or a tokenizer may leave behind an answer.
+_TAIL = re.compile(r"(?:<\|[^<>|\s]{1,40}\|>|</s>|<end_of_turn>|\[end final response\])\Z", re.IGNORECASE)
+_MOST_TAILS = 4
+_WRAPPED = re.compile(r"</(answer|response|solution|conclusion|output|final)>\Z", re.IGNORECASE)
+
+
+def without_thoughts(text: str) -> str | None:
+    """Returns a reply without its thoughts and without white space at its ends.
+
+    Any closing mark ends any thought; one without an opening ends a thought that the prompt opened. What a fenced block
+    outside of thoughts holds is no mark. A reply without a thought stays as it is.
+
+    Returns:
+        The answer. It is None if the reply ends within its thought, or with it.
+    """
+    reading = _Reading(text)
+    for mark in _MARK.finditer(text):
+        reading.read(mark)
+    return reading.answer()
+
+
+class _Reading:
+    """Reads the marks of a reply in order, and keeps what is outside of thoughts."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._kept = ""
+        self._start = 0
+        self._thinks = False
+        self._has_thoughts = False
+        self._fence = ""
+        self._closed_in_fence = 0
+
+    def read(self, mark: re.Match[str]) -> None:
+        """Goes on to a mark."""
+        kind = mark.lastgroup
+        if kind == "info":
+            if not self._thinks:
+                self._fence = _next_fence(mark, self._fence)
+        elif self._fence:
+            if kind == "close":
+                self._closed_in_fence = mark.end()
+        elif kind == "open":
+            self._open(mark.start())
+        elif kind == "answer" or self._thinks:
+            self._close(mark.end(), drops=kind == "answer")
+        else:
+            self._close(mark.end(), drops=True)
+
+    def _open(self, at: int) -> None:
+        if not self._thinks:
+            self._kept += self._text[self._start : at]
+            self._start = at
+        self._thinks = self._has_thoughts = True
+
+    def _close(self, end: int, *, drops: bool) -> None:
+        """Ends a thought; what was before it is dropped if the prompt opened it, or the answer begins here."""
+        if drops:
+            self._kept = ""
+        self._start = end
+        self._thinks = False
+        self._has_thoughts = True
+
+    def answer(self) -> str | None:
+        """Returns what was kept at the end of the reply, None if it is nothing but thoughts."""
+        if self._fence and self._closed_in_fence:  # a fence that is open to the end was part of the thought
+            self._close(self._closed_in_fence, drops=True)
+        if not self._has_thoughts:
+            return self._text.strip()
+        rest = self._text[self._start :].strip()
+        for _ in range(_MOST_TAILS):
+            rest = _TAIL.sub("", rest).rstrip()
+        if (wrapped := _WRAPPED.search(rest)) is not None:
+            opening = rest.lower().rfind(f"<{wrapped[1].lower()}>")
+            if opening >= 0:
+                body = rest[opening : wrapped.start()].partition(">")[2].strip()
+                return body or None
+        if self._thinks:
+            return None
+        return f"{self._kept.rstrip()} {rest}".strip() or None
+
+
+def _next_fence(line: re.Match[str], fence: str) -> str:
+    """Returns the fence that is open after a line of one, empty for none."""
+    if not fence:
+        return line["fence"]
+    return "" if line["fence"] == fence and not line["info"].strip() else fence
+
+
+def fenced_blocks(text: str) -> list[str]:
+    """Returns the contents of a text's fenced blocks; one that is not closed is none."""
+    blocks = []
+    fence, start = "", 0
+    for line in _FENCE.finditer(text):
+        after = _next_fence(line, fence)
+        if after and not fence:
+            start = text.find("\n", line.end()) + 1
+        elif fence and not after:
+            blocks.append(text[start : line.start()])
+        fence = after
+    return blocks
+
+
+def open_thought(prompt: str) -> str:
+    """Returns the mark at the end of a prompt that opens a thought, empty if there is none."""
+    end = prompt[-200:].rstrip()
+    marks = [mark for mark in _MARK.finditer(end) if mark.end() == len(end)]
+    return marks[0][0] if marks and marks[0].lastgroup == "open" else ""
+
+
+def is_mark(token: str) -> bool:
+    """Returns whether a token of a tokenizer is a mark of thoughts."""
+    return token == "<|message|>" or _MARK.fullmatch(token) is not None
