@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from taxtune.errors import DataError
 from taxtune.progress import note, showing
+from taxtune.thoughts import without_thoughts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -398,7 +399,7 @@ def place(
     """Places free text on a taxonomy.
 
     Args:
-        answers: What was said; None or NaN for an answer that is missing.
+        answers: What was said; None or NaN for an answer that is missing, as is a reply that ends within its thought.
         taxonomy: The label tree, as `tune` takes it.
         mapper: A `Mapper` of this tree, or its settings.
 
@@ -417,7 +418,7 @@ def place(
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
     texts = pd.Series([answers] if isinstance(answers, str) else list(answers), dtype=object)
-    given = texts[texts.notna()]
+    given = texts[texts.notna()].map(lambda text: without_thoughts(str(text))).dropna()
     rows = [
         {
             "placement": "/".join(tree.path(placed.node)),
@@ -426,7 +427,7 @@ def place(
             "stage": str(placed.stage),
             **{name: getattr(placed, name) for name in ("confidence", "abstained", "off_tree", "evidence")},
         }
-        for placed in place_texts(made, [str(text) for text in given])
+        for placed in place_texts(made, list(given))
     ]
     columns = ["placement", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
     frame = pd.DataFrame(rows, given.index, columns).reindex(texts.index)
@@ -463,6 +464,8 @@ def score(
     tree = _tree(taxonomy)
     if len(predicted) != len(target) or not len(predicted):
         raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
+    if free_text:
+        predicted = [without_thoughts(text) if isinstance(text, str) else text for text in predicted]
     for name, given in (("answer", predicted), ("target", target)):
         if (absent := pd.Series(list(given), dtype=object).isna()).any():
             remedy = "Leave out pairs in which one is missing."

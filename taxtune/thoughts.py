@@ -50,7 +50,7 @@ _WRAPPED = re.compile(r"</(answer|response|solution|conclusion|output|final)>\Z"
 
 
 def without_thoughts(text: str) -> str | None:
-    """Returns a reply without its thoughts and without white space at its ends.
+    """Returns a reply without its thoughts, and then without white space at its ends.
 
     Any closing mark ends any thought; one without an opening ends a thought that the prompt opened. What a fenced block
     outside of thoughts holds is no mark. A reply without a thought stays as it is.
@@ -111,7 +111,7 @@ class _Reading:
         if self._fence and self._closed_in_fence:  # a fence that is open to the end was part of the thought
             self._close(self._closed_in_fence, drops=True)
         if not self._has_thoughts:
-            return self._text.strip()
+            return self._text
         rest = self._text[self._start :].strip()
         for _ in range(_MOST_TAILS):
             rest = _TAIL.sub("", rest).rstrip()

@@ -225,4 +225,4 @@ def unwrap_reply(reply: str) -> str:
 
 def answer_of(reply: str) -> str:
     """Returns a reply without a reasoning model's thoughts, empty if it ends within them."""
-    return without_thoughts(reply.replace("\r\n", "\n").lstrip("\ufeff")) or ""
+    return without_thoughts(reply.replace("\r\n", "\n").lstrip("\ufeff").strip()) or ""
