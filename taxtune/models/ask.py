@@ -20,6 +20,7 @@ from taxtune.errors import ImageError, ModelError
 from taxtune.models.base import Answer, Candidates, Failure, Identity, Model, Reply, Request, well_formed
 from taxtune.progress import track
 from taxtune.store import Store, cache_folder
+from taxtune.thoughts import CUT_THOUGHT, without_thoughts
 
 __all__ = ["AnswerStore", "answer_key", "ask", "check_model", "open_replies"]
 
@@ -130,10 +131,21 @@ def ask(
         raise faults[0]
     result: list[Reply] = []
     for key in keys:
-        result.append(reply := replies[key])
+        reply = replies[key]
+        result.append(_answered(reply))
         if isinstance(reply, Answer) and not reply.cached:  # a copy costs nothing, as an answer out of the store
             replies[key] = replace(reply, cached=True)
     return result
+
+
+def _answered(reply: Reply) -> Reply:
+    """Returns a reply without the model's thoughts, which the store keeps; a failure if there is nothing else."""
+    if isinstance(reply, Failure):
+        return reply
+    answer = without_thoughts(reply.text)
+    if answer is None:
+        return Failure(f"{CUT_THOUGHT[0].upper()}{CUT_THOUGHT[1:]}.", retryable=False, said=reply)
+    return reply if answer == reply.text else replace(reply, text=answer)
 
 
 def _stream(model: Model, requests: Sequence[Request], size: int) -> Generator[tuple[int, Reply]]:
@@ -192,8 +204,9 @@ class AnswerStore(Store[Request, Answer]):
         "seconds": "REAL NOT NULL",
         "created": "TEXT NOT NULL",
         "outcomes": "TEXT",
+        "cut": "INTEGER",
     }
-    version = 2
+    version = 3
     precious = True
 
     def keys(self, identity: Identity, items: Sequence[Request]) -> list[str]:
@@ -215,13 +228,23 @@ class AnswerStore(Store[Request, Answer]):
             value.seconds,
             datetime.now(UTC).isoformat(timespec="seconds"),
             None if value.outcomes is None else _canonical(dict(value.outcomes)),
+            None if value.cut is None else int(value.cut),
         )
 
     def value(self, row: Sequence[Any]) -> Answer:
         """Returns the answer of a row."""
         text, prompt_tokens, completion_tokens, cost_usd, seconds = row[5:10]
         outcomes = None if row[11] is None else json.loads(row[11])
-        return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds, outcomes=outcomes)
+        return Answer(
+            text=text,
+            cached=True,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cost_usd=cost_usd,
+            seconds=seconds,
+            outcomes=outcomes,
+            cut=None if row[12] is None else bool(row[12]),
+        )
 
 
 def open_replies(folder: Path | None) -> AnswerStore:

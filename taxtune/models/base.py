@@ -106,6 +106,7 @@ class Answer:
         outcomes: Natural logarithms of the probabilities of what the model might have named where its answer has a
             name, as far as it tells: by name; by how names begin, with `OTHERWISE` at the end, for those that were not
             told apart; and by `OTHERWISE` alone for all that is no name. They sum to 1. None where there are none.
+        cut: Whether it was cut off at the longest answer, and did not end by itself; None where that is not known.
     """
 
     text: str
@@ -116,6 +117,7 @@ class Answer:
     seconds: float = 0.0
     batch: int | None = None
     outcomes: Mapping[str, float] | None = field(default=None, hash=False)
+    cut: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,17 @@ class Failure:
     Attributes:
         reason: What went wrong, in one line, without secrets.
         retryable: Whether the same request may be answered later (a rate limit, a time-out, a server's error).
+        said: What the model wrote, and was paid for, before it was cut off without an answer; None for a failed call.
     """
 
     reason: str
     retryable: bool
+    said: Answer | None = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether the model was cut off before it gave an answer."""
+        return self.said is not None and bool(self.said.cut)
 
 
 Reply = Answer | Failure
@@ -162,11 +171,13 @@ class ModelUsage:
     @classmethod
     def of(cls, replies: Sequence[Reply], faults: Mapping[str, int]) -> ModelUsage:
         """Returns the usage of replies; `faults` are the attempts that failed (`count_faults`)."""
-        new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
+        written = [reply.said if isinstance(reply, Failure) else reply for reply in replies]
+        answers = [answer for answer in written if answer is not None]
+        new = [answer for answer in answers if not answer.cached]
         costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
         return cls(
             calls=len(new),
-            from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
+            from_store=len(answers) - len(new),
             prompt_tokens=sum(reply.prompt_tokens for reply in new),
             completion_tokens=sum(reply.completion_tokens for reply in new),
             cost_usd=sum(costs) if costs else None,
