@@ -42,7 +42,7 @@ from taxtune.settings import (
     VLMSettings,
     with_kind,
 )
-from taxtune.trust import check_server
+from taxtune.trust import address_in, check_server
 
 __all__ = ["Recipe", "load_recipe", "recipe_path"]
 
@@ -164,8 +164,9 @@ class Recipe(Settings):
         named = "arbiter" if group == "mapper" else "model"
         model, base = getattr(settings, named) or "", getattr(settings, "api_base", None)
         addresses = {f"{group}.api_base": base}
-        if "://" in model:  # litellm takes "huggingface/https://HOST" for the address
-            addresses[f"{group}.{named}"] = model.partition("/")[2]
+        if getattr(settings, "kind", None) != "local" and not model.startswith(("local:", "hf:")):
+            # litellm takes "huggingface/https://HOST" for the address.
+            addresses[f"{group}.{named}"] = address_in(model)
         for key, address in addresses.items():
             if not any(own in ("", key) or key.startswith(f"{own}.") for own in self._own):
                 sends = f"{'images, ' if group == 'vlm' else ''}prompts and your API key"

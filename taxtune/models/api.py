@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
 
@@ -36,7 +36,9 @@ from taxtune.models.base import (
 from taxtune.models.functions import as_completed, bounded
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls, data_url
 from taxtune.models.logprobs import read_outcomes
+from taxtune.models.transport import guarded
 from taxtune.progress import note
+from taxtune.trust import ADDRESS_REMEDY, address_in, server_of
 
 __all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 
@@ -142,6 +144,16 @@ class ApiModel:
             identity |= {"revision": None, "system_prompt": None}
             identity |= {"max_image_side": MAX_SIDE, "image_encoding": ENCODING}
         return identity
+
+    @cached_property
+    def _server(self) -> str | None:
+        """Scheme, host and port of the server that is asked; None for the provider's own."""
+        address = self._api_base or address_in(self.model)
+        try:
+            return None if address is None else server_of(address)
+        except ValueError:
+            message = f"The address of {self._role} is none."
+            raise ModelError(message, value=address, remedy=ADDRESS_REMEDY) from None
 
     def _seed(self, sample: int = 0) -> dict[str, int]:
         """The seed that a provider is sent; none for the first answer at seed 0 or of greedy decoding."""
@@ -323,13 +335,14 @@ class ApiModel:
             # A model that takes no temperature or seed is not sent one.
             drop_params=True,
         )
+        send = partial(guarded, call, self._server, retry.timeout, logprobs="logprobs" in arguments)
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
 
         def attempt() -> None:
             made.append(Completion(""))
             try:
-                made[-1] = _read_completion(litellm, self.model, bounded(call, retry.timeout), secrets)
+                made[-1] = _read_completion(litellm, self.model, bounded(send, retry.timeout), secrets)
                 self._check_usable(made[-1])
             except Exception as error:
                 problem = classify(error, secrets=secrets)
@@ -403,9 +416,10 @@ class ApiModel:
         """Returns the key to send; None leaves it to litellm, which finds the provider's in the environment.
 
         Raises:
-            ModelError: If litellm does not know the provider or the key is missing.
+            ModelError: If the address is none, litellm does not know the provider or the key is missing.
         """
         settings = self.settings
+        _ = self._server
         try:
             litellm.get_llm_provider(self.model, api_base=settings.api_base)
         except Exception:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 from taxtune.errors import ModelError
 from taxtune.models.base import Fault
+from taxtune.models.transport import LimitError, install
 
 __all__ = [
     "CallError",
@@ -51,8 +52,9 @@ class CallError(Exception):
 
 def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> CallError:
     """Classifies an error that litellm raised; `secrets` are cut out of the reason."""
-    if isinstance(error, CallError):
-        return CallError(error.fault, _one_line(error.reason, secrets))
+    own = next((link for link in _chain(error) if isinstance(link, CallError | LimitError)), None)
+    if own is not None:
+        return CallError(own.fault, _one_line(own.reason, secrets), own.remedy)
     if isinstance(error, TimeoutError):
         return CallError(Fault.TIMEOUT, "did not answer in time")
     status = getattr(error, "status_code", None)
@@ -120,6 +122,7 @@ def load_litellm() -> ModuleType:
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     litellm.disable_hf_tokenizer_download = True
+    install(litellm)
     return litellm  # type: ignore[no-any-return]
 
 
@@ -135,12 +138,15 @@ def _retry_after(error: BaseException) -> float:
 
 def _cause(error: BaseException | None) -> str:
     """The system's own words for a lost connection, which only the innermost error has; empty where there are none."""
-    cause = ""
+    causes = [link.strerror for link in _chain(error) if isinstance(link, OSError) and link.strerror]
+    return causes[-1] if causes else ""
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yields an error and what caused it, down to the innermost."""
     while error is not None:
-        if isinstance(error, OSError) and error.strerror:
-            cause = error.strerror
+        yield error
         error = error.__cause__ or error.__context__
-    return cause
 
 
 def _one_line(text: str, secrets: Iterable[str | None], limit: int = 200) -> str:
