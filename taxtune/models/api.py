@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import ModuleType
@@ -36,6 +37,7 @@ from taxtune.models.base import (
 from taxtune.models.functions import as_completed, bounded
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls, data_url
 from taxtune.models.logprobs import read_outcomes
+from taxtune.models.refusals import Refusals, refused
 from taxtune.models.transport import guarded
 from taxtune.progress import note
 from taxtune.trust import ADDRESS_REMEDY, address_in, server_of
@@ -46,6 +48,8 @@ __all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 _CALLS = 16
 # Seconds between two notes that calls fail and are repeated.
 _NOTES_EVERY = 15.0
+# Why a completion ended, where it was at the longest that it may be.
+_CUT = ("length", "max_tokens", "model_length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,11 @@ class Completion:
     cost_usd: float | None = None
     logprobs: Any = field(default=None, repr=False, compare=False)
 
+    @property
+    def cut(self) -> bool | None:
+        """Whether it was cut off at the longest reply; None where the provider does not tell."""
+        return None if self.finish_reason is None else self.finish_reason in _CUT
+
 
 class NoAnswerError(ModelError):
     """A model did not answer, after all attempts; it may later.
@@ -123,6 +132,8 @@ class ApiModel:
         self._api_base = without_credentials(self.settings.api_base)
         at = f" at {self._api_base}" if self._api_base else ""
         self._name = f"{role[0].upper()}{role[1:]} {model!r}{at}"
+        #: Parameters that the model was found to refuse.
+        self.refusals = Refusals()
         #: Alternatives to each token that are asked for: OpenAI gives 20 at most; where that is rejected 5, then none.
         self._alternatives = 20
         self._lock, self._noted = threading.Lock(), float("-inf")
@@ -140,6 +151,12 @@ class ApiModel:
             "temperature": temperature,
             **self._seed(),
         }
+        if settings.reasoning_effort is not None:
+            identity["reasoning_effort"] = settings.reasoning_effort
+        if settings.extra:
+            identity["extra"] = json.dumps(dict(settings.extra), sort_keys=True)
+        if self.refusals.names:
+            identity["without"] = ", ".join(self.refusals.names)
         if settings.task == "image-text-to-text":  # the constants are part of the keys of answers that are stored
             identity |= {"revision": None, "system_prompt": None}
             identity |= {"max_image_side": MAX_SIDE, "image_encoding": ENCODING}
@@ -231,28 +248,32 @@ class ApiModel:
         started = time.perf_counter()
         try:
             messages = self.messages(request)
-        except ImageError as refused:
-            return Failure(str(refused), retryable=False)
+        except ImageError as error:
+            return Failure(str(error), retryable=False)
         arguments, alternatives = {"messages": messages, **self._seed(request.sample)}, self._alternatives
         if request.candidates is not None:
             told = {"logprobs": True, "top_logprobs": alternatives} if alternatives else {}
             arguments = {"messages": messages, "temperature": self.settings.temperature and 0.0, **told}
         completion, problem, attempts = self._complete(litellm, key, arguments, stop)
+        text, candidates = completion.text.strip(), request.candidates
+        answer = Answer(
+            text=text,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+            cost_usd=completion.cost_usd,
+            seconds=time.perf_counter() - started,
+            cut=completion.cut,
+        )
         if problem is None:
-            text, candidates = completion.text.strip(), request.candidates
-            return Answer(
-                text=text,
-                prompt_tokens=completion.prompt_tokens,
-                completion_tokens=completion.completion_tokens,
-                cost_usd=completion.cost_usd,
-                seconds=time.perf_counter() - started,
-                outcomes=None if candidates is None else read_outcomes(text, completion.logprobs, candidates),
-            )
+            outcomes = None if candidates is None else read_outcomes(text, completion.logprobs, candidates)
+            return replace(answer, outcomes=outcomes)
         if "logprobs" in arguments and problem.fault is Fault.REJECTED and "logprob" in problem.reason.lower():
             self._alternatives = min(self._alternatives, 5 if alternatives > 5 else 0)
             return self._answer_one(litellm, key, request, stop)
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
-        return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
+        reason = f"{self._name} {problem.reason.rstrip('.')}{tries}."
+        said = answer if problem.fault is Fault.CUT_OFF else None
+        return Failure(reason, retryable=problem.fault.passes, said=said)
 
     def messages(self, request: Request) -> list[dict[str, Any]]:
         """Makes the conversation that a request is sent as.
@@ -321,13 +342,17 @@ class ApiModel:
         """
         settings, retry, stop = self.settings, self.settings.retry, stop or threading.Event()
         secrets = (key, settings.api_key)
+        sampling = {"max_tokens": settings.max_tokens, "temperature": settings.temperature, **arguments}
+        fields: dict[str, Any] = {"extra_body": dict(settings.extra)} if settings.extra else {}
+        if settings.reasoning_effort is not None:
+            # litellm would drop it of a model whose name it does not know.
+            fields |= {"reasoning_effort": settings.reasoning_effort, "allowed_openai_params": ["reasoning_effort"]}
         call = partial(
             litellm.completion,
             model=self.model,
-            **{"temperature": settings.temperature, **arguments},
+            **fields,
             api_base=settings.api_base,
             api_key=key,
-            max_tokens=settings.max_tokens,
             timeout=retry.timeout,
             # tenacity alone repeats a call; two layers of retries would multiply.
             num_retries=0,
@@ -335,14 +360,20 @@ class ApiModel:
             # A model that takes no temperature or seed is not sent one.
             drop_params=True,
         )
-        send = partial(guarded, call, self._server, retry.timeout, logprobs="logprobs" in arguments)
+
+        def send(given: Mapping[str, Any]) -> Any:
+            made_call = partial(call, **given)
+            within = partial(guarded, made_call, self._server, retry.timeout, logprobs="logprobs" in given)
+            return bounded(within, retry.timeout)
+
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
 
         def attempt() -> None:
             made.append(Completion(""))
             try:
-                made[-1] = _read_completion(litellm, self.model, bounded(send, retry.timeout), secrets)
+                response = self._accepted(send, sampling)
+                made[-1] = _read_completion(litellm, self.model, response, secrets)
                 self._check_usable(made[-1])
             except Exception as error:
                 problem = classify(error, secrets=secrets)
@@ -380,6 +411,23 @@ class ApiModel:
             cost_usd=sum(costs) if costs else None,
         )
         return completion, problem, len(made)
+
+    def _accepted(self, send: Callable[[Mapping[str, Any]], Any], arguments: Mapping[str, Any]) -> Any:
+        """Sends a call, at once again without what the model refuses by name; raises what else goes wrong."""
+        while True:
+            given = self.refusals.accepted(arguments)
+            try:
+                return send(given)
+            except Exception as error:
+                told = f"{error} {getattr(error, 'body', None) or ''}"
+                name = refused(told, given) if classify(error).fault is Fault.REJECTED else None
+                if name is None:
+                    raise
+                count_fault(Fault.PARAMETER, of=name)
+                with self._lock:
+                    if name not in self.refusals.names:
+                        self.refusals.add([name])
+                        note(f"{self._name} {self.refusals.told(name)}.")
 
     def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
         """Returns the error of a call after which every other call would fail alike."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from email.utils import formatdate, parsedate_to_datetime
 from types import ModuleType
 
 from taxtune.errors import ModelError
@@ -28,6 +30,15 @@ _FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_
 _MALFORMED = re.compile(
     r"line \d+ column \d+ \(char \d+\)|empty or invalid response|invalid response object"
     r"|'choices' that is not a list|with no 'choices'"
+)
+
+
+# "Please try again in 1m7.5s", "retry in 20 seconds", '"retryDelay": "7s"'.
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|secs?|m|minutes?|mins?|h|hours?)(?![a-z])", re.I)
+_RETRY_IN = re.compile(
+    r"\b(?:retry(?:ing)?|try(?:ing)? again|retrydelay|wait)\b[^\d\n]{0,20}"
+    r"((?:\d+(?:\.\d+)?\s*(?:ms|milli\w+|s|sec\w*|m|min\w*|h|hours?)(?![a-z])[\s,]*)+)",
+    re.IGNORECASE,
 )
 
 
@@ -127,13 +138,29 @@ def load_litellm() -> ModuleType:
 
 
 def _retry_after(error: BaseException) -> float:
-    """The seconds that a server asked to wait (Retry-After); 0 where it did not, or named a date."""
+    """The seconds that a server asked to wait, in a header or in its words; 0 where it did not."""
     response = getattr(error, "response", None)
     for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
         value = str((headers or {}).get("retry-after", ""))
         if re.fullmatch(r"\d+(\.\d+)?", value):
             return float(value)
-    return 0.0
+        if value:
+            with suppress(ValueError, TypeError):
+                # By the server's own clock, which may differ from this machine's.
+                now = (headers or {}).get("date") or formatdate(usegmt=True)
+                return max(0.0, (parsedate_to_datetime(value) - parsedate_to_datetime(now)).total_seconds())
+    asked = _RETRY_IN.search(str(error))
+    if asked is None:
+        return 0.0
+    return sum(float(number) * _seconds(unit) for number, unit in _DURATION.findall(asked[1]))
+
+
+def _seconds(unit: str) -> float:
+    """Returns the seconds of a unit of time by its name or sign."""
+    unit = unit.lower()
+    if unit.startswith(("ms", "milli")):
+        return 0.001
+    return {"s": 1.0, "m": 60.0, "h": 3600.0}[unit[0]]
 
 
 def _cause(error: BaseException | None) -> str:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.base import Answer, Candidates, Failure, Identity, Model, Reply, Request, well_formed
+from taxtune.models.refusals import PARAMETERS, Refusals
 from taxtune.progress import track
 from taxtune.store import Store, cache_folder
 from taxtune.thoughts import CUT_THOUGHT, without_thoughts
@@ -83,6 +84,7 @@ def ask(
         keys.append((request.prompt, content, *further))
         distinct.setdefault(keys[-1], replace(request, image_sha256=content))
     copies = Counter(keys)
+    _recall_refusals(model, store)
     identity = dict(model.identity)
     wanted = [key for key in distinct if key not in replies]
     known = [] if store is None else store.get(identity, [distinct[key] for key in wanted])
@@ -98,7 +100,7 @@ def ask(
         pairs = [waiting.get() for _ in range(waiting.qsize())]
         try:
             if store is not None and pairs:
-                store.put(identity, pairs)
+                store.put(dict(model.identity), pairs)  # a model may have learnt what it is to be asked without
         except Exception as error:
             faults.append(error)
 
@@ -127,6 +129,8 @@ def ask(
             if key not in replies:
                 replies[key] = Failure(given_up, retryable=True)
                 task.advance(copies[key])
+    if store is not None and not faults:
+        _keep_refusals(model, store)
     if faults:
         raise faults[0]
     result: list[Reply] = []
@@ -136,6 +140,31 @@ def ask(
         if isinstance(reply, Answer) and not reply.cached:  # a copy costs nothing, as an answer out of the store
             replies[key] = replace(reply, cached=True)
     return result
+
+
+def _recall_refusals(model: Model, store: AnswerStore | None) -> None:
+    """Tells a model which parameters it refused before, by the store, so that its answers are found there."""
+    refusals = getattr(model, "refusals", None)
+    if isinstance(refusals, Refusals) and store is not None:
+        known = store.get(_untold(model), [_refusal(name) for name in PARAMETERS])
+        refusals.add(name for name, answer in zip(PARAMETERS, known, strict=True) if answer is not None)
+
+
+def _keep_refusals(model: Model, store: AnswerStore) -> None:
+    """Keeps in the store which parameters a model refuses."""
+    refusals = getattr(model, "refusals", None)
+    if isinstance(refusals, Refusals) and refusals.names:
+        store.put(_untold(model), [(_refusal(name), Answer("refused")) for name in refusals.names])
+
+
+def _untold(model: Model) -> Identity:
+    """Returns the identity of a model of which it is not known what it refuses."""
+    return {name: value for name, value in model.identity.items() if name != "without"}
+
+
+def _refusal(parameter: str) -> Request:
+    """Returns the request under which the store has it that a model refuses a parameter."""
+    return Request(f"parameter {parameter}", sample=-1)
 
 
 def _answered(reply: Reply) -> Reply:

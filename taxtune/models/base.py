@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import pydantic.dataclasses
 from pydantic import Field
@@ -276,6 +276,8 @@ class ModelSettings:
         max_tokens: Longest answer, in tokens; at least 1.
         temperature: 0 for greedy decoding, or a sampling temperature. None leaves it to an API's provider, as some
             models insist; a model on this machine then decodes greedily.
+        reasoning_effort: How long an API's model may think, as its provider names it ("low"); None leaves it to that.
+        extra: Further fields of a call of an API, as the provider names them.
         api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the provider's own.
         api_key: The key; None is the provider's environment variable. It is part of no record.
         concurrency: Concurrent calls of an API, or of an async function, at least 1. "auto" is 16 for an API and 8 for
@@ -297,6 +299,8 @@ class ModelSettings:
     task: Task = "image-text-to-text"
     max_tokens: int = Field(default=64, ge=1)
     temperature: float | None = Field(default=0.0, ge=0)
+    reasoning_effort: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     api_base: str | None = None
     api_key: str | None = Field(default=None, repr=False)
     concurrency: Count = "auto"
@@ -340,6 +344,8 @@ class Fault(Enum):
     CUT_OFF = "cut_off", 0, False
     TOO_LONG = "too_long", 0, False
     REJECTED = "rejected_request", 0, False
+    # The same call without the parameter follows at once.
+    PARAMETER = "refused", 0, False
     FUNCTION = "function_error", 0, True
     KEY = "rejected_key", 0, False
     NO_CREDIT = "no_credit", 0, False
@@ -366,9 +372,9 @@ def count_faults() -> Iterator[Counter[str]]:
         _counts.reset(token)
 
 
-def count_fault(fault: Fault) -> None:
-    """Takes note of an attempt that failed."""
+def count_fault(fault: Fault, of: str = "") -> None:
+    """Takes note of an attempt that failed; `of` tells faults of a kind apart, such as a refused parameter."""
     counts = _counts.get()
     if counts is not None:
         with _lock:
-            counts[fault.key] += 1
+            counts[f"{fault.key}_{of}" if of else fault.key] += 1

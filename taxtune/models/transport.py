@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import httpx
 
 from taxtune.models.base import Fault
+from taxtune.models.bodies import CodelessError, readable
 
 __all__ = ["LimitError", "guarded", "install"]
 
@@ -117,8 +118,12 @@ class _Guard(httpx.BaseTransport):
                 target = request.url.join(response.headers["Location"])
                 _check_target(target, _server(request.url))
             content = b"".join(_unpacked(response, call))
+        try:
+            status, content = readable(response.status_code, content)
+        except CodelessError as error:
+            raise LimitError(Fault.MALFORMED, f"returned an error, not a chat completion: {error}") from None
         headers = [pair for pair in response.headers.multi_items() if pair[0] not in _PACKING]
-        return httpx.Response(response.status_code, headers=headers, stream=httpx.ByteStream(content))
+        return httpx.Response(status, headers=headers, stream=httpx.ByteStream(content))
 
     def close(self) -> None:
         """Leaves the connections open: litellm closes clients now and then that share the transport."""
