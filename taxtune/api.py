@@ -465,7 +465,8 @@ def score(
     if len(predicted) != len(target) or not len(predicted):
         raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
     if free_text:
-        predicted = [without_thoughts(text) if isinstance(text, str) else text for text in predicted]
+        answers: list[Any] = [without_thoughts(text) if isinstance(text, str) else text for text in predicted]
+        predicted = answers
     for name, given in (("answer", predicted), ("target", target)):
         if (absent := pd.Series(list(given), dtype=object).isna()).any():
             remedy = "Leave out pairs in which one is missing."

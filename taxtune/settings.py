@@ -230,7 +230,7 @@ class ApiVLMSettings(Settings):
         concurrency: Maximum number of concurrent calls; auto is 16.
         max_tokens: Longest answer, in tokens.
         temperature: Sampling temperature; null leaves it to the provider.
-        reasoning_effort: How long a model that thinks may do so, as its provider names it: low; left to that by default.
+        reasoning_effort: How long a model may think, as its provider names it: low; left to that by default.
         extra: Further fields of a call, as the provider names them: {top_p: 0.9}.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
@@ -257,8 +257,10 @@ class ApiVLMSettings(Settings):
 
 #: The fields of a call that are set elsewhere, or would change how its reply is read.
 _SENT = frozenset(
-    ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "reasoning_effort")
-    + ("logprobs", "top_logprobs", "n", "stream", "tools")
+    (
+        *("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "reasoning_effort"),
+        *("logprobs", "top_logprobs", "n", "stream", "tools"),
+    )
 )
 
 

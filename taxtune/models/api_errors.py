@@ -34,10 +34,10 @@ _MALFORMED = re.compile(
 
 
 # "Please try again in 1m7.5s", "retry in 20 seconds", '"retryDelay": "7s"'.
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|secs?|m|minutes?|mins?|h|hours?)(?![a-z])", re.I)
+_UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?)(?![a-z])"
+_DURATION = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.IGNORECASE)
 _RETRY_IN = re.compile(
-    r"\b(?:retry(?:ing)?|try(?:ing)? again|retrydelay|wait)\b[^\d\n]{0,20}"
-    r"((?:\d+(?:\.\d+)?\s*(?:ms|milli\w+|s|sec\w*|m|min\w*|h|hours?)(?![a-z])[\s,]*)+)",
+    rf"\b(?:retry(?:ing)?|try(?:ing)? again|retrydelay|wait)\b[^\d\n]{{0,20}}((?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*)+)",
     re.IGNORECASE,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from taxtune.mapping.config import DOUBTFUL
@@ -12,16 +12,25 @@ from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES, metri
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.output import Cell, Table
-from taxtune.tuning.records import ComparisonResult, IterationRecord, TemplateScores, TuneResult
+from taxtune.tuning.records import (
+    ComparisonResult,
+    IterationRecord,
+    SampleResult,
+    TemplateScores,
+    TuneResult,
+    count_cut,
+)
 
 __all__ = [
     "Result",
     "best_so_far",
+    "cut_in_words",
     "difference",
     "doubt_table",
     "failed_calls",
     "interval",
     "iteration_table",
+    "longest_answer",
     "number",
     "paired",
     "rank_table",
@@ -106,6 +115,22 @@ def paired(result: Result, name: str, other: str, metric: str) -> PairedDifferen
         return kept.metrics.get(metric)
     value = None if swapped is None else swapped.metrics.get(metric)
     return None if value is None else -value
+
+
+def longest_answer(result: Result) -> int | None:
+    """Returns the most tokens that an answer of a result could have, None if that is not known."""
+    facts = result.provenance.facts.get("Model", {})
+    limit = facts.get("max tokens") or facts.get("max new tokens") or ""
+    return int(limit) if limit.isdecimal() else None
+
+
+def cut_in_words(rows: Sequence[SampleResult], limit: int | None) -> str:
+    """Returns how many answers were cut off and what to do about it; empty if none was."""
+    cut, answers = count_cut(rows)
+    if not cut:
+        return ""
+    where = "" if limit is None else f" at max_tokens = {limit}"
+    return f"{cut:,} of {answers:,} answers were cut{where}: raise vlm.max_tokens"
 
 
 def failed_calls(result: Result) -> str | None:
@@ -200,10 +225,12 @@ def iteration_table(run: TuneResult) -> Table:
     """Returns every iteration of a run with its scores on the tuning images and its template."""
     own = dict.fromkeys(key for record in run.iterations if record.scores for key in record.scores.measures)
     keys = ("hp", "hr", "hf", "accuracy", *own)
+    limit = longest_answer(run)
     rows: list[tuple[Cell, ...]] = []
     for record in run.iterations:
         remarks = ["winner"] if record.iteration == run.winner else []
-        remarks += [] if record.feasible else ["misses a constraint"]
+        remarks += [] if record.feasible or record.cut_short else ["misses a constraint"]
+        remarks += [cut] if (cut := cut_in_words(record.rows, limit)) else []
         remarks += [] if record.reason is None else [f"{record.state}: {record.reason}"]
         remarks += [f"{record.missing} without an answer"] if record.missing else []
         images = None if record.scores is None else record.scores.n

@@ -24,7 +24,7 @@ from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.scores import Result, rank_table, score_of, score_table
 from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
-from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores
+from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores, count_cut
 
 __all__ = [
     "HEADLINE",
@@ -94,6 +94,7 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
             **headline_metrics(record.scores),
             "images": len(record.rows),
             "missing": record.missing,
+            "cut": count_cut(record.rows)[0] or None,
             "seconds": record.usage.seconds,
             "cost_usd": record.usage.cost_usd,
         }

@@ -21,6 +21,7 @@ from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import Claim, History, best, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import (
+    CUT_REMEDY,
     ComparisonResult,
     HeldoutResult,
     IterationRecord,
@@ -29,6 +30,7 @@ from taxtune.tuning.records import (
     Selection,
     TuneResult,
     Usage,
+    count_cut,
 )
 from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
 from taxtune.tuning.selection import choose, next_steps
@@ -193,6 +195,12 @@ class Tuner:
 
         records = self.history.records()
         selection = choose(records, objective)
+        if selection is None and any(record.cut_short for record in records):
+            raise TaxtuneError(
+                "No template can win: more than half of the answers to each were cut off, at the longest answer.",
+                file=self.folder,
+                remedy=CUT_REMEDY,
+            )
         if selection is None or records[0].template is None:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
@@ -333,10 +341,13 @@ class Tuner:
         if len(failures) <= self.experiment.recipe.max_missing * len(examples) and scores is not None:
             baseline = scores if record.iteration == 0 else self.history.records()[0].scores
             value, feasible = objective.value(scores, baseline), objective.feasible(scores, baseline)
-            return replace(record, scores=scores, value=value, feasible=feasible)
+            return replace(record, scores=scores, value=value, feasible=feasible and not record.cut_short)
         check_images_there(examples)
         what = "answer" if not objective.needs else "answer or no rating"
         reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
+        cut, answers = count_cut(record.rows)
+        if cut:
+            reason += f"; {cut} of {answers} answers were cut off"
         if evaluation.retryable or record.iteration == 0:
             # Not the template's fault: going on would waste the budget on a model that is out of reach, and without
             # answers to the baseline there is nothing to compare with.
@@ -344,6 +355,8 @@ class Tuner:
                 f"Iteration {record.iteration} stopped: {reason}.",
                 remedy="Continue with --resume when the model answers again; answers so far are saved."
                 if evaluation.retryable
+                else CUT_REMEDY
+                if cut
                 else "The baseline must have answers and ratings to compare with: change prompt.baseline, "
                 "the model, the judge or the images, or raise max_missing.",
             )

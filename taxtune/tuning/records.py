@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
+    "CUT_REMEDY",
     "ComparisonResult",
     "Difference",
     "Finalist",
@@ -37,9 +38,12 @@ __all__ = [
     "TuneResult",
     "Turn",
     "Usage",
+    "count_cut",
     "selective_values",
 ]
 
+#: What to do about answers that were cut off.
+CUT_REMEDY = "Raise vlm.max_tokens; a model that thinks before it answers takes some thousand."
 State = Literal["complete", "failed", "void"]
 
 
@@ -123,6 +127,7 @@ class SampleResult:
         named: The share of the probability that all names hold together.
         masked: Path of the node that it would be on without `taxonomy.allowed`; None where that is no other.
         context: What the template used of the image's variables, by name; None or [] where it lacks one.
+        cut: How many answers about it were cut off at the longest answer.
     """
 
     example: str
@@ -154,11 +159,18 @@ class SampleResult:
     named: float | None = None
     masked: str | None = None
     context: dict[str, Any] = field(default_factory=dict, hash=False)
+    cut: int = 0
 
     @property
     def missing(self) -> str | None:
         """Why the image counts in no mean: the call failed, or the objective's measure has no value."""
         return self.failure or self.unrated
+
+
+def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
+    """Returns how many of the answers in rows were cut off, and how many answers there are."""
+    cut = sum(row.cut for row in rows)
+    return cut, sum(max(len(row.votes), row.cut, 1) for row in rows)
 
 
 def selective_values(rows: Sequence[SampleResult]) -> NDArray[np.float64]:
@@ -266,6 +278,12 @@ class IterationRecord:
     def missing(self) -> int:
         """Images that have no answer because the call failed, or no rating from the judge."""
         return sum(row.missing is not None for row in self.rows)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether more than half of its answers were cut off, so that it cannot win."""
+        cut, answers = count_cut(self.rows)
+        return 2 * cut > answers
 
 
 @dataclass(frozen=True, slots=True)

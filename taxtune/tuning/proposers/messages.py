@@ -13,10 +13,10 @@ from taxtune.errors import TemplateError
 from taxtune.metrics.names import metric_name
 from taxtune.models.api import Completion
 from taxtune.resources import prompts_dir
+from taxtune.thoughts import fenced_blocks, without_thoughts
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import IterationRecord, SampleResult
-from taxtune.thoughts import fenced_blocks, without_thoughts
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
 __all__ = ["Messages", "UsedUpError", "answer_of", "check_whole", "unwrap_reply"]
@@ -172,7 +172,9 @@ def _scores(record: IterationRecord, goal: Goal) -> str:
     text += f" ({told(objective.beside)})" if objective.beside else ""
     if scores.n > goal.tuning_images:  # a finalist that was asked about more, before the run was continued
         text += f", on {scores.n} images"
-    if not record.feasible:
+    if record.cut_short:
+        text += " (does not count: more than half of the answers were cut off, as they were too long)"
+    elif not record.feasible:
         held = " and ".join(metric_name(constraint.measure) for constraint in objective.constraints)
         text += f" (does not count: {held} is too low)" if held else " (does not count)"
     return text
