@@ -228,8 +228,9 @@ class TuningProgress:
 
     def _add(self, record: IterationRecord, mark: str) -> None:
         """Counts an iteration and prints its line: each mean ± its standard error, a dash where that is not known."""
-        from taxtune.report.scores import cut_in_words, number, score_of
+        from taxtune.report.scores import number, score_of
         from taxtune.report.summary import standard_error
+        from taxtune.tuning.records import count_cut, cut_in_words
 
         if self._experiment is None:
             return
@@ -250,9 +251,12 @@ class TuningProgress:
         template = " ".join((record.template or "").split())
         settings = getattr(getattr(self._experiment, "vlm", None), "settings", None)
         limit = getattr(settings, "max_tokens", None)
-        cut = cut_in_words(record.rows, limit)
+        told = cut_in_words(record.rows, limit)
+        cut = f"{count_cut(record.rows)[0]} cut off" if told else ""
         setback = "misses a constraint" if not record.feasible and not record.cut_short else ""
         remarks = filter(None, (mark if record.feasible else setback, missing, cut, template))
         line = f"{record.iteration:>4}  {record.scores.n:>5,} images  {'  '.join(cells)}  {'; '.join(remarks)}"
-        cut = line if len(line) <= _LOG_WIDTH else f"{line[: _LOG_WIDTH - 1].rstrip()}…"
-        self._terminal.line(cut, "bold" if mark == "best" else "")
+        shown = line if len(line) <= _LOG_WIDTH else f"{line[: _LOG_WIDTH - 1].rstrip()}…"
+        self._terminal.line(shown, "bold" if mark == "best" else "")
+        if told:
+            self._once(told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 from taxtune.mapping.config import DOUBTFUL
@@ -15,16 +15,14 @@ from taxtune.report.output import Cell, Table
 from taxtune.tuning.records import (
     ComparisonResult,
     IterationRecord,
-    SampleResult,
     TemplateScores,
     TuneResult,
-    count_cut,
+    cut_in_words,
 )
 
 __all__ = [
     "Result",
     "best_so_far",
-    "cut_in_words",
     "difference",
     "doubt_table",
     "failed_calls",
@@ -122,15 +120,6 @@ def longest_answer(result: Result) -> int | None:
     facts = result.provenance.facts.get("Model", {})
     limit = facts.get("max tokens") or facts.get("max new tokens") or ""
     return int(limit) if limit.isdecimal() else None
-
-
-def cut_in_words(rows: Sequence[SampleResult], limit: int | None) -> str:
-    """Returns how many answers were cut off and what to do about it; empty if none was."""
-    cut, answers = count_cut(rows)
-    if not cut:
-        return ""
-    where = "" if limit is None else f" at max_tokens = {limit}"
-    return f"{cut:,} of {answers:,} answers were cut{where}: raise vlm.max_tokens"
 
 
 def failed_calls(result: Result) -> str | None:

@@ -22,7 +22,6 @@ from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.output import Table
 from taxtune.report.scores import (
     Result,
-    cut_in_words,
     difference,
     longest_answer,
     number,
@@ -41,6 +40,7 @@ from taxtune.tuning.records import (
     Selection,
     TuneResult,
     Usage,
+    cut_in_words,
 )
 from taxtune.tuning.selection import values
 

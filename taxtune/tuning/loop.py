@@ -30,7 +30,7 @@ from taxtune.tuning.records import (
     Selection,
     TuneResult,
     Usage,
-    count_cut,
+    cut_in_words,
 )
 from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
 from taxtune.tuning.selection import choose, next_steps
@@ -345,9 +345,10 @@ class Tuner:
         check_images_there(examples)
         what = "answer" if not objective.needs else "answer or no rating"
         reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
-        cut, answers = count_cut(record.rows)
+        limit = getattr(getattr(self.experiment.vlm, "settings", None), "max_tokens", None)
+        cut = cut_in_words(record.rows, limit)
         if cut:
-            reason += f"; {cut} of {answers} answers were cut off"
+            reason += f"; {cut}"
         if evaluation.retryable or record.iteration == 0:
             # Not the template's fault: going on would waste the budget on a model that is out of reach, and without
             # answers to the baseline there is nothing to compare with.

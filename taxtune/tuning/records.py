@@ -39,11 +39,12 @@ __all__ = [
     "Turn",
     "Usage",
     "count_cut",
+    "cut_in_words",
     "selective_values",
 ]
 
 #: What to do about answers that were cut off.
-CUT_REMEDY = "Raise vlm.max_tokens; a model that thinks before it answers takes some thousand."
+CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
 State = Literal["complete", "failed", "void"]
 
 
@@ -171,6 +172,20 @@ def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
     """Returns how many of the answers in rows were cut off, and how many answers there are."""
     cut = sum(row.cut for row in rows)
     return cut, sum(max(len(row.votes), row.cut, 1) for row in rows)
+
+
+def cut_in_words(rows: Sequence[SampleResult], limit: int | None) -> str:
+    """Returns how many answers were cut off and what to do about it; empty if none was.
+
+    Args:
+        rows: The rows of the answers.
+        limit: Most tokens of an answer, None if that is not known.
+    """
+    cut, answers = count_cut(rows)
+    if not cut:
+        return ""
+    where = "" if limit is None else f" at max_tokens = {limit}"
+    return f"{cut:,} of {answers:,} answers were cut{where}: raise vlm.max_tokens"
 
 
 def selective_values(rows: Sequence[SampleResult]) -> NDArray[np.float64]:
