@@ -23,7 +23,6 @@ _URL = re.compile(r"\b(?:https?://|www\.)\S+")
 _TAG = re.compile(
     r"</?(?:answer|a|b|br|code|div|em|final|h\d|i|label|li|ol|p|pre|s|span|strong|u|ul)(?:\s[^<>\n]{0,80})?/?>", re.I
 )
-_CONTROL = re.compile(r"<\|[^<>|\s]{1,40}\|>")  # tokens that a server passes on
 _LATEX = re.compile(r"\\(?:boxed|text|textit|textbf|emph)\s*\{([^{}]*)\}")
 _STAR = re.compile(r"^\s*\*\s+", re.M)
 _MARKUP = re.compile(r"\*+|`+|~~|^\s*#+\s*|^\s*>+\s*|(?<!\w)_+|_+(?!\w)", re.M)
@@ -96,7 +95,7 @@ def _likeliest(lines: list[str]) -> list[str]:
 def _clean(text: str) -> str:
     text = html.unescape(text)
     text = _LATEX.sub(r"\1", _LINK.sub(r"\1", text))
-    text = _CONTROL.sub(" ", _TAG.sub(" ", _URL.sub(" ", text)))
+    text = _TAG.sub(" ", _URL.sub(" ", text))
     text = _SNAKE.sub(" ", _MARKUP.sub("", _STAR.sub("- ", text)))
     if not re.search(r"\s", text.strip()):
         text = _CAMEL.sub(" ", text)
