@@ -107,7 +107,7 @@ class _Reading:
         self._has_thoughts = True
 
     def answer(self) -> str | None:
-        """Returns what was kept at the end of the reply, None if it is nothing but thoughts."""
+        """Returns the answer at the end of the reply, None if it is nothing but thoughts."""
         if self._fence and self._closed_in_fence:  # a fence that is open to the end was part of the thought
             self._close(self._closed_in_fence, drops=True)
         if not self._has_thoughts:

@@ -214,7 +214,7 @@ def error_in_200(message: str, **more: Any) -> Reply:
     return Reply(body=json.dumps({"error": {"message": message, **more}}).encode())
 
 
-def refusing(*parameters: str, then: Reply | str, words: str = "Unsupported parameter: '{}' is not supported") -> Script:
+def refusing(*parameters: str, then: Reply | str, words: str = "Unsupported parameter: '{}'.") -> Script:
     """A script that refuses calls with any of some parameters, by name, and else replies."""
 
     def reply(body: dict[str, Any]) -> Reply | str:

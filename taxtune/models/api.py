@@ -187,9 +187,13 @@ class ApiModel:
     def gives_outcomes(self) -> bool:
         """Whether litellm's list says that the model tells alternatives to its tokens; only a reply shows it."""
         litellm = load_litellm()
+        return self._knows(litellm, "logprobs", "top_logprobs")
+
+    def _knows(self, litellm: ModuleType, *parameters: str) -> bool:
+        """Whether litellm's list says that the model takes parameters."""
         model, provider, *_ = litellm.get_llm_provider(self.model, api_base=self.settings.api_base)
         known = litellm.get_supported_openai_params(model=model, custom_llm_provider=provider) or ()
-        return "logprobs" in known and "top_logprobs" in known
+        return set(parameters) <= set(known)
 
     @property
     def takes_images(self) -> bool:
@@ -343,14 +347,14 @@ class ApiModel:
         settings, retry, stop = self.settings, self.settings.retry, stop or threading.Event()
         secrets = (key, settings.api_key)
         sampling = {"max_tokens": settings.max_tokens, "temperature": settings.temperature, **arguments}
-        fields: dict[str, Any] = {"extra_body": dict(settings.extra)} if settings.extra else {}
-        if settings.reasoning_effort is not None:
-            # litellm would drop it of a model whose name it does not know.
-            fields |= {"reasoning_effort": settings.reasoning_effort, "allowed_openai_params": ["reasoning_effort"]}
+        extra = dict(settings.extra)
+        if settings.reasoning_effort is not None and self._knows(litellm, "reasoning_effort"):
+            sampling["reasoning_effort"] = settings.reasoning_effort
+        elif settings.reasoning_effort is not None:  # litellm would drop it of a model whose name it does not know
+            extra["reasoning_effort"] = settings.reasoning_effort
         call = partial(
             litellm.completion,
             model=self.model,
-            **fields,
             api_base=settings.api_base,
             api_key=key,
             timeout=retry.timeout,
@@ -363,8 +367,8 @@ class ApiModel:
 
         def send(given: Mapping[str, Any]) -> Any:
             made_call = partial(call, **given)
-            within = partial(guarded, made_call, self._server, retry.timeout, logprobs="logprobs" in given)
-            return bounded(within, retry.timeout)
+            limited = partial(guarded, made_call, self._server, retry.timeout)
+            return bounded(partial(limited, logprobs="logprobs" in given, extra=extra), retry.timeout)
 
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
@@ -455,7 +459,7 @@ class ApiModel:
             raise CallError(Fault.CONTENT_FILTER, "was stopped by its provider's content filter")
         if completion.text.strip() or completion.tool_calls:
             return
-        if completion.finish_reason == "length":
+        if completion.cut:
             reason = f"returned an empty answer within max_tokens = {self.settings.max_tokens}"
             raise CallError(Fault.CUT_OFF, reason)
         raise CallError(Fault.EMPTY, "returned an empty answer")

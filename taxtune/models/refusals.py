@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["PARAMETERS", "Refusals", "refused"]
 
-#: What is left out if a model refuses it.
+#: The parameters that a model may be asked without.
 PARAMETERS = ("max_tokens", "max_completion_tokens", "temperature", "seed", "stop")
 #: The name under which newer models take a parameter.
 _RENAMED = {"max_tokens": "max_completion_tokens"}
@@ -41,7 +41,7 @@ class Refusals:
         return kept
 
     def told(self, name: str) -> str:
-        """Returns what becomes of a parameter, as the rest of a sentence that begins with the model."""
+        """Returns the fate of a parameter, as the rest of a sentence that begins with the model."""
         new = _RENAMED.get(name)
         return f"takes no {name}" + (f" and is asked with {new}" if new else " and is asked without it")
 

@@ -5,14 +5,15 @@ litellm sends what its providers send through the transport here. Calls of other
 
 from __future__ import annotations
 
+import json
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar
 
 import httpx
@@ -53,17 +54,26 @@ class _Call:
         server: Scheme, host and port of the only server that it may be sent to; None leaves it to litellm.
         most: Most bytes that are read of a reply.
         until: The time on the monotonic clock at which reading ends, in seconds.
+        extra: Further fields of the body.
     """
 
     server: str | None
     most: int
     until: float
+    extra: Mapping[str, Any]
 
 
 _call: ContextVar[_Call | None] = ContextVar("taxtune_call", default=None)
 
 
-def guarded(call: Callable[[], Result], server: str | None, seconds: float, *, logprobs: bool) -> Result:
+def guarded(
+    call: Callable[[], Result],
+    server: str | None,
+    seconds: float,
+    *,
+    logprobs: bool,
+    extra: Mapping[str, Any] = MappingProxyType({}),
+) -> Result:
     """Returns the result of a call of litellm that is sent and read within limits.
 
     Args:
@@ -71,12 +81,13 @@ def guarded(call: Callable[[], Result], server: str | None, seconds: float, *, l
         server: Scheme, host and port of the agreed server; None for the provider's own.
         seconds: Time after which nothing more is read.
         logprobs: Whether the probabilities of tokens are asked for, which take more room than the text.
+        extra: Further fields of the body, whatever litellm knows of them.
 
     Raises:
         LimitError: Possibly as the cause of what the client raises, if a limit was met.
     """
     most = _MOST_WITH_LOGPROBS if logprobs else _MOST
-    token = _call.set(_Call(server=server, most=most, until=time.monotonic() + seconds))
+    token = _call.set(_Call(server=server, most=most, until=time.monotonic() + seconds, extra=extra))
     try:
         return call()
     finally:
@@ -112,7 +123,7 @@ class _Guard(httpx.BaseTransport):
         if call.server is not None:
             _check_target(request.url, call.server)
         request.headers["Accept-Encoding"] = "gzip"
-        response = self._client.send(request, stream=True)
+        response = self._client.send(_with_fields(request, call.extra), stream=True)
         with closing(response):
             if response.has_redirect_location:
                 target = request.url.join(response.headers["Location"])
@@ -127,6 +138,15 @@ class _Guard(httpx.BaseTransport):
 
     def close(self) -> None:
         """Leaves the connections open: litellm closes clients now and then that share the transport."""
+
+
+def _with_fields(request: httpx.Request, extra: Mapping[str, Any]) -> httpx.Request:
+    """Returns a request with further fields in its JSON."""
+    if not extra:
+        return request
+    body = {**json.loads(request.read()), **extra}
+    headers = [pair for pair in request.headers.multi_items() if pair[0] != "content-length"]
+    return httpx.Request(request.method, request.url, headers=headers, json=body, extensions=request.extensions)
 
 
 def _server(url: httpx.URL) -> str:

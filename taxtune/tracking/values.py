@@ -177,6 +177,7 @@ def example_table(rows: Sequence[SampleResult]) -> Columns:
     rows = sorted(rows, key=_worth)
     fields = ["image", "answer", "placement", "truth", "stage", "confidence", "doubtful", "hp", "hr", "ihp", "ihr"]
     fields += ["abstained", "off_tree", *["masked"] * any(row.masked for row in rows)]
+    fields += ["cut"] * any(row.cut for row in rows)
     fields += ["from_store", "failure", "example"]
     named = {"hp": "hP", "hr": "hR", "ihp": "ihP", "ihr": "ihR", "off_tree": "off the tree", "from_store": "from store"}
     table = {named.get(field, field): [getattr(row, field) for row in rows] for field in fields}

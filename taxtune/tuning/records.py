@@ -169,13 +169,13 @@ class SampleResult:
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
-    """Returns how many of the answers in rows were cut off, and how many answers there are."""
+    """Returns the number of answers in rows that were cut off, and of all answers."""
     cut = sum(row.cut for row in rows)
     return cut, sum(max(len(row.votes), row.cut, 1) for row in rows)
 
 
 def cut_in_words(rows: Sequence[SampleResult], limit: int | None) -> str:
-    """Returns how many answers were cut off and what to do about it; empty if none was.
+    """Returns the number of answers that were cut off, and the remedy, in words; empty if none was.
 
     Args:
         rows: The rows of the answers.

@@ -13,7 +13,7 @@ from taxtune.models import Answer, AnswerStore, Failure, Request, ask, count_fau
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import classify, load_litellm
 from tests import servers
-from tests.servers import OpenAIServer, Reply, error_in_200, refusing, status, text
+from tests.servers import OpenAIServer, Reply, error_in_200, refusing, text
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,7 +77,7 @@ def test_thoughts_are_no_answer_and_stay_in_the_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        [{"type": "thinking", "thinking": [{"type": "text", "text": "A mallard?"}]}, {"type": "text", "text": "Egret."}],
+        [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": "Egret."}],
         [{"type": "text", "text": "Eg"}, {"type": "output_text", "text": "ret."}],
         [{"type": "reasoning", "text": "A mallard?"}, "Egret."],
         [{"text": "Egret."}],
@@ -201,14 +201,13 @@ def test_a_value_out_of_range_is_no_refusal() -> None:
 
 
 def test_answers_of_a_model_that_refuses_are_found_again_and_no_others(tmp_path: Path) -> None:
-    with AnswerStore(tmp_path / "a.db") as store:
-        with OpenAIServer(refusing("temperature", then="Egret.")) as server:
-            ask(model(server), ASKED, store)
-            calls = len(server.chats)
-            assert answers(ask(model(server), ASKED, store)) == ["Egret."] * 3
-            assert len(server.chats) == calls, "another process asks nothing again"
-            fresh = model(server)
-            assert store.get(fresh.identity, ASKED) == [None] * 3, "they are not those of a model that takes it"
+    with AnswerStore(tmp_path / "a.db") as store, OpenAIServer(refusing("temperature", then="Egret.")) as server:
+        ask(model(server), ASKED, store)
+        calls = len(server.chats)
+        assert answers(ask(model(server), ASKED, store)) == ["Egret."] * 3
+        assert len(server.chats) == calls, "another process asks nothing again"
+        fresh = model(server)
+        assert store.get(fresh.identity, ASKED) == [None] * 3, "they are not those of a model that takes it"
 
 
 def test_effort_and_other_fields_are_passed_on_and_part_of_the_key() -> None:

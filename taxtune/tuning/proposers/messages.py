@@ -201,12 +201,12 @@ def check_whole(reply: Completion) -> None:
         raise TemplateError("The reply is a refusal, not a template.")
     if reply.finish_reason == "content_filter":
         raise TemplateError("The provider's content filter stopped the reply.")
-    if reply.finish_reason == "length" and not reply.tool_calls and not answer_of(reply.text):
+    if reply.cut and not reply.tool_calls and not answer_of(reply.text):
         raise UsedUpError(
             f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
             remedy="Raise proposer.max_tokens, or choose a model that reasons less.",
         )
-    if reply.finish_reason == "length":
+    if reply.cut:
         raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
 
 
