@@ -44,13 +44,14 @@ _MARK = re.compile(
 )
 _FENCE = re.compile(_FENCE_LINE, re.MULTILINE)
 #: What a server or a tokenizer may leave behind an answer.
-_TAIL = re.compile(r"(?:<\|[^<>|\s]{1,40}\|>|</s>|<end_of_turn>|\[end final response\])\Z", re.IGNORECASE)
-_MOST_TAILS = 4
+_TAIL = re.compile(
+    r"(?:\s{0,9}(?:<\|[^<>|\s]{1,40}\|>|</s>|<end_of_turn>|\[end final response\])){1,9}\Z", re.IGNORECASE
+)
 _WRAPPED = re.compile(r"</(answer|response|solution|conclusion|output|final)>\Z", re.IGNORECASE)
 
 
 def without_thoughts(text: str) -> str | None:
-    """Returns a reply without its thoughts, and then without white space at its ends.
+    """Returns a reply without its thoughts: what follows the last of them, without white space at its ends.
 
     Any closing mark ends any thought; one without an opening ends a thought that the prompt opened. What a fenced block
     outside of thoughts holds is no mark. A reply without a thought stays as it is.
@@ -58,71 +59,29 @@ def without_thoughts(text: str) -> str | None:
     Returns:
         The answer. It is None if the reply ends within its thought, or with it.
     """
-    reading = _Reading(text)
+    start = closed_in_fence = 0
+    thinks = has_thoughts = False
+    fence = ""
     for mark in _MARK.finditer(text):
-        reading.read(mark)
-    return reading.answer()
-
-
-class _Reading:
-    """Reads the marks of a reply in order, and keeps what is outside of thoughts."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._kept = ""
-        self._start = 0
-        self._thinks = False
-        self._has_thoughts = False
-        self._fence = ""
-        self._closed_in_fence = 0
-
-    def read(self, mark: re.Match[str]) -> None:
-        """Goes on to a mark."""
         kind = mark.lastgroup
         if kind == "info":
-            if not self._thinks:
-                self._fence = _next_fence(mark, self._fence)
-        elif self._fence:
-            if kind == "close":
-                self._closed_in_fence = mark.end()
-        elif kind == "open":
-            self._open(mark.start())
-        elif kind == "answer" or self._thinks:
-            self._close(mark.end(), drops=kind == "answer")
+            fence = "" if thinks else _next_fence(mark, fence)
+        elif fence:
+            closed_in_fence = mark.end() if kind == "close" else closed_in_fence
         else:
-            self._close(mark.end(), drops=True)
-
-    def _open(self, at: int) -> None:
-        if not self._thinks:
-            self._kept += self._text[self._start : at]
-            self._start = at
-        self._thinks = self._has_thoughts = True
-
-    def _close(self, end: int, *, drops: bool) -> None:
-        """Ends a thought; what was before it is dropped if the prompt opened it, or the answer begins here."""
-        if drops:
-            self._kept = ""
-        self._start = end
-        self._thinks = False
-        self._has_thoughts = True
-
-    def answer(self) -> str | None:
-        """Returns the answer at the end of the reply, None if it is nothing but thoughts."""
-        if self._fence and self._closed_in_fence:  # a fence that is open to the end was part of the thought
-            self._close(self._closed_in_fence, drops=True)
-        if not self._has_thoughts:
-            return self._text
-        rest = self._text[self._start :].strip()
-        for _ in range(_MOST_TAILS):
-            rest = _TAIL.sub("", rest).rstrip()
-        if (wrapped := _WRAPPED.search(rest)) is not None:
-            opening = rest.lower().rfind(f"<{wrapped[1].lower()}>")
-            if opening >= 0:
-                body = rest[opening : wrapped.start()].partition(">")[2].strip()
-                return body or None
-        if self._thinks:
-            return None
-        return f"{self._kept.rstrip()} {rest}".strip() or None
+            has_thoughts = True
+            thinks = kind == "open"
+            start = start if thinks else mark.end()
+    if fence and closed_in_fence:  # a fence that is open to the end was part of the thought
+        has_thoughts, thinks, start = True, False, closed_in_fence
+    if not has_thoughts:
+        return text
+    rest = _TAIL.sub("", text[start:].rstrip()).strip()
+    wrapped = _WRAPPED.search(rest)
+    opening = -1 if wrapped is None else rest.lower().rfind(f"<{wrapped[1].lower()}>")
+    if wrapped is not None and opening >= 0:
+        return rest[rest.index(">", opening) + 1 : wrapped.start()].strip() or None
+    return None if thinks else rest or None
 
 
 def _next_fence(line: re.Match[str], fence: str) -> str:
@@ -149,8 +108,10 @@ def fenced_blocks(text: str) -> list[str]:
 def open_thought(prompt: str) -> str:
     """Returns the mark at the end of a prompt that opens a thought, empty if there is none."""
     end = prompt[-200:].rstrip()
-    marks = [mark for mark in _MARK.finditer(end) if mark.end() == len(end)]
-    return marks[0][0] if marks and marks[0].lastgroup == "open" else ""
+    for mark in _MARK.finditer(end):
+        if mark.lastgroup == "open" and mark.end() == len(end):
+            return mark[0]
+    return ""
 
 
 def is_mark(token: str) -> bool:

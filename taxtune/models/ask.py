@@ -84,7 +84,7 @@ def ask(
         keys.append((request.prompt, content, *further))
         distinct.setdefault(keys[-1], replace(request, image_sha256=content))
     copies = Counter(keys)
-    _recall_refusals(model, store)
+    _share_refusals(model, store)
     identity = dict(model.identity)
     wanted = [key for key in distinct if key not in replies]
     known = [] if store is None else store.get(identity, [distinct[key] for key in wanted])
@@ -129,10 +129,9 @@ def ask(
             if key not in replies:
                 replies[key] = Failure(given_up, retryable=True)
                 task.advance(copies[key])
-    if store is not None and not faults:
-        _keep_refusals(model, store)
     if faults:
         raise faults[0]
+    _share_refusals(model, store)
     result: list[Reply] = []
     for key in keys:
         reply = replies[key]
@@ -142,29 +141,17 @@ def ask(
     return result
 
 
-def _recall_refusals(model: Model, store: AnswerStore | None) -> None:
-    """Tells a model which parameters it refused before, by the store, so that its answers are found there."""
+def _share_refusals(model: Model, store: AnswerStore | None) -> None:
+    """Lets a model and the store know which parameters the model refuses, so that its answers are found there."""
     refusals = getattr(model, "refusals", None)
-    if isinstance(refusals, Refusals) and store is not None:
-        known = store.get(_untold(model), [_refusal(name) for name in PARAMETERS])
-        refusals.add(name for name, answer in zip(PARAMETERS, known, strict=True) if answer is not None)
-
-
-def _keep_refusals(model: Model, store: AnswerStore) -> None:
-    """Keeps in the store which parameters a model refuses."""
-    refusals = getattr(model, "refusals", None)
-    if isinstance(refusals, Refusals) and refusals.names:
-        store.put(_untold(model), [(_refusal(name), Answer("refused")) for name in refusals.names])
-
-
-def _untold(model: Model) -> Identity:
-    """Returns the identity of a model of which it is not known what it refuses."""
-    return {name: value for name, value in model.identity.items() if name != "without"}
-
-
-def _refusal(parameter: str) -> Request:
-    """Returns the request under which the store has it that a model refuses a parameter."""
-    return Request(f"parameter {parameter}", sample=-1)
+    if store is None or not isinstance(refusals, Refusals):
+        return
+    identity = {name: value for name, value in model.identity.items() if name != "without"}
+    requests = [Request(f"parameter {name}", sample=-1) for name in PARAMETERS]
+    known = store.get(identity, requests)
+    refusals.add(name for name, answer in zip(PARAMETERS, known, strict=True) if answer is not None)
+    told = dict(zip(PARAMETERS, requests, strict=True))
+    store.put(identity, [(told[name], Answer("refused")) for name in refusals.names])
 
 
 def _answered(reply: Reply) -> Reply:

@@ -8,18 +8,8 @@ from typing import Any
 __all__ = ["CodelessError", "readable"]
 
 #: Parts of the names that servers give to errors in place of a status, each with the status.
-_STATUSES = {
-    "rate_limit": 429,
-    "quota": 429,
-    "api_key": 401,
-    "authentication": 401,
-    "permission": 403,
-    "not_found": 404,
-    "overloaded": 503,
-    "timeout": 504,
-    "server_error": 500,
-    "invalid_request": 400,
-}
+_STATUSES = {"rate_limit": 429, "quota": 429, "api_key": 401, "auth": 401, "permission": 403, "not_found": 404}
+_STATUSES |= {"overloaded": 503, "timeout": 504, "server_error": 500, "invalid_request": 400}
 
 
 class CodelessError(Exception):
@@ -35,27 +25,22 @@ def readable(status: int, body: bytes) -> tuple[int, bytes]:
     Raises:
         CodelessError: If an error in a reply whose status is OK has no code.
     """
-    if status != 200:
-        return status, body
     try:
-        reply = json.loads(body)
+        reply = json.loads(body) if status == 200 else None
     except (ValueError, RecursionError):
-        return status, body
+        reply = None
     if not isinstance(reply, dict):
         return status, body
     choices = reply.get("choices")
-    choices = choices if isinstance(choices, list) else []
-    choices = [choice for choice in choices if isinstance(choice, dict)]
-    errors = [reply.get("error"), *(choice.get("error") for choice in choices)]
-    messages = [message for choice in choices if isinstance(message := choice.get("message"), dict)]
-    has_text = any(message.get("content") for message in messages)
-    if not has_text and (error := next(filter(None, errors), None)):
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    message = choice.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    error = reply.get("error") or choice.get("error")
+    if error and not content:
         return _as_error(error)
-    in_parts = [message for message in messages if isinstance(message.get("content"), list)]
-    if not in_parts:
+    if not isinstance(message, dict) or not isinstance(content, list):
         return status, body
-    for message in in_parts:
-        message["content"] = "".join(map(_text, message["content"]))
+    message["content"] = "".join(map(_text, content))
     return status, json.dumps(reply).encode()
 
 
