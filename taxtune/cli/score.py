@@ -57,17 +57,16 @@ def place(
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
     chat = None if arbiter is None else ChatArbiter(arbiter)
     mapper = Mapper(tree, similarity, config, arbiter=chat)
+    texts = [row.answer or "" for row in answers.rows]
     cut = [row.answer is None and row.fields.get("answer") is not None for row in answers.rows]
-    given = [row.answer or "" for row, is_cut in zip(answers.rows, cut, strict=True) if not is_cut]
-    placements = place_texts(mapper, given)
-    rest = iter(placements)
-    for is_cut, row in zip(cut, answers.rows, strict=True):
+    placements = []
+    for placement, row, is_cut in zip(place_texts(mapper, texts), answers.rows, cut, strict=True):
         if is_cut:
             print(_missing_line(str(row.fields["answer"]), as_json=as_json))
         else:
-            placement = next(rest)
+            placements.append(placement)
             print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
-    if sum(cut):
+    if any(cut):
         note(f"{answers.file}: {sum(cut):,} of {len(cut):,} answers are missing: {CUT_THOUGHT}")
     abstained, off = sum(one.abstained for one in placements), sum(one.off_tree for one in placements)
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"

@@ -20,7 +20,7 @@ from taxtune.report.scores import iteration_table
 from taxtune.report.summary import doubt_lines, summarise
 from taxtune.tracking.values import iteration_metrics
 from taxtune.tuning.asker import Asker
-from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.evaluation import Evaluator, compare_templates
 from taxtune.tuning.records import count_cut
 from tests.tuning.toy import ToyVLM, make_parts, tuned
 
@@ -134,6 +134,15 @@ def test_a_template_of_cut_answers_does_not_win_and_all_is_counted(tmp_path: Pat
 def test_where_every_template_is_cut_none_wins(tmp_path: Path) -> None:
     with pytest.raises(TaxtuneError, match="No template can win") as raised:
         tuned(make_parts(tmp_path / "in", tmp_path / "out", Cut("")))
+    assert "vlm.max_tokens" in str(raised.value.remedy)
+
+
+def test_held_out_images_without_answers_name_the_remedy(tmp_path: Path) -> None:
+    vlm = Cut(blue="It is")
+    parts = make_parts(tmp_path / "in", tmp_path / "out", vlm)
+    evaluator = Evaluator(Asker(vlm, Mapper(parts.taxonomy)), parts.weights)
+    with pytest.raises(ModelError, match="of the 12 images lack an answer") as raised:
+        compare_templates(parts, evaluator, {"baseline": "What is this?"}, lambda *_: None)
     assert "vlm.max_tokens" in str(raised.value.remedy)
 
 
