@@ -12,13 +12,7 @@ from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES, metri
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.output import Cell, Table
-from taxtune.tuning.records import (
-    ComparisonResult,
-    IterationRecord,
-    TemplateScores,
-    TuneResult,
-    cut_in_words,
-)
+from taxtune.tuning.records import ComparisonResult, IterationRecord, TemplateScores, TuneResult, cut_in_words
 
 __all__ = [
     "Result",

@@ -20,15 +20,7 @@ from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.output import Table
-from taxtune.report.scores import (
-    Result,
-    difference,
-    longest_answer,
-    number,
-    paired,
-    score_of,
-    template_name,
-)
+from taxtune.report.scores import Result, difference, longest_answer, number, paired, score_of, template_name
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.plan import PowerAnalysis, images_to_certify
 from taxtune.tuning.records import (
