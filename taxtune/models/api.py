@@ -418,20 +418,25 @@ class ApiModel:
 
     def _accepted(self, send: Callable[[Mapping[str, Any]], Any], arguments: Mapping[str, Any]) -> Any:
         """Sends a call, at once again without what the model refuses by name; raises what else goes wrong."""
+        found: list[str] = []
         while True:
-            given = self.refusals.accepted(arguments)
+            given = self.refusals.accepted(arguments, found)
             try:
-                return send(given)
+                response = send(given)
             except Exception as error:
                 told = f"{error} {getattr(error, 'body', None) or ''}"
                 name = refused(told, given) if classify(error).fault is Fault.REJECTED else None
                 if name is None:
                     raise
                 count_fault(Fault.PARAMETER, of=name)
-                with self._lock:
-                    if name not in self.refusals.names:
-                        self.refusals.add([name])
-                        note(f"{self._name} {self.refusals.told(name)}.")
+                found.append(name)
+                continue
+            with self._lock:  # only now it is known that this was the reason
+                new = [name for name in found if name not in self.refusals.names]
+                self.refusals.add(new)
+            for name in new:
+                note(f"{self._name} {self.refusals.told(name)}.")
+            return response
 
     def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
         """Returns the error of a call after which every other call would fail alike."""

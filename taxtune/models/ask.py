@@ -100,7 +100,8 @@ def ask(
         pairs = [waiting.get() for _ in range(waiting.qsize())]
         try:
             if store is not None and pairs:
-                store.put(dict(model.identity), pairs)  # a model may have learnt what it is to be asked without
+                learns = hasattr(model, "refusals")  # what it is to be asked without
+                store.put(dict(model.identity) if learns else identity, pairs)
         except Exception as error:
             faults.append(error)
 

@@ -31,10 +31,11 @@ class Refusals:
         known = {*self.names, *names}
         self.names = tuple(name for name in PARAMETERS if name in known)
 
-    def accepted(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the arguments of a call that the model takes."""
+    def accepted(self, arguments: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:
+        """Returns the arguments of a call without those that the model refuses, and others."""
         kept = dict(arguments)
-        for name in self.names:
+        refused_names = {*self.names, *also}
+        for name in filter(refused_names.__contains__, PARAMETERS):
             value = kept.pop(name, None)
             if name in _RENAMED and value is not None:
                 kept[_RENAMED[name]] = value

@@ -13,7 +13,7 @@ from taxtune.models import Answer, AnswerStore, Failure, Request, ask, count_fau
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import classify, load_litellm
 from tests import servers
-from tests.servers import OpenAIServer, Reply, error_in_200, refusing, text
+from tests.servers import OpenAIServer, Reply, error_in_200, refusing, status, text
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -198,6 +198,18 @@ def test_a_value_out_of_range_is_no_refusal() -> None:
         assert len(server.chats) == 1
     assert isinstance(reply, Failure)
     assert "too large" in reply.reason
+
+
+def test_what_is_refused_without_it_as_well_was_not_refused_for_it() -> None:
+    words = "Cannot read the request: temperature 0, prompt 'Which bird?'"
+    with OpenAIServer(then=status(400, words)) as server:
+        asked = model(server)
+        before = asked.identity
+        [reply] = asked.answer(ASKED[:1])
+        assert len(server.chats) == 2
+    assert isinstance(reply, Failure)
+    assert "Cannot read the request" in reply.reason
+    assert asked.identity == before
 
 
 def test_answers_of_a_model_that_refuses_are_found_again_and_no_others(tmp_path: Path) -> None:
