@@ -7,11 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from taxtune.errors import ModelError
 from taxtune.models import Answer, AnswerStore, Failure, Request, ask, count_faults
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import classify, load_litellm
+from taxtune.settings import ApiVLMSettings
 from tests import servers
 from tests.servers import OpenAIServer, Reply, error_in_200, refusing, status, text
 
@@ -233,3 +235,11 @@ def test_effort_and_other_fields_are_passed_on_and_part_of_the_key() -> None:
     assert sent.json["chat_template_kwargs"] == {"thinking": False}
     assert asked.identity != plain.identity
     assert "extra" not in plain.identity
+
+
+def test_a_recipe_names_effort_and_fields_but_not_those_that_are_ours() -> None:
+    settings = ApiVLMSettings(model="openai/x", reasoning_effort="low", extra={"top_k": 3})
+    assert (settings.reasoning_effort, settings.extra) == ("low", {"top_k": 3})
+    for name in ("messages", "stream", "max_tokens"):
+        with pytest.raises(ValidationError, match=f"must not have {name}, which taxtune sends itself"):
+            ApiVLMSettings(model="openai/x", extra={name: 1})
