@@ -347,8 +347,10 @@ def _meant(key: str, group: str | None, data: Mapping[str, Any]) -> str:
     if group is None:
         inside = [f"{name}.{key}" for name in known if any(key in model.model_fields for model in _members(name)[:1])]
     else:
-        kinds = _kinds(group)
-        known = list(kinds.get(str(data[group].get("kind"))) or _members(group)[0].model_fields)
+        below = data[group]
+        with contextlib.suppress(ValueError):  # the name of a model says its kind
+            below = with_kind(below)
+        known = list(_kinds(group).get(str(below.get("kind"))) or _members(group)[0].model_fields)
     near = inside or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"the keys here are {', '.join(known)}."
 

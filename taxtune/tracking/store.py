@@ -80,8 +80,11 @@ class Store:
 
 def store_uri(folder: str | Path, tracking_uri: str | None = None) -> str:
     """Returns the tracking URI: the argument, else `MLFLOW_TRACKING_URI`, else a SQLite file in the folder."""
-    chosen = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
-    return chosen or f"sqlite:///{(Path(folder).resolve() / DATABASE).as_posix()}"
+    if chosen := tracking_uri or os.environ.get("MLFLOW_TRACKING_URI"):
+        return chosen
+    database = Path(folder).resolve() / DATABASE
+    atomic.check_in_place(database, database.with_name(ARTIFACTS))
+    return f"sqlite:///{database.as_posix()}"
 
 
 def _sqlite_path(uri: str) -> Path | None:

@@ -18,7 +18,7 @@ from taxtune.progress import note, track
 from taxtune.tuning.calibrate import posterior_offer
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.history import Claim, History, best, is_begun
+from taxtune.tuning.history import Claim, History, best, is_begun, lock_folder
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import (
     ComparisonResult,
@@ -145,11 +145,7 @@ class Tuner:
         self._started = time.monotonic()
         check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
-            for text in (*experiment.baseline_notes(), *experiment.allowed_notes()):
-                note(text)
-            if not is_begun(self.folder):
-                experiment.check_models()
-            self.history = History(self.folder, experiment.recipe.name, identity_of(experiment), resume=self.resume)
+            self.history = self._opened()
             if self.group is not None:  # the folder may have been moved since
                 self.group = Group(self.group.name, self.history.note("group") or self.group.identity)
                 self.history.set_note("group", self.group.identity)
@@ -167,6 +163,23 @@ class Tuner:
                 self.callbacks.tell("on_stop", status)
             finally:
                 self.history.close()
+
+    def _opened(self) -> History:
+        """Opens the history; the folder is locked first, since what comes before may read all images."""
+        experiment, begun = self.experiment, is_begun(self.folder)
+        lock = lock_folder(self.folder)
+        try:
+            for text in (*experiment.baseline_notes(), *experiment.allowed_notes()):
+                note(text)
+            if not begun:
+                experiment.check_models()
+            identity = identity_of(experiment)
+        except BaseException:
+            lock.release()
+            if not begun:
+                (self.folder / ".lock").unlink(missing_ok=True)
+            raise
+        return History(self.folder, experiment.recipe.name, identity, resume=self.resume, lock=lock)
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
         experiment, objective = self.experiment, self.experiment.objective
