@@ -66,21 +66,27 @@ class _Bodies:
         if declared.isdecimal() and int(declared) > _MAX_REQUEST:
             raise _too_large()
         chunks: list[bytes] = []
-        size = 0
+        size = held = 0
         try:
             async for chunk in request.stream():
                 size += len(chunk)
-                self._bytes += len(chunk)
                 if size > _MAX_REQUEST:
                     raise _too_large()
-                if self._bytes > _MOST_AT_ONCE:
-                    raise _busy()
-                chunks.append(chunk)
+                if self._bytes + len(chunk) > _MOST_AT_ONCE:  # read to its end, and not kept: who sends does not listen
+                    self._bytes -= held
+                    held = 0
+                    chunks.clear()
+                elif size == held + len(chunk):
+                    self._bytes += len(chunk)
+                    held = size
+                    chunks.append(chunk)
+            if held < size:
+                raise _busy()
             body = b"".join(chunks)
             chunks.clear()
             yield body
         finally:
-            self._bytes -= size
+            self._bytes -= held
 
 
 class _Row(BaseModel):

@@ -34,6 +34,7 @@ __all__ = [
     "MAX_BYTES",
     "ServedClassifier",
     "as_pyfunc",
+    "few_at_once",
     "read_image",
     "requirements",
 ]
@@ -156,7 +157,7 @@ class ServedClassifier:
                     name, reason = f"image {i + 1}", f"{error.message} {error.remedy or ''}".strip()
                 found[i] = Classification(name, failure=reason)
         table = pd.DataFrame([*cells] or None, index=range(len(given)), dtype=object)
-        for some in _few_at_once(images):
+        for some in few_at_once(images):
             with self._lock:
                 asked_about = table.iloc[some].assign(image=pd.Series({i: images[i] for i in some}, dtype=object))
                 found |= zip(some, self._classifier.classify(asked_about), strict=True)
@@ -167,7 +168,7 @@ class ServedClassifier:
         return [found[i].as_row() for i in range(len(given))]
 
 
-def _few_at_once(images: Mapping[int, Path | bytes]) -> Iterator[list[int]]:
+def few_at_once(images: Mapping[int, Path | bytes]) -> Iterator[list[int]]:
     """Yields the keys of images in groups, with the pixels of one large photo where there are several in a group."""
     group: list[int] = []
     pixels = 0

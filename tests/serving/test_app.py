@@ -25,7 +25,7 @@ from taxtune.models import Failure, make_model
 from taxtune.policies import Vote
 from taxtune.serving import app as serving_app
 from taxtune.serving.app import make_app
-from taxtune.serving.pyfunc import ServedClassifier
+from taxtune.serving.pyfunc import ServedClassifier, few_at_once
 from tests.servers import OpenAIServer, Reply, model_settings
 from tests.serving.samples import in_base64, site_of, toy
 from tests.tuning.toy import ToyVLM
@@ -312,17 +312,10 @@ def test_a_page_of_another_server_may_not_ask(tmp_path: Path) -> None:
 
 
 def test_large_photos_are_decoded_few_at_a_time(tmp_path: Path) -> None:
-    asked: list[int] = []
-
-    class Counting(ToyVLM):
-        def answer(self, questions: Any) -> Any:
-            asked.append(len(questions))
-            return super().answer(questions)
-
-    served = ServedClassifier(toy(tmp_path, Counting()), content_only=True)
-    large = io.BytesIO()
-    Image.new("1", (5000, 4000)).save(large, "PNG")
-    small = (tmp_path / "azure0.png").read_bytes()
-    rows = served.rows([large.getvalue()] * 5 + [small] * 20)
-    assert all(row["failure"] is None for row in rows)
-    assert asked == [2, 2, 16, 5]
+    stream, image = io.BytesIO(), tmp_path / "small.png"
+    Image.new("1", (5000, 4000)).save(stream, "PNG")
+    Image.new("1", (64, 64)).save(image)
+    given = [*[stream.getvalue()] * 5, *[image] * 20, b"no image"]
+    groups = list(few_at_once(dict(enumerate(given))))
+    assert [len(group) for group in groups] == [2, 2, 16, 6]
+    assert [key for group in groups for key in group] == list(range(26))
