@@ -121,8 +121,12 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
                 own = re.match(r"(sqlite|postgresql|mysql|mssql)\b", uri)
                 artifacts = (beside / ARTIFACTS).as_uri() if own else None
                 return Store(client, uri, str(client.create_experiment(experiment, artifact_location=artifacts)))
+            if database is not None and database == Path(folder).resolve() / DATABASE:
+                _check_places(database, found.experiment_id)
             if found.lifecycle_stage == "deleted":
                 client.restore_experiment(found.experiment_id)
+    except TaxtuneError:
+        raise
     except Exception as error:
         raise unusable(uri, error) from error
     return Store(client, uri, str(found.experiment_id))
@@ -221,6 +225,26 @@ def bring_along(database: Path) -> None:
                         f'WHERE "{column}" = ? OR substr("{column}", 1, ?) = ?',
                         inside,
                     )
+
+
+def _check_places(database: Path, experiment: str) -> None:
+    """Checks that a run's own database keeps artifacts beside itself: it may come from someone else.
+
+    Raises:
+        TaxtuneError: If it names another place, such as a server, that they would be sent to.
+    """
+    here = (database.parent / ARTIFACTS).as_uri()
+    query = (
+        "SELECT artifact_location FROM experiments WHERE experiment_id = :it "
+        "UNION SELECT artifact_uri FROM runs WHERE experiment_id = :it"
+    )
+    with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection:
+        places = [str(place) for (place,) in connection.execute(query, {"it": experiment})]
+    for place in places:
+        if not f"{place}/".startswith(f"{here}/") or "/.." in place or "%2e" in place.lower():
+            message = "The database has what is recorded kept elsewhere than beside it."
+            remedy = "Move it away to begin another, or name a store in MLFLOW_TRACKING_URI."
+            raise TaxtuneError(message, file=database, value=redact(place), remedy=remedy)
 
 
 def _client(uri: str) -> Any:

@@ -16,14 +16,14 @@ import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
-from taxtune.atomic import check_in_place, output_error, write_text
+from taxtune.atomic import check_in_place, make_folder, output_error, write_text
 from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.tuning.proposers.base import Proposal
 from taxtune.tuning.records import IterationRecord
@@ -35,7 +35,7 @@ __all__ = [
     "check_unused",
     "database_problem",
     "is_begun",
-    "lock_folder",
+    "locked",
 ]
 
 _RECORD = TypeAdapter(IterationRecord)
@@ -52,15 +52,25 @@ class Claim(NamedTuple):
     proposal: Proposal | None = None
 
 
-def lock_folder(folder: Path) -> FileLock:
-    """Locks a run's folder, which is made if need be, until the lock is released or the process ends.
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[FileLock]:
+    """Locks a run's folder, which is made if need be, for the block: before images are read, which may take minutes.
 
     Raises:
         ResumeError: If another process works on the run.
-        TaxtuneError: If the file of the lock is a link.
+        TaxtuneError: If the folder cannot be made, or the file of the lock is a link.
     """
-    file = folder / ".lock"
-    folder.mkdir(parents=True, exist_ok=True)
+    lock = _acquired(folder)
+    try:
+        yield lock
+    finally:
+        lock.release()
+        if not is_begun(folder):
+            (folder / ".lock").unlink(missing_ok=True)
+
+
+def _acquired(folder: Path) -> FileLock:
+    file = make_folder(folder) / ".lock"
     check_in_place(file)
     lock = FileLock(file, timeout=0, thread_local=False)
     try:
@@ -82,7 +92,7 @@ class History:
         name: Name of the study.
         identity: Everything that must not change between the run's start and its resumption, by dotted key.
         resume: Whether to go on with what is there; otherwise a finished iteration is an error.
-        lock: The lock of the folder where the caller has it (`lock_folder`); the history releases it.
+        lock: The lock of the folder where the caller holds it; the history releases it.
 
     Raises:
         ResumeError: If `resume` is false and there is a history, its identity differs, or another process works on it.
@@ -96,7 +106,7 @@ class History:
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder, self._file = folder, folder / "history.jsonl"
-        self._lock = lock or lock_folder(folder)
+        self._lock = lock or _acquired(folder)
         try:
             check_in_place(self._file, folder / "history.db")
             self._storage = optuna.storages.RDBStorage(

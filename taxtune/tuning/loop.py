@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import FileLock
 from pydantic import TypeAdapter
 
 from taxtune.data import Example
@@ -18,7 +19,7 @@ from taxtune.progress import note, track
 from taxtune.tuning.calibrate import posterior_offer
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.history import Claim, History, best, is_begun, lock_folder
+from taxtune.tuning.history import Claim, History, best, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import (
     ComparisonResult,
@@ -116,6 +117,7 @@ class Tuner:
         resume: Go on with a run that is already in the folder.
         group: The comparison that the run is a part of.
         command: The command that runs it again, for the report.
+        lock: The folder's lock where the caller holds it; see `taxtune.tuning.history.locked`.
     """
 
     def __init__(
@@ -128,7 +130,9 @@ class Tuner:
         resume: bool = False,
         group: Group | None = None,
         command: str | None = None,
+        lock: FileLock | None = None,
     ) -> None:
+        self.lock = lock
         self.experiment, self.folder, self.answers = experiment, folder, answers or folder / "answers.db"
         self.callbacks, self.resume, self.group, self.command = Callbacks(callbacks), resume, group, command
         self.history: History
@@ -145,7 +149,13 @@ class Tuner:
         self._started = time.monotonic()
         check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
-            self.history = self._opened()
+            for text in (*experiment.baseline_notes(), *experiment.allowed_notes()):
+                note(text)
+            if not is_begun(self.folder):
+                experiment.check_models()
+            identity = identity_of(experiment)
+            name = experiment.recipe.name
+            self.history = History(self.folder, name, identity, resume=self.resume, lock=self.lock)
             if self.group is not None:  # the folder may have been moved since
                 self.group = Group(self.group.name, self.history.note("group") or self.group.identity)
                 self.history.set_note("group", self.group.identity)
@@ -163,23 +173,6 @@ class Tuner:
                 self.callbacks.tell("on_stop", status)
             finally:
                 self.history.close()
-
-    def _opened(self) -> History:
-        """Opens the history; the folder is locked first, since what comes before may read all images."""
-        experiment, begun = self.experiment, is_begun(self.folder)
-        lock = lock_folder(self.folder)
-        try:
-            for text in (*experiment.baseline_notes(), *experiment.allowed_notes()):
-                note(text)
-            if not begun:
-                experiment.check_models()
-            identity = identity_of(experiment)
-        except BaseException:
-            lock.release()
-            if not begun:
-                (self.folder / ".lock").unlink(missing_ok=True)
-            raise
-        return History(self.folder, experiment.recipe.name, identity, resume=self.resume, lock=lock)
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
         experiment, objective = self.experiment, self.experiment.objective
