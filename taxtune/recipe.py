@@ -344,6 +344,8 @@ def _problems(
 def _meant(key: str, group: str | None, data: Mapping[str, Any]) -> str:
     """The key that an unknown one may mean, or the keys there are."""
     known, inside = list(Recipe.model_fields), []
+    if key.startswith("api_key"):
+        return "a key is taken from the provider's own variable, such as OPENAI_API_KEY."
     if group is None:
         inside = [f"{name}.{key}" for name in known if any(key in model.model_fields for model in _members(name)[:1])]
     else:
