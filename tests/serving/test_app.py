@@ -26,6 +26,7 @@ from taxtune.policies import Vote
 from taxtune.serving import app as serving_app
 from taxtune.serving.app import make_app
 from taxtune.serving.pyfunc import ServedClassifier, few_at_once
+from taxtune.untrusted import spreadsheet_cell
 from tests.servers import OpenAIServer, Reply, model_settings
 from tests.serving.samples import in_base64, site_of, toy
 from tests.tuning.toy import ToyVLM
@@ -319,3 +320,12 @@ def test_large_photos_are_decoded_few_at_a_time(tmp_path: Path) -> None:
     groups = list(few_at_once(dict(enumerate(given))))
     assert [len(group) for group in groups] == [2, 2, 16, 6]
     assert [key for group in groups for key in group] == list(range(26))
+
+
+def test_the_pages_csv_quotes_the_formulas_that_all_tables_quote() -> None:
+    script = (Path(serving_app.__file__).parent / "page" / "page.js").read_text(encoding="utf-8")
+    (starts,) = re.findall(r"replace\(/\^\(\?=(\[[^/]+\])\)/", script)
+    for start in "=+-@\t\n\r＝＋－＠":
+        assert spreadsheet_cell(f"{start}SUM(A1)") != f"{start}SUM(A1)"
+        assert re.match(starts, start)
+    assert not re.match(starts, "A: a wren.")
