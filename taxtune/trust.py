@@ -23,7 +23,8 @@ SERVERS_VARIABLE = "TAXTUNE_SERVERS"
 ADDRESS_REMEDY = "Write it as http://HOST:PORT/v1."
 # Clients differ in what they make of anything else, such as further slashes, backslashes or a second @.
 _ADDRESS = re.compile(
-    r"(?P<scheme>https?)://([a-z0-9._~!$&'()*+,;=%-]+(:[a-z0-9._~!$&'()*+,;=%-]*)?@)?(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
+    r"(?P<scheme>https?)://([a-z0-9._~!$&'()*+,;=%-]+(:[a-z0-9._~!$&'()*+,;=%-]*)?@)?"
+    r"(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
     r"(/|(/[!-.0-?A-\[\]-~]+)+/?)?(\?[!-\[\]-~]*)?",
     re.IGNORECASE | re.ASCII,
 )
