@@ -169,7 +169,7 @@ class Store(ABC, Generic[Item, Value]):
         return self._patiently(read)
 
     def _patiently(self, work: Callable[[], Result]) -> Result:
-        """Returns what `work` does with the file, again while another process has it locked; says so meanwhile."""
+        """Returns the result of `work`, which is tried again while another process has the file locked, and says so."""
         start, told = time.monotonic(), False
         while True:
             try:

@@ -86,7 +86,7 @@ SLASHES = "huggingface/http:////gpu-box:8000/v1"
     ],
 )
 def test_an_address_in_a_name_is_read_as_strictly(tmp_path, groups, ask):
-    with pytest.raises(TaxtuneError, match="is not an address|you have not confirmed"):
+    with pytest.raises(TaxtuneError, match=r"is not an address|you have not confirmed"):
         ask(Experiment(recipe(tmp_path / "in", groups), tmp_path / "out"))
 
 

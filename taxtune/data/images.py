@@ -156,7 +156,7 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
 
 
 def count_pixels(image: str | Path | bytes) -> int:
-    """Returns how many pixels an image says that it has; 0 where it says nothing that can be read."""
+    """Returns the number of pixels that an image says it has; 0 where it says nothing that can be read."""
     from PIL import Image
 
     stream = io.BytesIO(image) if isinstance(image, bytes) else image

@@ -12,7 +12,6 @@ from contextlib import closing
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
 from typing import Any, TypeVar
 
 import httpx
@@ -82,12 +81,12 @@ def guarded(call: Callable[[], Result], server: str | None, seconds: float, *, l
         _call.reset(token)
 
 
-def install(litellm: ModuleType) -> None:
+def install(litellm: Any) -> None:
     """Lets litellm send through the transport, unless the program has given it a client or transport of its own."""
     if litellm.client_session is None:
         litellm.client_session = httpx.Client(transport=_transport(), follow_redirects=True)
     if getattr(litellm, "sync_transport", None) is None:
-        litellm.sync_transport = _transport()  # type: ignore[attr-defined]
+        litellm.sync_transport = _transport()
 
 
 @cache

@@ -177,7 +177,9 @@ def test_a_second_run_is_refused_before_it_reads_an_image(
     tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_files(tmp_path)
-    monkeypatch.setattr("taxtune.tuning.experiment.load_examples", lambda *given, **how: pytest.fail("images were read"))
+    monkeypatch.setattr(
+        "taxtune.tuning.experiment.load_examples", lambda *given, **how: pytest.fail("images were read")
+    )
     with locked(tmp_path / FOLDERS[command]):
         done = taxtune(tmp_path, *COMMANDS[command])
     assert done.code == 2
@@ -186,14 +188,14 @@ def test_a_second_run_is_refused_before_it_reads_an_image(
 
 
 @pytest.mark.parametrize("act", [api.tune, partial(api.compare, ("hp", "accuracy"))])
-def test_a_second_run_in_python_is_refused_as_early(tmp_path: Path, act: Callable[..., object]) -> None:
+def test_a_second_run_in_python_is_refused_as_early(
+    tmp_path: Path, act: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_files(tmp_path)
-    with (
-        locked(tmp_path / "run"),
-        pytest.MonkeyPatch.context() as patch,
-        pytest.raises(ResumeError, match="Another process is working"),
-    ):
-        patch.setattr("taxtune.tuning.experiment.load_examples", lambda *given, **how: pytest.fail("images were read"))
+    monkeypatch.setattr(
+        "taxtune.tuning.experiment.load_examples", lambda *given, **how: pytest.fail("images were read")
+    )
+    with locked(tmp_path / "run"), pytest.raises(ResumeError, match="Another process is working"):
         act(recipe=tmp_path / "recipe.yaml", out=tmp_path / "run")
 
 
