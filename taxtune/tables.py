@@ -97,14 +97,7 @@ def _check_room(
 ) -> None:
     """Checks that a packed file, in whatever format, does not unpack to more than there may be.
 
-    Args:
-        what: What it is called.
-        file: The file, for the message.
-        error: The error to raise.
-        size: Bytes that it unpacks to.
-        rows: Its rows.
-        cells: Its cells.
-        packed: Its own bytes, of which each may become four.
+    `size` is in bytes; of `packed` bytes of its own each may become four.
 
     Raises:
         TaxtuneError: As `error`, if it does.

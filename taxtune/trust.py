@@ -88,16 +88,13 @@ def check_server(
 
 
 def _is_here(server: str) -> bool:
-    host = server.partition("://")[2]
-    host = host[1 : host.index("]")] if host.startswith("[") else host.partition(":")[0]
+    host = re.sub(r":\d+$", "", server.partition("://")[2]).strip("[]")
     with suppress(ValueError):
-        number = ip_address(host)
-        return number.is_loopback or number.is_unspecified
+        return (number := ip_address(host)).is_loopback or number.is_unspecified
     return host == "localhost"
 
 
 def _listed() -> set[str]:
-    """Returns the user's own servers."""
     servers = set()
     for address in re.split(r"[,\s]+", os.environ.get(SERVERS_VARIABLE, "")):
         with suppress(ValueError):

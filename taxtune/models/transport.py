@@ -10,9 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
@@ -43,15 +41,8 @@ class LimitError(Exception):
         self.fault, self.reason, self.remedy = fault, reason, remedy
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """The call under way.
-
-    Attributes:
-        server: Scheme, host and port of the only server that it may be sent to; None leaves it to litellm.
-        most: Most bytes that are read of a reply.
-        until: The time on the monotonic clock at which reading ends, in seconds.
-    """
+class _Call(NamedTuple):
+    """The call under way: the server agreed on, the bytes of a reply, and the monotonic time at which reading ends."""
 
     server: str | None
     most: int
@@ -62,16 +53,13 @@ _call: ContextVar[_Call | None] = ContextVar("taxtune_call", default=None)
 
 
 def guarded(call: Callable[[], Result], server: str | None, seconds: float, *, logprobs: bool) -> Result:
-    """Returns the result of a call of litellm that is sent and read within limits.
+    """Returns the result of a call of litellm; a `LimitError` may be the cause of what it raises.
 
     Args:
         call: The call; it sends in the thread that it is called in.
         server: Scheme, host and port of the agreed server; None for the provider's own.
         seconds: Time after which nothing more is read.
         logprobs: Whether the probabilities of tokens are asked for, which take more room than the text.
-
-    Raises:
-        LimitError: Possibly as the cause of what the client raises, if a limit was met.
     """
     most = _MOST_WITH_LOGPROBS if logprobs else _MOST
     token = _call.set(_Call(server=server, most=most, until=time.monotonic() + seconds))
@@ -83,15 +71,10 @@ def guarded(call: Callable[[], Result], server: str | None, seconds: float, *, l
 
 def install(litellm: Any) -> None:
     """Lets litellm send through the transport, unless the program has given it a client or transport of its own."""
-    if litellm.client_session is None:
-        litellm.client_session = httpx.Client(transport=_transport(), follow_redirects=True)
     if getattr(litellm, "sync_transport", None) is None:
-        litellm.sync_transport = _transport()
-
-
-@cache
-def _transport() -> _Guard:
-    return _Guard()
+        litellm.sync_transport = _Guard()
+    if litellm.client_session is None:
+        litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_redirects=True)
 
 
 class _Guard(httpx.BaseTransport):
@@ -113,8 +96,7 @@ class _Guard(httpx.BaseTransport):
         response = self._client.send(request, stream=True)
         with closing(response):
             if response.has_redirect_location:
-                target = request.url.join(response.headers["Location"])
-                _check_target(target, _server(request.url))
+                _check_target(request.url.join(response.headers["Location"]), _server(request.url))
             content = b"".join(_unpacked(response, call))
         headers = [pair for pair in response.headers.multi_items() if pair[0] not in _PACKING]
         return httpx.Response(response.status_code, headers=headers, stream=httpx.ByteStream(content))
@@ -124,7 +106,6 @@ class _Guard(httpx.BaseTransport):
 
 
 def _server(url: httpx.URL) -> str:
-    """Returns scheme, host and port as the client sees them; httpx leaves out a scheme's own port."""
     return f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
 
 
@@ -133,8 +114,7 @@ def _check_target(url: httpx.URL, agreed: str) -> None:
     server = _server(url)
     if server not in (agreed, agreed.replace("http://", "https://", 1)):
         reason = f"was not found at {agreed}, which sends its requests on to {server}"
-        remedy = "If you trust that server, give its address as `api_base`."
-        raise LimitError(Fault.NOT_FOUND, reason, remedy)
+        raise LimitError(Fault.NOT_FOUND, reason, "If you trust that server, give its address as `api_base`.")
 
 
 def _unpacked(response: httpx.Response, call: _Call) -> Iterator[bytes]:

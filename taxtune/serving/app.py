@@ -19,16 +19,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from taxtune.errors import DataError, ModelError
 from taxtune.serving.pyfunc import MAX_BYTES, ServedClassifier
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
     from starlette.middleware.base import RequestResponseEndpoint
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     from taxtune.classifier import Classifier
 
@@ -63,15 +67,16 @@ class _Bodies:
             ClientDisconnect: If the client goes away.
         """
         declared = request.headers.get("content-length", "")
+        too_large = f"The request has more than {_MAX_REQUEST // 1024**2} MB: send fewer or smaller images."
         if declared.isdecimal() and int(declared) > _MAX_REQUEST:
-            raise _too_large()
+            raise HTTPException(413, too_large)
         chunks: list[bytes] = []
         size = held = 0
         try:
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > _MAX_REQUEST:
-                    raise _too_large()
+                    raise HTTPException(413, too_large)
                 if self._bytes + len(chunk) > _MOST_AT_ONCE:  # read to its end, and not kept: who sends does not listen
                     self._bytes -= held
                     held = 0
@@ -81,7 +86,8 @@ class _Bodies:
                     held = size
                     chunks.append(chunk)
             if held < size:
-                raise _busy()
+                message = "The server is busy with other large requests: send this one again in a few seconds."
+                raise HTTPException(503, message, {"Retry-After": "5"})
             body = b"".join(chunks)
             chunks.clear()
             yield body
@@ -118,15 +124,6 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
         address: Where it will be reached, for the page to show.
         hosts: Names of this machine that browsers may know it by, besides localhost, its own and IP addresses.
     """
-    from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
-    from starlette.exceptions import HTTPException
-    from starlette.middleware import Middleware
-    from starlette.middleware.base import BaseHTTPMiddleware
-    from starlette.requests import ClientDisconnect
-    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
-    from starlette.routing import Route
-
     page, policy = _page(served.get_raw_model(), address)
     headers = {
         "Content-Security-Policy": policy,
@@ -189,23 +186,7 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
     )
 
 
-def _too_large() -> HTTPException:
-    from starlette.exceptions import HTTPException
-
-    most = _MAX_REQUEST // 1024**2
-    return HTTPException(413, f"The request has more than {most} MB: send fewer or smaller images.")
-
-
-def _busy() -> HTTPException:
-    from starlette.exceptions import HTTPException
-
-    message = "The server is busy with other large requests: send this one again in a few seconds."
-    return HTTPException(503, message, {"Retry-After": "5"})
-
-
 def _answer(served: ServedClassifier, body: bytes, kind: str, known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    from starlette.exceptions import HTTPException
-
     images: list[Any] = [body]
     cells: list[Mapping[str, Any]] = [known]
     if kind == "application/json":

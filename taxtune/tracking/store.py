@@ -228,23 +228,16 @@ def bring_along(database: Path) -> None:
 
 
 def _check_places(database: Path, experiment: str) -> None:
-    """Checks that a run's own database keeps artifacts beside itself: it may come from someone else.
-
-    Raises:
-        TaxtuneError: If it names another place, such as a server, that they would be sent to.
-    """
+    """Raises a `TaxtuneError` where a run's own database, which may be a stranger's, has artifacts sent elsewhere."""
     here = (database.parent / ARTIFACTS).as_uri()
-    query = (
-        "SELECT artifact_location FROM experiments WHERE experiment_id = :it "
-        "UNION SELECT artifact_uri FROM runs WHERE experiment_id = :it"
-    )
+    query = "SELECT artifact_location FROM experiments WHERE experiment_id = :it UNION "
+    query += "SELECT artifact_uri FROM runs WHERE experiment_id = :it"
     with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection:
         places = [str(place) for (place,) in connection.execute(query, {"it": experiment})]
     for place in places:
-        if not f"{place}/".startswith(f"{here}/") or "/.." in place or "%2e" in place.lower():
+        if not f"{place}/".startswith(f"{here}/") or re.search(r"/(\.|%2e){2}", place, re.IGNORECASE):
             message = "The database has what is recorded kept elsewhere than beside it."
-            remedy = "Move it away to begin another, or name a store in MLFLOW_TRACKING_URI."
-            raise TaxtuneError(message, file=database, value=redact(place), remedy=remedy)
+            raise TaxtuneError(message, file=database, value=redact(place), remedy="Move it away to begin another.")
 
 
 def _client(uri: str) -> Any:

@@ -54,7 +54,7 @@ class Claim(NamedTuple):
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[FileLock]:
-    """Locks a run's folder, which is made if need be, for the block: before images are read, which may take minutes.
+    """Locks a run's folder, which is made if need be, for the block: images may be read for minutes before the history.
 
     Raises:
         ResumeError: If another process works on the run.
@@ -76,11 +76,9 @@ def _acquired(folder: Path) -> FileLock:
     try:
         lock.acquire()
     except Timeout:
-        raise ResumeError(
-            "Another process is working on the run in this folder.",
-            file=folder,
-            remedy="Wait for it to finish, or choose another folder (`--out`, in Python `out=`).",
-        ) from None
+        message = "Another process is working on the run in this folder."
+        remedy = "Wait for it to finish, or choose another folder (`--out`, in Python `out=`)."
+        raise ResumeError(message, file=folder, remedy=remedy) from None
     return lock
 
 
