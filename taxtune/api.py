@@ -207,6 +207,7 @@ def tune(
         KeyboardInterrupt: On Ctrl-C; the run goes on with `resume=True`.
     """
     from taxtune.report.html import ReportCallback
+    from taxtune.tuning.history import locked
     from taxtune.tuning.loop import Tuner
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.run_folder import check_run_folder
@@ -220,10 +221,10 @@ def tune(
         remedy = "Leave out goal, or objective."
         raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy=remedy)
     check_run_folder(parts.folder, resume=resume)
-    with _shown(progress) as shown:
+    with _shown(progress) as shown, locked(parts.folder) as lock:
         (made,) = _experiments(parts, [objective])
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
-        return Tuner(made, parts.folder, callbacks=told, resume=resume).run()
+        return Tuner(made, parts.folder, callbacks=told, resume=resume, lock=lock).run()
 
 
 def compare(
@@ -275,6 +276,7 @@ def compare(
     """
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.compare import check_objectives, compare_objectives
+    from taxtune.tuning.history import locked
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.run_folder import check_run_folder
 
@@ -284,7 +286,7 @@ def compare(
     names = [make_objective(each, metrics=tuple(parts.own_metrics)).name for each in objectives]
     check_objectives(names)
     check_run_folder(parts.folder, names, resume=resume)
-    with _shown(progress) as shown:
+    with _shown(progress) as shown, locked(parts.folder):
         made = _experiments(parts, objectives)
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
         return compare_objectives(made, parts.folder, callbacks=told, resume=resume)

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from taxtune.errors import TaxtuneError
+from taxtune.untrusted import redact
 
 __all__ = ["ADDRESS_REMEDY", "SERVERS_VARIABLE", "address_in", "check_server", "server_of"]
 
@@ -20,9 +21,10 @@ __all__ = ["ADDRESS_REMEDY", "SERVERS_VARIABLE", "address_in", "check_server", "
 SERVERS_VARIABLE = "TAXTUNE_SERVERS"
 #: What to write in place of a text that is no address.
 ADDRESS_REMEDY = "Write it as http://HOST:PORT/v1."
-# Clients differ in what they make of anything else, such as further slashes, backslashes or users.
+# Clients differ in what they make of anything else, such as further slashes, backslashes or a second @.
 _ADDRESS = re.compile(
-    r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
+    r"(?P<scheme>https?)://([a-z0-9._~!$&'()*+,;=%-]+(:[a-z0-9._~!$&'()*+,;=%-]*)?@)?"
+    r"(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
     r"(/|(/[!-.0-?A-\[\]-~]+)+/?)?(\?[!-\[\]-~]*)?",
     re.IGNORECASE | re.ASCII,
 )
@@ -30,7 +32,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def server_of(address: str) -> str:
-    """Returns scheme, host and port of an address, in lower case and without the scheme's own port.
+    """Returns scheme, host and port of an address, in lower case and without the scheme's own port or a user.
 
     Raises:
         ValueError: If it is not plainly one of http or https with a host: every client reads the same in what passes.
@@ -74,7 +76,7 @@ def check_server(
         server = server_of(address)
     except ValueError:
         message = f"{key} is not an address."
-        raise TaxtuneError(message, file=file, value=address, remedy=ADDRESS_REMEDY) from None
+        raise TaxtuneError(message, file=file, value=redact(address), remedy=ADDRESS_REMEDY) from None
     if _is_here(server) or server in _listed():
         return
     raise TaxtuneError(
@@ -86,16 +88,13 @@ def check_server(
 
 
 def _is_here(server: str) -> bool:
-    host = server.partition("://")[2]
-    host = host[1 : host.index("]")] if host.startswith("[") else host.partition(":")[0]
+    host = re.sub(r":\d+$", "", server.partition("://")[2]).strip("[]")
     with suppress(ValueError):
-        number = ip_address(host)
-        return number.is_loopback or number.is_unspecified
+        return (number := ip_address(host)).is_loopback or number.is_unspecified
     return host == "localhost"
 
 
 def _listed() -> set[str]:
-    """Returns the user's own servers."""
     servers = set()
     for address in re.split(r"[,\s]+", os.environ.get(SERVERS_VARIABLE, "")):
         with suppress(ValueError):

@@ -11,10 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cache
-from types import MappingProxyType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
@@ -46,15 +43,10 @@ class LimitError(Exception):
         self.fault, self.reason, self.remedy = fault, reason, remedy
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """The call under way.
+class _Call(NamedTuple):
+    """The call under way: the server agreed on, the bytes of a reply, the monotonic time at which reading ends.
 
-    Attributes:
-        server: Scheme, host and port of the only server that it may be sent to; None leaves it to litellm.
-        most: Most bytes that are read of a reply.
-        until: The time on the monotonic clock at which reading ends, in seconds.
-        extra: Further fields of the body.
+    `extra` are further fields of its body.
     """
 
     server: str | None
@@ -72,9 +64,9 @@ def guarded(
     seconds: float,
     *,
     logprobs: bool,
-    extra: Mapping[str, Any] = MappingProxyType({}),
+    extra: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Returns the result of a call of litellm that is sent and read within limits.
+    """Returns the result of a call of litellm; a `LimitError` may be the cause of what it raises.
 
     Args:
         call: The call; it sends in the thread that it is called in.
@@ -82,29 +74,21 @@ def guarded(
         seconds: Time after which nothing more is read.
         logprobs: Whether the probabilities of tokens are asked for, which take more room than the text.
         extra: Further fields of the body, whatever litellm knows of them.
-
-    Raises:
-        LimitError: Possibly as the cause of what the client raises, if a limit was met.
     """
     most = _MOST_WITH_LOGPROBS if logprobs else _MOST
-    token = _call.set(_Call(server=server, most=most, until=time.monotonic() + seconds, extra=extra))
+    token = _call.set(_Call(server=server, most=most, until=time.monotonic() + seconds, extra=extra or {}))
     try:
         return call()
     finally:
         _call.reset(token)
 
 
-def install(litellm: ModuleType) -> None:
+def install(litellm: Any) -> None:
     """Lets litellm send through the transport, unless the program has given it a client or transport of its own."""
-    if litellm.client_session is None:
-        litellm.client_session = httpx.Client(transport=_transport(), follow_redirects=True)
     if getattr(litellm, "sync_transport", None) is None:
-        litellm.sync_transport = _transport()  # type: ignore[attr-defined]
-
-
-@cache
-def _transport() -> _Guard:
-    return _Guard()
+        litellm.sync_transport = _Guard()
+    if litellm.client_session is None:
+        litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_redirects=True)
 
 
 class _Guard(httpx.BaseTransport):
@@ -126,8 +110,7 @@ class _Guard(httpx.BaseTransport):
         response = self._client.send(_with_fields(request, call.extra), stream=True)
         with closing(response):
             if response.has_redirect_location:
-                target = request.url.join(response.headers["Location"])
-                _check_target(target, _server(request.url))
+                _check_target(request.url.join(response.headers["Location"]), _server(request.url))
             content = b"".join(_unpacked(response, call))
         try:
             status, content = readable(response.status_code, content)
@@ -150,7 +133,6 @@ def _with_fields(request: httpx.Request, extra: Mapping[str, Any]) -> httpx.Requ
 
 
 def _server(url: httpx.URL) -> str:
-    """Returns scheme, host and port as the client sees them; httpx leaves out a scheme's own port."""
     return f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
 
 
@@ -159,8 +141,7 @@ def _check_target(url: httpx.URL, agreed: str) -> None:
     server = _server(url)
     if server not in (agreed, agreed.replace("http://", "https://", 1)):
         reason = f"was not found at {agreed}, which sends its requests on to {server}"
-        remedy = "If you trust that server, give its address as `api_base`."
-        raise LimitError(Fault.NOT_FOUND, reason, remedy)
+        raise LimitError(Fault.NOT_FOUND, reason, "If you trust that server, give its address as `api_base`.")
 
 
 def _unpacked(response: httpx.Response, call: _Call) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import FileLock
 from pydantic import TypeAdapter
 
 from taxtune.data import Example
@@ -118,6 +119,7 @@ class Tuner:
         resume: Go on with a run that is already in the folder.
         group: The comparison that the run is a part of.
         command: The command that runs it again, for the report.
+        lock: The folder's lock where the caller holds it; see `taxtune.tuning.history.locked`.
     """
 
     def __init__(
@@ -130,7 +132,9 @@ class Tuner:
         resume: bool = False,
         group: Group | None = None,
         command: str | None = None,
+        lock: FileLock | None = None,
     ) -> None:
+        self.lock = lock
         self.experiment, self.folder, self.answers = experiment, folder, answers or folder / "answers.db"
         self.callbacks, self.resume, self.group, self.command = Callbacks(callbacks), resume, group, command
         self.history: History
@@ -151,7 +155,9 @@ class Tuner:
                 note(text)
             if not is_begun(self.folder):
                 experiment.check_models()
-            self.history = History(self.folder, experiment.recipe.name, identity_of(experiment), resume=self.resume)
+            identity = identity_of(experiment)
+            name = experiment.recipe.name
+            self.history = History(self.folder, name, identity, resume=self.resume, lock=self.lock)
             if self.group is not None:  # the folder may have been moved since
                 self.group = Group(self.group.name, self.history.note("group") or self.group.identity)
                 self.history.set_note("group", self.group.identity)

@@ -184,7 +184,7 @@ def test_no_reply_fills_the_memory(kind: str) -> None:
 
 
 def _growth(api_base: str) -> int:
-    """Returns how many MiB more than four plain calls take a process needs for four others."""
+    """Returns the MiB that a process needs for four calls, above what four plain ones before them took."""
     command = [sys.executable, "-c", MEASURED, api_base]
     folder = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
