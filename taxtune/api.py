@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from taxtune.errors import DataError
 from taxtune.progress import note, showing
+from taxtune.thoughts import without_thoughts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -206,6 +207,7 @@ def tune(
         KeyboardInterrupt: On Ctrl-C; the run goes on with `resume=True`.
     """
     from taxtune.report.html import ReportCallback
+    from taxtune.tuning.history import locked
     from taxtune.tuning.loop import Tuner
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.run_folder import check_run_folder
@@ -219,10 +221,10 @@ def tune(
         remedy = "Leave out goal, or objective."
         raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy=remedy)
     check_run_folder(parts.folder, resume=resume)
-    with _shown(progress) as shown:
+    with _shown(progress) as shown, locked(parts.folder) as lock:
         (made,) = _experiments(parts, [objective])
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
-        return Tuner(made, parts.folder, callbacks=told, resume=resume).run()
+        return Tuner(made, parts.folder, callbacks=told, resume=resume, lock=lock).run()
 
 
 def compare(
@@ -274,6 +276,7 @@ def compare(
     """
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.compare import check_objectives, compare_objectives
+    from taxtune.tuning.history import locked
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.run_folder import check_run_folder
 
@@ -283,7 +286,7 @@ def compare(
     names = [make_objective(each, metrics=tuple(parts.own_metrics)).name for each in objectives]
     check_objectives(names)
     check_run_folder(parts.folder, names, resume=resume)
-    with _shown(progress) as shown:
+    with _shown(progress) as shown, locked(parts.folder):
         made = _experiments(parts, objectives)
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
         return compare_objectives(made, parts.folder, callbacks=told, resume=resume)
@@ -398,7 +401,7 @@ def place(
     """Places free text on a taxonomy.
 
     Args:
-        answers: What was said; None or NaN for an answer that is missing.
+        answers: What was said; None or NaN for an answer that is missing, as is a reply that ends within its thought.
         taxonomy: The label tree, as `tune` takes it.
         mapper: A `Mapper` of this tree, or its settings.
 
@@ -417,7 +420,7 @@ def place(
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
     texts = pd.Series([answers] if isinstance(answers, str) else list(answers), dtype=object)
-    given = texts[texts.notna()]
+    given = texts[texts.notna()].map(lambda text: without_thoughts(str(text))).dropna()
     rows = [
         {
             "placement": "/".join(tree.path(placed.node)),
@@ -426,7 +429,7 @@ def place(
             "stage": str(placed.stage),
             **{name: getattr(placed, name) for name in ("confidence", "abstained", "off_tree", "evidence")},
         }
-        for placed in place_texts(made, [str(text) for text in given])
+        for placed in place_texts(made, list(given))
     ]
     columns = ["placement", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
     frame = pd.DataFrame(rows, given.index, columns).reindex(texts.index)
@@ -463,6 +466,9 @@ def score(
     tree = _tree(taxonomy)
     if len(predicted) != len(target) or not len(predicted):
         raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
+    if free_text:
+        answers: list[Any] = [without_thoughts(text) if isinstance(text, str) else text for text in predicted]
+        predicted = answers
     for name, given in (("answer", predicted), ("target", target)):
         if (absent := pd.Series(list(given), dtype=object).isna()).any():
             remedy = "Leave out pairs in which one is missing."

@@ -7,6 +7,7 @@ moved over the old one in a single step. A full disk, a read-only folder or a cr
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -17,7 +18,16 @@ from typing import IO, Any
 
 from taxtune.errors import TaxtuneError
 
-__all__ = ["check_folder", "make_folder", "output_error", "write_bytes", "write_json", "write_text", "writing"]
+__all__ = [
+    "check_folder",
+    "check_in_place",
+    "make_folder",
+    "output_error",
+    "write_bytes",
+    "write_json",
+    "write_text",
+    "writing",
+]
 
 
 def output_error(path: str | Path, error: OSError) -> TaxtuneError:
@@ -59,18 +69,32 @@ def check_folder(path: str | Path) -> None:
         raise output_error(path, error) from error
 
 
+def check_in_place(*paths: Path) -> None:
+    """Checks files that are written in place, such as databases: none may be a link, behind which anything may lie.
+
+    Raises:
+        TaxtuneError: If one is.
+    """
+    for path in paths:
+        if path.is_symlink():
+            message = "This is a link, and writing here would change the file behind it."
+            raise TaxtuneError(message, file=path, remedy="Remove the link, or put the file itself in its place.")
+
+
 def _probe(folder: Path) -> None:
     """Writes a file and removes it: a folder that exists may be read-only, or on a full disk."""
     probe, handle = _create_beside(folder / "probe")
-    with os.fdopen(handle, "wb") as file:
-        file.write(b"taxtune")
-    probe.unlink()
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(b"taxtune")
+    finally:
+        probe.unlink()
 
 
 def write_bytes(path: str | Path, data: bytes) -> Path:
     """Writes a file in one step, replacing what was there; returns its path.
 
-    A symbolic link is followed: the file that it points to is replaced. The folder is made if need be.
+    A symbolic link is not followed: it is replaced as well. The folder is made if need be.
 
     Raises:
         TaxtuneError: If the file cannot be written whole; the old file, if any, is untouched.
@@ -87,9 +111,11 @@ def writing(path: str | Path) -> Iterator[IO[bytes]]:
     Raises:
         TaxtuneError: If the file cannot be written whole; the old file, if any, is untouched.
     """
-    target = Path(os.path.realpath(path))
+    target = Path(path)
     temporary: Path | None = None
     try:
+        if target.exists() and not target.is_file():
+            raise OSError(errno.EINVAL, "This is no file")
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary, handle = _create_beside(target)
         with os.fdopen(handle, "wb") as file:

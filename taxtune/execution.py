@@ -297,6 +297,8 @@ class RayModel:
                 heard = time.monotonic()
             elif time.monotonic() - heard > _NO_ROOM:
                 raise ModelError(crew.no_room())
+            if not finished and not any(node["Alive"] for node in crew.ray.nodes()):
+                raise ModelError("All nodes of the Ray cluster have ended.", remedy="Start them, and continue.")
             for reference in finished:
                 slot = crew.open.pop(reference)
                 places, slot.places = slot.places if slot.call is call else [], []

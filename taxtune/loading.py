@@ -91,6 +91,11 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
             f"There is no model {name!r} on Hugging Face, or it is private.",
             remedy="Check the name; for a private model run `hf auth login`.",
         )
+    if "trust_remote_code" in text:
+        return ModelError(
+            f"The model {name!r} brings code of its own, which is not run.",
+            remedy="Use a model whose parts are those of transformers and sentence-transformers.",
+        )
     if is_out_of_reach(error):
         return not_here(name, what)
     return ModelError(

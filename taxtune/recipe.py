@@ -42,7 +42,7 @@ from taxtune.settings import (
     VLMSettings,
     with_kind,
 )
-from taxtune.trust import check_server
+from taxtune.trust import address_in, check_server
 
 __all__ = ["Recipe", "load_recipe", "recipe_path"]
 
@@ -164,8 +164,9 @@ class Recipe(Settings):
         named = "arbiter" if group == "mapper" else "model"
         model, base = getattr(settings, named) or "", getattr(settings, "api_base", None)
         addresses = {f"{group}.api_base": base}
-        if "://" in model:  # litellm takes "huggingface/https://HOST" for the address
-            addresses[f"{group}.{named}"] = model.partition("/")[2]
+        if getattr(settings, "kind", None) != "local" and not model.startswith(("local:", "hf:")):
+            # litellm takes "huggingface/https://HOST" for the address.
+            addresses[f"{group}.{named}"] = address_in(model)
         for key, address in addresses.items():
             if not any(own in ("", key) or key.startswith(f"{own}.") for own in self._own):
                 sends = f"{'images, ' if group == 'vlm' else ''}prompts and your API key"
@@ -271,7 +272,7 @@ def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -
         if name == "kind" and group in Recipe.model_fields and isinstance(below := data.get(group), dict):
             kinds = _kinds(group)
             if (former := kinds.get(str(below.get("kind")))) and (chosen := kinds.get(str(kind))):
-                data[group] = {name: value for name, value in below.items() if name not in former - chosen}
+                data[group] = {name: value for name, value in below.items() if name not in former or name in chosen}
     for key, value in assigned.items():
         *parents, last = key.split(".")
         place = data
@@ -293,10 +294,10 @@ def _members(group: str) -> list[type[BaseModel]]:
     ]
 
 
-def _kinds(group: str) -> dict[str, frozenset[str]]:
+def _kinds(group: str) -> dict[str, list[str]]:
     """The keys of a group by its kind; empty where it has none."""
     return {
-        kind: frozenset(member.model_fields)
+        kind: list(member.model_fields)
         for member in _members(group)
         if "kind" in member.model_fields
         for kind in get_args(member.model_fields["kind"].annotation)
@@ -343,11 +344,15 @@ def _problems(
 def _meant(key: str, group: str | None, data: Mapping[str, Any]) -> str:
     """The key that an unknown one may mean, or the keys there are."""
     known, inside = list(Recipe.model_fields), []
+    if key.startswith("api_key"):
+        return "a key is taken from the provider's own variable, such as OPENAI_API_KEY."
     if group is None:
         inside = [f"{name}.{key}" for name in known if any(key in model.model_fields for model in _members(name)[:1])]
     else:
-        kinds = _kinds(group)
-        known = list(kinds.get(str(data[group].get("kind"))) or _members(group)[0].model_fields)
+        below = data[group]
+        with contextlib.suppress(ValueError):  # the name of a model says its kind
+            below = with_kind(below)
+        known = _kinds(group).get(str(below.get("kind"))) or list(_members(group)[0].model_fields)
     near = inside or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"the keys here are {', '.join(known)}."
 

@@ -230,6 +230,8 @@ class ApiVLMSettings(Settings):
         concurrency: Maximum number of concurrent calls; auto is 16.
         max_tokens: Longest answer, in tokens.
         temperature: Sampling temperature; null leaves it to the provider.
+        reasoning_effort: How long a model may think, as its provider names it: low; left to that by default.
+        extra: Further fields of a call, as the provider names them: {top_p: 0.9}.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
     """
@@ -240,8 +242,17 @@ class ApiVLMSettings(Settings):
     concurrency: Count = "auto"
     max_tokens: StrictInt = Field(64, ge=1)
     temperature: Number | None = Field(0.0, ge=0)
+    reasoning_effort: str | None = Field(None, min_length=1)
+    extra: dict[str, Any] = Field(default_factory=dict)
     timeout: Number = Field(60.0, gt=0)
     max_retries: StrictInt = Field(5, ge=0)
+
+    @field_validator("extra")
+    @classmethod
+    def _leaves_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if own := {"model", "messages", "max_tokens", "temperature", "seed", "stream", "n"} & value.keys():
+            raise ValueError(f"must not have {min(own)}, which taxtune sends itself")
+        return value
 
 
 def with_kind(value: Any) -> Any:

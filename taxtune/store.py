@@ -13,11 +13,13 @@ import sqlite3
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from taxtune.atomic import check_in_place
 from taxtune.errors import DataError
+from taxtune.progress import note
 
 __all__ = ["Identity", "Store", "cache_folder"]
 
@@ -26,8 +28,10 @@ Identity = Mapping[str, str | int | float | None]
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
+Result = TypeVar("Result")
 
-_WAIT_SECONDS = 60.0
+# Seconds that another process may keep a file locked, and those after which the user is told.
+_WAIT_SECONDS, _TELL_SECONDS = 20.0, 1.5
 _KEYS_A_QUERY = 500
 _DAMAGED = ("not a database", "malformed", "corrupt", "no such column", "has no column")
 
@@ -125,9 +129,14 @@ class Store(ABC, Generic[Item, Value]):
             return
         marks = ", ".join("?" * len(self.columns))
         insert = f"INSERT INTO {self.table} ({', '.join(self.columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
-        with self._faults(), self._connected() as db, db:  # all or none
-            db.execute("BEGIN IMMEDIATE")
-            db.executemany(insert, rows)
+
+        def write() -> None:
+            with self._connected() as db, db:  # all or none
+                db.execute("BEGIN IMMEDIATE")
+                db.executemany(insert, rows)
+
+        with self._faults():
+            self._patiently(write)
 
     def __len__(self) -> int:
         counts: list[tuple[Any, ...]] = []
@@ -152,8 +161,27 @@ class Store(ABC, Generic[Item, Value]):
         """Returns the rows of a query; looking makes no file."""
         if self._db is None and not self.path.exists():
             return []
-        with self._connected() as db:
-            return db.execute(query, values).fetchall()
+
+        def read() -> list[tuple[Any, ...]]:
+            with self._connected() as db:
+                return db.execute(query, values).fetchall()
+
+        return self._patiently(read)
+
+    def _patiently(self, work: Callable[[], Result]) -> Result:
+        """Returns the result of `work`, which is tried again while another process has the file locked, and says so."""
+        start, told = time.monotonic(), False
+        while True:
+            try:
+                return work()
+            except sqlite3.OperationalError as error:
+                waited = time.monotonic() - start
+                if "locked" not in str(error) or waited > _WAIT_SECONDS:
+                    raise
+                if waited > _TELL_SECONDS and not told:
+                    told = True
+                    note(f"another program has {self.path} locked; waiting for it, {_WAIT_SECONDS:.0f} s at most")
+            time.sleep(0.01)
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -168,10 +196,12 @@ class Store(ABC, Generic[Item, Value]):
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+        if self.precious:
+            check_in_place(self.path)
+        db = sqlite3.connect(self.path, timeout=_TELL_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             # Readers do not wait for the writer in WAL mode; FULL syncs the log at every commit.
-            _use_log(db)
+            db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
@@ -205,6 +235,8 @@ class Store(ABC, Generic[Item, Value]):
             is_damaged = known or not isinstance(error, sqlite3.Error | OSError)
             if self.precious:
                 what, remedy = "cannot be used", "Free some space, or choose a file that you can write to."
+                if "locked" in str(error):
+                    remedy = "Close the program that has it open, and run the same command again."
                 if is_damaged:
                     what, remedy = "is damaged", f"Move the file away; its {self.table} will then be regenerated."
                 raise DataError(f"The store of {self.table} {what}: {error}.", file=self.path, remedy=remedy) from error
@@ -213,16 +245,3 @@ class Store(ABC, Generic[Item, Value]):
                     os.replace(self.path, self.path.with_name(f"{self.path.name}.damaged"))
                     for suffix in ("-wal", "-shm"):
                         self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-
-
-def _use_log(db: sqlite3.Connection) -> None:
-    """Puts a file into WAL mode; where several processes begin one together, SQLite refuses all but one at once."""
-    deadline = time.monotonic() + _WAIT_SECONDS
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)

@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneE
 
 #: Most bytes that are unpacked of any file; the user has to unpack what is larger.
 MOST_UNPACKED = 2**28
-_TOO_LARGE = f"unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB"
+# Bytes that a row and a cell count at least: to say nothing takes no room in a file and much in memory.
+_ROW, _CELL = 64, 16
 _PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _FORMATS = {"tsv": "csv", "ndjson": "jsonl", "json": "jsonl"}
 
@@ -78,9 +80,31 @@ def read_bytes(path: Path, *, error: type[TaxtuneError] = DataError, what: str) 
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
         remedy = "The compressed data are damaged or incomplete." if unpack else None
         raise error(f"The {what} file cannot be read: {problem}.", file=path, remedy=remedy) from None
-    if len(data) > MOST_UNPACKED:
-        raise error(f"The {what} file {_TOO_LARGE}.", file=path, remedy="Unpack it, or save it as CSV.")
+    counts = {"rows": data.count(b"\n"), "cells": data.count(b",")}
+    _check_room(f"{what} file", path, error, size=len(data), **counts)
     return data
+
+
+def _check_room(
+    what: str,
+    file: str | Path,
+    error: type[TaxtuneError] = DataError,
+    *,
+    size: int = 0,
+    rows: int = 0,
+    cells: int = 0,
+    packed: int = 0,
+) -> None:
+    """Checks that a packed file, in whatever format, does not unpack to more than there may be.
+
+    `size` is in bytes; of `packed` bytes of its own each may become four.
+
+    Raises:
+        TaxtuneError: As `error`, if it does.
+    """
+    if max(size, rows * _ROW, cells * _CELL) > max(MOST_UNPACKED, 4 * packed):
+        message = f"The {what} unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB."
+        raise error(message, file=file, remedy="Unpack it, or save it as CSV.")
 
 
 def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy") -> str:
@@ -302,14 +326,10 @@ def _json_value(text: str, default: object = None) -> Any:
 def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict[str, Any]]]:
     try:
         if format == "parquet":
-            from pyarrow import parquet
-
-            return list(enumerate(parquet.read_table(io.BytesIO(data)).to_pylist(), start=1))
+            return list(enumerate(_parquet_rows(data, file), start=1))
         import pandas as pd
 
-        with zipfile.ZipFile(io.BytesIO(data)) as parts:
-            if sum(part.file_size for part in parts.infolist()) > MOST_UNPACKED:
-                raise DataError(f"The XLSX file {_TOO_LARGE}.", file=file, remedy="Save it as CSV.")
+        _check_sheet(data, file)
         # An error such as #N/A is no value.
         sheet = pd.read_excel(io.BytesIO(data), header=None, dtype=str, na_filter=False).fillna("")
     except TaxtuneError:
@@ -324,6 +344,65 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
         if filled := [column for column, cell in enumerate(cells, start=1) if cell.strip()]:
             rows.append(Row(line, cells[: filled[-1]]))  # pandas makes all rows as wide as the widest
     return _records(_table(rows, file, DataError))
+
+
+def _parquet_rows(data: bytes, file: str) -> list[dict[str, Any]]:
+    """Returns the rows of a Parquet file, read bit by bit: one text may stand for many cells."""
+    from pyarrow import parquet
+
+    metadata = parquet.read_metadata(io.BytesIO(data))
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    size, cells = (sum(getattr(chunk, name) for chunk in chunks) for name in ("total_uncompressed_size", "num_values"))
+    check = partial(_check_room, "Parquet file", file, packed=len(data))
+    check(size=size, rows=metadata.num_rows, cells=cells)
+    texts = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"}
+    # Such a text comes once with the places where it stands; of others no value is larger than all of them together.
+    is_shared = not any("." in chunk.path_in_schema or "DELTA_BYTE_ARRAY" in chunk.encodings for chunk in chunks)
+    step = 4096 if is_shared else min(max(2**25 // max(size, 1), 16), 4096)
+    source = parquet.ParquetFile(io.BytesIO(data), metadata=metadata, read_dictionary=texts if is_shared else None)
+    rows: list[dict[str, Any]] = []
+    read = 0
+    for batch in source.iter_batches(step):
+        taken = sum(map(_unpacked_size, batch.columns))
+        check(size=read + taken)
+        some = batch.to_pylist()
+        read += taken if is_shared else max(taken, sum(map(_length, some)))
+        rows += some
+    return rows
+
+
+def _unpacked_size(column: Any) -> int:
+    """Returns the bytes of a column of Arrow's where each of its texts stands for itself."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    if pa.types.is_primitive(column.type.value_type):
+        return 8 * len(column)
+    lengths = compute.binary_length(column.dictionary.cast(pa.large_binary()))
+    return compute.sum(lengths.take(column.indices)).as_py() or 0
+
+
+def _length(value: Any) -> int:
+    """Returns the length of all texts in a cell."""
+    if isinstance(value, dict | list):
+        return sum(map(_length, value.values() if isinstance(value, dict) else value))
+    return len(value) if isinstance(value, str | bytes) else 0
+
+
+def _check_sheet(data: bytes, file: str) -> None:
+    """Checks the room that the first sheet of an XLSX file takes as a table as wide as its widest row."""
+    from openpyxl import load_workbook
+
+    check = partial(_check_room, "XLSX file", file, packed=len(data))
+    with zipfile.ZipFile(io.BytesIO(data)) as parts:
+        check(size=sum(part.file_size for part in parts.infolist()))
+    sheet = load_workbook(io.BytesIO(data), read_only=True).worksheets[0]
+    sheet.reset_dimensions()  # as the file states them
+    sheet.calculate_dimension(force=True)
+    check(rows=sheet.max_row or 0, cells=(sheet.max_row or 0) * (sheet.max_column or 0))
 
 
 def read_iterations(file: Path) -> dict[int, dict[str, Any]]:

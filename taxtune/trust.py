@@ -1,7 +1,7 @@
 """Which servers a file may name: a recipe, or the folder of a run, may come from another person.
 
-What the user types on the command line, or gives in Python, is their own and is not checked. Data goes to a server that
-a file names only where it is the user's own.
+What the user types on the command line, or gives in Python, is their own and needs no consent. Data goes to a server
+that a file names only where it is the user's own.
 """
 
 from __future__ import annotations
@@ -11,14 +11,47 @@ import re
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from taxtune.errors import TaxtuneError
+from taxtune.untrusted import redact
 
-__all__ = ["SERVERS_VARIABLE", "check_server"]
+__all__ = ["ADDRESS_REMEDY", "SERVERS_VARIABLE", "address_in", "check_server", "server_of"]
 
 #: The environment variable that lists the user's own servers, with commas or blanks between them.
 SERVERS_VARIABLE = "TAXTUNE_SERVERS"
+#: What to write in place of a text that is no address.
+ADDRESS_REMEDY = "Write it as http://HOST:PORT/v1."
+# Clients differ in what they make of anything else, such as further slashes, backslashes or a second @.
+_ADDRESS = re.compile(
+    r"(?P<scheme>https?)://([a-z0-9._~!$&'()*+,;=%-]+(:[a-z0-9._~!$&'()*+,;=%-]*)?@)?"
+    r"(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
+    r"(/|(/[!-.0-?A-\[\]-~]+)+/?)?(\?[!-\[\]-~]*)?",
+    re.IGNORECASE | re.ASCII,
+)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def server_of(address: str) -> str:
+    """Returns scheme, host and port of an address, in lower case and without the scheme's own port or a user.
+
+    Raises:
+        ValueError: If it is not plainly one of http or https with a host: every client reads the same in what passes.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None or int(match["port"] or 0) > 65_535:
+        raise ValueError(f"{address!r} is not an address")
+    scheme, host = match["scheme"].lower(), match["host"].lower()
+    port = int(match["port"] or _DEFAULT_PORTS[scheme])
+    return f"{scheme}://{host}" if port == _DEFAULT_PORTS[scheme] else f"{scheme}://{host}:{port}"
+
+
+def address_in(model: str) -> str | None:
+    """Returns the address in the name of a model behind an API ("huggingface/https://HOST"); None where it has none.
+
+    What only resembles one is returned as well, to be refused.
+    """
+    found = re.search(r"(?<![a-z])https?:", model, re.IGNORECASE)
+    return None if found is None else model[found.start() :]
 
 
 def check_server(
@@ -29,7 +62,7 @@ def check_server(
     Servers are compared by scheme, host and port.
 
     Args:
-        address: The address; None, for a provider's own server, needs no check, nor does one without a host (a file).
+        address: The address; None, for a provider's own server, needs no check.
         key: Where the file names it ("vlm.api_base"); what `--set` takes.
         file: The file.
         sends: What is sent there, for the message.
@@ -40,12 +73,11 @@ def check_server(
     if address is None:
         return
     try:
-        server = _server(address)
+        server = server_of(address)
     except ValueError:
-        remedy = "Write it as http://HOST:PORT/v1."
-        raise TaxtuneError(f"{key} is not an address.", file=file, value=address, remedy=remedy) from None
-    listed = re.split(r"[,\s]+", os.environ.get(SERVERS_VARIABLE, "").lower())
-    if server is None or server in {"/".join(each.split("/")[:3]) for each in listed}:
+        message = f"{key} is not an address."
+        raise TaxtuneError(message, file=file, value=redact(address), remedy=ADDRESS_REMEDY) from None
+    if _is_here(server) or server in _listed():
         return
     raise TaxtuneError(
         f"{key} sends {sends} to {server}, which you have not confirmed to be a server of yours.",
@@ -55,20 +87,16 @@ def check_server(
     )
 
 
-def _server(address: str) -> str | None:
-    """Returns scheme, host and port of an address, in lower case; None if that is this machine.
-
-    Raises:
-        ValueError: If it is no address, or one of which two clients may read two hosts.
-    """
-    parts = urlsplit(address)
-    host, port = parts.hostname, parts.port
-    if "://" not in address or re.search(r"[^!-~]|\\", address):
-        raise ValueError
-    if host is None or host == "localhost":
-        return None
+def _is_here(server: str) -> bool:
+    host = re.sub(r":\d+$", "", server.partition("://")[2]).strip("[]")
     with suppress(ValueError):
-        if (number := ip_address(host)).is_loopback or number.is_unspecified:
-            return None
-    host = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{host}" if port is None else f"{parts.scheme}://{host}:{port}"
+        return (number := ip_address(host)).is_loopback or number.is_unspecified
+    return host == "localhost"
+
+
+def _listed() -> set[str]:
+    servers = set()
+    for address in re.split(r"[,\s]+", os.environ.get(SERVERS_VARIABLE, "")):
+        with suppress(ValueError):
+            servers.add(server_of(address))
+    return servers

@@ -36,6 +36,7 @@ __all__ = [
     "dropped",
     "empty_body",
     "empty_text",
+    "error_in_200",
     "every_fault",
     "half",
     "html",
@@ -45,6 +46,7 @@ __all__ = [
     "model_settings",
     "no_choices",
     "refusal_text",
+    "refusing",
     "slow",
     "status",
     "text",
@@ -52,6 +54,9 @@ __all__ = [
 ]
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 11, 7
+
+#: From the JSON of a request to its reply.
+Script = Callable[[dict[str, Any]], "Reply | str"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ class Request:
 
 
 def text(
-    content: str | None,
+    content: str | list[Any] | None,
     *,
     prompt_tokens: int = PROMPT_TOKENS,
     completion_tokens: int = COMPLETION_TOKENS,
@@ -204,6 +209,21 @@ def no_choices(**changes: Any) -> Reply:
     return Reply(body=json.dumps({**json.loads(text("").body), "choices": [], **changes}).encode())
 
 
+def error_in_200(message: str, **more: Any) -> Reply:
+    """An error in the body of a reply whose status is 200."""
+    return Reply(body=json.dumps({"error": {"message": message, **more}}).encode())
+
+
+def refusing(*parameters: str, then: Reply | str, words: str = "Unsupported parameter: '{}'.") -> Script:
+    """A script that refuses calls with any of some parameters, by name, and else replies."""
+
+    def reply(body: dict[str, Any]) -> Reply | str:
+        named = [name for name in parameters if name in body]
+        return status(400, words.format(named[0])) if named else then
+
+    return reply
+
+
 def html(page: str = "<!DOCTYPE html><html><body><h1>Sign in</h1></body></html>", code: int = 200) -> Reply:
     """A web page, as a captive portal or a wrong address gives."""
     return Reply(code=code, body=page.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
@@ -283,9 +303,6 @@ def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
     policy |= {field.name: given.pop(field.name) for field in fields(RetryPolicy) if field.name in given}
     base = server if isinstance(server, str) else server.api_base
     return ModelSettings(api_base=base, retry=RetryPolicy(**policy), **given)
-
-
-Script = Callable[[dict[str, Any]], "Reply | str"]
 
 
 def troubled(

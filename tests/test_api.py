@@ -350,6 +350,15 @@ def test_missing_is_not_off_the_tree_and_not_wrong(missing: Any) -> None:
 
 
 @pytest.mark.heavy
+def test_a_reply_that_ends_within_its_thought_is_missing_in_python() -> None:
+    replies = ["<think>navy?</think> scarlet", "◁think▷navy"]
+    placed = taxtune.place(replies, TREE)
+    assert list(placed.label.isna()) == [False, True]
+    assert placed.label[0] == "scarlet"
+    with pytest.raises(DataError, match="no answer number 2"):
+        taxtune.score(replies, ["scarlet", "navy"], TREE, free_text=True)
+
+
 def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
     recipe = make_files(tmp_path / "in")
     given: dict[str, Any] = {"recipe": recipe, "vlm": answer, "proposer": next_template}

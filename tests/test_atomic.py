@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 from pathlib import Path
@@ -79,3 +80,35 @@ def test_every_refusal_names_file_and_remedy(
             attempt()
         assert str(tmp_path) in str(caught.value)
         assert "--out" in str(caught.value)
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "diary.txt").write_text("mine")
+    for name, target in (("report.html", "diary.txt"), ("winner.txt", "nowhere.txt")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+        atomic.write_text(tmp_path / name, "new")
+        assert (tmp_path / name).read_text() == "new"
+        assert not (tmp_path / name).is_symlink()
+    assert (tmp_path / "diary.txt").read_text() == "mine"
+    assert files(tmp_path) == ["diary.txt", "report.html", "winner.txt"]
+
+
+def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for name in ("pipe", "link"):
+        with pytest.raises(TaxtuneError, match="This is no file"):
+            atomic.write_text(tmp_path / name, "new")
+    assert files(tmp_path) == ["link", "pipe"]
+
+
+def test_a_full_disk_that_is_looked_at_has_nothing_left_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.FileIO):
+        def write(self, data: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(atomic.os, "fdopen", Full)
+    for look in (atomic.check_folder, atomic.make_folder):
+        with pytest.raises(TaxtuneError, match="No space left"):
+            look(tmp_path)
+    assert files(tmp_path) == []

@@ -8,13 +8,15 @@ from __future__ import annotations
 import gzip
 import zipfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from taxtune.answers.records import read_records
 from taxtune.errors import DataError, ProposerError, RecipeError, TaxonomyError
 from taxtune.recipe import load_recipe
-from taxtune.tables import MOST_UNPACKED
+from taxtune.tables import MOST_UNPACKED, read_table
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.proposers.fragments import FragmentsProposer
 
@@ -95,3 +97,75 @@ def test_entities_that_stand_for_more_than_a_namespace_are_refused(entities: str
     file.write_text(RDF.format(entities=entities, label=label))
     with pytest.raises(TaxonomyError, match=r"x\.owl:\d+: An entity stands for a file, .*Turtle"):
         read_taxonomy(file)
+
+
+# -- one value for many cells ------------------------------------------------------------------------------------------
+
+
+def parquet_of(folder: Path, columns: dict[str, Any], times: int = 1, **how: Any) -> Path:
+    """Writes a table so many times over to one small file."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file, table = folder / "a.parquet", pa.table(columns)
+    with parquet.ParquetWriter(file, table.schema, compression="zstd", **how) as writer:
+        for _ in range(times):
+            writer.write_table(table)
+    assert file.stat().st_size < 2**20
+    return file
+
+
+LONG = "quack" * 20_000
+
+
+def shared(rows: int) -> Any:
+    """A column that says itself that one text stands for all of its cells."""
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), pa.array([LONG]))
+
+
+@pytest.mark.parametrize(
+    ("make", "times", "how"),
+    [
+        (lambda: {"answer": [LONG] * 100}, 30, {}),
+        (lambda: {"answer": shared(3000)}, 1, {}),
+        (lambda: {"answer": [LONG] * 100}, 30, {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}),
+        (lambda: {"answers": [[LONG] * 20] * 5}, 30, {}),
+        (lambda: {"number": np.zeros(5_000_000, dtype=np.int8)}, 1, {}),
+        (lambda: {f"c{i}": np.zeros(500_000, dtype=bool) for i in range(40)}, 1, {}),
+    ],
+    ids=["dictionary", "category", "prefixes", "lists", "rows", "cells"],
+)
+def test_a_parquet_file_is_read_within_the_bound_of_all_tables(
+    make: Any, times: int, how: dict[str, Any], tmp_path: Path
+) -> None:
+    file = parquet_of(tmp_path, make(), times, **how)
+    with pytest.raises(DataError, match=r"a\.parquet: The Parquet file unpacks to more than 256 MiB"):
+        read_records(file)
+
+
+def test_a_sheet_that_is_far_wider_than_its_rows_is_refused(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["B2"], book.active["XFD20000"] = "answer", "wren", "far out"
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(DataError, match=r"a\.xlsx: The XLSX file unpacks to more than 256 MiB"):
+        read_records(tmp_path / "a.xlsx")
+
+
+def test_packed_rows_count_more_than_their_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(gzip.compress(b"answer\n" + b"1\n" * 5_000_000, 1))
+    with pytest.raises(DataError, match=r"a\.csv\.gz: .*unpacks to more than 256 MiB"):
+        read_records(file)
+
+
+def test_large_values_that_fit_are_read(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    years = pa.array([2001, None] * 25).dictionary_encode()
+    file = parquet_of(tmp_path, {"answer": [LONG] * 50, "kind": shared(50), "year": years, "tags": [["a"]] * 50})
+    assert read_table(file)[1] == (2, {"answer": LONG, "kind": LONG, "year": None, "tags": ["a"]})
+    file = parquet_of(tmp_path, {"answer": [LONG, None] * 25, "kind": shared(50), "year": years})
+    assert read_table(file)[0] == (1, {"answer": LONG, "kind": LONG, "year": 2001})
+    assert read_table(file)[49] == (50, {"answer": None, "kind": LONG, "year": None})

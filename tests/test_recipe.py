@@ -56,6 +56,24 @@ def test_what_a_recipe_leaves_out(tmp_path):
         ("name: mine", "name: mine\nobjective: hp", 2, "objective: must be a group of keys, such as objective.kind"),
         ("name: mine", "name: mine\nprompt: {ranks: family}", 2, "prompt.ranks: must be a list (got 'family')"),
         ("name: mine", "name: mine\nsource: x", None, "source: unknown key"),
+        (
+            "  kind: local\n  model: builtin:fieldguide",
+            "  model: openai/x\n  zzz: 1",
+            8,
+            "vlm.zzz: unknown key; the keys here are kind, model, api_base, concurrency,",
+        ),
+        (
+            "  kind: local\n  model: builtin:fieldguide",
+            "  model: openai/x\n  api_key_env: MINE",
+            8,
+            "vlm.api_key_env: unknown key; a key is taken from the provider's own variable, such as OPENAI_API_KEY",
+        ),
+        (
+            "  kind: local\n  model: builtin:fieldguide",
+            "  model: local:x\n  zzz: 1",
+            8,
+            "vlm.zzz: unknown key; the keys here are kind, model, revision,",
+        ),
         ("  path: photos\n", "", 3, "data.path: Field required"),
         (
             "name: mine",

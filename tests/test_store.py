@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ import numpy as np
 import pytest
 
 from taxtune.encoders.vectors import VectorStore
-from taxtune.errors import DataError
+from taxtune.errors import DataError, TaxtuneError
 from taxtune.models import Answer, AnswerStore, Request
 from taxtune.models.base import Candidates
+from taxtune.progress import showing
 from taxtune.store import Store
+from tests.displays import Recorder
 
 IDENTITY = {"kind": "local", "model": "m", "revision": "abc", "dtype": "float32", "temperature": 0.0}
 
@@ -287,3 +290,47 @@ def test_a_kill_loses_only_the_batch_in_flight(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "answers.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()
+
+
+@precious
+def test_a_file_that_another_program_has_locked_is_waited_for_and_said(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.store._TELL_SECONDS", 0.05)
+    with kind.open(tmp_path) as store, showing(Recorder()) as shown:
+        put(kind, store, 1)
+        with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            # It is let go as soon as the user has been told.
+            monkeypatch.setattr(shown, "note", lambda text: (shown.notes.append(text), other.execute("ROLLBACK")))
+            put(kind, store, 2)
+        assert get(kind, store, 1, 2) == values(kind, 1, 2)
+    assert [text.replace(str(tmp_path), "") for text in shown.notes] == [
+        "another program has /answers.db locked; waiting for it, 20 s at most"
+    ]
+
+
+@precious
+def test_a_file_that_stays_locked_is_an_error_with_what_to_do(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.store._TELL_SECONDS", 0.01)
+    monkeypatch.setattr("taxtune.store._WAIT_SECONDS", 0.02)
+    with kind.open(tmp_path) as store:
+        put(kind, store, 1)
+    with closing(sqlite3.connect(tmp_path / "answers.db", isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(DataError, match=r"locked.*Close the program that has it open"):
+            put(kind, kind.open(tmp_path), 2)
+
+
+@precious
+def test_a_link_is_no_store(kind: Kind, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "mine.db")) as mine:
+        mine.execute("CREATE TABLE diary (day TEXT)")
+    before = (tmp_path / "mine.db").read_bytes()
+    (tmp_path / "answers.db").symlink_to(tmp_path / "mine.db")
+    with pytest.raises(TaxtuneError, match="This is a link"):
+        put(kind, kind.open(tmp_path), 1)
+    assert (tmp_path / "mine.db").read_bytes() == before

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from taxtune.errors import TaxtuneError
 from taxtune.recipe import Recipe, load_recipe
+from taxtune.trust import server_of
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.run_folder import recipe_of
 from tests.tuning.toy import make_files
@@ -65,6 +70,63 @@ def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(tmp_path, monk
     ask(Experiment(found.changed({key: groups[group][name]}), tmp_path / "out"))
 
 
+SLASHES = "huggingface/http:////gpu-box:8000/v1"
+
+
+@pytest.mark.parametrize(
+    ("groups", "ask"),
+    [
+        (vlm(model=SLASHES), lambda p: p.vlm),
+        (vlm(model="huggingface/HTTPS://gpu-box/v1"), lambda p: p.vlm),
+        (vlm(model="oobabooga/https:/gpu-box/v1"), lambda p: p.vlm),
+        (vlm(model="huggingface/together/http:gpu-box"), lambda p: p.vlm),
+        ({"mapper": {"arbiter": SLASHES}}, lambda p: p.mapper),
+        ({"proposer": {"kind": "llm", "model": SLASHES}}, lambda p: p.proposer),
+        ({"objective": {"kind": "lave"}, "judge": {"model": SLASHES}}, lambda p: p.measure("lave")),
+    ],
+)
+def test_an_address_in_a_name_is_read_as_strictly(tmp_path, groups, ask):
+    with pytest.raises(TaxtuneError, match=r"is not an address|you have not confirmed"):
+        ask(Experiment(recipe(tmp_path / "in", groups), tmp_path / "out"))
+
+
+@pytest.mark.parametrize("name", ["openai/http-server", "hosted_vllm//models/llava", "openai/org/model:free"])
+def test_a_name_without_an_address_is_none(tmp_path, name):
+    assert recipe(tmp_path, vlm(model=name, api_base="http://localhost:1/v1")).access("vlm")
+
+
+@pytest.mark.parametrize(
+    ("address", "server"),
+    [
+        ("HTTP://GPU-Box:80/v1", "http://gpu-box"),
+        ("https://api.example.org:443", "https://api.example.org"),
+        ("https://api.example.org:8443/a/b/?version=1", "https://api.example.org:8443"),
+        ("http://[::1]:8000/v1/", "http://[::1]:8000"),
+    ],
+)
+def test_a_server_is_its_scheme_host_and_port(address, server):
+    assert server_of(address) == server
+
+
+SCHEMES = st.sampled_from(["http://", "HTTPS://", "http:/", "http:////", "http:"])
+
+
+@given(st.tuples(SCHEMES, st.text(alphabet="aB1.:/\\@#?[]% \t", max_size=12)).map("".join))
+def test_what_passes_leads_every_client_to_the_same_host(address):
+    try:
+        server = server_of(address)
+    except ValueError:
+        return
+    try:
+        there = httpx.URL(address)
+    except httpx.InvalidURL:  # such as a host that is no address in brackets, which leads nowhere
+        return
+    assert server == f"{there.scheme}://{there.netloc.decode()}"
+    assert urlsplit(address).hostname == there.host
+    # A client may write the address anew and read it again.
+    assert httpx.URL(str(there.copy_with(raw_path=there.raw_path + b"/chat"))).host == there.host
+
+
 @pytest.mark.parametrize(
     "address",
     ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1", "http://0.0.0.0:8000/v1"],
@@ -87,6 +149,28 @@ def test_this_machine_needs_no_consent(tmp_path, address):
         "evil.org/v1",
         "//evil.org/v1",
         "http://[::1/v1",
+        "http:////gpu-box:8000/v1",
+        "http:///localhost/v1",
+        "http:/localhost/v1",
+        "http:localhost/v1",
+        "http:\\\\localhost\\v1",
+        "http://localhost//evil.org/v1",
+        "http://localhost\t/v1",
+        "http://localhost:/v1",
+        "http://localhost:99999/v1",
+        "http://localhost#/v1",
+        "http://user@gpu-box:8000@evil.org/v1",
+        "http://user:gpu-box:8000@/v1",
+        "http://localhost%2eevil.org/v1",
+        "http://lo\u0441alhost/v1",
+        "http://127.1/v1",
+        "http://2130706433/v1",
+        "http://",
+        "https:////gpu-box:8000/v1",
+        "ftp://localhost/v1",
+        "file:///etc/passwd",
+        "unix://localhost/v1",
+        "",
     ],
 )
 def test_no_address_passes_for_another(tmp_path, monkeypatch, address):

@@ -15,6 +15,7 @@ from taxtune.errors import DataError
 from taxtune.tables import column_key
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
+from taxtune.thoughts import CUT_THOUGHT, without_thoughts
 
 __all__ = [
     "Aligned",
@@ -81,7 +82,8 @@ class AnswerSchema:
 class AnswerRow:
     """One answer.
 
-    `row` is the 1-based line or record; `answer` is None where the call failed, and an empty text says nothing.
+    `row` is the 1-based line or record; `answer` is None where the call failed or the reply ends within its thought,
+    of which it is without, and an empty text says nothing.
     `target` is -1 where none is read, `predicted` the node of files that have them instead of answers.
     """
 
@@ -125,7 +127,7 @@ class AnswerTable:
     @property
     def unanswered(self) -> tuple[int, ...]:
         """The rows that are left out since they have no answer."""
-        return tuple(row.row for row in self.excluded if row.reason == _NO_ANSWER)
+        return tuple(row.row for row in self.excluded if row.reason.startswith(_NO_ANSWER))
 
 
 def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTable:
@@ -211,8 +213,8 @@ class _Reader:
             no_reference,
         )
         found = [] if excluded and first == line else [(line, text) for text in problems if text]
-        if not (found or excluded) and answer is None and self.predicted is None and schema.missing == "leave-out":
-            excluded = _NO_ANSWER
+        if not (found or excluded) and answer is None and self.predicted is None:
+            excluded = self._why_left_out(record)
         if found:
             self.problems += found
             return None
@@ -233,6 +235,12 @@ class _Reader:
             None if question in (None, "") else str(question),
         )
 
+    def _why_left_out(self, record: Mapping[str, Any]) -> str:
+        """The reason for which a row without an answer is left out; empty where it is kept."""
+        if record.get(self.schema.answer) is not None:  # half a thought does not say nothing
+            return "" if self.schema.answers_alone else f"{_NO_ANSWER}: {CUT_THOUGHT}"
+        return _NO_ANSWER if self.schema.missing == "leave-out" else ""
+
     def _answer(self, record: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...], str]:
         """The answer of a row, its guesses, and what is wrong with it; rows with a node need no answer."""
         column = self.schema.answer
@@ -244,8 +252,12 @@ class _Reader:
         guesses = tuple(value) if isinstance(value, list) else (value,)
         if not all(isinstance(guess, str) for guess in guesses):
             return None, (), f"{column} is not text: {value!r}"
+        told = [without_thoughts(guess) for guess in guesses]
+        whole = tuple(guess for guess in told if guess is not None)
+        if len(whole) < len(told):
+            return None, (), f"{column}: {CUT_THOUGHT}" if self.schema.missing == "error" else ""
         # A model that was asked and gave no guess said nothing.
-        return ", ".join(guesses if self.schema.guesses == "join" else guesses[:1]), guesses, ""
+        return ", ".join(whole if self.schema.guesses == "join" else whole[:1]), whole, ""
 
     def _texts(self, record: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
         """The references of a row, a text or a list of them, which a table has as JSON; and what is wrong with them."""

@@ -11,7 +11,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -34,7 +34,7 @@ from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.asker import Asker, why_unanswered
+from taxtune.tuning.asker import Asker
 from taxtune.tuning.template import render, variables_of
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class Classification:
         masked: Path of the node that it would be on without the checklist; None where that is no other.
         failure: Why there is no answer.
         again: Whether there may be an answer if it is asked for again: the reason may pass.
+        cut: How many answers about it were cut off at the longest answer; it is placed as far as they go.
         path: The nodes from the root down to the node, each with its confidence, which never rises on the way; empty
             where there is no answer, or it is off the tree or not about its subject.
     """
@@ -105,6 +106,7 @@ class Classification:
     placement_confidence: float | None = None
     doubtful: bool = False
     masked: str | None = None
+    cut: int = 0
 
     @property
     def confidence(self) -> float | None:
@@ -202,12 +204,12 @@ class Classifier:
             replies = self._asker.ask(list(requests.values()), store, what="answers")
             placed = self._asker.place(replies, list(examples.values()))
         for (i, example), own_replies, answer in zip(examples.items(), replies, placed, strict=True):
-            if answer is not None:
-                found[i] = self._classification(names[i], answer)
-                continue
-            again = any(isinstance(reply, Failure) and reply.retryable for reply in own_replies)
-            reason = _without_file(why_unanswered(own_replies), images[i], example.image)
-            found[i] = Classification(names[i], failure=reason, again=again)
+            cut = sum(bool(reply.cut) for reply in own_replies)
+            if isinstance(answer, Failure):
+                reason = _without_file(answer.reason, images[i], example.image)
+                found[i] = Classification(names[i], failure=reason, again=answer.retryable, cut=cut)
+            else:
+                found[i] = replace(self._classification(names[i], answer), cut=cut)
         return [found[i] for i in range(len(images))]
 
     def _listed(self, images: Any) -> tuple[Sequence[Any], list[dict[str, Any]]]:

@@ -140,8 +140,8 @@ def label_images(
     Returns:
         One row per image, in the order given: `COLUMNS`, the other columns of `images`, nodes (the path with the
         confidence of each node), again (whether the image may get an answer later), and why the label should be
-        reviewed: "failed", "not the subject", "off the tree", "no label", "doubtful" (see `Classification`), "unsure",
-        or None.
+        reviewed: "failed", "not the subject", "off the tree", "cut off", "no label", "doubtful" (see `Classification`),
+        "unsure", or None.
 
     Raises:
         ModelError: If the model cannot answer at all, or has stopped answering.
@@ -185,6 +185,7 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
         "failed": found.failure is not None,
         "not the subject": found.not_subject,
         "off the tree": found.off_tree,
+        "cut off": found.cut > 0,
         "no label": len(found.path) == 1,
         "doubtful": found.doubtful,
         "unsure": found.confidence is not None and found.confidence < review_below,

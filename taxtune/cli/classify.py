@@ -219,7 +219,11 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
     )
     why = labels["why"].value_counts()
     if why.sum():
-        limits = {"unsure": f" (a confidence below {below:g})", "doubtful": f" (the mapper's is below {DOUBTFUL:g})"}
+        limits = {
+            "unsure": f" (a confidence below {below:g})",
+            "doubtful": f" (the mapper's is below {DOUBTFUL:g})",
+            "cut off": " (raise vlm.max_tokens)",
+        }
         reasons = (f"{count:,} {reason}{limits.get(str(reason), '')}" for reason, count in why.items())
         yield f"{why.sum():,} to review: {', '.join(reasons)}"
     if (guarantee := classifier.guarantee) is not None:

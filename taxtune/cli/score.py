@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from taxtune import options
 from taxtune.progress import note
+from taxtune.thoughts import CUT_THOUGHT
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def place(
 
     A line holds the label, the stage that decided, the path from the root and the answer, parted by
     tabs; a blank answer has a line too and is an abstention. An answer that asserts something that the taxonomy lacks
-    is off_tree, on the root.
+    is off_tree, on the root. A reply that ends within the model's thought is no answer: its stage is missing.
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.scores import place_texts
@@ -56,9 +57,17 @@ def place(
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
     chat = None if arbiter is None else ChatArbiter(arbiter)
     mapper = Mapper(tree, similarity, config, arbiter=chat)
-    placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
-    for placement in placements:
-        print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
+    texts = [row.answer or "" for row in answers.rows]
+    cut = [row.answer is None and row.fields.get("answer") is not None for row in answers.rows]
+    placements = []
+    for placement, row, is_cut in zip(place_texts(mapper, texts), answers.rows, cut, strict=True):
+        if is_cut:
+            print(_missing_line(str(row.fields["answer"]), as_json=as_json))
+        else:
+            placements.append(placement)
+            print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
+    if any(cut):
+        note(f"{answers.file}: {sum(cut):,} of {len(cut):,} answers are missing: {CUT_THOUGHT}")
     abstained, off = sum(one.abstained for one in placements), sum(one.off_tree for one in placements)
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
     looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
@@ -75,6 +84,18 @@ def _json_line(tree: Taxonomy, placement: Placement) -> str:
         "stage": str(placement.stage),
         **{name: getattr(placement, name) for name in ("evidence", "confidence", "abstained", "off_tree")},
     }
+    return _one_line(record)
+
+
+def _missing_line(reply: str, *, as_json: bool) -> str:
+    """Returns the line of a reply without an answer."""
+    if as_json:
+        nothing = dict.fromkeys(("path", "label", "stage", "evidence", "confidence", "abstained", "off_tree"))
+        return _one_line({"answer": reply, **nothing, "stage": "missing"})
+    return visible("\t".join(("", "missing", "", " ".join(reply.split()))))
+
+
+def _one_line(record: dict[str, Any]) -> str:
     line = json.dumps(record, ensure_ascii=False)
     # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
     return line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})

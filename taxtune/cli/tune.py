@@ -91,6 +91,7 @@ def _run(
     from taxtune.errors import command
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.compare import compare_objectives
+    from taxtune.tuning.history import locked
     from taxtune.tuning.loop import Tuner
     from taxtune.tuning.run_folder import check_run_folder, complete_result, mark_complete
 
@@ -106,14 +107,14 @@ def _run(
         if resume and (complete := complete_result(parts.recipe, parts.folder, names)) is not None:
             return complete
         parts.check_reachable()
-        with announce(parts, quiet=as_json) as progress:
+        with announce(parts, quiet=as_json) as progress, locked(parts.folder) as lock:
             experiments = [parts.tuned_for(name) for name in names] or [parts.tuned_for()]
             watching.extend([progress, ReportCallback(), *tracking_callbacks(parts)])
             called = " ".join(["taxtune", what, "recipe.yaml", *objectives])
             how: dict[str, Any] = {"callbacks": watching, "resume": resume, "command": called}
             if names:
                 return compare_objectives(experiments, parts.folder, **how)
-            return Tuner(experiments[0], parts.folder, **how).run()
+            return Tuner(experiments[0], parts.folder, lock=lock, **how).run()
 
     given = [word for setting in settings or () for word in ("--set", setting)]
     words = [what, recipe, *objectives, *given, *(("--out", out) if out is not None else ()), "--resume"]

@@ -31,6 +31,7 @@ __all__ = [
     "MIN_SIDE",
     "check_images",
     "content_hash",
+    "count_pixels",
     "is_image_data",
     "load_image",
     "read_exif",
@@ -152,6 +153,16 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
                 if 0 <= angle <= most:
                     found[name] = round(-angle if gps[number - 1].upper() in ("S", "W") else angle, 1)
     return found
+
+
+def count_pixels(image: str | Path | bytes) -> int:
+    """Returns the number of pixels that an image says it has; 0 where it says nothing that can be read."""
+    from PIL import Image
+
+    stream = io.BytesIO(image) if isinstance(image, bytes) else image
+    with contextlib.suppress(Exception), Image.open(stream, formats=_formats()) as opened:
+        return int(opened.width * opened.height)
+    return 0
 
 
 def is_image_data(value: object) -> bool:

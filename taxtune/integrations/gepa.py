@@ -27,6 +27,7 @@ from taxtune.models import (
     Answer,
     AnswerStore,
     Failure,
+    FunctionModel,
     Model,
     ModelSettings,
     Request,
@@ -330,6 +331,8 @@ class _Reflection:
             return ""
         if not reply.cached:
             self.replies.append(reply)
+        if isinstance(self._model, FunctionModel) and "```" not in reply.text:  # what it returns is the template
+            return f"```\n{reply.text}\n```"
         try:
             return f"```\n{unwrap_reply(reply.text)}\n```"
         except TemplateError:

@@ -11,10 +11,10 @@ from itertools import groupby
 from typing import Literal
 
 from taxtune.mapping import english
+from taxtune.thoughts import without_thoughts
 
 __all__ = ["Block", "unwrap"]
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
 _FIRST_TURN = re.compile(r"^\s*#{2,}\s*(?:human|user)\s*:.*?#{2,}\s*assistant\s*:", re.S | re.I)
 _NEXT_TURN = re.compile(r"(?<=\S)\s*#{2,}\s*(?:human|user|assistant)\s*:.*", re.S | re.I)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
@@ -60,7 +60,7 @@ def unwrap(answer: str) -> tuple[Block, ...]:
     JSON gives its texts but those of keys such as "reason"; a marker such as "A:" or "Final answer:" gives what follows
     the last one; of candidates with percentages the likeliest one is kept; markdown, quotes, tags and list numbers go.
     """
-    text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", _THINKING.sub(" ", answer)))
+    text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", without_thoughts(answer) or ""))
     fenced = _FENCE.search(text)
     if fenced and fenced.group(1).strip():
         text = fenced.group(1)

@@ -29,6 +29,7 @@ from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, Me
 from taxtune.metrics.registry import MEASURES
 from taxtune.models import Answer, Failure, Model, ModelSettings, Request, ask, check_model, make_model, open_replies
 from taxtune.resources import prompts_dir
+from taxtune.thoughts import without_thoughts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -331,7 +332,6 @@ _QUOTED = re.compile(r"(?<=[\w,])(\s+)([\"'`])((?:\\.|(?!\2)[^\n\\])+)(?:\2|\Z)"
 _RATED = re.compile(r"\brat(?:e|ing)\b.*\d", re.I)
 # A model that writes on makes up a further example, whose rating is not this answer's.
 _NEXT_EXAMPLE = re.compile(r"^\s*(?:#+\s*)?(?:example\b|question\s*:|image description\s*:)", re.I | re.M)
-_THOUGHT = re.compile(r"</?(?:think|thinking|reasoning)>", re.I)
 # Of a reply that went out of hand, so many characters at either end are read: the verdict stands at one of them.
 _MOST = 10_000
 
@@ -341,7 +341,7 @@ def read_rating(reply: str) -> int | None:
 
     The last "Rating: N" decides; with "Rating: N/A" or "Rating: 1-3" the reply has none. Where there is no such line, a
     figure alone as the last line or sentence does. N is 1, 2, 3, "3.0" or "three", maybe out of three. Other figures,
-    ranges and conditionals ("3 would be too generous") are no ratings. Thoughts before </think>, quotations in
+    ranges and conditionals ("3 would be too generous") are no ratings. Thoughts, quotations in
     mid-sentence and a further example made up after the rating are left out.
     """
     text = plain_reply(reply, quoted=False)
@@ -371,8 +371,8 @@ def plain_reply(reply: str, *, quoted: bool = True) -> str | None:
         reply: The reply.
         quoted: Whether ratings that are quoted in mid-sentence stay.
     """
-    *thoughts, text = _THOUGHT.split(reply)
-    if thoughts and not _THOUGHT.findall(reply)[-1].startswith("</"):
+    text = without_thoughts(reply)
+    if text is None:
         return None
     text = text if len(text) <= 2 * _MOST else f"{text[:_MOST]}\n{text[-_MOST:]}"
     # Full-width and circled figures, and the keycaps that emoji are made of, are figures.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
 
@@ -36,7 +37,10 @@ from taxtune.models.base import (
 from taxtune.models.functions import as_completed, bounded
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls, data_url
 from taxtune.models.logprobs import read_outcomes
+from taxtune.models.refusals import Refusals, refused
+from taxtune.models.transport import guarded
 from taxtune.progress import note
+from taxtune.trust import ADDRESS_REMEDY, address_in, server_of
 
 __all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 
@@ -44,6 +48,8 @@ __all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 _CALLS = 16
 # Seconds between two notes that calls fail and are repeated.
 _NOTES_EVERY = 15.0
+# Why a completion ended, where it was at the longest that it may be.
+_CUT = ("length", "max_tokens", "model_length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,11 @@ class Completion:
     cost_usd: float | None = None
     logprobs: Any = field(default=None, repr=False, compare=False)
 
+    @property
+    def cut(self) -> bool | None:
+        """Whether it was cut off at the longest reply; None where the provider does not tell."""
+        return None if self.finish_reason is None else self.finish_reason in _CUT
+
 
 class NoAnswerError(ModelError):
     """A model did not answer, after all attempts; it may later.
@@ -121,6 +132,8 @@ class ApiModel:
         self._api_base = without_credentials(self.settings.api_base)
         at = f" at {self._api_base}" if self._api_base else ""
         self._name = f"{role[0].upper()}{role[1:]} {model!r}{at}"
+        #: Parameters that the model was found to refuse.
+        self.refusals = Refusals()
         #: Alternatives to each token that are asked for: OpenAI gives 20 at most; where that is rejected 5, then none.
         self._alternatives = 20
         self._lock, self._noted = threading.Lock(), float("-inf")
@@ -138,10 +151,26 @@ class ApiModel:
             "temperature": temperature,
             **self._seed(),
         }
+        if settings.reasoning_effort is not None:
+            identity["reasoning_effort"] = settings.reasoning_effort
+        if settings.extra:
+            identity["extra"] = json.dumps(dict(settings.extra), sort_keys=True)
+        if self.refusals.names:
+            identity["without"] = ", ".join(self.refusals.names)
         if settings.task == "image-text-to-text":  # the constants are part of the keys of answers that are stored
             identity |= {"revision": None, "system_prompt": None}
             identity |= {"max_image_side": MAX_SIDE, "image_encoding": ENCODING}
         return identity
+
+    @cached_property
+    def _server(self) -> str | None:
+        """Scheme, host and port of the server that is asked; None for the provider's own."""
+        address = self._api_base or address_in(self.model)
+        try:
+            return None if address is None else server_of(address)
+        except ValueError:
+            message = f"The address of {self._role} is none."
+            raise ModelError(message, value=address, remedy=ADDRESS_REMEDY) from None
 
     def _seed(self, sample: int = 0) -> dict[str, int]:
         """The seed that a provider is sent; none for the first answer at seed 0 or of greedy decoding."""
@@ -158,9 +187,13 @@ class ApiModel:
     def gives_outcomes(self) -> bool:
         """Whether litellm's list says that the model tells alternatives to its tokens; only a reply shows it."""
         litellm = load_litellm()
+        return self._knows(litellm, "logprobs", "top_logprobs")
+
+    def _knows(self, litellm: ModuleType, *parameters: str) -> bool:
+        """Whether litellm's list says that the model takes parameters."""
         model, provider, *_ = litellm.get_llm_provider(self.model, api_base=self.settings.api_base)
         known = litellm.get_supported_openai_params(model=model, custom_llm_provider=provider) or ()
-        return "logprobs" in known and "top_logprobs" in known
+        return set(parameters) <= set(known)
 
     @property
     def takes_images(self) -> bool:
@@ -219,28 +252,32 @@ class ApiModel:
         started = time.perf_counter()
         try:
             messages = self.messages(request)
-        except ImageError as refused:
-            return Failure(str(refused), retryable=False)
+        except ImageError as error:
+            return Failure(str(error), retryable=False)
         arguments, alternatives = {"messages": messages, **self._seed(request.sample)}, self._alternatives
         if request.candidates is not None:
             told = {"logprobs": True, "top_logprobs": alternatives} if alternatives else {}
             arguments = {"messages": messages, "temperature": self.settings.temperature and 0.0, **told}
         completion, problem, attempts = self._complete(litellm, key, arguments, stop)
+        text, candidates = completion.text.strip(), request.candidates
+        answer = Answer(
+            text=text,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+            cost_usd=completion.cost_usd,
+            seconds=time.perf_counter() - started,
+            cut=completion.cut,
+        )
         if problem is None:
-            text, candidates = completion.text.strip(), request.candidates
-            return Answer(
-                text=text,
-                prompt_tokens=completion.prompt_tokens,
-                completion_tokens=completion.completion_tokens,
-                cost_usd=completion.cost_usd,
-                seconds=time.perf_counter() - started,
-                outcomes=None if candidates is None else read_outcomes(text, completion.logprobs, candidates),
-            )
+            outcomes = None if candidates is None else read_outcomes(text, completion.logprobs, candidates)
+            return replace(answer, outcomes=outcomes)
         if "logprobs" in arguments and problem.fault is Fault.REJECTED and "logprob" in problem.reason.lower():
             self._alternatives = min(self._alternatives, 5 if alternatives > 5 else 0)
             return self._answer_one(litellm, key, request, stop)
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
-        return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
+        reason = f"{self._name} {problem.reason.rstrip('.')}{tries}."
+        said = answer if problem.fault is Fault.CUT_OFF else None
+        return Failure(reason, retryable=problem.fault.passes, said=said)
 
     def messages(self, request: Request) -> list[dict[str, Any]]:
         """Makes the conversation that a request is sent as.
@@ -309,13 +346,17 @@ class ApiModel:
         """
         settings, retry, stop = self.settings, self.settings.retry, stop or threading.Event()
         secrets = (key, settings.api_key)
+        sampling = {"max_tokens": settings.max_tokens, "temperature": settings.temperature, **arguments}
+        extra = dict(settings.extra)
+        if settings.reasoning_effort is not None and self._knows(litellm, "reasoning_effort"):
+            sampling["reasoning_effort"] = settings.reasoning_effort
+        elif settings.reasoning_effort is not None:  # litellm would drop it of a model whose name it does not know
+            extra["reasoning_effort"] = settings.reasoning_effort
         call = partial(
             litellm.completion,
             model=self.model,
-            **{"temperature": settings.temperature, **arguments},
             api_base=settings.api_base,
             api_key=key,
-            max_tokens=settings.max_tokens,
             timeout=retry.timeout,
             # tenacity alone repeats a call; two layers of retries would multiply.
             num_retries=0,
@@ -323,13 +364,20 @@ class ApiModel:
             # A model that takes no temperature or seed is not sent one.
             drop_params=True,
         )
+
+        def send(given: Mapping[str, Any]) -> Any:
+            made_call = partial(call, **given)
+            limited = partial(guarded, made_call, self._server, retry.timeout)
+            return bounded(partial(limited, logprobs="logprobs" in given, extra=extra), retry.timeout)
+
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
 
         def attempt() -> None:
             made.append(Completion(""))
             try:
-                made[-1] = _read_completion(litellm, self.model, bounded(call, retry.timeout), secrets)
+                response = self._accepted(send, sampling)
+                made[-1] = _read_completion(litellm, self.model, response, secrets)
                 self._check_usable(made[-1])
             except Exception as error:
                 problem = classify(error, secrets=secrets)
@@ -368,6 +416,28 @@ class ApiModel:
         )
         return completion, problem, len(made)
 
+    def _accepted(self, send: Callable[[Mapping[str, Any]], Any], arguments: Mapping[str, Any]) -> Any:
+        """Sends a call, at once again without what the model refuses by name; raises what else goes wrong."""
+        found: list[str] = []
+        while True:
+            given = self.refusals.accepted(arguments, found)
+            try:
+                response = send(given)
+            except Exception as error:
+                told = f"{error} {getattr(error, 'body', None) or ''}"
+                name = refused(told, given) if classify(error).fault is Fault.REJECTED else None
+                if name is None:
+                    raise
+                count_fault(Fault.PARAMETER, of=name)
+                found.append(name)
+                continue
+            with self._lock:  # only now it is known that this was the reason
+                new = [name for name in found if name not in self.refusals.names]
+                self.refusals.add(new)
+            for name in new:
+                note(f"{self._name} {self.refusals.told(name)}.")
+            return response
+
     def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
         """Returns the error of a call after which every other call would fail alike."""
         variables = " or ".join(_missing_keys(litellm, self.model)) or f"{self.model.split('/')[0].upper()}_API_KEY"
@@ -394,7 +464,7 @@ class ApiModel:
             raise CallError(Fault.CONTENT_FILTER, "was stopped by its provider's content filter")
         if completion.text.strip() or completion.tool_calls:
             return
-        if completion.finish_reason == "length":
+        if completion.cut:
             reason = f"returned an empty answer within max_tokens = {self.settings.max_tokens}"
             raise CallError(Fault.CUT_OFF, reason)
         raise CallError(Fault.EMPTY, "returned an empty answer")
@@ -403,9 +473,10 @@ class ApiModel:
         """Returns the key to send; None leaves it to litellm, which finds the provider's in the environment.
 
         Raises:
-            ModelError: If litellm does not know the provider or the key is missing.
+            ModelError: If the address is none, litellm does not know the provider or the key is missing.
         """
         settings = self.settings
+        _ = self._server
         try:
             litellm.get_llm_provider(self.model, api_base=settings.api_base)
         except Exception:

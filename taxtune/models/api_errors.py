@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from email.utils import formatdate, parsedate_to_datetime
 from types import ModuleType
 
 from taxtune.errors import ModelError
 from taxtune.models.base import Fault
+from taxtune.models.transport import LimitError, install
 
 __all__ = [
     "CallError",
@@ -27,6 +30,15 @@ _FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_
 _MALFORMED = re.compile(
     r"line \d+ column \d+ \(char \d+\)|empty or invalid response|invalid response object"
     r"|'choices' that is not a list|with no 'choices'"
+)
+
+
+# "Please try again in 1m7.5s", "retry in 20 seconds", '"retryDelay": "7s"'.
+_UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?)(?![a-z])"
+_DURATION = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.IGNORECASE)
+_RETRY_IN = re.compile(
+    rf"\b(?:retry(?:ing)?|try(?:ing)? again|retrydelay|wait)\b[^\d\n]{{0,20}}((?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*)+)",
+    re.IGNORECASE,
 )
 
 
@@ -51,8 +63,9 @@ class CallError(Exception):
 
 def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> CallError:
     """Classifies an error that litellm raised; `secrets` are cut out of the reason."""
-    if isinstance(error, CallError):
-        return CallError(error.fault, _one_line(error.reason, secrets))
+    own = next((link for link in _chain(error) if isinstance(link, CallError | LimitError)), None)
+    if own is not None:
+        return CallError(own.fault, _one_line(own.reason, secrets), own.remedy)
     if isinstance(error, TimeoutError):
         return CallError(Fault.TIMEOUT, "did not answer in time")
     status = getattr(error, "status_code", None)
@@ -120,27 +133,47 @@ def load_litellm() -> ModuleType:
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     litellm.disable_hf_tokenizer_download = True
+    install(litellm)
     return litellm  # type: ignore[no-any-return]
 
 
 def _retry_after(error: BaseException) -> float:
-    """The seconds that a server asked to wait (Retry-After); 0 where it did not, or named a date."""
+    """The seconds that a server asked to wait, in a header or in its words; 0 where it did not."""
     response = getattr(error, "response", None)
     for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
         value = str((headers or {}).get("retry-after", ""))
         if re.fullmatch(r"\d+(\.\d+)?", value):
             return float(value)
-    return 0.0
+        if value:
+            with suppress(ValueError, TypeError):
+                # By the server's own clock, which may differ from this machine's.
+                now = (headers or {}).get("date") or formatdate(usegmt=True)
+                return max(0.0, (parsedate_to_datetime(value) - parsedate_to_datetime(now)).total_seconds())
+    asked = _RETRY_IN.search(str(error))
+    if asked is None:
+        return 0.0
+    return sum(float(number) * _seconds(unit) for number, unit in _DURATION.findall(asked[1]))
+
+
+def _seconds(unit: str) -> float:
+    """Returns the seconds of a unit of time by its name or sign."""
+    unit = unit.lower()
+    if unit.startswith(("ms", "milli")):
+        return 0.001
+    return {"s": 1.0, "m": 60.0, "h": 3600.0}[unit[0]]
 
 
 def _cause(error: BaseException | None) -> str:
     """The system's own words for a lost connection, which only the innermost error has; empty where there are none."""
-    cause = ""
+    causes = [link.strerror for link in _chain(error) if isinstance(link, OSError) and link.strerror]
+    return causes[-1] if causes else ""
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yields an error and what caused it, down to the innermost."""
     while error is not None:
-        if isinstance(error, OSError) and error.strerror:
-            cause = error.strerror
+        yield error
         error = error.__cause__ or error.__context__
-    return cause
 
 
 def _one_line(text: str, secrets: Iterable[str | None], limit: int = 200) -> str:

@@ -18,8 +18,10 @@ from typing import Any, ClassVar
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.base import Answer, Candidates, Failure, Identity, Model, Reply, Request, well_formed
+from taxtune.models.refusals import PARAMETERS, Refusals
 from taxtune.progress import track
 from taxtune.store import Store, cache_folder
+from taxtune.thoughts import CUT_THOUGHT, without_thoughts
 
 __all__ = ["AnswerStore", "answer_key", "ask", "check_model", "open_replies"]
 
@@ -82,6 +84,7 @@ def ask(
         keys.append((request.prompt, content, *further))
         distinct.setdefault(keys[-1], replace(request, image_sha256=content))
     copies = Counter(keys)
+    _share_refusals(model, store)
     identity = dict(model.identity)
     wanted = [key for key in distinct if key not in replies]
     known = [] if store is None else store.get(identity, [distinct[key] for key in wanted])
@@ -97,7 +100,8 @@ def ask(
         pairs = [waiting.get() for _ in range(waiting.qsize())]
         try:
             if store is not None and pairs:
-                store.put(identity, pairs)
+                learns = hasattr(model, "refusals")  # what it is to be asked without
+                store.put(dict(model.identity) if learns else identity, pairs)
         except Exception as error:
             faults.append(error)
 
@@ -128,12 +132,37 @@ def ask(
                 task.advance(copies[key])
     if faults:
         raise faults[0]
+    _share_refusals(model, store)
     result: list[Reply] = []
     for key in keys:
-        result.append(reply := replies[key])
+        reply = replies[key]
+        result.append(_answered(reply))
         if isinstance(reply, Answer) and not reply.cached:  # a copy costs nothing, as an answer out of the store
             replies[key] = replace(reply, cached=True)
     return result
+
+
+def _share_refusals(model: Model, store: AnswerStore | None) -> None:
+    """Lets a model and the store know which parameters the model refuses, so that its answers are found there."""
+    refusals = getattr(model, "refusals", None)
+    if store is None or not isinstance(refusals, Refusals):
+        return
+    identity = {name: value for name, value in model.identity.items() if name != "without"}
+    requests = [Request(f"parameter {name}", sample=-1) for name in PARAMETERS]
+    known = store.get(identity, requests)
+    refusals.add(name for name, answer in zip(PARAMETERS, known, strict=True) if answer is not None)
+    told = dict(zip(PARAMETERS, requests, strict=True))
+    store.put(identity, [(told[name], Answer("refused")) for name in refusals.names])
+
+
+def _answered(reply: Reply) -> Reply:
+    """Returns a reply without the model's thoughts, which the store keeps; a failure if there is nothing else."""
+    if isinstance(reply, Failure):
+        return reply
+    answer = without_thoughts(reply.text)
+    if answer is None:
+        return Failure(f"{CUT_THOUGHT[0].upper()}{CUT_THOUGHT[1:]}.", retryable=False, said=reply)
+    return reply if answer == reply.text else replace(reply, text=answer)
 
 
 def _stream(model: Model, requests: Sequence[Request], size: int) -> Generator[tuple[int, Reply]]:
@@ -192,8 +221,9 @@ class AnswerStore(Store[Request, Answer]):
         "seconds": "REAL NOT NULL",
         "created": "TEXT NOT NULL",
         "outcomes": "TEXT",
+        "cut": "INTEGER",
     }
-    version = 2
+    version = 3
     precious = True
 
     def keys(self, identity: Identity, items: Sequence[Request]) -> list[str]:
@@ -215,13 +245,23 @@ class AnswerStore(Store[Request, Answer]):
             value.seconds,
             datetime.now(UTC).isoformat(timespec="seconds"),
             None if value.outcomes is None else _canonical(dict(value.outcomes)),
+            None if value.cut is None else int(value.cut),
         )
 
     def value(self, row: Sequence[Any]) -> Answer:
         """Returns the answer of a row."""
         text, prompt_tokens, completion_tokens, cost_usd, seconds = row[5:10]
         outcomes = None if row[11] is None else json.loads(row[11])
-        return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds, outcomes=outcomes)
+        return Answer(
+            text=text,
+            cached=True,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cost_usd=cost_usd,
+            seconds=seconds,
+            outcomes=outcomes,
+            cut=None if row[12] is None else bool(row[12]),
+        )
 
 
 def open_replies(folder: Path | None) -> AnswerStore:

@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import pydantic.dataclasses
 from pydantic import Field
@@ -106,6 +106,7 @@ class Answer:
         outcomes: Natural logarithms of the probabilities of what the model might have named where its answer has a
             name, as far as it tells: by name; by how names begin, with `OTHERWISE` at the end, for those that were not
             told apart; and by `OTHERWISE` alone for all that is no name. They sum to 1. None where there are none.
+        cut: Whether it was cut off at the longest answer, and did not end by itself; None where that is not known.
     """
 
     text: str
@@ -116,6 +117,7 @@ class Answer:
     seconds: float = 0.0
     batch: int | None = None
     outcomes: Mapping[str, float] | None = field(default=None, hash=False)
+    cut: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,17 @@ class Failure:
     Attributes:
         reason: What went wrong, in one line, without secrets.
         retryable: Whether the same request may be answered later (a rate limit, a time-out, a server's error).
+        said: What the model wrote, and was paid for, before it was cut off without an answer; None for a failed call.
     """
 
     reason: str
     retryable: bool
+    said: Answer | None = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether the model was cut off before it gave an answer."""
+        return self.said is not None and bool(self.said.cut)
 
 
 Reply = Answer | Failure
@@ -162,11 +171,13 @@ class ModelUsage:
     @classmethod
     def of(cls, replies: Sequence[Reply], faults: Mapping[str, int]) -> ModelUsage:
         """Returns the usage of replies; `faults` are the attempts that failed (`count_faults`)."""
-        new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
+        written = [reply.said if isinstance(reply, Failure) else reply for reply in replies]
+        answers = [answer for answer in written if answer is not None]
+        new = [answer for answer in answers if not answer.cached]
         costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
         return cls(
             calls=len(new),
-            from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
+            from_store=len(answers) - len(new),
             prompt_tokens=sum(reply.prompt_tokens for reply in new),
             completion_tokens=sum(reply.completion_tokens for reply in new),
             cost_usd=sum(costs) if costs else None,
@@ -265,6 +276,8 @@ class ModelSettings:
         max_tokens: Longest answer, in tokens; at least 1.
         temperature: 0 for greedy decoding, or a sampling temperature. None leaves it to an API's provider, as some
             models insist; a model on this machine then decodes greedily.
+        reasoning_effort: How long an API's model may think, as its provider names it ("low"); None leaves it to that.
+        extra: Further fields of a call of an API, as the provider names them.
         api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the provider's own.
         api_key: The key; None is the provider's environment variable. It is part of no record.
         concurrency: Concurrent calls of an API, or of an async function, at least 1. "auto" is 16 for an API and 8 for
@@ -286,6 +299,8 @@ class ModelSettings:
     task: Task = "image-text-to-text"
     max_tokens: int = Field(default=64, ge=1)
     temperature: float | None = Field(default=0.0, ge=0)
+    reasoning_effort: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     api_base: str | None = None
     api_key: str | None = Field(default=None, repr=False)
     concurrency: Count = "auto"
@@ -329,6 +344,8 @@ class Fault(Enum):
     CUT_OFF = "cut_off", 0, False
     TOO_LONG = "too_long", 0, False
     REJECTED = "rejected_request", 0, False
+    # The same call without the parameter follows at once.
+    PARAMETER = "refused", 0, False
     FUNCTION = "function_error", 0, True
     KEY = "rejected_key", 0, False
     NO_CREDIT = "no_credit", 0, False
@@ -355,9 +372,9 @@ def count_faults() -> Iterator[Counter[str]]:
         _counts.reset(token)
 
 
-def count_fault(fault: Fault) -> None:
-    """Takes note of an attempt that failed."""
+def count_fault(fault: Fault, of: str = "") -> None:
+    """Takes note of an attempt that failed; `of` tells faults of a kind apart, such as a refused parameter."""
     counts = _counts.get()
     if counts is not None:
         with _lock:
-            counts[fault.key] += 1
+            counts[f"{fault.key}_{of}" if of else fault.key] += 1

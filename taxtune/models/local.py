@@ -24,6 +24,7 @@ from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Candidates, Failure, Identity, ModelSettings, Reply, Request, Task, well_formed
 from taxtune.models.checkpoint import Checkpoint, check_quantization, find_checkpoint, quantization_config
 from taxtune.progress import loading
+from taxtune.thoughts import is_mark, open_thought
 
 __all__ = ["LocalLLM", "LocalModel", "Unanswerable"]
 
@@ -45,12 +46,16 @@ class _Ready(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What was generated for one row of a batch: its text, tokens read, tokens written, and logits by their places."""
+    """What was generated for one row of a batch: its text, tokens read, tokens written, and logits by their places.
+
+    `cut` is whether it has no end token, None for a model that has none.
+    """
 
     text: str
     read: int
     tokens: list[int]
     logits: Callable[[int], Any] | None
+    cut: bool | None
 
 
 class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one request
@@ -105,6 +110,10 @@ class LocalModel(ABC):
     @abstractmethod
     def _family(self) -> Any:
         """The class of transformers that loads the network."""
+
+    @abstractmethod
+    def _chat(self, prompt: str) -> str:
+        """Puts a prompt into the checkpoint's chat template; empty if it has none."""
 
     @abstractmethod
     def _prepare(self, request: Request) -> Any:
@@ -315,10 +324,20 @@ class LocalModel(ABC):
             raise ModelError(f"The model {self.checkpoint.name!r} failed while generating: {error}") from error
         outcomes = dict(zip(wanted, weighed, strict=True))
         seconds = (time.perf_counter() - started) / len(batch)
-        return [
-            (one.place, self._finish(Answer(text, False, read, len(new), 0.0, seconds, len(batch), outcomes.get(i))))
-            for i, (one, (text, read, new, _)) in enumerate(zip(batch, rows, strict=True))
-        ]
+        replies = []
+        for i, (one, row) in enumerate(zip(batch, rows, strict=True)):
+            answer = Answer(
+                text=row.text,
+                prompt_tokens=row.read,
+                completion_tokens=len(row.tokens),
+                cost_usd=0.0,
+                seconds=seconds,
+                batch=len(batch),
+                outcomes=outcomes.get(i),
+                cut=row.cut,
+            )
+            replies.append((one.place, self._finish(answer)))
+        return replies
 
     def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[Row]:
         """Generates an answer for each row; a want of memory goes through to `answer`."""
@@ -339,19 +358,44 @@ class LocalModel(ABC):
             output = network.generate(**inputs, **more, generation_config=config)
         new, steps = (output, None) if torch.is_tensor(output) else (output.sequences, output.logits)
         read = inputs["attention_mask"].sum(dim=1).tolist()
-        return [
-            Row(text, int(n), tokens, steps and (lambda at, row=row: steps[at][row].float().cpu().numpy()))
-            for row, ((text, tokens), n) in enumerate(zip(self._written(new[:, start:]), read, strict=True))
-        ]
+        ends = self._ends
+        rows = []
+        for row, ((text, tokens), n) in enumerate(zip(self._written(new[:, start:]), read, strict=True)):
+            logits = steps and (lambda at, row=row: steps[at][row].float().cpu().numpy())
+            cut = tokens[-1:] == [] or tokens[-1] not in ends if ends else None
+            rows.append(Row(text=text, read=int(n), tokens=tokens, logits=logits, cut=cut))
+        return rows
+
+    @property
+    def _ends(self) -> list[int]:
+        """The tokens that end an answer."""
+        ends = self._generation.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends]
+        return [end for end in ends if end is not None]
 
     def _written(self, new: Any) -> list[tuple[str, list[int]]]:
         """Returns text and tokens of each row of new tokens."""
-        ends = self._generation.eos_token_id
-        ends = ends if isinstance(ends, list) else [ends]
+        ends = self._ends
         # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
         rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new.tolist()]
-        texts = self._tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return [(text.strip(), row) for text, row in zip(texts, rows, strict=True)]
+        shown = [[token for token in row if token not in self._hidden_tokens] for row in rows]
+        # What is hidden is taken out here if thoughts would lose their marks with it.
+        skips = not self._hidden_tokens
+        texts = self._tokenizer.batch_decode(shown, skip_special_tokens=skips, clean_up_tokenization_spaces=False)
+        return [(self._opening + text.strip(), row) for text, row in zip(texts, rows, strict=True)]
+
+    @cached_property
+    def _hidden_tokens(self) -> frozenset[int]:
+        """The special tokens that no answer shows; empty for a tokenizer without special marks of thoughts."""
+        added = self._tokenizer.added_tokens_decoder.items()
+        special = {number: str(token.content) for number, token in added if token.special}
+        hidden = frozenset(number for number, token in special.items() if not is_mark(token))
+        return hidden if len(hidden) < len(special) else frozenset()
+
+    @cached_property
+    def _opening(self) -> str:
+        """The mark that opens a thought at the end of the checkpoint's prompts, which its answers lack."""
+        return open_thought(self._chat("."))
 
     def _render(self, messages: list[dict[str, Any]], template: str) -> str:
         """Puts messages into the checkpoint's chat template."""
@@ -461,11 +505,13 @@ class LocalLLM(LocalModel):
         for token in self._control_tokens:
             if len(token) > 1:
                 prompt = prompt.replace(token, f"{token[0]} {token[1:]}")
-        template = tokenizer.chat_template
-        if not template:
+        if not tokenizer.chat_template:
             return list(tokenizer(prompt)["input_ids"])
-        messages = [{"role": "user", "content": prompt}]
-        return list(tokenizer(self._render(messages, template), add_special_tokens=False)["input_ids"])
+        return list(tokenizer(self._chat(prompt), add_special_tokens=False)["input_ids"])
+
+    def _chat(self, prompt: str) -> str:
+        template = self._tokenizer.chat_template
+        return self._render([{"role": "user", "content": prompt}], template) if template else ""
 
     def _length(self, prepared: list[int]) -> int:
         return len(prepared)

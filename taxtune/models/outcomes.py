@@ -14,6 +14,7 @@ from os.path import commonprefix
 import numpy as np
 
 from taxtune.models.base import OTHERWISE, Candidates
+from taxtune.thoughts import without_thoughts
 
 __all__ = ["find_name", "forms", "frame_of", "summed", "unsettled"]
 
@@ -34,11 +35,13 @@ def find_name(text: str, candidates: Candidates) -> tuple[int, int, str] | None:
         place; else the first occurrence of the first of `candidates.broader` that occurs. None where none does.
     """
     first: tuple[int, int, int, str] | None = None
-    for start, end, rank, name in _occurrences(text, candidates):
+    answer = without_thoughts(text) or ""
+    begin = max(text.rfind(answer), 0)
+    for start, end, rank, name in _occurrences(answer, candidates):
         if rank == 0:
-            return start, end, name
+            return begin + start, begin + end, name
         if first is None or rank < first[0]:
-            first = rank, start, end, name
+            first = rank, begin + start, begin + end, name
     return None if first is None else first[1:]
 
 

@@ -230,6 +230,7 @@ class TuningProgress:
         """Counts an iteration and prints its line: each mean ± its standard error, a dash where that is not known."""
         from taxtune.report.scores import number, score_of
         from taxtune.report.summary import standard_error
+        from taxtune.tuning.records import count_cut, cut_in_words
 
         if self._experiment is None:
             return
@@ -248,7 +249,14 @@ class TuningProgress:
         cells += [f"{head} {number(score_of(record.scores, key))}" for head, key in shares]
         missing = f"{record.missing} missing" if record.missing else ""
         template = " ".join((record.template or "").split())
-        remarks = filter(None, (mark if record.feasible else "misses a constraint", missing, template))
+        settings = getattr(getattr(self._experiment, "vlm", None), "settings", None)
+        limit = getattr(settings, "max_tokens", None)
+        told = cut_in_words(record.rows, limit)
+        cut = f"{count_cut(record.rows)[0]} cut off" if told else ""
+        setback = "misses a constraint" if not record.feasible and not record.cut_short else ""
+        remarks = filter(None, (mark if record.feasible else setback, missing, cut, template))
         line = f"{record.iteration:>4}  {record.scores.n:>5,} images  {'  '.join(cells)}  {'; '.join(remarks)}"
-        cut = line if len(line) <= _LOG_WIDTH else f"{line[: _LOG_WIDTH - 1].rstrip()}…"
-        self._terminal.line(cut, "bold" if mark == "best" else "")
+        shown = line if len(line) <= _LOG_WIDTH else f"{line[: _LOG_WIDTH - 1].rstrip()}…"
+        self._terminal.line(shown, "bold" if mark == "best" else "")
+        if told:
+            self._once(told)

@@ -12,7 +12,7 @@ from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES, metri
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.output import Cell, Table
-from taxtune.tuning.records import ComparisonResult, IterationRecord, TemplateScores, TuneResult
+from taxtune.tuning.records import ComparisonResult, IterationRecord, TemplateScores, TuneResult, cut_in_words
 
 __all__ = [
     "Result",
@@ -22,6 +22,7 @@ __all__ = [
     "failed_calls",
     "interval",
     "iteration_table",
+    "longest_answer",
     "number",
     "paired",
     "rank_table",
@@ -106,6 +107,13 @@ def paired(result: Result, name: str, other: str, metric: str) -> PairedDifferen
         return kept.metrics.get(metric)
     value = None if swapped is None else swapped.metrics.get(metric)
     return None if value is None else -value
+
+
+def longest_answer(result: Result) -> int | None:
+    """Returns the most tokens that an answer of a result could have, None if that is not known."""
+    facts = result.provenance.facts.get("Model", {})
+    limit = facts.get("max tokens") or facts.get("max new tokens") or ""
+    return int(limit) if limit.isdecimal() else None
 
 
 def failed_calls(result: Result) -> str | None:
@@ -200,10 +208,12 @@ def iteration_table(run: TuneResult) -> Table:
     """Returns every iteration of a run with its scores on the tuning images and its template."""
     own = dict.fromkeys(key for record in run.iterations if record.scores for key in record.scores.measures)
     keys = ("hp", "hr", "hf", "accuracy", *own)
+    limit = longest_answer(run)
     rows: list[tuple[Cell, ...]] = []
     for record in run.iterations:
         remarks = ["winner"] if record.iteration == run.winner else []
-        remarks += [] if record.feasible else ["misses a constraint"]
+        remarks += [] if record.feasible or record.cut_short else ["misses a constraint"]
+        remarks += [cut] if (cut := cut_in_words(record.rows, limit)) else []
         remarks += [] if record.reason is None else [f"{record.state}: {record.reason}"]
         remarks += [f"{record.missing} without an answer"] if record.missing else []
         images = None if record.scores is None else record.scores.n

@@ -20,7 +20,7 @@ from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.output import Table
-from taxtune.report.scores import Result, difference, number, paired, score_of, template_name
+from taxtune.report.scores import Result, difference, longest_answer, number, paired, score_of, template_name
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.plan import PowerAnalysis, images_to_certify
 from taxtune.tuning.records import (
@@ -32,6 +32,7 @@ from taxtune.tuning.records import (
     Selection,
     TuneResult,
     Usage,
+    cut_in_words,
 )
 from taxtune.tuning.selection import values
 
@@ -78,6 +79,7 @@ class Column:
         doubt: What hangs on doubtful placements; None where the mapper gives no probability.
         selective: The worth of the answers' confidence; None where one has none.
         masked: Images that the checklist puts elsewhere.
+        cut: How many answers were cut off and what to do about it, in words; empty if none was.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Column:
     doubt: Doubt | None = None
     selective: Selective | None = None
     masked: int = 0
+    cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,7 @@ def summarise(result: Result) -> Summary:
     shown = tuple(state for state in STATES if state in _ALWAYS or any(counts[state] for counts in states.values()))
     keys = _scores(result)
     first = next(iter(result.heldout), None)
+    limit = longest_answer(result)
     return Summary(
         images=0 if first is None else len(first.rows),
         split="held-out" if first is None else first.split,
@@ -191,6 +195,7 @@ def summarise(result: Result) -> Summary:
                 held.doubt,
                 held.selective,
                 sum(row.masked is not None for row in held.rows),
+                cut_in_words(held.rows, limit),
             )
             for held in result.heldout
         ),
@@ -253,10 +258,13 @@ def doubt_in_words(doubt: Doubt) -> str:
 def doubt_lines(summary: Summary) -> list[str]:
     """Returns the influence of doubtful placements, a line for each template of `summary_table` that has some.
 
-    Where the confidence is known at each node, the worth of it follows; and so do images that a checklist moves.
+    Where the confidence is known at each node, the worth of it follows; and so do images that a checklist moves, and
+    answers that were cut off.
     """
     lines = []
     for column in shown_columns(summary):
+        if column.cut:
+            lines.append(f"{column.title}: {column.cut}")
         if column.masked:
             lines.append(f"{column.title}: {column.masked:,} of {summary.images:,} placed elsewhere by the checklist")
         if (doubt := column.doubt) and doubt.n:

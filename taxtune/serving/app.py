@@ -1,7 +1,8 @@
 """A classifier behind HTTP: a page for the browser, and images or MLflow's JSON for programs.
 
 The page needs no network but this server. What it may load and run is fixed by a content security policy. A request is
-read only as far as its limit, whatever it says of its length, and nothing of it stands in an error.
+read only as far as its limit, whatever it says of its length, and nothing of it stands in an error. All requests
+together take no more memory than a few large ones.
 """
 
 from __future__ import annotations
@@ -10,22 +11,28 @@ import base64
 import hashlib
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from taxtune.errors import DataError, ModelError
 from taxtune.serving.pyfunc import MAX_BYTES, ServedClassifier
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
     from starlette.middleware.base import RequestResponseEndpoint
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     from taxtune.classifier import Classifier
 
@@ -34,6 +41,8 @@ __all__ = ["make_app"]
 _PAGE = Path(__file__).parent / "page"
 #: Of a request: one image of the most bytes in base64, and what is around it.
 _MAX_REQUEST = MAX_BYTES * 4 // 3 + 1024**2
+#: Of all requests that are read and answered at a time.
+_MOST_AT_ONCE = 3 * _MAX_REQUEST
 #: Images in a request; and commas and brackets that its JSON may have, of which a data: address takes two.
 _MAX_IMAGES, _MAX_VALUES = 1000, 2010
 _TYPES = "Send an image (Content-Type: image/jpeg, image/png, ...) or JSON (application/json)."
@@ -41,6 +50,49 @@ _FORM = (
     f'The JSON must be {{"inputs": [IMAGE, ...]}} or {{"dataframe_records": [{{"image": IMAGE, COLUMN: VALUE, ...}}, '
     f"...]}} with 1 to {_MAX_IMAGES:,} images, each IMAGE the content of a file in base64 or as a data: address."
 )
+
+
+class _Bodies:
+    """The bodies of the requests under way, which share `_MOST_AT_ONCE` bytes; used by one event loop."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    @asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[bytes]:
+        """Reads a body and counts it until the request is answered.
+
+        Raises:
+            HTTPException: If it is too large, by its own account or in fact, or there is no room for it now.
+            ClientDisconnect: If the client goes away.
+        """
+        declared = request.headers.get("content-length", "")
+        too_large = f"The request has more than {_MAX_REQUEST // 1024**2} MB: send fewer or smaller images."
+        if declared.isdecimal() and int(declared) > _MAX_REQUEST:
+            raise HTTPException(413, too_large)
+        chunks: list[bytes] = []
+        size = held = 0
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > _MAX_REQUEST:
+                    raise HTTPException(413, too_large)
+                if self._bytes + len(chunk) > _MOST_AT_ONCE:  # read to its end, and not kept: who sends does not listen
+                    self._bytes -= held
+                    held = 0
+                    chunks.clear()
+                elif size == held + len(chunk):
+                    self._bytes += len(chunk)
+                    held = size
+                    chunks.append(chunk)
+            if held < size:
+                message = "The server is busy with other large requests: send this one again in a few seconds."
+                raise HTTPException(503, message, {"Retry-After": "5"})
+            body = b"".join(chunks)
+            chunks.clear()
+            yield body
+        finally:
+            self._bytes -= held
 
 
 class _Row(BaseModel):
@@ -72,14 +124,6 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
         address: Where it will be reached, for the page to show.
         hosts: Names of this machine that browsers may know it by, besides localhost, its own and IP addresses.
     """
-    from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
-    from starlette.exceptions import HTTPException
-    from starlette.middleware import Middleware
-    from starlette.middleware.base import BaseHTTPMiddleware
-    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
-    from starlette.routing import Route
-
     page, policy = _page(served.get_raw_model(), address)
     headers = {
         "Content-Security-Policy": policy,
@@ -94,32 +138,41 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
     async def alive(request: Request) -> Response:
         return PlainTextResponse("\n")
 
+    bodies = _Bodies()
+
     async def classify(request: Request) -> Response:
         try:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            body = await _body(request)  # read in any case: who still sends does not hear an answer
-            if kind != "application/json" and not kind.startswith("image/"):
-                raise HTTPException(415, _TYPES)
-            asked = request.query_params
-            lists = {each.column for each in served.get_raw_model().context if each.kind == "list"}
-            known = {name: asked.getlist(name) if name in lists else asked[name] for name in asked}
-            rows = await run_in_threadpool(_answer, served, body, kind, known)
+            async with bodies.read(request) as body:  # in any case: who still sends does not hear an answer
+                if kind != "application/json" and not kind.startswith("image/"):
+                    raise HTTPException(415, _TYPES)
+                asked = request.query_params
+                lists = {each.column for each in served.get_raw_model().context if each.kind == "list"}
+                known = {name: asked.getlist(name) if name in lists else asked[name] for name in asked}
+                rows = await run_in_threadpool(_answer, served, body, kind, known)
+        except ClientDisconnect:
+            return PlainTextResponse("", 400)  # which nobody hears
         except HTTPException as refused:
             # The rest of too large a request is not read, so the connection is of no further use.
-            return JSONResponse({"message": refused.detail}, refused.status_code, {"Connection": "close"})
+            headers = {"Connection": "close", **(refused.headers or {})}
+            return JSONResponse({"message": refused.detail}, refused.status_code, headers)
         return JSONResponse({"predictions": rows})
 
     known = {"", "localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
 
     async def own_hosts(request: Request, answer: RequestResponseEndpoint) -> Response:
         # A page from elsewhere whose own name is made to lead here (DNS rebinding) calls the server by that name.
+        called, origin = request.headers.get("host", ""), request.headers.get("origin")
         try:
-            name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+            name = urlsplit(f"//{called}").hostname or ""
             if name not in known:
                 ip_address(name)
         except ValueError:
             message = "The server has no such name: use its IP address, localhost, or the name given to --host."
             return JSONResponse({"message": message}, 400)
+        if origin is not None and origin.lower() not in (f"http://{called}".lower(), f"https://{called}".lower()):
+            message = "The request comes from a page of another server; only the server's own page may ask it."
+            return JSONResponse({"message": message}, 403)
         return await answer(request)
 
     return Starlette(
@@ -133,26 +186,7 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
     )
 
 
-async def _body(request: Request) -> bytes:
-    """Reads a request; refuses one that is too large, by its own account or in fact."""
-    from starlette.exceptions import HTTPException
-
-    declared, body = request.headers.get("content-length", ""), bytearray()
-    too_large = declared.isdecimal() and int(declared) > _MAX_REQUEST
-    if not too_large:
-        async for chunk in request.stream():
-            body += chunk
-            if too_large := len(body) > _MAX_REQUEST:
-                break
-    if too_large:
-        most = _MAX_REQUEST // 1024**2
-        raise HTTPException(413, f"The request has more than {most} MB: send fewer or smaller images.")
-    return bytes(body)
-
-
 def _answer(served: ServedClassifier, body: bytes, kind: str, known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    from starlette.exceptions import HTTPException
-
     images: list[Any] = [body]
     cells: list[Mapping[str, Any]] = [known]
     if kind == "application/json":

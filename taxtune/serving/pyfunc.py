@@ -11,7 +11,7 @@ import binascii
 import io
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from urllib.parse import unquote_to_bytes
 from taxtune.classifier import Classification, Classifier, load_classifier
 from taxtune.classifier.classifier import COLUMNS, read_saved
 from taxtune.data.context import EXIF, Variable
+from taxtune.data.images import MAX_PIXELS, count_pixels
 from taxtune.errors import ImageError, ModelError
 from taxtune.models import check_model
 from taxtune.models.local import LocalModel
@@ -33,6 +34,7 @@ __all__ = [
     "MAX_BYTES",
     "ServedClassifier",
     "as_pyfunc",
+    "few_at_once",
     "read_image",
     "requirements",
 ]
@@ -154,18 +156,31 @@ class ServedClassifier:
                 if self._content_only:
                     name, reason = f"image {i + 1}", f"{error.message} {error.remedy or ''}".strip()
                 found[i] = Classification(name, failure=reason)
-        order = list(images)
         table = pd.DataFrame([*cells] or None, index=range(len(given)), dtype=object)
-        for start in range(0, len(order), _AT_ONCE):
+        for some in few_at_once(images):
             with self._lock:
-                some = order[start : start + _AT_ONCE]
                 asked_about = table.iloc[some].assign(image=pd.Series({i: images[i] for i in some}, dtype=object))
                 found |= zip(some, self._classifier.classify(asked_about), strict=True)
             time.sleep(_PAUSE)
-        asked = [found[i] for i in order]
+        asked = [found[i] for i in images]
         if asked and all(one.again for one in asked):
             raise ModelError(f"The model does not answer: {asked[0].failure}")
         return [found[i].as_row() for i in range(len(given))]
+
+
+def few_at_once(images: Mapping[int, Path | bytes]) -> Iterator[list[int]]:
+    """Yields the keys of images in groups, with the pixels of one large photo where there are several in a group."""
+    group: list[int] = []
+    pixels = 0
+    for key, image in images.items():
+        more = count_pixels(image)
+        if group and (len(group) == _AT_ONCE or pixels + more > MAX_PIXELS):
+            yield group
+            group, pixels = [], 0
+        group.append(key)
+        pixels += more
+    if group:
+        yield group
 
 
 def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> ServedClassifier:

@@ -10,6 +10,7 @@ own, such as restrictions. RDF has no order: siblings come by their IRIs, and al
 from __future__ import annotations
 
 import io
+import json
 import logging
 import re
 from collections.abc import Iterable
@@ -111,13 +112,32 @@ def _graph(rdflib: Any, text: str, syntax: str, name: str) -> Graph:
                 row = text.count("\n", 0, entity.start()) + 1
                 raise TaxonomyError(message, file=name, row=row, remedy="Save the file as Turtle.")
     try:
-        return graph.parse(data=text, format=syntax, publicID="urn:file:") and graph
+        remote = _remote_context(json.loads(text)) if syntax == "json-ld" else None
+        if remote is None:
+            return graph.parse(data=text, format=syntax, publicID="urn:file:") and graph
     except Exception as problem:  # every syntax raises its own
         line = problem.getLineNumber() if hasattr(problem, "getLineNumber") else getattr(problem, "lines", None)
         message = f"The file is not valid {syntax}: {' '.join(str(problem).split())[:300]}."
         remedy = "The syntax is chosen by the suffix: .ttl, .rdf, .owl, .nt, .trig or .jsonld."
         at = line if isinstance(line, int) and line > 0 else None
         raise TaxonomyError(message, file=name, row=at, remedy=remedy) from None
+    message = "The file takes a context from elsewhere, and reading a file opens nothing else."
+    remedy = "Write the content of the context into the file, or save it as Turtle."
+    raise TaxonomyError(message, file=name, value=remote, remedy=remedy)
+
+
+def _remote_context(document: Any) -> str | None:
+    """Returns an address that a JSON-LD document takes a context from, however deep; None where it has them all."""
+    waiting = [(document, False)]
+    while waiting:
+        value, is_context = waiting.pop()
+        if isinstance(value, str) and is_context:
+            return value
+        if isinstance(value, list):
+            waiting += [(item, is_context) for item in value]
+        elif isinstance(value, dict):
+            waiting += [(item, key in ("@context", "@import")) for key, item in value.items()]
+    return None
 
 
 def _parents(rdflib: Any, graph: Graph) -> dict[Node, set[Node]]:

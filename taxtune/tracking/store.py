@@ -80,8 +80,11 @@ class Store:
 
 def store_uri(folder: str | Path, tracking_uri: str | None = None) -> str:
     """Returns the tracking URI: the argument, else `MLFLOW_TRACKING_URI`, else a SQLite file in the folder."""
-    chosen = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
-    return chosen or f"sqlite:///{(Path(folder).resolve() / DATABASE).as_posix()}"
+    if chosen := tracking_uri or os.environ.get("MLFLOW_TRACKING_URI"):
+        return chosen
+    database = Path(folder).resolve() / DATABASE
+    atomic.check_in_place(database, database.with_name(ARTIFACTS))
+    return f"sqlite:///{database.as_posix()}"
 
 
 def _sqlite_path(uri: str) -> Path | None:
@@ -118,8 +121,12 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
                 own = re.match(r"(sqlite|postgresql|mysql|mssql)\b", uri)
                 artifacts = (beside / ARTIFACTS).as_uri() if own else None
                 return Store(client, uri, str(client.create_experiment(experiment, artifact_location=artifacts)))
+            if database is not None and database == Path(folder).resolve() / DATABASE:
+                _check_places(database, found.experiment_id)
             if found.lifecycle_stage == "deleted":
                 client.restore_experiment(found.experiment_id)
+    except TaxtuneError:
+        raise
     except Exception as error:
         raise unusable(uri, error) from error
     return Store(client, uri, str(found.experiment_id))
@@ -218,6 +225,19 @@ def bring_along(database: Path) -> None:
                         f'WHERE "{column}" = ? OR substr("{column}", 1, ?) = ?',
                         inside,
                     )
+
+
+def _check_places(database: Path, experiment: str) -> None:
+    """Raises a `TaxtuneError` where a run's own database, which may be a stranger's, has artifacts sent elsewhere."""
+    here = (database.parent / ARTIFACTS).as_uri()
+    query = "SELECT artifact_location FROM experiments WHERE experiment_id = :it UNION "
+    query += "SELECT artifact_uri FROM runs WHERE experiment_id = :it"
+    with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection:
+        places = [str(place) for (place,) in connection.execute(query, {"it": experiment})]
+    for place in places:
+        if not f"{place}/".startswith(f"{here}/") or re.search(r"/(\.|%2e){2}", place, re.IGNORECASE):
+            message = "The database has what is recorded kept elsewhere than beside it."
+            raise TaxtuneError(message, file=database, value=redact(place), remedy="Move it away to begin another.")
 
 
 def _client(uri: str) -> Any:

@@ -24,7 +24,7 @@ from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.scores import Result, rank_table, score_of, score_table
 from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
-from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores
+from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores, count_cut
 
 __all__ = [
     "HEADLINE",
@@ -94,6 +94,7 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
             **headline_metrics(record.scores),
             "images": len(record.rows),
             "missing": record.missing,
+            "cut": count_cut(record.rows)[0] or None,
             "seconds": record.usage.seconds,
             "cost_usd": record.usage.cost_usd,
         }
@@ -176,6 +177,7 @@ def example_table(rows: Sequence[SampleResult]) -> Columns:
     rows = sorted(rows, key=_worth)
     fields = ["image", "answer", "placement", "truth", "stage", "confidence", "doubtful", "hp", "hr", "ihp", "ihr"]
     fields += ["abstained", "off_tree", *["masked"] * any(row.masked for row in rows)]
+    fields += ["cut"] * any(row.cut for row in rows)
     fields += ["from_store", "failure", "example"]
     named = {"hp": "hP", "hr": "hR", "ihp": "ihP", "ihr": "ihR", "off_tree": "off the tree", "from_store": "from store"}
     table = {named.get(field, field): [getattr(row, field) for row in rows] for field in fields}

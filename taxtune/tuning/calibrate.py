@@ -25,10 +25,11 @@ from taxtune.policies import (
     share_levels,
     worst_loss,
 )
+from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, temperature_of
-from taxtune.tuning.records import TuneResult
+from taxtune.tuning.records import TuneResult, cut_in_words
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.selection import TOLERANCE
 from taxtune.tuning.shares import can_choose, recorded_paths
@@ -238,6 +239,8 @@ class CalibrationRun:
             asker = replace(experiment.asker, policy=self.policy.with_share(0.5))
             evaluator = Evaluator(asker, leaf_information(tree), store)
             evaluation = evaluator.evaluate(template, examples)
+        if told := cut_in_words(evaluation.rows, getattr(getattr(vlm, "settings", None), "max_tokens", None)):
+            note(told)
         rows = [row for row in evaluation.rows if row.node is not None]
         if n - len(rows) > max_missing * n:
             raise ModelError(

@@ -362,6 +362,8 @@ class Experiment:
             concurrency=s.concurrency,
             max_tokens=s.max_tokens,
             temperature=temperature,
+            reasoning_effort=s.reasoning_effort,
+            extra=s.extra,
             # A package's model that draws nothing at random need not take a seed.
             seed=0 if temperature == 0 else recipe.seed,
             retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),

@@ -16,14 +16,14 @@ import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
-from taxtune.atomic import output_error, write_text
+from taxtune.atomic import check_in_place, make_folder, output_error, write_text
 from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.tuning.proposers.base import Proposal
 from taxtune.tuning.records import IterationRecord
@@ -35,6 +35,7 @@ __all__ = [
     "check_unused",
     "database_problem",
     "is_begun",
+    "locked",
 ]
 
 _RECORD = TypeAdapter(IterationRecord)
@@ -51,6 +52,36 @@ class Claim(NamedTuple):
     proposal: Proposal | None = None
 
 
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[FileLock]:
+    """Locks a run's folder, which is made if need be, for the block: images may be read for minutes before the history.
+
+    Raises:
+        ResumeError: If another process works on the run.
+        TaxtuneError: If the folder cannot be made, or the file of the lock is a link.
+    """
+    lock = _acquired(folder)
+    try:
+        yield lock
+    finally:
+        lock.release()
+        if not is_begun(folder):
+            (folder / ".lock").unlink(missing_ok=True)
+
+
+def _acquired(folder: Path) -> FileLock:
+    file = make_folder(folder) / ".lock"
+    check_in_place(file)
+    lock = FileLock(file, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        message = "Another process is working on the run in this folder."
+        remedy = "Wait for it to finish, or choose another folder (`--out`, in Python `out=`)."
+        raise ResumeError(message, file=folder, remedy=remedy) from None
+    return lock
+
+
 class History:
     """Iterations of one tuning run, in a database that one process works on at a time.
 
@@ -59,28 +90,23 @@ class History:
         name: Name of the study.
         identity: Everything that must not change between the run's start and its resumption, by dotted key.
         resume: Whether to go on with what is there; otherwise a finished iteration is an error.
+        lock: The lock of the folder where the caller holds it; the history releases it.
 
     Raises:
         ResumeError: If `resume` is false and there is a history, its identity differs, or another process works on it.
-        TaxtuneError: If the database cannot be opened.
+        TaxtuneError: If the database cannot be opened, or is a link.
     """
 
-    def __init__(self, folder: Path, name: str, identity: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(
+        self, folder: Path, name: str, identity: Mapping[str, Any], *, resume: bool, lock: FileLock | None = None
+    ) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.folder, self._file = folder, folder / "history.jsonl"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(folder / ".lock", timeout=0, thread_local=False)
+        self._lock = lock or _acquired(folder)
         try:
-            self._lock.acquire()
-        except Timeout:
-            raise ResumeError(
-                "Another process is working on the run in this folder.",
-                file=folder,
-                remedy="Wait for it to finish, or choose another folder (`--out`, in Python `out=`).",
-            ) from None
-        try:
+            check_in_place(self._file, folder / "history.db")
             self._storage = optuna.storages.RDBStorage(
                 f"sqlite:///{(folder / 'history.db').resolve()}",
                 engine_kwargs={"connect_args": {"timeout": 60, "factory": _Connection}},

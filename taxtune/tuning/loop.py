@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import FileLock
 from pydantic import TypeAdapter
 
 from taxtune.data import Example
@@ -21,6 +22,7 @@ from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import Claim, History, best, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import (
+    CUT_REMEDY,
     ComparisonResult,
     HeldoutResult,
     IterationRecord,
@@ -29,6 +31,7 @@ from taxtune.tuning.records import (
     Selection,
     TuneResult,
     Usage,
+    cut_in_words,
 )
 from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
 from taxtune.tuning.selection import choose, next_steps
@@ -116,6 +119,7 @@ class Tuner:
         resume: Go on with a run that is already in the folder.
         group: The comparison that the run is a part of.
         command: The command that runs it again, for the report.
+        lock: The folder's lock where the caller holds it; see `taxtune.tuning.history.locked`.
     """
 
     def __init__(
@@ -128,7 +132,9 @@ class Tuner:
         resume: bool = False,
         group: Group | None = None,
         command: str | None = None,
+        lock: FileLock | None = None,
     ) -> None:
+        self.lock = lock
         self.experiment, self.folder, self.answers = experiment, folder, answers or folder / "answers.db"
         self.callbacks, self.resume, self.group, self.command = Callbacks(callbacks), resume, group, command
         self.history: History
@@ -149,7 +155,9 @@ class Tuner:
                 note(text)
             if not is_begun(self.folder):
                 experiment.check_models()
-            self.history = History(self.folder, experiment.recipe.name, identity_of(experiment), resume=self.resume)
+            identity = identity_of(experiment)
+            name = experiment.recipe.name
+            self.history = History(self.folder, name, identity, resume=self.resume, lock=self.lock)
             if self.group is not None:  # the folder may have been moved since
                 self.group = Group(self.group.name, self.history.note("group") or self.group.identity)
                 self.history.set_note("group", self.group.identity)
@@ -193,6 +201,12 @@ class Tuner:
 
         records = self.history.records()
         selection = choose(records, objective)
+        if selection is None and any(record.cut_short for record in records):
+            raise TaxtuneError(
+                "No template can win: more than half of the answers to each were cut off, at the longest answer.",
+                file=self.folder,
+                remedy=CUT_REMEDY,
+            )
         if selection is None or records[0].template is None:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
@@ -333,10 +347,14 @@ class Tuner:
         if len(failures) <= self.experiment.recipe.max_missing * len(examples) and scores is not None:
             baseline = scores if record.iteration == 0 else self.history.records()[0].scores
             value, feasible = objective.value(scores, baseline), objective.feasible(scores, baseline)
-            return replace(record, scores=scores, value=value, feasible=feasible)
+            return replace(record, scores=scores, value=value, feasible=feasible and not record.cut_short)
         check_images_there(examples)
         what = "answer" if not objective.needs else "answer or no rating"
         reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
+        limit = getattr(getattr(self.experiment.vlm, "settings", None), "max_tokens", None)
+        cut = cut_in_words(record.rows, limit)
+        if cut:
+            reason += f"; {cut}"
         if evaluation.retryable or record.iteration == 0:
             # Not the template's fault: going on would waste the budget on a model that is out of reach, and without
             # answers to the baseline there is nothing to compare with.
@@ -344,6 +362,8 @@ class Tuner:
                 f"Iteration {record.iteration} stopped: {reason}.",
                 remedy="Continue with --resume when the model answers again; answers so far are saved."
                 if evaluation.retryable
+                else CUT_REMEDY
+                if cut
                 else "The baseline must have answers and ratings to compare with: change prompt.baseline, "
                 "the model, the judge or the images, or raise max_missing.",
             )

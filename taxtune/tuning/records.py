@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
+    "CUT_REMEDY",
     "ComparisonResult",
     "Difference",
     "Finalist",
@@ -37,9 +38,13 @@ __all__ = [
     "TuneResult",
     "Turn",
     "Usage",
+    "count_cut",
+    "cut_in_words",
     "selective_values",
 ]
 
+#: What to do about answers that were cut off.
+CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
 State = Literal["complete", "failed", "void"]
 
 
@@ -123,6 +128,7 @@ class SampleResult:
         named: The share of the probability that all names hold together.
         masked: Path of the node that it would be on without `taxonomy.allowed`; None where that is no other.
         context: What the template used of the image's variables, by name; None or [] where it lacks one.
+        cut: How many answers about it were cut off at the longest answer.
     """
 
     example: str
@@ -154,11 +160,32 @@ class SampleResult:
     named: float | None = None
     masked: str | None = None
     context: dict[str, Any] = field(default_factory=dict, hash=False)
+    cut: int = 0
 
     @property
     def missing(self) -> str | None:
         """Why the image counts in no mean: the call failed, or the objective's measure has no value."""
         return self.failure or self.unrated
+
+
+def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
+    """Returns the number of answers in rows that were cut off, and of all answers."""
+    cut = sum(row.cut for row in rows)
+    return cut, sum(max(len(row.votes), row.cut, 1) for row in rows)
+
+
+def cut_in_words(rows: Sequence[SampleResult], limit: int | None) -> str:
+    """Returns the number of answers that were cut off, and the remedy, in words; empty if none was.
+
+    Args:
+        rows: The rows of the answers.
+        limit: Most tokens of an answer, None if that is not known.
+    """
+    cut, answers = count_cut(rows)
+    if not cut:
+        return ""
+    where = "" if limit is None else f" at max_tokens = {limit}"
+    return f"{cut:,} of {answers:,} answers were cut{where}: raise vlm.max_tokens"
 
 
 def selective_values(rows: Sequence[SampleResult]) -> NDArray[np.float64]:
@@ -266,6 +293,12 @@ class IterationRecord:
     def missing(self) -> int:
         """Images that have no answer because the call failed, or no rating from the judge."""
         return sum(row.missing is not None for row in self.rows)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether more than half of its answers were cut off, so that it cannot win."""
+        cut, answers = count_cut(self.rows)
+        return 2 * cut > answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ def pick(
         baseline: The scores of the baseline, for constraints that are a share of its own.
         seed: Seeds the draws.
     """
-    records = [record for record in records if len(record.rows) >= images]
+    records = [record for record in records if len(record.rows) >= images and not record.cut_short]
     if len(records) <= templates:
         return list(records)
     posterior = _posterior(records, objective, images)
@@ -190,7 +190,7 @@ def pick(
 
 
 def choose(records: Sequence[IterationRecord], objective: Objective) -> Selection | None:
-    """Returns the winner and how sure it is; None where no iteration could be scored.
+    """Returns the winner and how sure it is; None where no iteration could be scored with most answers whole.
 
     Of the templates that were asked about most images, the winner is the one with the highest lower bound of the aim
     among those that reach every constraint. A constraint with a confidence is reached where its one-sided bound does.
@@ -207,7 +207,7 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
     A template never wins where another has the same losses on every image and more of the aim.
 
     """
-    complete, baseline = _complete(records), _baseline(records)
+    complete, baseline = [each for each in _complete(records) if not each.cut_short], _baseline(records)
     estimate, most = None, -1.0
     for images in sorted({len(record.rows) for record in complete}, reverse=True):
         group = [record for record in complete if len(record.rows) == images]

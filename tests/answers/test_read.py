@@ -130,6 +130,21 @@ def test_a_missing_answer_is_not_an_empty_one(birds: Taxonomy, jsonl: Write) -> 
     assert left.excluded[0].reason == "no answer"
 
 
+@pytest.mark.parametrize("reply", ["<think>A robin? Or", ["[THINK]", "robin"], "<|channel|>analysis<|message|>It"])
+def test_a_cut_thought_is_no_answer_whatever_is_missing(birds: Taxonomy, jsonl: Write, reply: Any) -> None:
+    file = jsonl(
+        {"answer": reply, "target": "blackbird"},
+        {"answer": "A robin?\n</think>blackbird", "target": "blackbird"},
+    )
+    with pytest.raises(DataError, match="row 1: answer: the reply ends within the model's thought"):
+        read_file(file, birds)
+    for missing in ("keep", "leave-out"):
+        left = read_file(file, birds, missing=missing)
+        assert [row.answer for row in left.rows] == ["blackbird"]
+        assert left.unanswered == (1,)
+        assert any("1 of 2 rows are left out: no answer: the reply ends within" in note for note in left.notes)
+
+
 def test_half_a_surrogate_pair_becomes_a_mark_that_can_be_printed(birds: Taxonomy, jsonl: Write) -> None:
     read = read_file(jsonl({"answer": ["a \ud83d duck", "\udc00"], "id": "\ud800", "target": "mallard"}), birds)
     assert (read.rows[0].answer, read.rows[0].guesses, read.rows[0].id) == ("a ? duck", ("a ? duck", "?"), "?")

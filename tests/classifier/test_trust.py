@@ -45,6 +45,8 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         "http://10.0.0.7:8000/v1",
         "http://[::ffff:8.8.8.8]/v1",
         "attacker.example",
+        "http:////attacker.example/v1",
+        "https:////attacker.example/v1",
     ],
 )
 def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: str) -> None:
@@ -61,9 +63,10 @@ def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: 
         mlflow.pyfunc.load_model(str(tmp_path / "model"))
 
 
-def test_an_address_in_the_models_name_is_one_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("slashes", ["//", "////", "/"])
+def test_an_address_in_the_models_name_is_one_too(tmp_path: Path, slashes: str) -> None:
     with pytest.raises(TaxtuneError, match=r"not confirmed|not an address"):
-        load_classifier(strange(tmp_path, model="huggingface/https://attacker.example/v1"))
+        load_classifier(strange(tmp_path, model=f"huggingface/https:{slashes}attacker.example/v1"))
 
 
 @pytest.mark.heavy

@@ -73,3 +73,16 @@ def test_the_readable_form() -> None:
 def test_a_root_restricts_where_answers_are_placed() -> None:
     found = placed("a duck\na fern\n", "answers.txt", "--root", "bird")
     assert [(row["path"], row["off_tree"]) for row in found] == [(["bird", "duck"], False), (["bird"], True)]
+
+
+def test_a_reply_that_ends_within_its_thought_is_missing() -> None:
+    replies = ("A duck?</think>A robin, American.", "[THINK]A duck? Its bill", "duck")
+    lines = "".join(json.dumps({"answer": reply}) + "\n" for reply in replies)
+    found = placed(lines, "a.jsonl")
+    assert [row["label"] for row in found] == ["thrush", None, "duck"]
+    assert found[1]["stage"] == "missing"
+    assert found[1]["abstained"] is None
+    done = run_well("place", "-t", "tree.csv", "a.jsonl")
+    assert done.out.splitlines()[1] == "\tmissing\t\t[THINK]A duck? Its bill"
+    assert "1 of 3 answers are missing: the reply ends within the model's thought" in done.err
+    assert "2 answers placed, 0 of them abstentions" in done.err

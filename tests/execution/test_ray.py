@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections import Counter
@@ -127,3 +128,23 @@ def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(cluste
         # The node comes back, and so does a worker.
         cluster.nodes.append(cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=80 * 1024**2))
         assert len(model.answer([Request(f"more {i}") for i in range(20)])) == 20
+
+
+@pytest.mark.heavy
+def test_a_cluster_whose_only_node_ends_is_said(sleepy, tmp_path):
+    ray = pytest.importorskip("ray", reason="ray is not installed: pip install '.[ray]'")
+    from ray._private import worker
+
+    variables = {name: os.environ[name] for name in ("PYTHONPATH", "SLEEPY_DIARY")}
+    small = {"num_cpus": 1, "object_store_memory": 80 * 1024**2, "include_dashboard": False}
+    ray.init(**small, runtime_env={"env_vars": variables}, log_to_driver=False, logging_level="ERROR")
+    try:
+        model = deploy(sleepy, ModelSettings(device="cpu"), RAY)
+        assert model.identity["kind"] == "sleepy"
+        replies = model.stream([Request(f"{i}") for i in range(10_000)])
+        next(replies)
+        worker._global_node.kill_raylet()
+        with pytest.raises(ModelError, match="All nodes of the Ray cluster have ended"):
+            list(replies)
+    finally:
+        ray.shutdown()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.models import Answer, Failure, Model, ModelSettings, Reply, Request, make_model
+from taxtune.models import Answer, Failure, Model, ModelSettings, Reply, Request, ask, make_model
 from taxtune.models.local import LocalLLM
 from tests.tiny_models import make_checkpoint
 
@@ -98,3 +98,39 @@ def test_a_model_that_writes_no_text_is_refused(tmp_path: Path) -> None:
     CLIPConfig().save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"'clip'.*does not read and write text"):
         make_model(f"local:{tmp_path}", TEXT).check()
+
+
+def test_a_reply_is_cut_off_where_it_has_no_end_token(llama: Path) -> None:
+    for ends, cut, tokens in ([], None, 4), (None, True, 4), (range(300), False, 1):
+        llm = make(llama, max_tokens=4)
+        if ends is not None:
+            llm._generation.eos_token_id = [*ends] or None
+        [one] = reply(llm, ["Is it?"])
+        assert isinstance(one, Answer)
+        assert (one.cut, one.completion_tokens) == (cut, tokens)
+
+
+def test_a_thought_that_the_chat_template_opens_is_part_of_the_reply(llama: Path) -> None:
+    plain = texts(reply(make(llama), ["Is it?"]))
+    llm = make(llama)
+    opening = "{% if add_generation_prompt %}<think>\n{% endif %}"
+    llm._tokenizer.chat_template += opening
+    [one] = reply(llm, ["Is it?"])
+    assert isinstance(one, Answer)
+    assert one.text.startswith("<think>")
+    assert plain != [one.text]
+    [failed] = ask(llm, [Request("Is it?")], None)
+    assert isinstance(failed, Failure)
+    assert failed.said is not None
+    assert failed.said.text == one.text
+
+
+def test_marks_of_thoughts_outlast_the_tokenizer(llama: Path) -> None:
+    import torch
+
+    llm = make(llama)
+    llm._tokenizer.add_special_tokens({"additional_special_tokens": ["[THINK]", "[/THINK]"]})
+    ids = llm._tokenizer("[THINK]a robin?[/THINK]An owl.<|eot_id|><|pad|>", add_special_tokens=False)["input_ids"]
+    [(text, tokens)] = llm._written(torch.tensor([ids]))
+    assert text == "[THINK]a robin?[/THINK]An owl."
+    assert len(tokens) == len(ids) - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 import socket
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from taxtune.classifier import Classifier, Reliability, RiskGuarantee
 from taxtune.errors import ModelError
@@ -23,7 +25,8 @@ from taxtune.models import Failure, make_model
 from taxtune.policies import Vote
 from taxtune.serving import app as serving_app
 from taxtune.serving.app import make_app
-from taxtune.serving.pyfunc import ServedClassifier
+from taxtune.serving.pyfunc import ServedClassifier, few_at_once
+from taxtune.untrusted import spreadsheet_cell
 from tests.servers import OpenAIServer, Reply, model_settings
 from tests.serving.samples import in_base64, site_of, toy
 from tests.tuning.toy import ToyVLM
@@ -241,3 +244,88 @@ def test_a_single_photo_does_not_wait_for_a_large_request(tmp_path: Path) -> Non
         assert Slow.turns < 15  # of 20: the large one is still under way
         large.join()
     assert Slow.turns == 21
+
+
+def test_bodies_together_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_app, "_MOST_AT_ONCE", 2**20)
+    block = b"x" * 2**18
+    entered, leave = threading.Event(), threading.Event()
+
+    class Slow(ToyVLM):
+        def answer(self, questions: Any) -> Any:
+            entered.set()
+            leave.wait(60)
+            return super().answer(questions)
+
+    classifier = toy(tmp_path, Slow())
+    image = in_base64(tmp_path / "azure0.png")
+    first = json.dumps({"inputs": [image]}).encode().ljust(900_000)
+    length = "Connection: close\r\nContent-Length: {}"
+    replies: list[bytes] = []
+    with running(classifier) as port:
+        slow = threading.Thread(
+            target=lambda: replies.append(sent(port, length.format(len(first)), lambda: iter([first]))[0])
+        )
+        slow.start()
+        assert entered.wait(60)
+        reply, _ = sent(port, length.format(2**18), lambda: iter([block]))
+        assert b" 503 " in reply.split(b"\r\n")[0]
+        assert b"retry-after: 5" in reply.lower()
+        assert b"busy with other large requests" in reply
+        small = json.dumps({"inputs": [image]}).encode()
+        leave.set()
+        slow.join()
+        assert b"colour/bluish/azure" in replies[0]
+        # The room is free again, of the refused one's too.
+        reply, _ = sent(port, length.format(len(first)), lambda: iter([first]))
+        assert b"colour/bluish/azure" in reply
+        reply, _ = sent(port, length.format(len(small)), lambda: iter([small]))
+        assert b"colour/bluish/azure" in reply
+
+
+def test_a_client_that_goes_away_is_no_trouble(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with running(toy(tmp_path)) as port:
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+                lines = ["POST /invocations HTTP/1.1", "Host: localhost", "Content-Type: image/png"]
+                connection.sendall("\r\n".join([*lines, "Content-Length: 100000", "", "half"]).encode())
+        image = json.dumps({"inputs": [in_base64(tmp_path / "azure0.png")]}).encode()
+        reply, _ = sent(port, f"Connection: close\r\nContent-Length: {len(image)}", lambda: iter([image]))
+        assert b"colour/bluish/azure" in reply
+    assert capfd.readouterr().err == ""
+
+
+def test_a_page_of_another_server_may_not_ask(tmp_path: Path) -> None:
+    site = site_of(toy(tmp_path))
+    image = (tmp_path / "azure0.png").read_bytes()
+    for origin, status in [
+        ("http://127.0.0.1:8000", 200),
+        ("https://127.0.0.1:8000", 200),
+        ("http://127.0.0.1:3000", 403),
+        ("http://localhost:8000", 403),
+        ("http://attacker.example", 403),
+        ("http://127.0.0.1:8000.attacker.example", 403),
+        ("null", 403),
+        ("", 403),
+    ]:
+        headers = {"Content-Type": "image/png", "Origin": origin}
+        assert site.post("/invocations", content=image, headers=headers).status_code == status, origin
+
+
+def test_large_photos_are_decoded_few_at_a_time(tmp_path: Path) -> None:
+    stream, image = io.BytesIO(), tmp_path / "small.png"
+    Image.new("1", (5000, 4000)).save(stream, "PNG")
+    Image.new("1", (64, 64)).save(image)
+    given = [*[stream.getvalue()] * 5, *[image] * 20, b"no image"]
+    groups = list(few_at_once(dict(enumerate(given))))
+    assert [len(group) for group in groups] == [2, 2, 16, 6]
+    assert [key for group in groups for key in group] == list(range(26))
+
+
+def test_the_pages_csv_quotes_the_formulas_that_all_tables_quote() -> None:
+    script = (Path(serving_app.__file__).parent / "page" / "page.js").read_text(encoding="utf-8")
+    (starts,) = re.findall(r"replace\(/\^\(\?=(\[[^/]+\])\)/", script)
+    for start in "=+-@\t\n\r＝＋－＠":
+        assert spreadsheet_cell(f"{start}SUM(A1)") != f"{start}SUM(A1)"
+        assert re.match(starts, start)
+    assert not re.match(starts, "A: a wren.")

@@ -3,15 +3,18 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 
+from taxtune.errors import TaxtuneError
 from taxtune.tracking.store import open_store
 
 OPEN = """
@@ -82,3 +85,24 @@ def test_artifacts_are_found_where_a_folder_was_moved_or_copied_to(tmp_path: Pat
     if how is shutil.copytree:
         original = open_store("taxtune", tmp_path / "old").client
         assert [file.path for file in original.list_artifacts(run)] == ["text.txt"]
+
+
+@pytest.mark.parametrize("place", ["https://attacker.example/in", "s3://bucket/x", "file:///home", "BESIDE/../../x"])
+@pytest.mark.parametrize("table", ["experiments", "runs"])
+def test_a_database_that_sends_elsewhere_is_refused(tmp_path: Path, table: str, place: str) -> None:
+    store = open_store("taxtune", tmp_path)
+    store.client.create_run(store.experiment)
+    place = place.replace("BESIDE", (tmp_path / "mlartifacts").as_uri())
+    column = {"experiments": "artifact_location", "runs": "artifact_uri"}[table]
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {column} = ?", (place,))
+    with pytest.raises(TaxtuneError, match=r"mlflow\.db: .*kept elsewhere"):
+        open_store("taxtune", tmp_path)
+
+
+def test_a_link_is_no_database_of_a_run(tmp_path: Path) -> None:
+    open_store("taxtune", tmp_path / "other")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mlflow.db").symlink_to(tmp_path / "other" / "mlflow.db")
+    with pytest.raises(TaxtuneError, match="This is a link"):
+        open_store("taxtune", tmp_path / "run")

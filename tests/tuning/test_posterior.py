@@ -137,7 +137,7 @@ def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets
     assert (missing.failure, missing.node, missing.way) == ("shy", None, ())
     assert all(row.placement is not None and row.truth.startswith(row.placement) for row in rows)
     asker = parts.asker
-    assert asker.place([[Failure("shy", False)]], parts.splits.tuning[:1]) == [None]
+    assert asker.place([[Failure("shy", False)]], parts.splits.tuning[:1]) == [Failure("shy", False)]
 
 
 def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from taxtune import api
 from taxtune.errors import RecipeError, ResumeError, TaxtuneError
 from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.history import locked
 from taxtune.tuning.records import IterationRecord, Provenance
 from taxtune.tuning.run_folder import STAND_INS, check_run_folder, recipe_of
 from tests.cli.commands import Done, run_captured
@@ -136,3 +139,68 @@ def test_a_complete_run_is_shown_at_once_and_what_it_lacks_is_made(made: Path, m
     refused = taxtune(made, *command)
     assert (refused.code, len(built)) == (2, 5)
     assert "images: the content has changed" in refused.err
+
+
+# -- whose folder it is ------------------------------------------------------------------------------------------------
+
+
+def test_links_in_a_run_lead_nothing_out_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    tuned(make_parts(tmp_path / "in", folder))
+    names = ("report.html", "hp_hr.png", "winner.txt", "provenance.json", "complete.json")
+    for name in names:
+        (tmp_path / f"my-{name}").write_text("{}")
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(tmp_path / f"my-{name}")
+    tuned(make_parts(tmp_path / "in", folder), resume=True)
+    assert taxtune(tmp_path, "report", folder).code == 0
+    assert {name for name in names if (folder / name).is_symlink()} == {"complete.json"}, "which was not written"
+    assert {(tmp_path / f"my-{name}").read_text() for name in names} == {"{}"}
+
+
+@pytest.mark.parametrize("name", [".lock", "history.db", "history.jsonl", "answers.db"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_that_would_be_written_through_is_refused(tmp_path: Path, name: str, there: bool) -> None:
+    parts = make_parts(tmp_path / "in", tmp_path / "run")
+    mine = tmp_path / "mine"
+    if there and name != "history.jsonl":  # a history that is there is a run's
+        mine.write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).symlink_to(mine)
+    with pytest.raises(TaxtuneError, match=f"{name}: This is a link"):
+        tuned(parts)
+    assert not mine.exists() or mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_second_run_is_refused_before_it_reads_an_image(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_files(tmp_path)
+    monkeypatch.setattr(
+        "taxtune.tuning.experiment.load_examples", lambda *given, **how: pytest.fail("images were read")
+    )
+    with locked(tmp_path / FOLDERS[command]):
+        done = taxtune(tmp_path, *COMMANDS[command])
+    assert done.code == 2
+    assert "Another process is working on the run in this folder" in done.err
+    assert not any((tmp_path / FOLDERS[command]).iterdir())
+
+
+@pytest.mark.parametrize("act", [api.tune, partial(api.compare, ("hp", "accuracy"))])
+def test_a_second_run_in_python_is_refused_as_early(
+    tmp_path: Path, act: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_files(tmp_path)
+    monkeypatch.setattr(
+        "taxtune.tuning.experiment.load_examples", lambda *given, **how: pytest.fail("images were read")
+    )
+    with locked(tmp_path / "run"), pytest.raises(ResumeError, match="Another process is working"):
+        act(recipe=tmp_path / "recipe.yaml", out=tmp_path / "run")
+
+
+def test_a_run_that_could_not_begin_leaves_its_folder_free(tmp_path: Path) -> None:
+    recipe = make_files(tmp_path)
+    recipe.write_text(recipe.read_text().replace("path: tree.csv", "path: none.csv"))
+    assert taxtune(tmp_path, *COMMANDS["tune"]).code == 2
+    assert not (tmp_path / FOLDERS["tune"]).exists()

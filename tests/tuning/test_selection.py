@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -366,3 +368,28 @@ def test_the_target_is_kept_as_often_as_promised_where_the_luckiest_breaks_it():
     # Two standard errors of a share of 0.9 below it.
     assert kept / promised >= confidence - 2 * np.sqrt(confidence * (1 - confidence) / promised)
     assert kept / promised > lucky / runs
+
+
+# -- answers that were cut off ----------------------------------------------------------------------------------------
+
+
+def cut(found, share):
+    """Returns a record in which a share of the answers was cut off."""
+    rows = [replace(row, cut=int(i < share * len(found.rows))) for i, row in enumerate(found.rows)]
+    return replace(found, rows=tuple(rows))
+
+
+@given(st.integers(0, 1000), st.lists(st.sampled_from([0.0, 0.5, 0.6, 1.0]), min_size=4, max_size=4))
+@settings(max_examples=20)
+def test_a_template_with_more_than_half_of_its_answers_cut_never_wins(seed, shares):
+    hp, hr = world(seed, 4, 20)
+    records = [cut(record(i, hp[i], hr[i]), shares[i]) for i in range(4)]
+    whole = [i for i in range(4) if shares[i] <= 0.5]
+    for objective in (make_objective("hr_at_hp"), make_objective("accuracy")):
+        selection = choose(records, objective)
+        if not whole:
+            assert selection is None
+            continue
+        assert selection == choose([records[i] for i in whole], objective) or 0 not in whole
+        assert selection.winner in whole
+        assert {one.iteration for one in pick(records, objective, 20, 2)} <= set(whole)

@@ -126,7 +126,7 @@ function listed(file, found) {
 function csv(found) {
   // What a spreadsheet would take for a formula is text there behind an apostrophe.
   const cell = (value) => (typeof value === "number" ? Math.round(value * 1e4) / 1e4 : value ?? "");
-  const quoted = (value) => '"' + String(cell(value)).replace(/^(?=[=+\-@\t\r])/, "'").replaceAll('"', '""') + '"';
+  const quoted = (value) => '"' + String(cell(value)).replace(/^(?=[=+\-@\t\r\n＝＋－＠])/, "'").replaceAll('"', '""') + '"';
   const lines = [columns, ...found.map((one) => columns.map((name) => one[name]))];
   return new Blob(["\ufeff", ...lines.map((line) => line.map(quoted).join(",") + "\r\n")], { type: "text/csv" });
 }

@@ -15,7 +15,7 @@ from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.models.image_urls import data_url
 from taxtune.models.names import api_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
-from taxtune.tuning.proposers.messages import Messages, UsedUpError, check_whole, unwrap_reply, without_thoughts
+from taxtune.tuning.proposers.messages import Messages, UsedUpError, answer_of, check_whole, unwrap_reply
 from taxtune.tuning.proposers.pictures import SIDE, Picture, worst_failures
 from taxtune.tuning.records import IterationRecord, Turn
 
@@ -189,7 +189,7 @@ class LLMProposer(Proposer):
             conversation.show([conversation.messages.pop()["content"], first], pictures, self._messages)
 
         def read(reply: Completion) -> str:
-            template = without_thoughts(reply.text)
+            template = answer_of(reply.text)
             try:
                 check_whole(reply)
                 template = unwrap_reply(reply.text)

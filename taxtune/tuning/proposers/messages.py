@@ -13,12 +13,13 @@ from taxtune.errors import TemplateError
 from taxtune.metrics.names import metric_name
 from taxtune.models.api import Completion
 from taxtune.resources import prompts_dir
+from taxtune.thoughts import fenced_blocks, without_thoughts
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
-__all__ = ["Messages", "UsedUpError", "check_whole", "unwrap_reply", "without_thoughts"]
+__all__ = ["Messages", "UsedUpError", "answer_of", "check_whole", "unwrap_reply"]
 
 _PLAIN = frozenset(("hp", "hr", "hf"))  # measures that are explained with an example
 _BITS = frozenset(("ihp", "ihr", "ihf"))
@@ -27,24 +28,7 @@ _EXPLAINED = 2  # templates that are shown with evidence: the best and the lates
 _MOST_MISTAKES = 4  # kinds of mistakes that are shown of a template
 _REFUSED_LENGTH = 1_500  # characters of a refused template that are shown again
 
-_TAG = "(?:think|thinking|thought|reasoning)"
-# Thoughts that end, thoughts that were cut off, and thoughts whose opening tag the server put into the prompt.
-_THOUGHTS = re.compile(
-    rf"<(think|thinking|thought|reasoning)>.*?</\1>|\A\s*<{_TAG}>(?!.*</{_TAG}>).*\Z"
-    rf"|\A(?:(?!<{_TAG}>).)*</{_TAG}>[ \t]*(?:\n|\Z)",
-    re.DOTALL | re.IGNORECASE,
-)
-_FENCED = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<body>.*?)^[ \t]*(?P=fence)[ \t]*$", re.DOTALL | re.MULTILINE
-)
 _JSON = re.compile(r"""[\[{]\s*["']""")
-# What a reply without a fence may begin with that is no template, or not the template alone.
-_CHATTER = re.compile(
-    r"""\A(?:["'“‘`<]|[*_#\s]*(?:(?:sure|certainly|of course|ok|okay|sorry|unfortunately|as an ai)\b"""
-    r"""|i(?:['’]m| am) (?:sorry|afraid|unable)|i (?:can['’]t|cannot|won['’]t|must decline)"""
-    r"""|here(?:['’]s| is| are)\b[^\n]*:\s*\n|(?:\w+ ){0,3}(?:template|prompt)\b\W*:))""",
-    re.IGNORECASE,
-)
 
 
 class Messages:
@@ -188,7 +172,9 @@ def _scores(record: IterationRecord, goal: Goal) -> str:
     text += f" ({told(objective.beside)})" if objective.beside else ""
     if scores.n > goal.tuning_images:  # a finalist that was asked about more, before the run was continued
         text += f", on {scores.n} images"
-    if not record.feasible:
+    if record.cut_short:
+        text += " (does not count: more than half of the answers were cut off, as they were too long)"
+    elif not record.feasible:
         held = " and ".join(metric_name(constraint.measure) for constraint in objective.constraints)
         text += f" (does not count: {held} is too low)" if held else " (does not count)"
     return text
@@ -215,30 +201,30 @@ def check_whole(reply: Completion) -> None:
         raise TemplateError("The reply is a refusal, not a template.")
     if reply.finish_reason == "content_filter":
         raise TemplateError("The provider's content filter stopped the reply.")
-    if reply.finish_reason == "length" and not reply.tool_calls and not without_thoughts(reply.text):
+    if reply.cut and not reply.tool_calls and not answer_of(reply.text):
         raise UsedUpError(
             f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
             remedy="Raise proposer.max_tokens, or choose a model that reasons less.",
         )
-    if reply.finish_reason == "length":
+    if reply.cut:
         raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
 
 
 def unwrap_reply(reply: str) -> str:
-    """Returns the template in a reply: the text of its one fenced block, or all of it, as many models leave out fences.
+    """Returns the template in a reply, the text of its one fenced block.
+
+    Words outside of a fence, in whatever language, cannot be told from a template without one.
 
     Raises:
         TemplateError: The reply holds none, or several; the reason is fit to go back to the model.
     """
-    text = without_thoughts(reply)
-    bare = "```" not in text and "~~~" not in text and not _CHATTER.match(text)
-    bodies = ({text} if bare else {match["body"].strip() for match in _FENCED.finditer(text)}) - {""}
+    bodies = {body.strip() for body in fenced_blocks(answer_of(reply))} - {""}
     if len(bodies) != 1 or any(map(_JSON.match, bodies)):
         what = f"{len(bodies)} different blocks" if len(bodies) > 1 else "JSON" if bodies else "no template in a fence"
         raise TemplateError(f"The reply holds {what}.", remedy="Give exactly one template, between two lines of ```.")
     return bodies.pop()
 
 
-def without_thoughts(reply: str | None) -> str:
-    """Returns a reply without a reasoning model's thoughts, also where they were cut off."""
-    return _THOUGHTS.sub("", (reply or "").replace("\r\n", "\n").lstrip("\ufeff")).strip()
+def answer_of(reply: str) -> str:
+    """Returns a reply without a reasoning model's thoughts, empty if it ends within them."""
+    return without_thoughts(reply.replace("\r\n", "\n").lstrip("\ufeff").strip()) or ""

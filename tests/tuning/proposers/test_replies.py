@@ -16,17 +16,19 @@ LONG = "{% if ranks %}Name the {{ ranks | last }}.{% endif %}\nBe careful."
     "wrap",
     [
         "```\n{}\n```",
-        "{}\n",
-        "<think>Was it a robin?</think>\n\n{}",
+        "<think>Was it a robin?</think>\n\n```\n{}\n```\n",
         "\ufeff```jinja2\r\n{}\r\n```",
         "~~~\n{}\n~~~",
         "I'm sorry for before. Here is a better template:\n\n```jinja\n{}\n```\n\nIt asks for care.",
         "```\n{}\n```\nAgain:\n```\n{}\n```",
         "<think>Was it a robin? ```no```\n```\nno\n```</think>\n```\n{}\n```",
         "Was it a robin? ```no```\n</think>\n\n```\n{}\n```",
+        "Was it a robin?\n```\nno\n```</think>\n```\n{}\n```",
+        "[THINK]Was it a robin?[/THINK]```\nHm.\n[/THINK]\n```\n{}\n```",
+        "**Neue Vorlage**\n\n```\n{}\n```\nSie verlangt Sorgfalt.",
     ],
 )
-def test_the_template_is_what_the_fence_holds_or_the_whole_reply(wrap: str, template: str):
+def test_the_template_is_what_the_fence_holds(wrap: str, template: str):
     assert unwrap_reply(wrap.replace("{}", template)) == template
 
 
@@ -38,7 +40,11 @@ def test_the_template_is_what_the_fence_holds_or_the_whole_reply(wrap: str, temp
         ("**New template:** What is this?", "no template in a fence"),
         ("Sure! What is this?", "no template in a fence"),
         ('"What is this?"', "no template in a fence"),
-        ('{"template": "What is this?"}', "JSON"),
+        ("What is this?", "no template in a fence"),
+        ("Voici le nouveau modèle :\n\nWhat is this?", "no template in a fence"),
+        ("[[ ## template ## ]]\nWhat is this?", "no template in a fence"),
+        ("What is this?\n\n这个模板要求谨慎。", "no template in a fence"),
+        ('{"template": "What is this?"}', "no template in a fence"),
         ('```json\n{"template": "What is this?"}\n```', "JSON"),
         ("I'm sorry, but I can't help with that.", "no template"),
         ("<!DOCTYPE html><html></html>", "no template"),

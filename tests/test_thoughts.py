@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taxtune.mapping.unwrap import unwrap
+from taxtune.metrics.judging import read_rating
+from taxtune.models.arbiter import read_choice
+from taxtune.models.base import Candidates
+from taxtune.models.outcomes import find_name
+from taxtune.thoughts import fenced_blocks, is_mark, open_thought, without_thoughts
+from taxtune.tuning.proposers.messages import unwrap_reply
+
+#: An answer "X" after a thought, as families of models write it; "%" is what they think.
+WRITTEN = (
+    "<think>%</think>X",
+    "<think>\n%\n</think>\n\n<answer>\nX\n</answer>",
+    "<think duration='5'>%</think>X",
+    "<think>%</thinking>X",
+    "%</think>X",
+    "%\n◁/think▷X",
+    "◁think▷%◁/think▷X",
+    "<thinking>%</thinking>X",
+    "<seed:think>%</seed:think>X",
+    "<longcat_think>%</longcat_think>\nX",
+    "<Thought>%</Thought>\n<Output>X</Output>",
+    "<SUMMARY>s</SUMMARY><CAPTION>c</CAPTION><REASONING>%</REASONING><CONCLUSION>X</CONCLUSION>",
+    "<scratchpad>%</scratchpad>X",
+    "[THINK]%[/THINK]X",
+    "<|START_THINKING|>%<|END_THINKING|><|START_RESPONSE|>X<|END_RESPONSE|>",
+    "<|begin_of_thought|>%<|end_of_thought|>\n<|begin_of_solution|>X<|end_of_solution|>",
+    "<|think|>%<|end|><|begin|>assistant<|content|>X<|end|>",
+    "<|channel|>analysis<|message|>%<|end|><|start|>assistant<|channel|>final<|message|>X<|return|>",
+    "<|start|>assistant<|channel|>analysis<|message|>%<|end|><|start|>assistant<|channel|>final<|message|>X",
+    "analysisThe user asks: %assistantfinalX",
+    "<|channel>thought\n%<channel|>X",
+    "<unused94>thought\n%<unused95>X",
+    "Here is my thought process: %\nHere is my response: X",
+    "Here are my reasoning steps:\n%\n[BEGIN FINAL RESPONSE]\nX\n[END FINAL RESPONSE]",
+)
+THOUGHT = "A mallard? The format is 'A: <answer>.' So"
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_the_answer_follows_the_thought(written: str) -> None:
+    assert without_thoughts(written.replace("%", THOUGHT).replace("X", "Great egret.")) == "Great egret."
+
+
+@pytest.mark.parametrize("written", [each for each in WRITTEN if not each.startswith("%")])
+def test_a_thought_that_was_cut_off_is_no_answer(written: str) -> None:
+    assert without_thoughts(written.partition("%")[0] + THOUGHT) is None
+
+
+@pytest.mark.parametrize("reply", ["<think>A mallard.</think>", "A mallard.\n</think>\n", "Egret. <think>Or a"])
+def test_a_thought_with_nothing_after_it_is_no_answer(reply: str) -> None:
+    assert without_thoughts(reply) is None
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "A <b>great</b> egret",
+        "Analysis of the picture: an egret",
+        "a statue, <thinker>",
+        "[1] egret",
+        "I think: an egret",
+        "'A: <answer>'",
+        "```\nThink in <think></think> first.\n```",
+        "analysis paralysis",
+        "A: <your answer>",
+    ],
+)
+def test_a_reply_without_thoughts_stays_as_it_is(reply: str) -> None:
+    assert without_thoughts(reply) == reply
+
+
+@given(st.lists(st.sampled_from(["<think>", "</think>", "[/THINK]", "```", "\n", "x", " ", "<|channel|>final"])))
+def test_what_is_left_has_no_open_thought(pieces: list[str]) -> None:
+    answer = without_thoughts("".join(pieces))
+    assert "```" in pieces or not any(mark in (answer or "") for mark in ("<think>", "</think>", "<|channel|>final"))
+
+
+def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities() -> None:
+    reply = "[THINK]A mallard, 1, Rating: 1\n```\nno\n```[/THINK]"
+    assert [block.lines for block in unwrap(reply + "Great egret.")] == [("Great egret",)]
+    assert unwrap_reply(reply + "\n```\nWhat is it?\n```") == "What is it?"
+    assert read_rating(reply + "Rating: 3") == 3
+    assert read_choice(reply + "2", ["mallard", "egret"]) == 2
+    found = find_name(reply + "A mallard, no: an egret", Candidates(("mallard", "egret")))
+    assert found == (len(reply) + 2, len(reply) + 9, "mallard")
+    assert find_name("[THINK]A mallard", Candidates(("mallard",))) is None
+
+
+def test_marks_of_prompts_and_tokenizers() -> None:
+    assert open_thought("<|im_start|>assistant\n<think>\n") == "<think>"
+    assert open_thought("Use <think> tags.<|im_start|>assistant\n") == ""
+    assert open_thought("<|im_start|>assistant\n<think>\n\n</think>\n\n") == ""
+    assert all(map(is_mark, ("[THINK]", "<|END_THINKING|>", "<|channel|>", "<|message|>", "<unused94>")))
+    assert not any(map(is_mark, ("<image>", "</s>", "<|im_end|>", "[INST]")))
+
+
+def test_long_replies_are_read_in_linear_time() -> None:
+    for filler in ("<think> ", "```a\n", "<answer>", "</think>", "<a", "<|channel|>", "<think>x</think>", " "):
+        long = "<think></think>" + filler * (200_000 // len(filler))
+        assert without_thoughts(long + "x</think>egret") in ("egret", None)
+        assert isinstance(fenced_blocks(long), list)
