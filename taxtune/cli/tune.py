@@ -20,7 +20,7 @@ SetOption = Annotated[
     list[str] | None, opt("Override a setting, e.g. data.tuning=40. Repeatable.", "--set", metavar="KEY=VALUE")
 ]
 ProposerOption = Annotated[str | None, opt(
-    "Who writes the templates: a chat model (PROVIDER/MODEL), one with tools (agent:PROVIDER/MODEL), or fragments.",
+    "What writes the templates: PROVIDER/MODEL, agent:PROVIDER/MODEL (with tools) or fragments.",
     metavar="NAME", shown="the recipe's",
 )]  # fmt: skip
 ModelOption = Annotated[str | None, opt(

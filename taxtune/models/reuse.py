@@ -64,7 +64,7 @@ class Reuse(ABC):
 
     @cached_property
     def cache_name(self) -> str:
-        """What the network calls its cache: "cache", before transformers 5.24 "past_key_values"."""
+        """What the network calls its cache: "cache", in earlier versions "past_key_values"."""
         takes = signature(self.network.forward).parameters
         return "past_key_values" if "past_key_values" in takes else "cache"
 
