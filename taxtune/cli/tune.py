@@ -30,9 +30,7 @@ ModelOption = Annotated[str | None, opt(
 EffortOption = Annotated[Literal["light", "medium", "heavy"] | None, opt(
     "How much the search may spend: 10, 20 or 40 templates.", shown="the recipe's"
 )]  # fmt: skip
-SeedOption = Annotated[
-    int | None, opt("Seed for the splits and all other random draws.", shown="the recipe's", min=0)
-]
+SeedOption = Annotated[int | None, opt("Seed for the splits and all other random draws.", shown="the recipe's", min=0)]
 OutOption = Annotated[Path | None, opt("Folder of the run.", shown="runs/NAME, runs/NAME-compare, ...")]
 ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is one.", "--resume")]
 DryRunOption = Annotated[
@@ -141,7 +139,7 @@ def _run(
             return Tuner(experiments[0], parts.folder, **how).run()
 
     words = [what, recipe, *objectives]
-    words += [word for name, value in given.items() for word in (f"--{name}", value)]
+    words += [word for name, value in given.items() for word in (f"--{name}", str(value))]
     words += [word for setting in settings or () for word in ("--set", setting)]
     words += [*(("--out", out) if out is not None else ()), "--resume"]
     go_on = f"Continue with: {command(*words)}"

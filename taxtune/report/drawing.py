@@ -135,7 +135,7 @@ def inline_svg(draw: Callable[[], Figure], prefix: str, drawn: Path | None = Non
 
 
 def _frame(figure: Figure) -> Bbox:
-    """Returns what is drawn of a figure, in inches, with a margin; "tight" would find it anew for each format."""
+    """Returns the frame of all that is drawn, in inches; "tight" would find it for each format."""
     figure.draw_without_rendering()
     return figure.get_tightbbox().padded(0.12)
 

@@ -111,9 +111,7 @@ def test_a_name_means_the_same_everywhere(inputs: Path, name: str) -> None:
         ("", "Unknown proposer"),
     ],
 )
-def test_a_name_that_stands_for_nothing_is_refused_before_anything_is_read(
-    inputs: Path, name: str, words: str
-) -> None:
+def test_a_name_that_stands_for_nothing_is_refused_before_anything_is_read(inputs: Path, name: str, words: str) -> None:
     with pytest.raises(TaxtuneError):
         proposer_named(name)
     for way in (("--proposer", name), ("--set", f'proposer="{name}"')):
