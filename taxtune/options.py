@@ -48,8 +48,7 @@ FileFormatOption = Annotated[str, opt(
     "--format",
 )]  # fmt: skip
 RootOption = Annotated[str | None, opt(
-    "Use only the part of the taxonomy below this node (a label or path), which becomes the root. Scores on the whole "
-    "taxonomy are reported as well.", "--root",
+    "Score on the part of the taxonomy below this node (a label or path), and on the whole as well.", "--root",
 )]  # fmt: skip
 RootLabelOption = Annotated[str | None, opt("Label of the root, for formats without a root of their own.")]
 EnglishNamesOption = Annotated[
@@ -85,8 +84,7 @@ MissingKeptOption = Annotated[
     str, opt("What to do with rows without an answer: keep (and count), error or leave-out.", "--missing")
 ]
 MissingMeansOption = Annotated[Literal["error", "leave-out", "abstain"], opt(
-    "What a row without an answer means: error, leave-out (the call failed) or abstain (the model said nothing).",
-    "--missing",
+    "A row without an answer: error, failed call (leave-out) or abstain.", "--missing"
 )]  # fmt: skip
 #: What an `AnswerSchema` does with missing answers, by the value of `MissingMeansOption`.
 MISSING_MEANS: dict[str, Any] = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
@@ -97,20 +95,18 @@ RowsOption = Annotated[str, opt(
 # -- measures, mappers and models --------------------------------------------------------------------------------------
 
 SimilarityOption = Annotated[str, opt(
-    "Similarity that the mapper uses: lexical, sentence:MODEL or clip:MODEL (a name, a folder or hf-hub:OWNER/MODEL).",
-    "--similarity",
+    "Similarity of the mapper: lexical, or sentence:MODEL or clip:MODEL (a name or a folder).", "--similarity",
 )]  # fmt: skip
 PresetOption = Annotated[str, opt(
-    "Settings of the mapper: default, or the paper's Algorithm 1: paper-listing as printed, paper-prose as its text "
-    "describes it.", "--preset",
+    "Settings of the mapper: default, or Algorithm 1 as printed (paper-listing) or told (paper-prose).", "--preset",
 )]  # fmt: skip
 ArbiterOption = Annotated[str | None, opt(
     "Chat model that chooses among candidate nodes where the mapper is in doubt: PROVIDER/MODEL or local:MODEL.",
     "--arbiter",
 )]  # fmt: skip
 OffTreeAsOption = Annotated[str, opt(
-    "How to score an answer that asserts something the taxonomy lacks: child (a wrong child of the root, hP 1/2) or "
-    "root (hP 1, as the paper scores whatever is there; the paper's presets always do this).", "--off-tree-as",
+    "Score of what the taxonomy lacks: child (a wrong child of the root) or root (hP 1, as in the paper).",
+    "--off-tree-as",
 )]  # fmt: skip
 DeviceOption = Annotated[str, opt("Device for models on this machine: auto, cpu, cuda, ...", "--device")]
 BatchSizeOption = Annotated[int, opt("Batch size of models on this machine.", "--batch-size", min=1)]
@@ -120,8 +116,8 @@ CacheDirOption = Annotated[Path | None, opt(
     "Folder for cached replies and embeddings.", "--cache-dir", shown="the user's cache folder", file_okay=False
 )]  # fmt: skip
 FrequenciesOption = Annotated[str | None, opt(
-    "Node frequencies for the information-weighted scores: a CSV with the columns node and count, or `targets` to "
-    "count the true labels.", "--frequencies", shown="all leaves equally likely",
+    "How often nodes occur: a CSV with columns node and count, or targets (as the labels do).",
+    "--frequencies", shown="all leaves alike",
 )]  # fmt: skip
 SmoothingOption = Annotated[
     float, opt("Number of occurrences to add to every leaf when --frequencies is given.", "--smoothing", min=0)
@@ -131,6 +127,7 @@ SmoothingOption = Annotated[
 
 ResamplesOption = Annotated[int, opt("Number of bootstrap resamples.", "--resamples", min=1, max=1_000_000)]
 SeedOption = Annotated[int, opt("Seed for the bootstrap and all other random draws.", "--seed", min=0)]
+ForceOption = Annotated[bool, opt("Overwrite files that are there.", "--force")]
 OutOption = Annotated[Path | None, opt("Write report.html, tables, figures and study.json to this folder.", "--out")]
 JsonOption = Annotated[bool, opt("Print one JSON object.", "--json")]
 JsonRowsOption = Annotated[bool, opt("Print one JSON object with a record for each answer.", "--json")]

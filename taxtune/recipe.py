@@ -41,10 +41,14 @@ from taxtune.settings import (
     TrackingSettings,
     VLMSettings,
     with_kind,
+    with_proposer,
 )
 from taxtune.trust import address_in, check_server
 
 __all__ = ["Recipe", "load_recipe", "recipe_path"]
+
+#: Groups of keys that a name may stand for.
+_NAMED = {"proposer": with_proposer, "vlm": with_kind}
 
 
 class Recipe(Settings):
@@ -226,20 +230,20 @@ def recipe_path(reference: str | Path) -> Path:
     raise RecipeError("The recipe does not exist.", value=str(reference), remedy=remedy)
 
 
-def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+def load_recipe(reference: str | Path, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Recipe:
     """Reads a recipe.
 
     Args:
         reference: A YAML file, or the name of a recipe that comes with taxtune ("fieldguide").
-        overrides: Settings that replace those of the file, each "dotted.key=value" with a YAML value. Another `kind`
-            of a group takes the file's keys that only the former kind knows with it.
+        overrides: Settings that replace those of the file, each "dotted.key=value" with a YAML value, or values by
+            dotted key. Another `kind` of a group takes the file's keys that only the former kind knows with it.
 
     Raises:
         RecipeError: If the file is missing or no YAML, a key is unknown or a value is wrong; all in one message.
     """
     path = recipe_path(reference)
     stated, text = read_mapping(path)
-    typed = dict(map(parse_override, overrides))
+    typed = dict(overrides if isinstance(overrides, Mapping) else map(parse_override, overrides))
     return _made(stated, typed, str(path), text, "--set ").from_file(path.resolve(), typed)
 
 
@@ -256,15 +260,16 @@ def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -
     """Returns a copy of nested values with the changes in it."""
     data = copy.deepcopy(dict(stated))
     if changes:
-        with contextlib.suppress(ValueError):  # a name that stands for nothing may be replaced
-            data |= {"vlm": with_kind(data["vlm"])} if "vlm" in data else {}
+        for group in _NAMED.keys() & data.keys():
+            with contextlib.suppress(ValueError):  # a name that stands for nothing may be replaced
+                data[group] = _NAMED[group](data[group])
     assigned: dict[str, Any] = {}
     for key, value in changes.items():
         try:  # another model comes with the kind that its name says
             if key == "vlm.model" and isinstance(value, str):
                 assigned |= {f"vlm.{name}": part for name, part in with_kind(value).items()}
             else:
-                assigned[key] = with_kind(value) if key == "vlm" else value
+                assigned[key] = _NAMED[key](value) if key in _NAMED else value
         except ValueError as error:
             raise RecipeError(f"{given}{key}={value}: {error}") from None
     for key, kind in assigned.items():  # another kind takes the keys along that only the former one knows

@@ -18,9 +18,10 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from taxtune.errors import TaxtuneError
+from taxtune.errors import ProposerError, TaxtuneError
 from taxtune.fieldguide import IMAGES
-from taxtune.models.names import parse_model
+from taxtune.models.names import api_name, parse_model
+from taxtune.plugins import names_near, plugin_names
 
 #: Paper 1, §7.2, word for word, as in prompts/seeds/baseline.j2.
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
@@ -435,6 +436,8 @@ class FragmentsProposerSettings(Settings):
 class ChatProposerSettings(Settings):
     """A chat model writes the next template: from the history (llm, the paper's loop), or with tools (agent).
 
+    The name alone will do: `proposer: openai/gpt-5-mini`, or `proposer: agent:openai/gpt-5-mini`.
+
     Attributes:
         kind: llm; or agent, which looks at failures, tries drafts and compares them before it submits a template.
         model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o; an agent's must be able to call tools.
@@ -454,7 +457,51 @@ class ChatProposerSettings(Settings):
     pictures: StrictInt = Field(0, ge=0, le=16)
 
 
-ProposerSettings = Annotated[FragmentsProposerSettings | ChatProposerSettings, Field(discriminator="kind")]
+#: The group of entry points under which packages add proposers of their own.
+PROPOSER_PLUGINS = "taxtune.proposers"
+
+
+def proposer_named(name: str) -> dict[str, str]:
+    """Returns the settings of a proposer that is given by name: on the command line, in recipes and in Python.
+
+    Args:
+        name: "fragments" or "random", "PROVIDER/MODEL" for a chat model, or "agent:PROVIDER/MODEL" for one with tools.
+
+    Raises:
+        ProposerError: If there is no such proposer.
+        ModelError: If the model is not one behind an API.
+    """
+    if name in ("fragments", "random"):
+        return {"kind": name}
+    own = plugin_names(PROPOSER_PLUGINS)
+    if name in own:
+        remedy = f"Use it in Python: taxtune.tune(..., proposer={name!r})."
+        raise ProposerError("A recipe cannot name the proposer of a package.", value=name, remedy=remedy)
+    if not {"/", ":"} & set(name):
+        known = ["fragments", "random", "PROVIDER/MODEL", "agent:PROVIDER/MODEL", *own]
+        raise ProposerError("Unknown proposer.", value=name, remedy=names_near(name, known))
+    model = name.removeprefix("agent:")
+    api_name(model, "The proposer")
+    return {"kind": "llm" if model == name else "agent", "model": model}
+
+
+def with_proposer(value: Any) -> Any:
+    """Returns the settings of a proposer that is given by name; others as they are.
+
+    Raises:
+        ValueError: If the name stands for nothing.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return proposer_named(value)
+    except TaxtuneError as error:
+        raise ValueError(f"{error.message.rstrip('.')}. {error.remedy}") from None
+
+
+ProposerSettings = Annotated[
+    FragmentsProposerSettings | ChatProposerSettings, Field(discriminator="kind"), BeforeValidator(with_proposer)
+]
 
 
 Effort = Literal["light", "medium", "heavy"]

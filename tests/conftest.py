@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from taxtune.atomic import write_bytes
 from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.wordnet import WordNet, find_wordnet
@@ -83,6 +84,31 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
                 patch.delenv(name)
         # Model hubs keep their own place: what a user has downloaded is not downloaded again.
         patch.setenv("HF_HOME", os.environ.get("HF_HOME", str(Path.home() / ".cache" / "huggingface")))
+        yield
+
+
+_FIGURES: dict[str, list[bytes]] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _figures_are_drawn_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Gives the reports of all runs the first run's figures, which take longer than a test's run.
+
+    Tests that are about what is drawn draw each.
+    """
+    if {request.path.parent.name, request.path.stem} & {"golden", "report", "test_report"}:
+        yield
+        return
+    from taxtune.report import drawing, html
+
+    def saved(draw: Callable[[], Any], stem: Path) -> list[Path]:
+        if stem.name not in _FIGURES:
+            _FIGURES[stem.name] = [file.read_bytes() for file in drawing.save_figure(draw, stem)]
+        files = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+        return [write_bytes(file, content) for file, content in zip(files, _FIGURES[stem.name], strict=True)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html, "save_figure", saved)
         yield
 
 

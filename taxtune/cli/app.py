@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from taxtune.cli.audit import audit
 from taxtune.cli.calibrate import calibrate
 from taxtune.cli.classify import classify, serve
+from taxtune.cli.help import Command
 from taxtune.cli.init import init
 from taxtune.cli.recipes import recipes
 from taxtune.cli.review import mlflow, report
@@ -93,9 +94,9 @@ _PANELS = {
 }
 for panel, commands in _PANELS.items():
     for command in commands:
-        app.command(rich_help_panel=panel)(command)
+        app.command(cls=Command, rich_help_panel=panel)(command)
 app.add_typer(taxonomy_app, name="taxonomy", rich_help_panel="Taxonomies and answers")
 app.add_typer(study_app, name="study", rich_help_panel="Taxonomies and answers")
 # Sub-commands of score in all but their parameters, see `_Group`.
-app.command("score measure", hidden=True)(study_command("measure", "taxtune.cli"))
-app.command("score diagnose", hidden=True)(study_command("diagnosis"))
+app.command("score measure", cls=Command, hidden=True)(study_command("measure", "taxtune.cli"))
+app.command("score diagnose", cls=Command, hidden=True)(study_command("diagnosis"))

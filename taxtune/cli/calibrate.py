@@ -18,7 +18,7 @@ from taxtune.cli.scores import (
     levels_table,
     only_for,
 )
-from taxtune.options import JsonOption, opt, taxonomy_option
+from taxtune.options import ForceOption, JsonOption, opt, taxonomy_option
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def calibrate(
         Path,
         typer.Argument(
             metavar="RUN|SCORES",
-            help="The folder of a finished tuning run; or a file of a classifier's scores: CSV, JSONL, XLSX or Parquet "
-            "with a column per label or with columns of images, labels and scores, or SpeciesNet's JSON.",
+            help="The folder of a finished run; or a classifier's scores: a table with a column per label or with "
+            "columns of images, labels and scores, or SpeciesNet's JSON.",
         ),
     ],
     risk: Annotated[float, opt("The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")],
@@ -55,7 +55,7 @@ def calibrate(
     ] = None,
     images: Annotated[int | None, opt("Most images to calibrate on.", shown=f"{_IMAGES}", min=1)] = None,
     recipe: Annotated[str | None, opt("The recipe of the run.", shown="the run's own")] = None,
-    dry_run: Annotated[bool, opt("Say what it would cost; ask nothing.")] = False,
+    dry_run: Annotated[bool, opt("Say what it would cost; ask nothing.", "--dry-run")] = False,
     taxonomy: Annotated[str | None, taxonomy_option("For scores.")] = None,
     truth: Annotated[Path | None, opt("For scores: a table with the label of each image.")] = None,
     by: Annotated[
@@ -69,7 +69,7 @@ def calibrate(
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
     truth_column: TruthLabelsOption = None,
-    force: Annotated[bool, opt("Replace the file that is there.")] = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a run's winner, or any classifier, back off by evidence: the mean of 1 - hP is at most the risk, guaranteed.

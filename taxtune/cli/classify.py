@@ -15,7 +15,7 @@ import typer
 
 from taxtune.cli.scores import LabelColumnOption, ScoreColumnOption, TruthLabelsOption, classify_file, only_for
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.options import opt
+from taxtune.options import ForceOption, opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ _GRACE = 5  # seconds that requests have to end after Ctrl-C
 
 PolicyOption = Annotated[
     Literal["run", "calibrated", "direct"],
-    opt(
-        "How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose) or direct "
-        "(once).",
-        "--policy",
-    ),
+    opt("Ask as often as the run, as `taxtune calibrate` chose, or once.", "--policy"),
 ]
 ModelSetOption = Annotated[
     list[str] | None, opt("Override a setting of the model, e.g. vlm.device=cuda. Repeatable.", "--set")
@@ -54,8 +50,8 @@ def classify(
         list[str],
         typer.Argument(
             metavar="IMAGES",
-            help="Image files; folders, with all below them; CSV, JSONL, Parquet or XLSX files with a column of "
-            "images; text files (.txt, or - for stdin) with one path per line. For a calibration a file of scores.",
+            help="Image files, folders, tables with a column of images, text files (- for stdin) with a path per "
+            "line; scores for a calibration.",
         ),
     ],
     image_column: Annotated[
@@ -77,7 +73,7 @@ def classify(
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
     truth_column: TruthLabelsOption = None,
-    force: Annotated[bool, opt("Replace files that are there.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Label images with a run's winner (its prompt, model, mapper and policy), or by a classifier's calibrated scores.
 

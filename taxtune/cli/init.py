@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.options import opt
+from taxtune.options import ForceOption, opt
 
 if TYPE_CHECKING:
     from taxtune.init.draft import Draft
@@ -27,12 +27,14 @@ def init(
     ] = None,
     domain: Annotated[str | None, opt("What the images show: bird, dish, car.", shown="after the tree")] = None,
     model: Annotated[
-        str, opt("The vision-language model: PROVIDER/MODEL behind an API, local:MODEL on this machine.")
+        str, opt("The vision-language model: PROVIDER/MODEL (an API), local:MODEL (this machine).")
     ] = "local:HuggingFaceTB/SmolVLM-500M-Instruct",
     image_column: Annotated[str | None, opt("Column of the images.", shown="looked for")] = None,
     label_column: Annotated[str | None, opt("Column of the labels.", shown="by its name")] = None,
-    skip_broken: Annotated[bool, opt("Leave out images that are missing or unreadable, and name them.")] = False,
-    force: Annotated[bool, opt("Overwrite existing files.")] = False,
+    skip_broken: Annotated[
+        bool, opt("Leave out images that are missing or unreadable, and name them.", "--skip-broken")
+    ] = False,
+    force: ForceOption = False,
 ) -> None:
     """Look at your own images and write a recipe for them that runs: splits, ranks, examples and a model."""
     from taxtune.atomic import write_text

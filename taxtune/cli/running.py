@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from taxtune.atomic import make_folder, output_error
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
+from taxtune.models.names import parse_model
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
+from taxtune.recipe_file import parse_override
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.summary import goal_in_words, power_in_words
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
+from taxtune.settings import proposer_named
 from taxtune.tables import read_text
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.loop import Callbacks
@@ -36,10 +40,37 @@ __all__ = ["announce", "check_recorded", "open_recipe", "read_templates", "run_g
 T = TypeVar("T")
 
 
-def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: str = "tune") -> Experiment:
-    """The parts of a recipe, with the folder for what is done with it; nothing is read but the recipe."""
-    loaded = load_recipe(recipe, settings)
+def open_recipe(
+    recipe: str,
+    settings: Sequence[str],
+    out: Path | None,
+    what: str = "tune",
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Experiment:
+    """The parts of a recipe, with the folder for what is done with it; nothing is read but the recipe.
+
+    Args:
+        recipe: A file, or the name of a recipe that comes with taxtune.
+        settings: What replaces values of the recipe, each "KEY=VALUE".
+        out: The folder; None for that of the recipe's name.
+        what: What is done, which names that folder.
+        options: What options of their own say; they replace `settings`, too.
+    """
+    loaded = load_recipe(recipe, {**dict(map(parse_override, settings)), **_keys(options)})
     return Experiment(loaded, out if out is not None else default_folder(loaded.name, what))
+
+
+def _keys(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns values by the keys of a recipe, of options by their names."""
+    keys = dict(options)
+    if "objective" in keys:
+        keys["objective.kind"] = keys.pop("objective")
+    if "model" in keys:
+        keys["vlm.model"] = str(parse_model(keys.pop("model")).absolute)
+    if "proposer" in keys:
+        named = proposer_named(keys.pop("proposer"))
+        keys |= {f"proposer.{key}": part for key, part in named.items()}
+    return keys
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from taxtune.atomic import check_folder
+from taxtune.cli.help import Command
 from taxtune.options import JsonOption, JsonRowsOption, OutOption
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, Settings, declarations
@@ -31,7 +32,7 @@ class _Studies(TyperGroup):
         if cmd_name not in STUDIES:
             return None
         one = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        one.command(cmd_name)(study_command(cmd_name))
+        one.command(cmd_name, cls=Command)(study_command(cmd_name))
         return typer.main.get_command(one)
 
 

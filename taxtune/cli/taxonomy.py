@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from taxtune.cli.help import Command
 from taxtune.errors import TaxtuneError
-from taxtune.options import EnglishNamesOption, FileFormatOption, JsonOption, RootLabelOption, TaxonomyArgument, opt
+from taxtune.options import (
+    EnglishNamesOption,
+    FileFormatOption,
+    ForceOption,
+    JsonOption,
+    RootLabelOption,
+    TaxonomyArgument,
+    opt,
+)
 from taxtune.progress import note
 from taxtune.untrusted import visible
 
@@ -26,7 +35,7 @@ _MOST = 20  # counts of a kind, such as leaves that are lost, in a summary
 taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no_args_is_help=True)
 
 
-@taxonomy_app.command()
+@taxonomy_app.command(cls=Command)
 def enrich(
     file: TaxonomyArgument,
     out: Annotated[
@@ -73,7 +82,7 @@ def enrich(
     print(f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous", file=sys.stderr)
 
 
-@taxonomy_app.command()
+@taxonomy_app.command(cls=Command)
 def from_labels(
     labels: Annotated[
         Path,
@@ -117,7 +126,7 @@ def from_labels(
     note(f"wrote the synset of each label to {beside}, for review")
 
 
-@taxonomy_app.command()
+@taxonomy_app.command(cls=Command)
 def build(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, compressed or not.")],
     out: Annotated[Path, opt("File to write the tree to, as CSV (an edge list).")],
@@ -153,7 +162,7 @@ def build(
     print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else summary)
 
 
-@taxonomy_app.command()
+@taxonomy_app.command(cls=Command)
 def check(
     file: TaxonomyArgument,
     format: FileFormatOption = "auto",
@@ -175,14 +184,14 @@ def check(
         raise typer.Exit(2)
 
 
-@taxonomy_app.command()
+@taxonomy_app.command(cls=Command)
 def convert(
     file: TaxonomyArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to, as CSV.")],
     names: Annotated[bool, opt("Add taxtune's English names for Latin taxa, as leads.", "--english-names")] = False,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
-    force: Annotated[bool, opt("Overwrite an existing file.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Write a taxonomy as a CSV of paths.
 
@@ -197,7 +206,7 @@ def convert(
     print(f"taxtune: wrote {len(taxonomy):,} nodes to {out}", file=sys.stderr)
 
 
-@taxonomy_app.command()
+@taxonomy_app.command(cls=Command)
 def show(
     file: TaxonomyArgument,
     node: Annotated[

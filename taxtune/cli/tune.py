@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +19,18 @@ RecipeArgument = Annotated[
 SetOption = Annotated[
     list[str] | None, opt("Override a setting, e.g. data.tuning=40. Repeatable.", "--set", metavar="KEY=VALUE")
 ]
+ProposerOption = Annotated[str | None, opt(
+    "What writes the templates: PROVIDER/MODEL, agent:PROVIDER/MODEL (with tools) or fragments.",
+    metavar="NAME", shown="the recipe's",
+)]  # fmt: skip
+ModelOption = Annotated[str | None, opt(
+    "The vision-language model: PROVIDER/MODEL behind an API, local:MODEL on this machine.",
+    metavar="NAME", shown="the recipe's",
+)]  # fmt: skip
+EffortOption = Annotated[Literal["light", "medium", "heavy"] | None, opt(
+    "How much the search may spend: 10, 20 or 40 templates.", shown="the recipe's"
+)]  # fmt: skip
+SeedOption = Annotated[int | None, opt("Seed for the splits and all other random draws.", shown="the recipe's", min=0)]
 OutOption = Annotated[Path | None, opt("Folder of the run.", shown="runs/NAME, runs/NAME-compare, ...")]
 ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is one.", "--resume")]
 DryRunOption = Annotated[
@@ -32,6 +44,10 @@ def tune(
     objective: Annotated[
         list[str] | None, opt("The objective to tune for.", shown="the recipe's objective.kind")
     ] = None,
+    proposer: ProposerOption = None,
+    model: ModelOption = None,
+    effort: EffortOption = None,
+    seed: SeedOption = None,
     settings: SetOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
@@ -42,14 +58,14 @@ def tune(
     from taxtune.errors import TaxtuneError
     from taxtune.tuning.objective import check_objective
 
-    settings = list(settings or [])
     if objective is not None and len(objective) > 1:
         remedy = "To tune for each and compare the winners, use `taxtune compare`."
         raise TaxtuneError("tune takes one objective.", value=objective, remedy=remedy)
-    if objective:
-        check_objective(objective[0])
-        settings.append(f"objective.kind={objective[0]}")
-    _run("tune", recipe, (), settings, out, resume=resume, dry_run=dry_run, as_json=as_json)
+    aim = objective[0] if objective else None
+    if aim is not None:
+        check_objective(aim)
+    options = {"objective": aim, "proposer": proposer, "model": model, "effort": effort, "seed": seed}
+    _run("tune", recipe, (), settings, options, out, resume=resume, dry_run=dry_run, as_json=as_json)
 
 
 def compare(
@@ -57,6 +73,10 @@ def compare(
     objective: Annotated[
         list[str] | None, opt("An objective to tune for; give two or more.", shown="hr_at_hp and accuracy")
     ] = None,
+    proposer: ProposerOption = None,
+    model: ModelOption = None,
+    effort: EffortOption = None,
+    seed: SeedOption = None,
     settings: SetOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
@@ -71,7 +91,8 @@ def compare(
     for name in names:
         check_objective(name)
     check_objectives(names)
-    _run("compare", recipe, names, settings, out, resume=resume, dry_run=dry_run, as_json=as_json)
+    options = {"proposer": proposer, "model": model, "effort": effort, "seed": seed}
+    _run("compare", recipe, names, settings, options, out, resume=resume, dry_run=dry_run, as_json=as_json)
 
 
 def _run(
@@ -79,6 +100,7 @@ def _run(
     recipe: str,
     names: Sequence[str],
     settings: Sequence[str] | None,
+    options: Mapping[str, object],
     out: Path | None,
     *,
     resume: bool,
@@ -95,7 +117,8 @@ def _run(
     from taxtune.tuning.loop import Tuner
     from taxtune.tuning.run_folder import check_run_folder, complete_result, mark_complete
 
-    parts = open_recipe(recipe, settings or [], out, what)
+    given = {name: value for name, value in options.items() if value is not None}
+    parts = open_recipe(recipe, settings or [], out, what, given)
     if dry_run:
         show_plan(parts, names, resume=resume, as_json=as_json)
         return
@@ -116,8 +139,10 @@ def _run(
                 return compare_objectives(experiments, parts.folder, **how)
             return Tuner(experiments[0], parts.folder, lock=lock, **how).run()
 
-    given = [word for setting in settings or () for word in ("--set", setting)]
-    words = [what, recipe, *objectives, *given, *(("--out", out) if out is not None else ()), "--resume"]
+    words = [what, recipe, *objectives]
+    words += [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    words += [word for setting in settings or () for word in ("--set", setting)]
+    words += [*(("--out", out) if out is not None else ()), "--resume"]
     go_on = f"Continue with: {command(*words)}"
     result = run_guarded(work, parts.folder, go_on=go_on)
     show_result(result, as_json=as_json)

@@ -109,6 +109,7 @@ class Draft:
             f"# By `taxtune init`. Keys that are not here have their defaults; {others}.\n"
             "# prompt: what the images show, in a word, with its ranks and example answers, general to specific.\n"
             + yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+            + "# proposer: openai/gpt-5-mini  # a chat model writes the templates; its key is OPENAI_API_KEY\n"
         )
 
 

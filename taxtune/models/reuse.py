@@ -62,6 +62,12 @@ class Reuse(ABC):
     ) -> None:
         self.network, self.image_token, self.pad_token, self.room, self.ids = network, image_token, pad_token, room, ids
 
+    @cached_property
+    def cache_name(self) -> str:
+        """What the network calls its cache: "cache", in earlier versions "past_key_values"."""
+        takes = signature(self.network.forward).parameters
+        return "past_key_values" if "past_key_values" in takes else "cache"
+
     def device(self, layer: int) -> Any:
         """Returns the device that a layer of the language model is on; several where the network is sharded."""
         try:
@@ -173,7 +179,7 @@ class CrossAttended(Reuse):
         return {
             "input_ids": tokens.to(device),
             "attention_mask": mask.to(device),
-            "past_key_values": cache,
+            self.cache_name: cache,
             "cross_attention_mask": (after_image[:, :, None, None] & own[:, None, None, :]).long().to(device),
         }
 
@@ -208,7 +214,8 @@ class Prefix(Reuse):
         }
         takes = signature(self.network.forward).parameters
         last_only = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
-        layers = getattr(self.network(**shown, **last_only, use_cache=True).past_key_values, "layers", None)
+        cache = getattr(self.network(**shown, **last_only, use_cache=True), self.cache_name)
+        layers = getattr(cache, "layers", None)
         kept: list[tuple[Any, Any]] = [(getattr(at, "keys", None), getattr(at, "values", None)) for at in layers or ()]
         shapes = {tuple(getattr(one, "shape", ())) for pair in kept for one in pair}
         if len(shapes) != 1 or len(next(iter(shapes))) != 4 or next(iter(shapes))[2] != length:
@@ -252,7 +259,7 @@ class Prefix(Reuse):
         return {
             "input_ids": torch.cat([head, tail], dim=1).to(device),
             "attention_mask": torch.cat([head_mask, tail_mask], dim=1).to(device),
-            "past_key_values": cache,
+            self.cache_name: cache,
         }
 
     def _check_windows(self, cache: Any, length: int) -> None:

@@ -19,6 +19,7 @@ from taxtune import atomic
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
 __all__ = [
     "COLOURS",
@@ -97,8 +98,9 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     """
     with _style():
         figure = draw()
-        png = _render(figure, "png", dpi=200)
-        svg = _render(figure, "svg", metadata={"Date": None})
+        frame = _frame(figure)
+        png = _render(figure, "png", frame, dpi=200)
+        svg = _render(figure, "svg", frame, metadata={"Date": None})
     return [
         atomic.write_bytes(stem.with_suffix(".png"), png),
         atomic.write_bytes(stem.with_suffix(".svg"), svg),
@@ -115,7 +117,8 @@ def inline_svg(draw: Callable[[], Figure], prefix: str, drawn: Path | None = Non
     """
     if drawn is None:
         with _style():
-            text = _render(draw(), "svg", metadata={"Date": None}).decode("utf-8")
+            figure = draw()
+            text = _render(figure, "svg", _frame(figure), metadata={"Date": None}).decode("utf-8")
     else:
         text = drawn.read_text("utf-8")
     text = text[text.index("<svg") :]
@@ -131,9 +134,15 @@ def inline_svg(draw: Callable[[], Figure], prefix: str, drawn: Path | None = Non
     )
 
 
-def _render(figure: Figure, kind: str, **options: Any) -> bytes:
+def _frame(figure: Figure) -> Bbox:
+    """Returns the frame of all that is drawn, in inches; "tight" would find it for each format."""
+    figure.draw_without_rendering()
+    return figure.get_tightbbox().padded(0.12)
+
+
+def _render(figure: Figure, kind: str, frame: Bbox, **options: Any) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, bbox_inches="tight", pad_inches=0.12, **options)
+    figure.savefig(buffer, format=kind, bbox_inches=frame, **options)
     return buffer.getvalue()
 
 

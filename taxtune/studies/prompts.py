@@ -79,7 +79,7 @@ class PromptsSettings(ContestantSettings):
         tuple[str, ...],
         Argument(
             metavar="MODEL:PROMPT=FILE...",
-            help="Files of answers; MODEL=FILE with --by or --guess; or finished runs, as MODEL=RUN.",
+            help="Files of answers; MODEL=FILE with --by or --guess; runs as MODEL=RUN.",
         ),
     ]
     baseline: Annotated[str | None, Option(help="Where the arrows start. Default: each model's first.")] = None

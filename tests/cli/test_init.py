@@ -222,3 +222,13 @@ def test_nothing_is_overwritten_unasked(here: Path) -> None:
     assert "--force" in done.err
     assert Path("mine.yaml").read_text() == "mine"
     written(init("--data", "photos", *MODEL, "--force"))
+
+
+def test_a_commented_line_names_a_chat_model_that_writes_the_templates(here: Path) -> None:
+    photos = in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    assert written(init("--data", photos, *MODEL)).proposer.kind == "fragments"
+    recipe = Path("mine.yaml")
+    (line,) = (line for line in recipe.read_text().splitlines() if line.startswith("# proposer:"))
+    recipe.write_text(recipe.read_text().replace(line, line.removeprefix("# ")))
+    proposer = load_recipe(recipe).proposer
+    assert (proposer.kind, proposer.model) == ("llm", "openai/gpt-5-mini")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +55,25 @@ def asked(command: str, server: OpenAIServer) -> tuple[str, ...]:
     return (*COMMANDS[command], "--api-base", server.api_base, "--cache-dir", "cache", "--concurrency", "1")
 
 
+def kept() -> int:
+    """How many replies the cache holds."""
+    count = 0
+    for file in Path("cache").rglob("*.db"):
+        with closing(sqlite3.connect(file)) as database:
+            count += database.execute("SELECT count(*) FROM answers").fetchone()[0]
+    return count
+
+
 def stops_at_the_third(stop: Callable[[], object]) -> Callable[[dict[str, Any]], Reply | str]:
-    """A model that calls `stop` in place of the third answer."""
+    """A model that calls `stop` in place of the third answer, once the first two are kept."""
     calls = 0
 
     def answer(body: dict[str, Any]) -> Reply | str:
         nonlocal calls
         calls += 1
         if calls == 3:
+            while kept() < 2:
+                time.sleep(0.005)
             stop()
             return slow(60)
         return "Yes, an animal. Rating: 3"

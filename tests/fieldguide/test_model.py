@@ -11,6 +11,8 @@ from fieldguide.draw import make_dataset
 from fieldguide.measure import PROMPTS, Row, measure
 from fieldguide.phrasing import held_out_prompts, load_phrasings
 
+pytestmark = pytest.mark.heavy  # asks the model about a hundred drawings, again and again
+
 
 @pytest.fixture(scope="module")
 def birds(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -57,7 +59,6 @@ def test_answers_keep_to_the_format_and_end(rows: dict[str, Row]) -> None:
         assert max(len(answer) for answer in row.answers) < 60
 
 
-@pytest.mark.heavy
 def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(held_out: dict[str, Row]) -> None:
     def mean(kind: str, column: str) -> float:
         return float(np.mean([getattr(row, column) for name, row in held_out.items() if name.startswith(kind)]))
@@ -72,7 +73,6 @@ def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(held_out:
     assert max(careful) < min(specific)
 
 
-@pytest.mark.heavy
 def test_fragments_kept_out_of_training_move_the_answers_the_right_way(birds: Path) -> None:
     """Each with the baseline's question and format, against the baseline itself."""
     import yaml

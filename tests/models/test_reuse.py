@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from taxtune.models import Answer, ModelSettings, Request
-from taxtune.models.reuse import ImageFeatureCache, Unsupported
+from taxtune.models.reuse import ImageFeatureCache, Prefix, Unsupported
 from taxtune.models.vision import LocalVLM
 from taxtune.progress import Display, showing
 from tests.tiny_models import EACH_FAMILY
+
+# What the installed transformers has given another name is called by that.
+pytestmark = pytest.mark.filterwarnings("error:.*(past_key_values|cache_params)")
 
 Checkpoints = Callable[[str], Path]
 Ask = Callable[[str, Path], Request]
@@ -186,3 +190,17 @@ def test_images_are_kept_as_far_as_the_limit_goes(wanted: list[int], room: int) 
     first = list(dict.fromkeys(wanted))[:room]
     assert len(states) == len(first)
     assert all(str(number) in states for number in first)
+
+
+@pytest.mark.parametrize(
+    ("forward", "name"),
+    [
+        (lambda input_ids, past_key_values=None: None, "past_key_values"),
+        (lambda input_ids, cache=None: None, "cache"),
+        (lambda **rest: None, "cache"),
+    ],
+    ids=["before 5.2x", "since", "passed on"],
+)
+def test_the_cache_has_the_name_that_the_network_knows(forward: Callable[..., None], name: str) -> None:
+    network = SimpleNamespace(forward=forward, config=SimpleNamespace(is_encoder_decoder=False))
+    assert Prefix(network, 1, 0, 8, lambda text: []).cache_name == name

@@ -216,12 +216,15 @@ def test_a_body_is_limited_in_chunks_too(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_single_photo_does_not_wait_for_a_large_request(tmp_path: Path) -> None:
+    answered = threading.Event()
+
     class Slow(ToyVLM):
         turns = 0
 
         def answer(self, questions: Any) -> Any:
             Slow.turns += 1
-            time.sleep(0.05)
+            if len(questions) > 1:
+                answered.wait(0.5)
             return super().answer(questions)
 
     classifier = toy(tmp_path, Slow())
@@ -241,8 +244,10 @@ def test_a_single_photo_does_not_wait_for_a_large_request(tmp_path: Path) -> Non
         while not Slow.turns:
             time.sleep(0.001)
         assert ask(image, "image/png") == 1
-        assert Slow.turns < 15  # of 20: the large one is still under way
+        turns = Slow.turns
+        answered.set()
         large.join()
+        assert turns < 15  # of 20: the large one was still under way
     assert Slow.turns == 21
 
 

@@ -180,7 +180,7 @@ def test_a_folder_with_what_else_is_in_it(page: Any, photos: Path, tmp_path: Pat
 
 
 def test_many_photos_can_be_stopped(page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "seconds", 0.1)
+    monkeypatch.setattr(model, "seconds", 0.3)
     page.set_input_files("#photo", [photos / f"{name}{i}.png" for name in ("navy", "azure") for i in range(5)] * 3)
     page.locator("#labels tbody tr").nth(1).wait_for()
     page.get_by_role("button", name="Stop").click()

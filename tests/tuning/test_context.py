@@ -48,7 +48,7 @@ def ask(image: Image.Image, prompt: str) -> str:
     return right if sure < (0.9 if knows else 0.5) else SPECIES[right]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (1, 2))])
 def test_the_search_finds_the_template_that_tells_the_month(seed, tmp_path):
     frame, settings = photos(tmp_path), {**QUIET, "seed": seed}
     told = {**settings, "data.context": ["month", "place"]}

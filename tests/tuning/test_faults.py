@@ -18,6 +18,7 @@ from taxtune.errors import ProposerError
 from taxtune.models import Answer
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm
+from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.proposers.agent import AgentProposer
@@ -167,7 +168,7 @@ def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> 
     assert after.usage.proposer.faults == {"malformed_response": 1}
     assert result.faults == {"proposer": {"malformed_response": 3}}
     assert printed(result).count("Failed calls: 3 of the proposer (malformed response 3)") == 1
-    page = (tmp_path / "out/report.html").read_text()
+    page = render_report(result)
     assert "3 of the proposer (malformed response 3)" in page
     read = read_result(tmp_path / "out")
     assert isinstance(read, TuneResult)

@@ -99,7 +99,7 @@ def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
     }
     assert resumed.iterations == result.iterations
     assert [held.scores for held in resumed.heldout] == [held.scores for held in result.heldout]
-    page = (tmp_path / "out/report.html").read_text()
+    page = render_report(result)
     assert '<td class="left">LAVE</td>' in page
     assert re.search(r"<small>hP [\d.]+, hR [\d.]+, LAVE [\d.]+, ", page)
 

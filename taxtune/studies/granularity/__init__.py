@@ -40,7 +40,7 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         Literal["hierarchy", "two-level", "language", "frequency"],
         Option(
             metavar="FORM",
-            help="hierarchy (mAP of all labels), two-level (top-1 of fine and coarse classes), language (label text "
+            help="hierarchy (mAP of all labels), two-level (top-1, fine and coarse), language (label text "
             "alone) or frequency (captions alone).",
         ),
     ] = "hierarchy"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from taxtune.errors import ProposerError, TaxtuneError, TemplateError
-from taxtune.plugins import find_plugin, names_near, plugin_names
+from taxtune.plugins import find_plugin
+from taxtune.settings import PROPOSER_PLUGINS, proposer_named
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.evidence import Evidence, evidence
 from taxtune.tuning.records import IterationRecord
@@ -23,8 +24,6 @@ __all__ = [
     "evidence",
     "make_proposer",
 ]
-
-_GROUP = "taxtune.proposers"
 
 
 class FunctionProposer(Proposer):
@@ -99,24 +98,22 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
         raise ProposerError(
             "This is not a proposer.", value=what, remedy="Give a name, a function of the history, or a Proposer."
         )
-    if what in ("fragments", "random"):
-        from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
-
-        return FragmentsProposer(**settings) if what == "fragments" else RandomProposer(**settings)
-    if (factory := find_plugin(_GROUP, what)) is not None:
+    if (factory := find_plugin(PROPOSER_PLUGINS, what)) is not None:
         try:
             return make_proposer(factory(**settings))
         except Exception as error:
             reason = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
             message = f"The proposer {what!r}, which a package provides, cannot be created: {reason}"
             raise ProposerError(message) from error
-    if what.startswith("agent:"):
+    named = proposer_named(what)
+    if named["kind"] in ("fragments", "random"):
+        from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
+
+        return FragmentsProposer(**settings) if what == "fragments" else RandomProposer(**settings)
+    if named["kind"] == "agent":
         from taxtune.tuning.proposers.agent import AgentProposer
 
-        return AgentProposer(what.removeprefix("agent:"), **settings)
-    if "/" in what or ":" in what:
-        from taxtune.tuning.proposers.llm import LLMProposer
+        return AgentProposer(named["model"], **settings)
+    from taxtune.tuning.proposers.llm import LLMProposer
 
-        return LLMProposer(what, **settings)
-    known = ["fragments", "random", "PROVIDER/MODEL", "agent:PROVIDER/MODEL", *plugin_names(_GROUP)]
-    raise ProposerError("Unknown proposer.", value=what, remedy=names_near(what, known))
+    return LLMProposer(named["model"], **settings)
