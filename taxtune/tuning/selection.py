@@ -196,8 +196,8 @@ def pick(
 def by_means(record: IterationRecord) -> tuple[int, bool, float, int]:
     """Returns the sort key of a scored iteration by its means alone; a larger one is better.
 
-    As in `choose`, what was asked about most images comes first, and no template is better than one that beats it on
-    the same images. What meets the constraints comes before what does not, and the earlier of equals first.
+    As in `choose`, most images come first, and no template is better than one that beats it on the same images. What
+    meets the constraints comes before what does not, and the earlier of equals first.
     """
     assert record.value is not None  # it was scored
     return len(record.rows), record.feasible, record.value, -record.iteration
