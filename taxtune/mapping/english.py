@@ -23,13 +23,19 @@ def _nouns(text: str) -> frozenset[str]:
 #: Words that begin a noun phrase.
 ARTICLES = _words("a an the some any another his her its their my our your")
 
+#: Of these, the ones that a noun in the plural cannot follow.
+SINGULAR = _words("a an another one each every")
+
+#: Behind a verb these say where it leads.
+PARTICLES = _words("up out away back forth together alone high low overhead again")
+
 #: Between two names these say that either may be meant.
 ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise vs versus")
 
 #: What follows, up to "but" or the end of the clause, is denied.
 NEGATION = _words(
-    "not no never neither nor without unlike except excluding isnt arent wasnt werent doesnt dont didnt hardly than "
-    "instead non"
+    "not no never none nothing neither nor without unlike except excluding isnt arent wasnt werent doesnt dont didnt "
+    "wont wouldnt shouldnt mustnt hasnt havent hadnt aint hardly than instead non"
 )
 
 #: These decline to answer; the clause asserts nothing.
@@ -123,16 +129,18 @@ DESCRIBING = _nouns(
     "striped and with american european african asian north south east west northern southern eastern western"
 )
 
+#: Whoever may stand in a picture.
+PEOPLE = _nouns("person people human man men woman women boy girl child individual")
+
 #: What answers say of pictures, of whoever stands in them, and of their own uncertainty.
-PICTURE = _nouns(
-    "image photo photograph picture drawing illustration painting scene background foreground surface texture pattern "
-    "color shape detail detailed angle view closeup close up camera focus light lighting shadow setting context "
-    "quality resolution blurry unclear visible center middle left right top bottom front back side edge part feature "
-    "object subject thing item else something anything nothing someone person people human man woman men women boy "
-    "girl child hand individual question answer label category content information possible general specific certain "
-    "different various several similar typical main appearance presence number lot bunch pair set piece group body "
-    "case kind type sort example instance amount sign evidence rear end location place area environment nature name "
-    "model"
+PICTURE = PEOPLE | _nouns(
+    "image photo photograph picture drawing illustration painting scene background foreground surface texture "
+    "pattern color shape detail detailed angle view closeup close up camera focus light lighting shadow setting "
+    "context quality resolution blurry unclear visible center middle left right top bottom front back side edge "
+    "part feature object subject thing item else something anything nothing someone hand question answer label "
+    "category content information possible general specific certain different various several similar typical "
+    "main appearance presence number lot bunch pair set piece group body case kind type sort example instance "
+    "amount sign evidence rear end location place area environment nature name model"
 )
 
 #: Words that tell nothing of what a thing is.

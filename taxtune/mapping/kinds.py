@@ -81,6 +81,11 @@ class Kinds:
             sense in above_root or not self._root.isdisjoint(self.wordnet.ancestors(sense)) for sense in senses
         )
 
+    def covering(self, words: Sequence[str]) -> list[int]:
+        """Returns the lowest nodes above all kinds of the words on the tree: of "animal" that of all birds."""
+        senses = self._noun(" ".join(words))[:_MAX_SENSES] if words else ()
+        return [self._general[sense.name] for sense in senses if sense.name in self._general]
+
     def is_person(self, words: Sequence[str]) -> bool:
         """Tells whether the last noun of a phrase is first of all a person: "an elderly musician standing".
 

@@ -22,6 +22,7 @@ from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
 from taxtune.mapping.index import MAX_HEAD, NameIndex
 from taxtune.mapping.kinds import Kinds
+from taxtune.mapping.normalize import fold_words, plain
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
 
@@ -80,6 +81,24 @@ class Lexicon:
             return ()
         vernacular = names[~self.index.in_latin[names]]
         return self._distinct(vernacular if len(vernacular) else names, key)
+
+    def labelled(self, text: str) -> int | None:
+        """Returns the node whose label a text is, whatever English leads elsewhere; None where no node has it.
+
+        Of nodes one below the other the upper one is meant. A name that the tree itself also gives to something else is
+        ambiguous, and Latin has no English plural: "geraniums" is no genus.
+        """
+        words = fold_words(text)
+        labelled, identified = [], []
+        for name in self.index.exact.find("".join(words)):
+            node = int(self.index.named[name])
+            label = self.taxonomy.labels[node]
+            if fold_words(label) == words and (plain(label) == plain(text) or not self.index.in_latin[name]):
+                labelled.append(node)
+            if any(fold_words(alias) == words for alias in self.taxonomy.aliases[node]):
+                identified.append(node)
+        common = self.taxonomy.common_ancestor([*labelled, *identified]) if labelled else None
+        return common if common in labelled else None
 
     def shortened(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the nodes with a name that adds just these words to their ancestors' names."""

@@ -67,7 +67,7 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
 
 
 def _name(lexicon: Lexicon, phrase: tuple[Word, ...]) -> Mention | None:
-    words = _trim(lexicon, phrase[-_MAX_PHRASE:])
+    words = _trim(lexicon, _without_verb(lexicon, phrase[-_MAX_PHRASE:]))
     keys = [word.key for word in words]
     mention = _whole(lexicon, words) or _read(lexicon, words)
     if mention is None and (node := lexicon.kinds.general(keys)) is not None:
@@ -125,6 +125,36 @@ def _kind(lexicon: Lexicon, words: Sequence[Word], least: int = 1) -> Mention | 
         return None
     start, node = found
     return _closest(lexicon, words, start, Mention((node,), Strength.HEAD, words[-1].key, broad=True, inferred=True))[1]
+
+
+def _without_verb(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Returns the words before the verb of a phrase: of "a gull flies" and "two gulls fly away"."""
+    for i in range(1, len(words)):
+        after = words[i + 1].lower if i + 1 < len(words) else ""
+        goes_on = after in english.PARTICLES or after.endswith("ly")
+        if (goes_on or not after) and _agrees(lexicon, words[:i], words[i]):
+            return words[:i]
+    return words
+
+
+def _agrees(lexicon: Lexicon, subject: tuple[Word, ...], word: Word) -> bool:
+    """Tells whether a word agrees in number with a thing on the tree or a person as a verb does, and no noun would."""
+    first, last = subject[0], subject[-1]
+    keys = [each.key for each in subject]
+    if any(not each.text.isalpha() or is_participle(each) for each in subject):
+        return False  # "a devil's fingers", "a woman picking tomatoes"
+    if not lexicon.mentions([word.key]) or lexicon.exact((last.key, word.key)):
+        return False
+    if not lexicon.mentions(keys) and last.key not in english.PEOPLE:
+        return False
+    if first.lower in english.SINGULAR and not {"and", "of"}.intersection(keys):
+        return _is_plural(word) and not _is_plural(last)
+    return _is_plural(last) and word.key == word.lower and lexicon.kinds.knows(word.key, "v")
+
+
+def _is_plural(word: Word) -> bool:
+    """Tells whether a word has the ending of a plural, which of a verb is that of the singular."""
+    return word.text.isalpha() and word.lower.endswith("s") and word.key != word.lower
 
 
 def _series(lexicon: Lexicon, last: str, number: str) -> Mention | None:

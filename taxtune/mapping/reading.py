@@ -233,11 +233,11 @@ class _Reader:
         if lower in english.CLAUSE_STARTS:
             self._flush(Link.LIST)
             self.role = Role.ASSERTED
-        elif lower in english.REFUSAL:
+        elif lower in english.REFUSAL and not (after == "be" and self._lower(position + 2) in english.ARTICLES):
             self._flush(Link.LIST)
             self.refused = True
             self.role = Role.DENIED
-        elif lower in english.NEGATION:
+        elif lower in english.NEGATION or lower in english.REFUSAL:  # "this cannot be a robin"
             self._flush(Link.LIST)
             self.role, self.denied = Role.DENIED, True
         elif lower in english.COMPARISON or (lower == "like" and after in english.ARTICLES):

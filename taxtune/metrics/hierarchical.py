@@ -8,6 +8,7 @@ is 1/2, hR that of the root. All functions that score take a mask `off_tree` of 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,7 @@ __all__ = [
     "check_nodes",
     "flags",
     "harmonic_mean",
+    "is_exact",
     "overlap",
     "precision_recall",
     "score",
@@ -122,6 +124,14 @@ def precision_recall(
     return n_shared / n_predicted, n_shared / n_target
 
 
+def is_exact(hp: Any, hr: Any) -> Any:
+    """Tells of each hP and hR whether the answer is exactly the target: nothing of it is wrong and nothing is left out.
+
+    An answer on the root is exact where the target is the root; one off the tree, as a child of the root, never is.
+    """
+    return (hp == 1) & (hr == 1)
+
+
 def harmonic_mean(hp: float, hr: float) -> float:
     """The hF of a mean hP and a mean hR (eq. 3); 0 where both are 0."""
     return 0.0 if hp + hr == 0 else 2 * hp * hr / (hp + hr)
@@ -139,12 +149,13 @@ def score(
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
     if n_predicted.size == 0:
         raise ValueError("there are no examples to score")
-    hp, hr = float((n_shared / n_predicted).mean()), float((n_shared / n_target).mean())
+    precision, recall = n_shared / n_predicted, n_shared / n_target
+    hp, hr = float(precision.mean()), float(recall.mean())
     return HierarchicalScores(
         hp=hp,
         hr=hr,
         hf=harmonic_mean(hp, hr),
-        accuracy=float(((n_predicted == n_shared) & (n_shared == n_target)).mean()),
+        accuracy=float(is_exact(precision, recall).mean()),
         depth=float((n_predicted - 1).mean()),
         n=int(n_predicted.size),
     )

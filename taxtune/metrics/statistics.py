@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.metrics.hierarchical import overlap
+from taxtune.metrics.hierarchical import is_exact, overlap
 from taxtune.metrics.information import Information, information_values
 from taxtune.progress import track_each
 from taxtune.taxonomy.tree import Taxonomy
@@ -129,8 +129,8 @@ def hierarchical_sample(
 ) -> Sample:
     """The sample of hP, hR, hF, accuracy and depth (`METRICS`); arguments as for `hierarchical.overlap`."""
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
-    exact = (n_predicted == n_shared) & (n_shared == n_target)
-    parts = {"hp": n_shared / n_predicted, "hr": n_shared / n_target, "accuracy": exact.astype(float)}
+    hp, hr = n_shared / n_predicted, n_shared / n_target
+    parts = {"hp": hp, "hr": hr, "accuracy": is_exact(hp, hr).astype(float)}
     return Sample(parts | {"depth": n_predicted - 1.0}, None, METRICS, (n_predicted, n_shared), (n_target,))
 
 

@@ -21,9 +21,10 @@ from taxtune.report.drawing import (
     draw_iso_lines,
     padded,
 )
-from taxtune.report.scores import Result, best_so_far, number, result_runs, template_name
+from taxtune.report.scores import Result, number, result_runs, template_name
 from taxtune.report.summary import standard_error
 from taxtune.tuning.records import HeldoutResult, TuneResult
+from taxtune.tuning.selection import best_so_far
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -221,7 +222,8 @@ def _panel(axes: Axes, run: TuneResult) -> None:
     from matplotlib.ticker import MaxNLocator
 
     numbers = [record.iteration for record in run.iterations]
-    best = [float("nan") if b is None or b.value is None else b.value for b in best_so_far(run.iterations)]
+    leaders = [record if record is not None and record.feasible else None for record in best_so_far(run.iterations)]
+    best = [float("nan") if leader is None or leader.value is None else leader.value for leader in leaders]
     objective = metric_name(run.objective)
     thick: dict[str, Any] = {"lw": 5, "alpha": 0.22, "solid_capstyle": "butt", "zorder": 1}
     axes.step(

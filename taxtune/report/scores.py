@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 from taxtune.mapping.config import DOUBTFUL
@@ -12,11 +11,10 @@ from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES, metri
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.output import Cell, Table
-from taxtune.tuning.records import ComparisonResult, IterationRecord, TemplateScores, TuneResult, cut_in_words
+from taxtune.tuning.records import ComparisonResult, TemplateScores, TuneResult, cut_in_words
 
 __all__ = [
     "Result",
-    "best_so_far",
     "difference",
     "doubt_table",
     "failed_calls",
@@ -87,17 +85,6 @@ def title(result: Result) -> str:
     if objectives:
         return f"{result.name}: tuning for {' and '.join(objectives)}"
     return f"{result.name}: {' and '.join(map(template_name, result.contenders))} against the baseline"
-
-
-def best_so_far(iterations: Iterable[IterationRecord]) -> list[IterationRecord | None]:
-    """Returns, per iteration, the best one up to then: the first feasible one of the highest value."""
-    best, highest = None, float("-inf")
-    path = []
-    for record in iterations:
-        if record.feasible and record.value is not None and record.value > highest:
-            best, highest = record, record.value
-        path.append(best)
-    return path
 
 
 def paired(result: Result, name: str, other: str, metric: str) -> PairedDifference | None:

@@ -167,7 +167,7 @@ def state_of(row: SampleResult) -> str:
         return MISSING
     if row.off_tree or row.abstained:
         return OFF_TREE if row.off_tree else ABSTAINED
-    if row.node == row.target:
+    if row.exact:
         return EXACT
     return GENERAL if row.hp == 1 else WRONG
 

@@ -18,12 +18,13 @@ from typing import Any
 
 from taxtune.metrics.names import metric_name
 from taxtune.report.gallery import thumbnail
-from taxtune.report.scores import best_so_far, number
+from taxtune.report.scores import number
 from taxtune.report.summary import verdict
 from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.tracking.store import Store
 from taxtune.tracking.values import TAG_LIMIT, cut, headline_metrics
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores, TuneResult
+from taxtune.tuning.selection import best_so_far
 
 __all__ = ["CHAMPION", "TARGET_REACHED", "log_classifier", "log_traces", "register_prompts", "registered_name"]
 

@@ -22,11 +22,11 @@ import yaml
 from taxtune.errors import TaxtuneError
 from taxtune.progress import note
 from taxtune.report.output import plain
-from taxtune.report.scores import best_so_far
 from taxtune.tracking import entities, values
 from taxtune.tracking.store import Store, in_force, open_store, short_reason, store_uri, unusable
 from taxtune.tuning.loop import Callback, Group
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
+from taxtune.tuning.selection import best_so_far
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:

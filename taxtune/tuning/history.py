@@ -16,7 +16,7 @@ import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,6 @@ from taxtune.tuning.records import IterationRecord
 __all__ = [
     "Claim",
     "History",
-    "best",
     "check_unused",
     "database_problem",
     "is_begun",
@@ -294,12 +293,6 @@ def check_unused(folder: Path) -> None:
             f"The folder {str(folder)!r} already holds a tuning run.",
             remedy="Continue it (`--resume`, in Python `resume=True`) or choose another folder (`--out`, `out=`).",
         )
-
-
-def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
-    """Returns the iteration of the highest value, of the feasible ones where there are any; the earliest of equals."""
-    complete = [record for record in records if record.value is not None]
-    return max(complete, key=lambda r: (r.feasible, r.value, -r.iteration), default=None)
 
 
 def _line(record: IterationRecord) -> str:

@@ -19,7 +19,7 @@ from taxtune.progress import note, track
 from taxtune.tuning.calibrate import posterior_offer
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.history import Claim, History, best, is_begun
+from taxtune.tuning.history import Claim, History, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import (
     CUT_REMEDY,
@@ -34,7 +34,7 @@ from taxtune.tuning.records import (
     cut_in_words,
 )
 from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
-from taxtune.tuning.selection import choose, next_steps
+from taxtune.tuning.selection import best, choose, next_steps
 from taxtune.tuning.shares import final_share
 
 __all__ = ["Callback", "Callbacks", "Group", "Tuner"]
@@ -213,7 +213,13 @@ class Tuner:
             )
         winner = next(record for record in records if record.iteration == selection.winner)
         if experiment.policy.is_open:
-            share = final_share(experiment.taxonomy, experiment.weights, winner.rows, objective)
+            share = final_share(
+                experiment.taxonomy,
+                experiment.weights,
+                winner.rows,
+                objective,
+                off_tree=evaluator.off_tree,
+            )
             policy = experiment.policy.with_share(share)
             evaluator = evaluator.with_policy(policy)
             selection = replace(selection, policy=dict(policy.identity()))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.confidence import Doubt, aurc_parts
-from taxtune.metrics.hierarchical import HierarchicalScores
+from taxtune.metrics.hierarchical import HierarchicalScores, is_exact
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.selective import Selective
@@ -166,6 +166,11 @@ class SampleResult:
     def missing(self) -> str | None:
         """Why the image counts in no mean: the call failed, or the objective's measure has no value."""
         return self.failure or self.unrated
+
+    @property
+    def exact(self) -> bool:
+        """Whether the answer, as it is scored, is exactly the target."""
+        return bool(is_exact(self.hp, self.hr))
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:

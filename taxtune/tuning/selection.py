@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -33,6 +33,9 @@ __all__ = [
     "TOLERANCE",
     "Round",
     "aim_values",
+    "best",
+    "best_so_far",
+    "by_means",
     "choose",
     "most_questions",
     "next_steps",
@@ -42,6 +45,7 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 _SEMIFINALISTS, _FINALISTS = 8, 3
 # Where a number of calls decides: templates of the search, times the root of how many blocks the calls pay for, which
@@ -189,23 +193,51 @@ def pick(
     return [records[i] for i in sorted(chosen)]
 
 
+def by_means(record: IterationRecord) -> tuple[int, bool, float, int]:
+    """Returns the sort key of a scored iteration by its means alone; a larger one is better.
+
+    As in `choose`, most images come first, and no template is better than one that beats it on the same images. What
+    meets the constraints comes before what does not, and the earlier of equals first.
+    """
+    assert record.value is not None  # it was scored
+    return len(record.rows), record.feasible, record.value, -record.iteration
+
+
+def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
+    """Returns the iteration that is best by its means; None where none was scored with most answers whole."""
+    able = [record for record in records if record.value is not None and not record.cut_short]
+    return max(able, key=by_means, default=None)
+
+
+def best_so_far(records: Iterable[IterationRecord]) -> list[IterationRecord | None]:
+    """Returns the best iteration up to each one."""
+    path: list[IterationRecord | None] = []
+    for record in records:
+        before = [each for each in path[-1:] if each is not None]
+        path.append(best([*before, record]))
+    return path
+
+
 def choose(records: Sequence[IterationRecord], objective: Objective) -> Selection | None:
     """Returns the winner and how sure it is; None where no iteration could be scored with most answers whole.
+
+    No template wins that another one, asked about the same images, equals in every figure and exceeds in one: the mean
+    of the aim, and the mean and the bound of all that is held. (More of what a floor without a confidence holds is no
+    gain.)
 
     Of the templates that were asked about most images, the winner is the one with the highest lower bound of the aim
     among those that reach every constraint. A constraint with a confidence is reached where its one-sided bound does.
     Templates are tested in the order of how much they say, the most careful first, and the first that fails ends the
     tests, so that however many there are the chance of letting any through that should not be stays below
     1 - confidence (fixed-sequence testing: Angelopoulos et al. 2021, "Learn then Test", §2.3). Templates with the same
-    losses on every image are one test.
+    losses on every image are one test. What beats a template that passed reaches the constraints, too, but is not
+    certified.
 
     Where no finalist reaches them all, those that were left behind a round earlier are tested in the same way on the
     images that they saw, and so on. Where none does at all, the winner is a best estimate: of the templates that are
     believed to keep every constraint, within `TOLERANCE` and with a probability of `BELIEVED` or more, the one that is
-    expected to have most of the aim, and where none is believed, the likeliest. Here, too, the finalists come first.
-
-    A template never wins where another has the same losses on every image and more of the aim.
-
+    expected to have most of the aim, and where none is believed, the likeliest. What is believed of a template is
+    believed of all that beat it. Here, too, the finalists come first.
     """
     complete, baseline = [each for each in _complete(records) if not each.cut_short], _baseline(records)
     estimate, most = None, -1.0
@@ -223,38 +255,39 @@ def _choose(
     finalists: Sequence[IterationRecord], objective: Objective, baseline: TemplateScores | None
 ) -> tuple[Selection, float]:
     """Returns the winner of templates that saw the same images, and how likely it is to keep every constraint."""
-    images = len(finalists[0].rows)
+    count, images = len(finalists), len(finalists[0].rows)
     posterior = _posterior(finalists, objective, images)
-    spread = np.sqrt(posterior.covariance[:, 0, 0])
-    lows = posterior.mean[:, 0] - _quantile(_CONFIDENCE) * spread
-    measured = {each.measure: [values(record, each.measure) for record in finalists] for each in objective.constraints}
-    alike = _alike(list(measured.values()), len(finalists))
-    missed, reached = np.zeros(len(finalists)), np.ones(len(finalists), dtype=bool)
-    bounds = {each.measure: _lower(each, measured[each.measure]) for each in objective.constraints}
-    for each in objective.constraints:
-        short = np.maximum(each.bound(baseline) - bounds[each.measure], 0)
-        short[short < 1e-12] = 0
-        missed += short
-        passed = short == 0
-        if each.confidence > 0.5:
+    estimates = posterior.mean[:, 0]
+    lows = estimates - _quantile(_CONFIDENCE) * np.sqrt(posterior.covariance[:, 0, 0])
+    measured = {held.measure: [values(record, held.measure) for record in finalists] for held in objective.constraints}
+    bounds = {held.measure: _lower(held, measured[held.measure]) for held in objective.constraints}
+    alike = _alike(list(measured.values()), count)
+    alone, certified = np.ones(count, dtype=bool), np.ones(count, dtype=bool)
+    for held in objective.constraints:
+        passed = bounds[held.measure] >= held.bound(baseline) - 1e-12
+        alone &= passed
+        if held.confidence > 0.5:
             # From the template that says least to the one that says most: the first that fails ends the tests.
-            order = np.argsort(posterior.mean[:, 0], kind="stable")
+            order = np.argsort(estimates, kind="stable")
             passed[order] = np.logical_and.accumulate(passed[order])
-            passed = (alike & passed).any(axis=1)
-        reached &= passed
-    aims = np.array([objective.aimed(record.scores) for record in finalists if record.scores is not None])
-    beaten = (alike & (aims > aims[:, np.newaxis] + 1e-12)).any(axis=1)
-    # What is believed of one template is believed of all with the same losses.
-    probability = np.where(alike, _probability(posterior, objective, baseline), 0).max(axis=1)
-    if reached.any():
-        winner = int(np.where(reached & ~beaten, lows, -np.inf).argmax())
+            passed = np.asarray((alike & passed).any(axis=1))
+        certified &= passed
+    beats = _beats(finalists, objective, bounds)
+    unbeaten = ~beats.any(axis=0)
+    reached = certified | (beats & certified).any(axis=1)
+    probability = _probability(posterior, objective, baseline)
+    probability = np.where(beats | np.eye(count, dtype=bool), probability, 0).max(axis=1)
+    believed = probability >= BELIEVED
+    if (reached & unbeaten).any():
+        order_by = np.where(reached & unbeaten, lows, -np.inf)
+    elif (believed & unbeaten).any():
+        order_by = np.where(believed & unbeaten, estimates, -np.inf)
     else:
-        believed = (probability >= BELIEVED) & ~beaten
-        order_by = np.where(believed, posterior.mean[:, 0], -np.inf) if believed.any() else probability - beaten
-        winner = int(order_by.argmax())
+        order_by = np.where(unbeaten, probability, -np.inf)
+    winner = int(order_by.argmax())
     status: Literal["certified", "passes-alone", "estimate"] | None = None
-    if any(each.confidence > 0.5 for each in objective.constraints):
-        status = "certified" if reached[winner] else "passes-alone" if missed[winner] == 0 else "estimate"
+    if any(held.confidence > 0.5 for held in objective.constraints):
+        status = "certified" if certified[winner] else "passes-alone" if alone[winner] else "estimate"
     selection = Selection(
         winner=finalists[winner].iteration,
         reached=bool(reached[winner]),
@@ -262,7 +295,7 @@ def _choose(
         finalists=tuple(
             Finalist(
                 record.iteration,
-                estimate=float(posterior.mean[i, 0]),
+                estimate=float(estimates[i]),
                 low=float(lows[i]),
                 bounds={measure: float(low[i]) for measure, low in bounds.items()},
                 reached=bool(reached[i]),
@@ -275,7 +308,25 @@ def _choose(
     return selection, float(probability[winner])
 
 
-def _alike(measured: Sequence[Sequence[FloatArray]], templates: int) -> NDArray[np.bool_]:
+def _beats(finalists: Sequence[IterationRecord], objective: Objective, bounds: Mapping[str, FloatArray]) -> BoolArray:
+    """Tells which templates beat which, shape (k, k): [i, j] is whether i beats j.
+
+    It has an answer wherever j has one, no figure lower, and the aim, or what is held with a confidence, higher.
+    """
+    scores = [record.scores for record in finalists if record.scores is not None]
+    figures, sought = [[objective.aimed(each) for each in scores]], [True]
+    for held in objective.constraints:
+        figures += [[each.get(held.measure) for each in scores], bounds[held.measure].tolist()]
+        sought += [held.confidence > 0.5] * 2
+    shown = np.round(np.transpose(figures), 12)  # what rounding alone parts is equal
+    missing = np.array([[row.missing is not None for row in record.rows] for record in finalists], dtype=float)
+    answers_all = missing @ (1 - missing.T) == 0
+    no_less = (shown[:, np.newaxis] >= shown).all(axis=2)
+    more = (shown[:, np.newaxis] > shown)[..., sought].any(axis=2)
+    return np.asarray(answers_all & no_less & more)
+
+
+def _alike(measured: Sequence[Sequence[FloatArray]], templates: int) -> BoolArray:
     """Tells which templates have the same losses on every image, shape (k, k); each only itself where none are held."""
     if not measured:
         return np.eye(templates, dtype=bool)
@@ -316,7 +367,7 @@ def _value(row: SampleResult, measure: str) -> float:
     if measure in row.measures:
         value: float | None = row.measures[measure]
     elif measure == "accuracy":
-        value = row.hp == row.hr == 1 and not row.off_tree
+        value = row.exact
     elif measure == "depth":
         value = None if row.placement is None else row.placement.count("/")
     else:

@@ -97,3 +97,37 @@ def test_what_wordnet_knows_of_things_off_the_tree(mapper: Mapper, answer: str, 
 def test_a_tree_whose_root_nobody_knows(mapper: Mapper) -> None:
     tree = Taxonomy.from_paths(["my collection/duck/mallard", "my collection/finch"])
     assert not not_subject(Mapper(tree, cache_dir=mapper._cache_dir), "a dog")
+
+
+ANY_ROOT = [f"{kind}/{bird}" for kind, bird in (("gull", "black gull"), ("gull", "white gull"), ("owl", "barn owl"))]
+
+
+@pytest.mark.parametrize("root", ["Aves", "Bird species", "photos", "wildlife/bird"])
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("This is not a bird.", True),
+        ("There are no animals here.", True),
+        ("This cannot be a bird.", True),
+        ("None of these is a bird.", True),
+        ("I haven't found any birds.", True),
+        ("This is not a gull.", False),
+        ("Nothing of a gull or an owl", False),
+        ("I can't be sure that this is a bird.", False),
+        ("It is not an animal but a bird.", False),
+    ],
+)
+def test_what_denies_all_that_is_on_the_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, answer: str, wanted: bool
+) -> None:
+    """Whatever the root is called: "bird" and "animal" are what everything on the tree is a kind of."""
+    senses: list[tuple[str, list[str], str, list[str]]] = [
+        ("animal", ["animal"], "", []),
+        ("bird", ["bird"], "", ["animal"]),
+        ("gull", ["gull"], "", ["bird"]),
+        ("owl", ["owl"], "", ["bird"]),
+    ]
+    monkeypatch.setenv(ENVIRONMENT, str(write_wordnet(tmp_path / "wordnet", senses)))
+    tree = Taxonomy.from_paths([f"{root}/{path}" for path in ANY_ROOT])
+    mapper = Mapper(tree, cache_dir=tmp_path)
+    assert mapper.place_one(answer).not_subject == wanted

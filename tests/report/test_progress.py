@@ -11,9 +11,8 @@ import pytest
 
 from taxtune.progress import note, showing, track
 from taxtune.report.progress import Terminal, TuningProgress
-from taxtune.report.scores import best_so_far
 from taxtune.tuning.objective import make_objective
-from taxtune.tuning.selection import choose, rounds
+from taxtune.tuning.selection import best_so_far, choose, rounds
 from tests.report import samples
 
 

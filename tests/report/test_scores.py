@@ -43,18 +43,6 @@ def test_a_pair_is_found_in_whichever_order_it_is_kept() -> None:
     assert scores.paired(result, "hp", "accuracy", "hr") is None
 
 
-def test_best_so_far_skips_what_failed_or_breaks_the_floor_and_keeps_the_first_of_equals() -> None:
-    records = [
-        samples.iteration(0, state="void"),
-        samples.iteration(1, hp=0.8, hr=0.5),
-        samples.iteration(2, hp=0.99, hr=0.1),  # below the floor
-        samples.iteration(3, hp=0.8, hr=0.6),
-        samples.iteration(4, hp=0.85, hr=0.55),
-        samples.iteration(5, state="failed"),
-    ]
-    assert [b and b.iteration for b in scores.best_so_far(records)] == [None, 1, 1, 1, 4, 4]
-
-
 def test_every_score_and_every_difference_is_in_one_table() -> None:
     table = scores.score_table(samples.comparison(2))
     rows = {(score, template): values for score, template, *values in table.rows}

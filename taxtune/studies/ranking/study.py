@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import DataError
-from taxtune.metrics.hierarchical import precision_recall
+from taxtune.metrics.hierarchical import is_exact, precision_recall
 from taxtune.metrics.statistics import percentiles, resample
 from taxtune.progress import track
 from taxtune.report.output import StudyReport, Table
@@ -74,7 +74,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
     placed = place_answers(mapper, contest.answers)
     known = placed[placed["node"] >= 0]
     hp, hr = precision_recall(taxonomy, known["node"], known["target"], off_tree=known["as_child"])
-    accuracy = ((known["node"] == known["target"]) & ~known["as_child"]).astype(float)
+    accuracy = is_exact(hp, hr).astype(float)
     for name, values in (("accuracy", accuracy), ("hR", hr), ("hP", hp)):
         placed[name] = pd.Series(values, index=known.index, dtype=float)
     for measure in measures:

@@ -19,6 +19,7 @@ from taxtune.tuning.proposers.llm import DEFAULT_MODEL, LLMProposer
 from taxtune.tuning.proposers.messages import Messages, check_whole
 from taxtune.tuning.proposers.pictures import Picture, worst_failures
 from taxtune.tuning.records import IterationRecord, SampleResult
+from taxtune.tuning.selection import best
 
 __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
 
@@ -231,13 +232,12 @@ class AgentTools:
             metric_name(score.measure): {"mean": round(score.mean, 3), "standard_error": round(score.standard_error, 3)}
             for score in (() if found is None else found.scores)
         }
-        scored = [record for record in self._records.values() if record.value is not None and record.rows]
-        best = max(scored, key=lambda record: (record.feasible, record.value, -record.iteration), default=None)
+        leader = best([*self._records.values()])
         return {
             "images": len(rows),
             "missing": sum(row.answer is None for row in rows),
             "scores": scores,
-            **({} if best is None else {f"minus iteration {best.iteration}": self._differences(rows, best.rows)}),
+            **({} if leader is None else {f"minus iteration {leader.iteration}": self._differences(rows, leader.rows)}),
             "answers": self._messages.evidence(rows, self._goal, template=template),
             "trial_images_left": self._left,
         }

@@ -252,7 +252,7 @@ def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
     if measure == "selective_hp":
         return None if np.isnan(parts := selective_values(rows)).any() else parts
     if measure == "accuracy":
-        return np.array([float(row.node == row.target) for row in rows])
+        return np.array([float(row.exact) for row in rows])
     values = [getattr(row, measure) if measure in _ROWS else row.measures.get(measure) for row in rows]
     return None if not values or None in values else np.array(values, dtype=np.float64)
 

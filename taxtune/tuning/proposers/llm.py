@@ -18,6 +18,7 @@ from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed,
 from taxtune.tuning.proposers.messages import Messages, UsedUpError, answer_of, check_whole, unwrap_reply
 from taxtune.tuning.proposers.pictures import SIDE, Picture, worst_failures
 from taxtune.tuning.records import IterationRecord, Turn
+from taxtune.tuning.selection import best
 
 __all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "Conversation", "LLMProposer", "spent_on"]
 
@@ -182,10 +183,9 @@ class LLMProposer(Proposer):
             ProposerError: The model cannot be asked (its key is refused, it does not exist).
         """
         conversation = self._begin(history, goal, iteration, seed)
-        scored = [record for record in history if record.value is not None and record.rows and self._pictures]
-        best = max(scored, key=lambda record: (record.feasible, record.value, -record.iteration), default=None)
-        if best and (pictures := worst_failures(best, goal, self._pictures, salt=(seed, iteration))):
-            first = self._messages.text("pictures/first.j2", iteration=best.iteration)
+        leader = best(history) if self._pictures else None
+        if leader and (pictures := worst_failures(leader, goal, self._pictures, salt=(seed, iteration))):
+            first = self._messages.text("pictures/first.j2", iteration=leader.iteration)
             conversation.show([conversation.messages.pop()["content"], first], pictures, self._messages)
 
         def read(reply: Completion) -> str:

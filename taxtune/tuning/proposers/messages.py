@@ -17,6 +17,7 @@ from taxtune.thoughts import fenced_blocks, without_thoughts
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import IterationRecord, SampleResult
+from taxtune.tuning.selection import by_means
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
 __all__ = ["Messages", "UsedUpError", "answer_of", "check_whole", "unwrap_reply"]
@@ -121,7 +122,7 @@ class Messages:
     ) -> tuple[list[str], int]:
         """Returns the entries of scored templates, from the worst to the best, and how many are left out."""
         scored = [t for t in history if t.state == "complete" and t.template is not None and t.value is not None]
-        best = sorted(scored, key=lambda trial: (trial.value or 0.0, trial.iteration), reverse=True)
+        best = sorted(scored, key=by_means, reverse=True)
         latest = sorted(scored, key=lambda trial: trial.iteration, reverse=True)
         # Best and latest take turns, so that a tight budget still holds some of either.
         order = {trial.iteration: trial for pair in zip(best, latest, strict=True) for trial in pair}

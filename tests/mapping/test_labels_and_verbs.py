@@ -1,0 +1,136 @@
+"""Answers that are a label and nothing else, and words that are verbs and no names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taxtune.mapping import Mapper, MapperConfig
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.wordnet import ENVIRONMENT
+from tests.small_wordnet import write_wordnet
+
+PLANTS = """\
+kingdom,class,order,family,genus,species,common_name
+Plantae,Magnoliopsida,Asterales,Asteraceae,Dahlia,Dahlia pinnata,
+Plantae,Magnoliopsida,Asterales,Asteraceae,Aster,Aster amellus,
+Plantae,Magnoliopsida,Geraniales,Geraniaceae,Geranium,Geranium robertianum,herb Robert
+Plantae,Magnoliopsida,Ericales,Primulaceae,Primula,Primula veris,
+Plantae,Magnoliopsida,Ranunculales,Ranunculaceae,Anemone,Anemone nemorosa,
+Plantae,Liliopsida,Asparagales,Iridaceae,Iris,Iris sibirica,
+Plantae,Liliopsida,Asparagales,Iridaceae,Crocus,Crocus vernus,
+Plantae,Liliopsida,Liliales,Liliaceae,Lilium,Lilium candidum,
+Plantae,Liliopsida,Liliales,Liliaceae,Tulipa,Tulipa sylvestris,
+Plantae,Polypodiopsida,Polypodiales,Aspleniaceae,Asplenium,Asplenium ruta-muraria,wall rue
+"""
+
+
+@pytest.fixture(scope="module")
+def plants(tmp_path_factory: pytest.TempPathFactory) -> Taxonomy:
+    path = tmp_path_factory.mktemp("plants") / "plants.csv"
+    path.write_text(PLANTS, "utf-8")
+    return read_taxonomy(path)
+
+
+@pytest.mark.parametrize("written", ["{}", "{}.", "Answer: {}", "**{}**"])
+@pytest.mark.parametrize("case", [str, str.lower, str.upper])
+def test_a_whole_answer_that_is_a_label_is_its_node(plants: Taxonomy, written: str, case) -> None:
+    """English names that lead to a family ("iris", "geranium") do not take it from the genus."""
+    mapper = Mapper(plants)
+    answers = [written.format(case(label)) for label in plants.labels[1:]]
+    placed = [placement.node for placement in mapper.place(answers)]
+    assert [plants.labels[node] for node in placed] == list(plants.labels[1:])
+
+
+def test_what_says_more_than_the_label_is_read_as_before(plants: Taxonomy) -> None:
+    mapper = Mapper(plants)
+    assert mapper.place_one("geraniums").path[-1] == "Geraniaceae", "Latin has no such plural"
+    assert mapper.place_one("Geranium robertianum").path[-1] == "Geranium robertianum"
+
+
+def test_of_a_group_and_its_leaf_with_one_label_the_group_is_meant() -> None:
+    tree = Taxonomy.from_paths(["tools/saw/saw", "tools/saw/fret saw", "tools/hammer"])
+    placed = Mapper(tree, config=MapperConfig(wordnet=False)).place_one("Saw")
+    assert placed.path == ("tools", "saw")
+
+
+def test_a_name_that_the_tree_gives_twice_is_no_label_alone() -> None:
+    paths = ["office/computer/mouse", "office/desk/lamp", "office/pest/rodent"]
+    tree = Taxonomy.from_paths(paths, aliases={"office/pest/rodent": ["mouse"]})
+    placed = Mapper(tree, config=MapperConfig(wordnet=False)).place_one("mouse")
+    assert placed.path == ("office",)
+
+
+@given(st.data())
+def test_every_label_of_a_plain_tree_is_placed_on_its_node(data: st.DataObject) -> None:
+    word = st.text("abcdefgh", min_size=3, max_size=8).filter(lambda text: not text.endswith("e"))
+    names = data.draw(st.lists(word, min_size=3, max_size=9, unique=True))
+    groups = names[: len(names) // 3]
+    paths = [f"things/{groups[i % len(groups)]}/{name}" for i, name in enumerate(names[len(groups) :])]
+    tree = Taxonomy.from_paths(paths)
+    mapper = Mapper(tree, config=MapperConfig(wordnet=False))
+    for placement in mapper.place(tree.labels[1:]):
+        assert placement.path[-1] == placement.answer
+
+
+ANIMALS = Taxonomy.from_paths(
+    [
+        "animal/bird/gull/herring gull",
+        "animal/bird/swallow/barn swallow",
+        "animal/bird/duck/mallard",
+        "animal/insect/fly/house fly",
+        "animal/insect/fly/crane fly",
+        "animal/fish/perch",
+        "animal/mammal/seal/grey seal",
+        "animal/mammal/dog/boxer",
+        "animal/plant bug/leaf",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("A gull flies over the harbour", "gull"),
+        ("A gull flies.", "gull"),
+        ("A gull perches on a post", "gull"),
+        ("A swallow flies gracefully over the water", "swallow"),
+        ("A dog ducks under a fence", "dog"),
+        ("a boxer dog seals the bag", "boxer"),
+        ("One mallard flies away", "mallard"),
+        # a noun all the same
+        ("A house fly on the wall", "house fly"),
+        ("house flies on the wall", "house fly"),
+        ("a herring gull", "herring gull"),
+        ("flies", "fly"),
+        ("Two gulls and flies", "animal"),
+        ("a pair of barn swallows", "barn swallow"),
+        ("a gull's leaves", "leaf"),
+    ],
+)
+def test_what_agrees_in_number_as_a_verb_does_is_no_name(answer: str, wanted: str) -> None:
+    placed = Mapper(ANIMALS, config=MapperConfig(wordnet=False)).place_one(answer)
+    assert placed.path[-1] == wanted
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("Gulls fly over the harbour", "gull"),
+        ("Two gulls fly away", "gull"),
+        ("Several swallows perch on a wire", "swallow"),
+        ("A pair of ducks fly by", "duck"),
+    ],
+)
+def test_verbs_of_several(answer: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where WordNet tells that the word can be a verb."""
+    folder = write_wordnet(tmp_path / "wordnet", [("animal", ["animal"], "", [])])
+    verbs = [f"{verb} v 1 0 1 0 00000000  \n" for verb in ("fly", "perch")]
+    with (folder / "index.verb").open("a") as file:
+        file.writelines(verbs)
+    monkeypatch.setenv(ENVIRONMENT, str(folder))
+    assert Mapper(ANIMALS, cache_dir=tmp_path).place_one(answer).path[-1] == wanted
+    assert Mapper(ANIMALS, cache_dir=tmp_path).place_one("gulls seal on a rock").path[-1] != "gull"
