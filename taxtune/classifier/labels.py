@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune import atomic
 from taxtune.classifier.classifier import COLUMNS, Classification, Classifier
 from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.data.names import find_file
 from taxtune.data.sources import walk_images
 from taxtune.errors import DataError, ModelError
 from taxtune.progress import Display, showing, track
@@ -117,7 +118,7 @@ def _row(file: str, number: int, record: dict[str, Any], column: str, folder: Pa
     if taken := others.keys() & {*COLUMNS, *_ENDS, FILE}:
         message = f"The list of images has a column {min(taken)!r} already."
         raise DataError(message, file=file, remedy="Rename or remove it.")
-    return {"image": image, FILE: folder / os.path.expanduser(image), **others}
+    return {"image": image, FILE: find_file(folder, os.path.expanduser(image)), **others}
 
 
 def label_images(

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.images import check_images, is_image_data, store_image
+from taxtune.data.names import find_file
 from taxtune.data.sources import Record, Reference, Source, read_folder, read_inat21, read_rows, refuse_columns
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
 from taxtune.progress import note
@@ -176,7 +177,7 @@ def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: 
     faults: list[str] = []
     for record in records:
         if isinstance(record.image, str):
-            files.append((record.image, base / record.image))
+            files.append((record.image, find_file(base, record.image)))
             continue
         value = record.image()
         path = value.get("path") if isinstance(value, dict) else None

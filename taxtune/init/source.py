@@ -12,6 +12,7 @@ from typing import Literal
 
 from taxtune.data.columns import IMAGES, LABELS, find_column
 from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.data.names import find_file
 from taxtune.data.sources import LISTS, read_folder, read_rows, walk_images
 from taxtune.errors import DataError
 from taxtune.progress import Display, showing
@@ -150,8 +151,8 @@ def find_images(path: Path, columns: Columns, image_column: str | None = None) -
     base, folders = path.parent, {}
     near = [base, *sorted(base.glob("*/")), *sorted(base.glob("*/*/")), base.parent, Path()]
     for name, values in columns.items():
-        likely = [folder for folder in near if any(os.path.isfile(folder / value) for value in values[:5])]
-        counts = [sum(os.path.isfile(folder / value) for value in values) for folder in likely]
+        likely = [folder for folder in near if any(os.path.isfile(find_file(folder, value)) for value in values[:5])]
+        counts = [sum(os.path.isfile(find_file(folder, value)) for value in values) for folder in likely]
         if counts and 2 * max(counts) > len(values):
             folders[name] = likely[counts.index(max(counts))]
     image = find_column("image", image_column, list(columns), IMAGES, folders, path)
