@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from taxtune.answers.records import Source, open_table
 from taxtune.answers.targets import Target, rows_error, target_finder
+from taxtune.data.labels import leaves_meant
 from taxtune.errors import DataError
 from taxtune.tables import column_key
 from taxtune.taxonomy.domain import Domain
@@ -179,6 +180,7 @@ class _Reader:
         self.problems: list[tuple[int, str]] = []
         self.excluded: list[Excluded] = []
         self._moved = 0
+        self._leaves: set[str] = set()
         self._seen: dict[tuple[str, ...], int] = {}
         # A file may have both: "reference" where there is one and "references" where there are several.
         self._references = [name for name in (schema.reference, f"{schema.reference}s") if name in columns]
@@ -220,6 +222,7 @@ class _Reader:
             self.excluded.append(Excluded(line, name, excluded))
             return None
         self._moved += target.moved or placed.moved
+        self._leaves |= {found.text for found in (target, placed) if found.is_leaf}
         question = record.get(schema.question)
         return AnswerRow(
             line,
@@ -271,6 +274,8 @@ class _Reader:
             yield f"{silent:,} of {n} answers are empty"
         if self._moved:
             yield f"{self._moved:,} of {n} rows have paths of another tree, found by their last name"
+        if self._leaves:
+            yield leaves_meant(self._leaves)
         if several := sum(len(row.references) > 1 for row in rows):
             yield (
                 f"{several:,} of {n} answers have several references; the best one counts, except for measures defined "

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from taxtune.data.sources import label_references
+from taxtune.data.labels import label_references
 from taxtune.errors import DataError
 from taxtune.tables import clean, csv_text, header_of, read_rows, read_text, text_lines
 from taxtune.taxonomy.tree import Taxonomy

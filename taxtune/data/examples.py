@@ -12,7 +12,8 @@ from typing import Any, Literal
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.images import check_images, is_image_data, store_image
 from taxtune.data.names import find_file
-from taxtune.data.sources import Record, Reference, Source, read_folder, read_inat21, read_rows, refuse_columns
+from taxtune.data.labels import OUTSIDE, LabelFinder, Reference, leaves_meant
+from taxtune.data.sources import Record, Source, read_folder, read_inat21, read_rows, refuse_columns
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
@@ -213,15 +214,17 @@ def _find_nodes(
     """
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
+    finder = LabelFinder(taxonomy, part)
     for references in dict.fromkeys(record.references for record in records):
-        node: int | str | None = _lookup(references, taxonomy)
-        if node == "" and part is not None:
-            whole = _lookup(references, part.full)
-            node = whole if isinstance(whole, str) else part.inside(whole)
-        if isinstance(node, str):
-            reasons[references] = node
+        try:
+            node = finder.node(references)
+        except TaxonomyError as error:  # several nodes have this name; the error lists their paths
+            reasons[references] = f"{error.message} {error.remedy or ''}".strip()
+            continue
+        if node is None:
+            reasons[references] = ""
         else:
-            nodes[references] = node
+            nodes[references] = None if node == OUTSIDE else node
     if reasons:
         rows: dict[str, list[str]] = {}
         for record in records:
@@ -234,43 +237,9 @@ def _find_nodes(
             f"{lines}\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
             file=source,
         )
+    if finder.leaves:
+        note(f"{source}: {leaves_meant(finder.leaves)}")
     return nodes
-
-
-def _lookup(references: tuple[Reference, ...], taxonomy: Taxonomy) -> int | str:
-    """The node of the first reference that is on the taxonomy, or why none is."""
-    reason = ""
-    for reference in references:
-        path = reference
-        if isinstance(reference, str):
-            if taxonomy.find(reference):
-                try:
-                    return taxonomy.resolve(reference)
-                except TaxonomyError as error:  # several nodes have this name; the error lists their paths
-                    leaf = _leaf_of_its_group(reference, taxonomy)
-                    if leaf is not None:
-                        return leaf
-                    reason = reason or f"{error.message} {error.remedy or ''}".strip()
-                    continue
-            if reference in taxonomy.by_id:
-                return taxonomy.by_id[reference]
-            path = tuple(part.strip() for part in reference.split("/") if part.strip())
-            if len(path) < 2:
-                continue
-        try:
-            return taxonomy.resolve(path)
-        except TaxonomyError:
-            continue
-    return reason
-
-
-def _leaf_of_its_group(name: str, taxonomy: Taxonomy) -> int | None:
-    """The leaf of a name if all other nodes of that name are above it: the class "pizza" in a group "pizza"."""
-    nodes = [i for i in taxonomy.find(name) if taxonomy.labels[i].casefold() == name.strip().casefold()]
-    lowest = max(nodes, key=lambda i: int(taxonomy.depth[i]), default=None)
-    if lowest is None or len(taxonomy.children(lowest)) or not taxonomy.is_ancestor(nodes, lowest).all():
-        return None
-    return lowest
 
 
 def _label_lines(rows: Mapping[str, Sequence[str]], reasons: Mapping[str, str], taxonomy: Taxonomy) -> list[str]:

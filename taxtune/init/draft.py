@@ -14,7 +14,7 @@ import yaml
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import Choice, as_labels
 from taxtune.data import Example, SplitSizes, default_split, load_examples
-from taxtune.data.sources import label_references
+from taxtune.data.labels import label_references
 from taxtune.errors import DataError, ImageError, RecipeError
 from taxtune.init.source import Source
 from taxtune.models.names import parse_model
