@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taxtune.data.images import IMAGE_SUFFIXES, is_image_data
+from taxtune.data.images import IMAGE_SUFFIXES, is_image_data, lacking_decoder
 from taxtune.data.labels import Reference, label_references, label_text
 from taxtune.errors import DataError, shortened
 from taxtune.progress import note
@@ -307,6 +307,7 @@ def read_folder(path: Path) -> Iterator[Record]:
     if not path.is_dir():
         raise DataError("The folder of the classes does not exist.", file=path, remedy="Check the path.")
     stray: list[str] = []
+    unread: list[str] = []
     others: Counter[str] = Counter()
     for label, images, rest in walk_images(path):
         others.update(Path(name).suffix.lower() or "no ending" for name in rest)
@@ -315,7 +316,10 @@ def read_folder(path: Path) -> Iterator[Record]:
             continue
         references = label_references(label)
         for name in images:
-            yield Record(f"{label}/{name}", label, f"{label}/{name}", references)
+            if lacking_decoder([name]):
+                unread.append(name)
+            else:
+                yield Record(f"{label}/{name}", label, f"{label}/{name}", references)
     if stray:
         raise DataError(
             f"{len(stray)} images are not in a class folder: "
@@ -323,6 +327,8 @@ def read_folder(path: Path) -> Iterator[Record]:
             file=path,
             remedy="Move each of them into a folder named after its class.",
         )
+    if unread:
+        note(f"{len(unread):,} images are left out: {lacking_decoder(unread)}")
     if others:
         kinds = ", ".join(f"{count} × {suffix}" for suffix, count in sorted(others.items()))
         note(f"{others.total()} files are left out because they are not images: {kinds}.")

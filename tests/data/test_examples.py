@@ -478,3 +478,15 @@ def test_the_real_categories_all_have_their_node(inat21: Taxonomy, shared_data: 
     examples = load_examples(path, inat21)
     assert len({e.target for e in examples}) == 10_000
     assert {int(inat21.depth[e.target]) for e in examples} == {7}
+
+
+def test_photos_that_cannot_be_read_here_are_left_out_with_the_package_that_reads_them(
+    paint: Paint, tmp_path: Path, notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.data.images._formats", lambda: ("PNG",))
+    for name in ("a.png", "b.HEIC", "c.heic", "d.avif"):
+        paint(f"duck/{name}")
+    tree = Taxonomy.from_dict({"bird": ["duck", "gull"]})
+    assert [example.id for example in load_examples(tmp_path, tree)] == ["duck/a.png"]
+    assert [text for text in notes if text.startswith("3 images are left out: AVIF images need Pillow")]
+    assert [text for text in notes if "HEIF images need pillow-heif: pip install" in text]
