@@ -16,7 +16,7 @@ from taxtune.data.images import IMAGE_SUFFIXES, is_image_data, lacking_decoder
 from taxtune.data.labels import Reference, label_references, label_text
 from taxtune.errors import DataError, shortened
 from taxtune.progress import note
-from taxtune.tables import column_key, read_table, read_text
+from taxtune.tables import column_key, lost_to_pandas, read_table, read_text
 
 __all__ = [
     "LISTS",
@@ -113,7 +113,7 @@ def read_rows(
         raise DataError(
             f"{len(faults)} {'row lacks' if len(faults) == 1 else 'rows lack'} a value:\n"
             + "\n".join(shortened(faults, 20))
-            + "\nFill in the values or remove the rows.",
+            + f"\n{lost_to_pandas(source)}Fill in the values or remove the rows.",
             file=name,
         )
 

@@ -490,3 +490,20 @@ def test_photos_that_cannot_be_read_here_are_left_out_with_the_package_that_read
     assert [example.id for example in load_examples(tmp_path, tree)] == ["duck/a.png"]
     assert [text for text in notes if text.startswith("3 images are left out: AVIF images need Pillow")]
     assert [text for text in notes if "HEIF images need pillow-heif: pip install" in text]
+
+
+def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it(paint: Paint) -> None:
+    frame = pd.read_csv(io.StringIO(f"image,label\n{paint('a.png')},blackbird\n{paint('b.png')},NA\n"))
+    with pytest.raises(DataError, match=r"row 1: no label.*\n.*\"NA\" as missing values: .* keep_default_na=False"):
+        load_examples(frame, TREE)
+
+
+def test_days_and_whole_numbers_of_a_sheet_are_labels(paint: Paint, tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    tree = Taxonomy.from_dict({"thing": ["2024-05-01", "12"]})
+    days = pd.DataFrame([(paint("a.png"), pd.Timestamp("2024-05-01")), (paint("b.png"), 12.0)], dtype=object)
+    days.columns = ["image", "label"]
+    days["image"] = days["image"].map(str)
+    days.to_excel(tmp_path / "days.xlsx", index=False)
+    for source in (tmp_path / "days.xlsx", days):
+        assert [tree.labels[example.target] for example in load_examples(source, tree)] == ["2024-05-01", "12"]
