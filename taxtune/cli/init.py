@@ -58,8 +58,8 @@ def init(
     if tree is None or taxonomy is None:
         made = make_tree(source, file, force=force)
         tree, taxonomy = made.tree, made.file
-    draft = make_draft(source, tree, skip_broken=skip_broken)
-    recipe = draft.text(file, taxonomy, model, domain)
+    draft = make_draft(source, tree, word=domain, skip_broken=skip_broken)
+    recipe = draft.text(file, taxonomy, model)
     if made is not None:
         write_taxonomy(made.tree, made.file, force=True)
         look = command("taxonomy", "show", made.file)
@@ -89,7 +89,7 @@ def _show(draft: Draft, model: str) -> None:
     for name, text in (
         ("images", f"{count:,}" + (f" of {listed:,}" if listed > count else "")),
         ("labels", f"{labels:,}, all on the tree of {len(tree):,} nodes"),
-        ("domain", domain + (f", in a word: {subject.word}" if subject.word not in (None, domain) else "")),
+        ("domain", domain + ("" if draft.word == domain else f", in a word: {draft.word}")),
         ("ranks", ", ".join(subject.ranks) or "the tree names none"),
         ("examples", ", ".join(subject.examples)),
         ("splits", f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {rest}"),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.errors import ImageError, install_extra, shortened
+from taxtune.errors import ImageError, Problems, install_extra, shortened
 from taxtune.progress import note, track
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def check_images(
     *,
     named_in: Mapping[Path, str] | None = None,
     skip_broken: bool = False,
+    problems: Problems | None = None,
 ) -> dict[Path, str]:
     """Reads every image to its end, in a few threads, and returns the SHA-256 of each file's bytes by path, in order.
 
@@ -108,6 +109,7 @@ def check_images(
         paths: The files; one named twice is read once.
         named_in: Where a file is named ("manifest.csv, row 3"), for messages.
         skip_broken: Whether images that cannot be used are left out and noted.
+        problems: What the error is added to, instead of being raised.
 
     Raises:
         ImageError: If any image cannot be used, unless they are skipped; it names them, each with the reason.
@@ -138,7 +140,13 @@ def check_images(
     lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
     listed = "\n".join(shortened(lines, 20))
     if not skip_broken:
-        raise ImageError(f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\nFix or remove these files.")
+        remedy = "Fix or remove these files, or leave them out: add --skip-broken to `taxtune init`, data.skip_broken "
+        remedy += "to a recipe."
+        error = ImageError(f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\n{remedy}")
+        if problems is None:
+            raise error
+        problems.append(error)
+        return hashes
     count = "1 image cannot be used and is" if len(faults) == 1 else f"{len(faults):,} images cannot be used and are"
     note(f"{count} left out:\n{listed}")
     return hashes

@@ -507,3 +507,21 @@ def test_days_and_whole_numbers_of_a_sheet_are_labels(paint: Paint, tmp_path: Pa
     days.to_excel(tmp_path / "days.xlsx", index=False)
     for source in (tmp_path / "days.xlsx", days):
         assert [tree.labels[example.target] for example in load_examples(source, tree)] == ["2024-05-01", "12"]
+
+
+def test_all_that_is_wrong_is_told_at_once(paint: Paint, tmp_path: Path) -> None:
+    paint("a.png")
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    paint("b.png")
+    shutil.copy(tmp_path / "b.png", tmp_path / "same.png")
+    rows = [("a.png", "blackbird"), ("a.png", "blakbird"), ("broken.png", "blank"), ("gone.png", "blackbird")]
+    rows += [("b.png", "blackbird"), ("same.png", "American robin"), ("c.png", ""), ("", "blackbird")]
+    with pytest.raises(DataError) as told:
+        load_examples(table(tmp_path / "m.csv", rows), TREE)
+    for said in (
+        "2 rows lack a value", "row 8: no label", "row 9: no image",
+        "2 labels name no single node", "'blakbird' (row 3): did you mean 'blackbird'", "'blank' (row 4)", "its root, 'life'",
+        "2 of 5 images cannot be used", "broken.png (m.csv, row 4): This is not an image", "gone.png (m.csv, row 5)",
+        "The same image has two labels", "b.png is 'blackbird', same.png is 'American robin'",
+    ):  # fmt: skip
+        assert said in str(told.value)
