@@ -36,7 +36,7 @@ def init(
 ) -> None:
     """Look at your own images and write a recipe for them that runs: splits, ranks, examples and a model."""
     from taxtune.atomic import write_text
-    from taxtune.authoring.senses import choices_csv
+    from taxtune.authoring.senses import choices_csv, unplaced
     from taxtune.errors import ModelError, RecipeError, command
     from taxtune.init.draft import make_draft, make_tree
     from taxtune.init.source import find_source
@@ -67,6 +67,8 @@ def init(
         if made.choices:
             synsets = write_text(made.file.with_suffix(".synsets.csv"), choices_csv(made.choices))
             note(f"{synsets} says which sense was taken of each label.")
+        if below := unplaced(made.choices):
+            note(below)
     write_text(file, recipe)
     if asked.kind == "local":
         try:
