@@ -156,7 +156,7 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
     schema = replace(schema, **{key: others.get(name, name) for key, name in names.items()})
     sides = _find_sides(opened, schema)
     found = [f"{name} from the column {column!r}" for name, column in sides.items() if getattr(schema, name) != column]
-    schema = replace(schema, **sides)
+    schema = replace(schema, answer=sides["answer"], truth=sides["truth"])
     _check_columns(opened.file, columns, schema)
     selected = [(line, record) for line, record in opened.rows if _fits(record, schema.where)]
     if schema.where and not selected:

@@ -170,8 +170,8 @@ def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[Choice]:
     """Chooses the synset of each label.
 
     A label that WordNet does not have is looked up by its head noun ("wedding cake": cake) or by other parts of it; a
-    part that has no sense in common with the other labels, or none in their domain (see `_Domain`), is not believed, and
-    the label has no synset.
+    part that has no sense in common with the other labels, or none in their domain (see `_Domain`), is not believed,
+    and the label has no synset.
     """
     lookups = [_lookups(wordnet, label) for label in labels]
     scores = agreement(wordnet, [{synset: prior for synset, (prior, _, _) in some.items()} for some in lookups])

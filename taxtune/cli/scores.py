@@ -138,8 +138,8 @@ def classify_file(
         note(f"the labels are in {out}")
     if truth is None:
         return
-    meant = match_names([one.image for one in labels if one.placement], known)
-    pairs = [(found.nodes[one.placement], known[meant[one.image]]) for one in labels if one.image in meant]
+    placed = {one.image: one.placement for one in labels if one.placement}
+    pairs = [(found.nodes[placed[image]], known[other]) for image, other in match_names(placed, known).items()]
     if not pairs:
         raise DataError("No image that was labelled has a true label.", file=truth, value=few(known))
     if len(pairs) < len(labels):

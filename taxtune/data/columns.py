@@ -15,8 +15,10 @@ IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "pa
 LABELS = ("label", "class", "class_name", "category", "species", "name", "target", "category_name", "scientific_name")
 #: What columns of right labels and of models' answers are called; of these the first that there is counts.
 TRUTHS = ("truth", "target", "gt", "ground_truth", "groundtruth", "gold", "correct", *LABELS)
-ANSWERS = ("prediction", "pred", "response", "output", "filtered_resps", "resps", "generated_text", "completion")
-ANSWERS += ("model_output", "model_answer", "model_response", "reply", "answer")
+ANSWERS = (
+    *("prediction", "pred", "response", "output", "filtered_resps", "resps", "generated_text", "completion"),
+    *("model_output", "model_answer", "model_response", "reply", "answer"),
+)
 
 
 def named(columns: Sequence[str], usual: Sequence[str]) -> list[str]:

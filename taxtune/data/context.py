@@ -112,7 +112,9 @@ def make_variables(
         texts = {text for cell in cells if (text := _text(cell)) is not None}
         numbers = bool(texts) and all(map(_NUMBER.fullmatch, texts))
         kind: Kind = "number" if numbers else "text"
-        if name == CANDIDATES or any(isinstance(cell, list | tuple | Mapping) or hasattr(cell, "tolist") for cell in cells):
+        if name == CANDIDATES or any(
+            isinstance(cell, list | tuple | Mapping) or hasattr(cell, "tolist") for cell in cells
+        ):
             kind = "list"
         found[name] = Variable(name, column, kind, describe.get(name, ""), top if name == CANDIDATES else None)
     if unknown := sorted(describe.keys() - {*found, CANDIDATES}):

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.images import check_images, is_image_data, store_image
-from taxtune.data.names import find_file
 from taxtune.data.labels import OUTSIDE, LabelFinder, Reference, leaves_meant
+from taxtune.data.names import find_file
 from taxtune.data.sources import Record, Source, read_folder, read_inat21, read_rows, refuse_columns
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
 from taxtune.progress import note
@@ -26,8 +26,8 @@ _LARGE = 10_000
 # Instead of the node of a label that names none, until all problems are told.
 _UNKNOWN = -2
 _LABELS = (
-    "Correct the labels, or add them to the taxonomy as nodes or aliases. A photo that shows nothing of the tree may have "
-    "its root, {!r}, as its label, one of an unnamed kind the group above; leave out the rows that nobody can label."
+    "Correct the labels, or add them to the taxonomy as nodes or aliases. A photo that shows nothing of the tree may "
+    "have its root, {!r}, as its label, one of an unnamed kind the group above; leave out the rows that nobody can label."
 )
 # Looking for near names costs tens of milliseconds a label on a large tree.
 _SUGGESTIONS = 20

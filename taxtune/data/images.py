@@ -47,8 +47,7 @@ MIN_SIDE = 8
 MAX_FILE_BYTES = 512 * 1024 * 1024
 #: File endings that count as images where a folder is searched.
 IMAGE_SUFFIXES = frozenset(
-    (".avif", ".bmp", ".gif", ".heic", ".heif", ".hif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".png", ".ppm")
-    + (".tif", ".tiff", ".webp")
+    ".avif .bmp .gif .heic .heif .hif .jfif .jp2 .jpe .jpeg .jpg .png .ppm .tif .tiff .webp".split()
 )
 
 # Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left out on purpose.
@@ -258,7 +257,7 @@ def _formats() -> tuple[str, ...]:
 
 
 def _decode(data: bytes, path: Path) -> Image.Image:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import UnidentifiedImageError
 
     try:
         image = _opened(data)
@@ -274,7 +273,9 @@ def _decode(data: bytes, path: Path) -> Image.Image:
     pixels = width * height
     is_bomb = pixels > MAX_PIXELS and pixels > _MOST_PER_BYTE * len(data)
     if is_bomb or pixels > 4 * MAX_PIXELS:
-        allowed = f"in {len(data):,} bytes, as no photo has" if is_bomb else f"and at most {4 * MAX_PIXELS:,} are allowed"
+        allowed = (
+            f"in {len(data):,} bytes, as no photo has" if is_bomb else f"and at most {4 * MAX_PIXELS:,} are allowed"
+        )
         message = f"The image is too large: {width:,} × {height:,} = {pixels:,} pixels, {allowed}."
         raise ImageError(message, file=path, remedy="Reduce its size.")
     if min(width, height) < MIN_SIDE:

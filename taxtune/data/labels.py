@@ -32,8 +32,8 @@ def label_text(value: object) -> str:
         return value.isoformat().removesuffix("T00:00:00")
     if isinstance(value, bool) or not isinstance(value, str | numbers.Real) or value != value:
         return ""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return str(int(value) if is_whole else value).strip()
+    text = str(value).strip()
+    return text if isinstance(value, str) else text.removesuffix(".0")
 
 
 def label_references(label: str) -> tuple[str, ...]:

@@ -123,8 +123,7 @@ def _begins_with(species: str, genus: str) -> bool:
 def _species(values: Mapping[str, str], whole: bool) -> str:
     """Returns the full name of a row's species; "" where it has none.
 
-    An epithet begins with a small letter or as a hybrid does, and may go on: "lupus dingo", "× hispanica", "cf. canina".
-    Where the column has `whole` names, one that begins with its genus is none.
+    An epithet begins with a small letter or as a hybrid does: "lupus", "lupus dingo", "× hispanica", "cf. canina". Where the column has `whole` names, one that begins with its genus is none.
     """
     genus, species = values.get("genus", ""), values.get("species", "")
     epithet = species or values.get("specific_epithet", "")
@@ -139,7 +138,7 @@ def _species(values: Mapping[str, str], whole: bool) -> str:
 
 
 def _as_species(name: str) -> str:
-    """Returns what a subspecies or a hybrid is called as a species, "Canis dingo" of "Canis lupus dingo"; "" for none."""
+    """Returns the name of a subspecies as a species, "Canis dingo" of "Canis lupus dingo"; "" of other names."""
     words = name.split()
     is_longer = len(words) > 2 and words[-1].isalpha() and words[-1].islower()
     return f"{words[0]} {words[-1]}" if is_longer else ""

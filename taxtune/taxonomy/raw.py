@@ -70,7 +70,7 @@ class RawNode(NamedTuple):
     leads: tuple[str, ...] = ()
 
     def completed(self, other: RawNode) -> RawNode | None:
-        """Returns what this and another statement about the node say together; None where they contradict."""
+        """Returns this statement with what only another one about the node says; None where they contradict."""
         both = {}
         for name in ("label", "aliases", "rank", "leads"):
             mine, others = getattr(self, name), getattr(other, name)

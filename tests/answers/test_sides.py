@@ -51,7 +51,7 @@ def test_columns_that_are_named_count_and_a_wrong_name_is_an_error() -> None:
     record = {"prediction": "teal", "other": "mallard", "label": "teal", "gt": "great egret"}
     assert read([record], answer="other", truth="label") == [("mallard", "teal")]
     for schema in ({"answer": "anser"}, {"truth": "troth"}):
-        with pytest.raises(DataError, match="no column '(anser|troth)'"):
+        with pytest.raises(DataError, match=r"no column '(anser|troth)'"):
             read([{"prediction": "teal", "label": "teal"}], **schema)
 
 
@@ -65,7 +65,7 @@ def test_columns_that_are_named_count_and_a_wrong_name_is_an_error() -> None:
 )
 def test_one_column_is_never_both_sides(schema: dict[str, str], columns: tuple[str, ...]) -> None:
     with pytest.raises(DataError, match=r"both what is scored and the truth|no column"):
-        read([{name: "teal" for name in columns}], **schema)
+        read([dict.fromkeys(columns, "teal")], **schema)
 
 
 def test_where_the_truth_is_the_answer_column_the_answers_are_elsewhere() -> None:
@@ -74,7 +74,7 @@ def test_where_the_truth_is_the_answer_column_the_answers_are_elsewhere() -> Non
 
 
 def test_two_columns_that_may_be_the_truth_are_not_guessed() -> None:
-    with pytest.raises(DataError, match="'gt', 'label'. Name it with --truth-column"):
+    with pytest.raises(DataError, match=r"'gt', 'label'. Name it with --truth-column"):
         read([{"prediction": "teal", "gt": "mallard", "label": "teal"}])
     assert read([{"prediction": "teal", "gt": "an old one", "label": "teal"}]) == [("teal", "teal")]
 
@@ -85,7 +85,9 @@ FAILED = "[LMMS_EVAL_REQUEST_FAILED_AFTER_3_RETRIES] timed out"
 @pytest.mark.parametrize("cell", [FAILED, [FAILED], [[FAILED]], [FAILED, FAILED], "Failed to obtain answer via API."])
 def test_what_another_tool_writes_for_a_failed_call_is_no_answer(cell: object) -> None:
     records = [{"target": "teal", "filtered_resps": cell}, {"target": "teal", "filtered_resps": [["a teal"]]}]
-    with pytest.raises(DataError, match="1 of 2 rows cannot be used:\n  row 1: filtered_resps is missing: '.*ailed|FAIL"):
+    with pytest.raises(
+        DataError, match=r"1 of 2 rows cannot be used:\n  row 1: filtered_resps is missing: '.*ailed|FAIL"
+    ):
         read(records)
     assert read(records, missing="leave-out") == [("a teal", "teal")]
     assert read(records, missing="keep") == [(None, "teal"), ("a teal", "teal")]

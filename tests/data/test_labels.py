@@ -60,7 +60,7 @@ def test_what_is_written_goes_before_what_is_spelt_alike() -> None:
     find = target_finder(TREE)
     assert TREE.path(find("Forget-me-not").node or 0)[1] == "bird"
     assert TREE.path(find("forget_me_not").node or 0)[1] == "plant"
-    with pytest.raises(TaxonomyError, match="2 nodes are called 'forgetmenot'.*life/bird/Forget-me-not, life/plant"):
+    with pytest.raises(TaxonomyError, match=r"2 nodes are called 'forgetmenot'.*life/bird/Forget-me-not, life/plant"):
         LabelFinder(TREE).node(["forgetmenot"])
     for label in ("forgetmenot", "Wilson", "woodpecker", "", "'"):
         assert find(label).node is None

@@ -70,7 +70,9 @@ def test_shared_names_are_notes_with_the_paths(tmp_path: Path) -> None:
 
 def test_a_leaf_file_with_repeated_rows(tmp_path: Path) -> None:
     text = "id,family,name,common_name\n0,Anatidae,Anas crecca,Teal\n0,Anatidae,Anas crecca,Teal\n"
-    text += "1,Anatidae,Anas acuta,Pintail\n1,Anatidae,Anas acuta,Northern Pintail\n2,,Anas x,\n2,,,\n3,Anatidae,,Wigeon\n"
+    text += (
+        "1,Anatidae,Anas acuta,Pintail\n1,Anatidae,Anas acuta,Northern Pintail\n2,,Anas x,\n2,,,\n3,Anatidae,,Wigeon\n"
+    )
     report = check(tmp_path, text)
     assert [(d.kind, d.row, d.breaks) for d in report.defects] == [
         ("duplicate row", 3, False),
