@@ -27,7 +27,7 @@ _LARGE = 10_000
 _UNKNOWN = -2
 _LABELS = (
     "Correct the labels, or add them to the taxonomy as nodes or aliases. A photo that shows nothing of the tree may "
-    "have its root, {!r}, as its label, one of an unnamed kind the group above; leave out the rows that nobody can label."
+    "have its root, {!r}, as its label, one of an unnamed kind the group above; leave out rows that nobody can label."
 )
 # Looking for near names costs tens of milliseconds a label on a large tree.
 _SUGGESTIONS = 20

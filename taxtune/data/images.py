@@ -47,8 +47,8 @@ MIN_SIDE = 8
 MAX_FILE_BYTES = 512 * 1024 * 1024
 #: File endings that count as images where a folder is searched.
 IMAGE_SUFFIXES = frozenset(
-    ".avif .bmp .gif .heic .heif .hif .jfif .jp2 .jpe .jpeg .jpg .png .ppm .tif .tiff .webp".split()
-)
+    (".avif", ".bmp", ".gif", ".heic", ".heif", ".hif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".png", ".ppm")
+) | {".tif", ".tiff", ".webp"}
 
 # Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left out on purpose.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF", "HEIF")

@@ -161,11 +161,9 @@ def takes_spans(uri: str) -> bool:
     from mlflow.tracing.client import TracingClient
 
     trace = f"tr-{0:032}"
-    probe = {
-        **{"trace_id": trace, "span_id": f"{0:016}", "parent_span_id": None, "name": "probe"},
-        **{"start_time_unix_nano": 0, "end_time_unix_nano": 0, "status": {"code": "OK", "message": ""}},
-        "attributes": {"mlflow.traceRequestId": json.dumps(trace)},
-    }
+    probe: dict[str, Any] = {"trace_id": trace, "span_id": f"{0:016}", "parent_span_id": None, "name": "probe"}
+    probe |= {"start_time_unix_nano": 0, "end_time_unix_nano": 0, "status": {"code": "OK", "message": ""}}
+    probe["attributes"] = {"mlflow.traceRequestId": json.dumps(trace)}
     try:
         TracingClient(uri).log_spans("-1", [Span.from_dict(probe)])
     except NotImplementedError:

@@ -178,8 +178,10 @@ def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: 
     assert "life/Animalia/Chordata/Aves, in a word: bird" in done.out
 
 
-@pytest.mark.parametrize(("root", "asked", "word"), [("bird", (), "bird"), ("Aves", (), "bird"), ("thing", (), "object"),
-                                                     ("bird", ("--domain", "duck"), "duck")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("root", "asked", "word"),
+    [("bird", (), "bird"), ("Aves", (), "bird"), ("thing", (), "object"), ("bird", ("--domain", "duck"), "duck")],
+)
 def test_what_is_printed_is_what_is_written(here: Path, root: str, asked: tuple[str, ...], word: str) -> None:
     (here / "tree.csv").write_text(f"path,rank\n{root}/a/Mallard,species\n{root}/b/Teal,species\n")
     in_folders(here / "photos", {"Mallard": 6, "Teal": 6})
