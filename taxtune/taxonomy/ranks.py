@@ -123,8 +123,8 @@ def _begins_with(species: str, genus: str) -> bool:
 def _species(values: Mapping[str, str], whole: bool) -> str:
     """Returns the full name of a row's species; "" where it has none.
 
-    An epithet begins with a small letter or as a hybrid does: "lupus", "lupus dingo", "× hispanica", "cf. canina". Where
-    the column has `whole` names, one that begins with its genus is none.
+    An epithet begins with a small letter or as a hybrid does: "lupus", "lupus dingo", "× hispanica", "cf. canina".
+    Where the column has `whole` names, one that begins with its genus is none.
     """
     genus, species = values.get("genus", ""), values.get("species", "")
     epithet = species or values.get("specific_epithet", "")
