@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from taxtune.answers.records import Records, Source, open_table
 from taxtune.answers.targets import Target, rows_error, target_finder
 from taxtune.data.columns import ANSWERS, TRUTHS, find_column, named
-from taxtune.data.labels import leaves_meant
+from taxtune.data.labels import UNNAMED, leaves_meant
 from taxtune.errors import DataError
 from taxtune.tables import column_key, lost_to_pandas
 from taxtune.taxonomy.domain import Domain
@@ -169,6 +169,8 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
             "Correct or remove these rows, or use --missing leave-out (the call failed), --missing abstain (the model "
             "said nothing) or --off-tree leave-out, where the command has it."
         )
+        if any("is not on the taxonomy" in problem for _, problem in reader.problems):
+            remedy = f"{remedy} {UNNAMED}"
         raise rows_error(reader.problems, opened.file, len(selected), remedy=remedy)
     reasons = Counter(row.reason for row in reader.excluded)
     if not rows and not schema.answers_alone:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.images import check_images, is_image_data, store_image
-from taxtune.data.labels import OUTSIDE, LabelFinder, Reference, leaves_meant
+from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
 from taxtune.data.sources import Record, Source, read_folder, read_inat21, read_rows, refuse_columns
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
@@ -25,10 +25,6 @@ __all__ = ["Example", "distinct", "load_examples", "note_repeated"]
 _LARGE = 10_000
 # Instead of the node of a label that names none, until all problems are told.
 _UNKNOWN = -2
-_LABELS = (
-    "Correct the labels, or add them to the taxonomy as nodes or aliases. A photo that shows nothing of the tree may "
-    "have its root, {!r}, as its label, one of an unnamed kind the group above; leave out rows that nobody can label."
-)
 # Looking for near names costs tens of milliseconds a label on a large tree.
 _SUGGESTIONS = 20
 
@@ -247,7 +243,7 @@ def _find_nodes(
         said = {record.label: reasons.get(record.references, "") for record in records}
         lines = "\n".join(shortened(_label_lines(rows, said, taxonomy)))
         count = f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'}"
-        remedy = _LABELS.format(taxonomy.labels[0])
+        remedy = f"Correct the labels, or add them to the taxonomy as nodes or aliases. {UNNAMED}"
         problems.append(DataError(f"{count} no single node of the taxonomy:\n{lines}\n{remedy}", file=source))
     nodes |= dict.fromkeys(reasons, _UNKNOWN)
     if finder.leaves:

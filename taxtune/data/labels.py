@@ -14,12 +14,17 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["OUTSIDE", "LabelFinder", "Reference", "label_references", "label_text", "leaves_meant"]
+__all__ = ["OUTSIDE", "UNNAMED", "LabelFinder", "Reference", "label_references", "label_text", "leaves_meant"]
 
 #: What may name a node: a label, alias or id, or a path of labels.
 Reference = str | tuple[str, ...]
 #: Instead of a node: it is on the whole tree, and not on the part of it that counts.
 OUTSIDE = -1
+#: What to do with photos whose label no tree has, for messages.
+UNNAMED = (
+    "A photo that shows nothing of the tree may have its root as its label, one of an unnamed kind the group above; leave "
+    "out rows that nobody can label."
+)
 
 
 def label_text(value: object) -> str:

@@ -98,6 +98,14 @@ def test_of_several_guesses_those_that_came_count() -> None:
     assert read(records) == [("teal", "teal")]
 
 
+def test_a_photo_of_nothing_is_told_how_to_go_on() -> None:
+    with pytest.raises(DataError, match=r"row 1: truth: 'blank' is not .*\n.*may have its root as its label"):
+        read([{"truth": "blank", "answer": "nothing"}])
+    with pytest.raises(DataError) as told:
+        read([{"truth": "teal", "answer": None}])
+    assert "its root" not in str(told.value)
+
+
 def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it() -> None:
     frame = pd.read_csv(io.StringIO("truth,answer\nteal,a teal\nNone,nothing\n"))
     for data in (frame, frame.rename(columns={"truth": "gt", "answer": "prediction"})):

@@ -521,7 +521,7 @@ def test_all_that_is_wrong_is_told_at_once(paint: Paint, tmp_path: Path) -> None
     for said in (
         "2 rows lack a value", "row 8: no label", "row 9: no image",
         "2 labels name no single node", "'blakbird' (row 3): did you mean 'blackbird'",
-        "'blank' (row 4)", "its root, 'life'",
+        "'blank' (row 4)", "may have its root as its label",
         "2 of 5 images cannot be used", "broken.png (m.csv, row 4): This is not an image", "gone.png (m.csv, row 5)",
         "The same image has two labels", "b.png is 'blackbird', same.png is 'American robin'",
     ):  # fmt: skip
