@@ -22,8 +22,8 @@ Reference = str | tuple[str, ...]
 OUTSIDE = -1
 #: What to do with photos whose label no tree has, for messages.
 UNNAMED = (
-    "A photo that shows nothing of the tree may have its root as its label, one of an unnamed kind the group above; leave "
-    "out rows that nobody can label."
+    "A photo that shows nothing of the tree may have its root as its label, one of an unnamed kind the group above; "
+    "leave out rows that nobody can label."
 )
 
 
