@@ -6,8 +6,9 @@ code 2. A message names the file, the row and the value where there are any, and
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 
@@ -66,6 +67,25 @@ def command(*words: str | Path) -> str:
 def install_extra(extra: str) -> str:
     """Returns the command that installs an extra of taxtune, which is on no package index: from its clone."""
     return f"pip install '.[{extra}]' (in the clone of taxtune)"
+
+
+class Problems(list[TaxtuneError]):
+    """Problems that are told together, so that they can be fixed at once."""
+
+    @contextlib.contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Adds the problem that ends the block."""
+        try:
+            yield
+        except TaxtuneError as problem:
+            self.append(problem)
+
+    def tell(self) -> None:
+        """Raises the problem, or one error with all of them."""
+        if len(self) == 1:
+            raise self[0]
+        if self:
+            raise DataError("\n".join(map(str, self)))
 
 
 class DataError(TaxtuneError):

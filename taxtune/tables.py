@@ -55,6 +55,13 @@ class Table(NamedTuple):
         return next((self.header.index(name) for name in names if name in self.header), None)
 
 
+def lost_to_pandas(source: object) -> str:
+    """Returns a sentence on values that a frame lacks since pandas took them for missing ones; "" of other sources."""
+    if not hasattr(source, "iloc"):
+        return ""
+    return 'pandas reads "None" and "NA" as missing values: read the file with keep_default_na=False. '
+
+
 # -- bytes and text ----------------------------------------------------------------------------------------------------
 
 
@@ -330,8 +337,9 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
         import pandas as pd
 
         _check_sheet(data, file)
-        # An error such as #N/A is no value.
+        # An error such as #N/A is no value, and a day that a spreadsheet knows as one has no time.
         sheet = pd.read_excel(io.BytesIO(data), header=None, dtype=str, na_filter=False).fillna("")
+        sheet = sheet.replace(r"^(\d{4}-\d\d-\d\d) 00:00:00$", r"\1", regex=True)
     except TaxtuneError:
         raise
     except ImportError:

@@ -2,7 +2,8 @@
 
 A file has a row per image with a column per label (wide), a row per image and label (long, as pybioclip writes it), or
 is what SpeciesNet writes. All become a frame of the columns row, image, label and score, which is checked. What an
-image's scores leave of 1, as top-k files do, and those of labels that the tree lacks are at the root.
+image's scores leave of 1, as top-k files do, and those of labels that the tree lacks are at the root; several of one
+taxon are added up.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def read_scores(source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | 
 
     Raises:
         DataError: If the file cannot be read, a column cannot be told, a score is no probability, an image has scores
-            above 1 in sum, two of one label or none, or the tree has none of the labels.
+            above 1 in sum or none, or the tree has none of the labels.
     """
     if (found := _of_speciesnet(source)) is not None:
         return _scores(found, str(source), taxonomy)
@@ -140,6 +141,11 @@ def _of_table(file: str, rows: Rows, taxonomy: Taxonomy, asked: Mapping[str, str
         if unused := [name for name in text if find(name).node is None]:
             note(f"{file}: columns that are neither labels nor numbers are left out: {few(unused)}")
         labels = [name for name in others if name not in unused]
+        first: dict[str, int] = {}
+        again = [row for row, record in rows if first.setdefault(_text(record.get(image)), row) != row]
+        if again:
+            problems = [(row, "its image already has a row") for row in again]
+            raise rows_error(problems, file, len(rows), remedy="Keep one row per image.")
         for row, record in rows:  # an empty cell is none of the top k
             given = [name for name in labels if record.get(name) is not None]
             yield from ((row, _text(record.get(image)), name, record.get(name)) for name in given or [""])
@@ -233,10 +239,18 @@ def _scores(entries: Any, file: str, taxonomy: Taxonomy) -> Scores:
             f"{file}: {len(mass):,} of {len(labels):,} labels are not on the tree or name several of its nodes; "
             f"{mass.sum() / len(images):.2%} of all scores, for the root: {few(_name(labels[i]) for i in mass.index)}"
         )
-    column = frame.groupby(image).cumcount()
+    # A label that the tree lacks is itself; of a node the labels are one.
+    taxon = np.where(found >= 0, found, -1 - np.arange(len(labels)))[label]
+    scores = pd.DataFrame({"image": image, "taxon": taxon, "value": frame.value.to_numpy()})
+    sums = scores.groupby(["image", "taxon"], sort=False).value.sum().reset_index()
+    if len(sums) < len(scores):
+        several = scores.image[scores.duplicated(["image", "taxon"])].unique()
+        named = few(images[one] for one in several)
+        note(f"{file}: {len(several):,} images have several scores of one taxon, which are added up: {named}")
+    column = sums.groupby("image").cumcount()
     nodes = np.full((len(images), column.max() + 2), -1, dtype=np.int64)
     weights = np.zeros(nodes.shape)
-    nodes[image, column], weights[image, column] = found[label], frame.value
+    nodes[sums.image, column], weights[sums.image, column] = np.maximum(sums.taxon, -1), sums.value
     weights[:, -1] = np.maximum(1 - weights.sum(axis=1), 0)
     return Scores(tuple(images), nodes, weights, missing)
 
@@ -248,7 +262,6 @@ def _check(frame: pd.DataFrame, file: str) -> None:
     kinds = (
         (~named, "image {0.image!r} has no scores"),
         (named & ~sure, "{1!r} of image {0.image!r} has no probability: {0.score!r}"),
-        (named & frame.duplicated(["image", "label"]), "image {0.image!r} has {1!r} twice"),
         ((frame.total > _MOST) & ~frame.duplicated("image"), "the scores of image {0.image!r} add up to {0.total:.4g}"),
     )
     bad: list[tuple[Any, str]] = [(one, text) for wrong, text in kinds for one in frame[wrong].itertuples()]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from taxtune.answers.records import Source, open_table
+from taxtune.answers.records import Records, Source, open_table
 from taxtune.answers.targets import Target, rows_error, target_finder
+from taxtune.data.columns import ANSWERS, TRUTHS, find_column, named
+from taxtune.data.labels import UNNAMED, leaves_meant
 from taxtune.errors import DataError
-from taxtune.tables import column_key
+from taxtune.tables import column_key, lost_to_pandas
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.thoughts import CUT_THOUGHT, without_thoughts
@@ -31,8 +33,11 @@ __all__ = [
 ]
 
 _NO_ANSWER = "no answer"
+#: What other tools write in place of an answer where the call failed.
+_FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "Failed to obtain answer via API")
 #: Names that other tools give these columns.
 _ALSO = {"truth": "target", "placement": "predicted"}
+_BOTH = "One column cannot be both what is scored and the truth."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,10 @@ class AnswerSchema:
     """The columns of a file, and what its rows must have.
 
     Attributes:
-        answer: The answer: text, or a list of guesses, the best first.
-        truth: The right node: label, alias, path "a/b/c", or list of labels; "target" where no column has this name.
+        answer: The answer: text, or a list of guesses, the best first. Where no column has this name, or it is that of
+            the truth, it is found by its usual names.
+        truth: The right node: label, alias, path "a/b/c", or list of labels. Where no column is called "truth", it is
+            found by its usual names and its values.
         placement: The node that the answer was put on, read instead of the answer where the file has it ("predicted"
             where no column has this name); None never looks for one.
         reference: One text or a list (in a table: a JSON list) to compare with, in this column or that of the plural.
@@ -149,6 +156,9 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
     others = {name: other for name, other in _ALSO.items() if name not in columns and other in columns}
     names = {key: getattr(schema, key) for key in ("truth", "placement", "reference")}
     schema = replace(schema, **{key: others.get(name, name) for key, name in names.items()})
+    sides = _find_sides(opened, schema)
+    found = [f"{name} from the column {column!r}" for name, column in sides.items() if getattr(schema, name) != column]
+    schema = replace(schema, answer=sides["answer"], truth=sides["truth"])
     _check_columns(opened.file, columns, schema)
     selected = [(line, record) for line, record in opened.rows if _fits(record, schema.where)]
     if schema.where and not selected:
@@ -157,10 +167,12 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
     reader = _Reader(schema, columns)
     rows = tuple(row for line, record in selected if (row := reader.read(line, record)) is not None)
     if reader.problems:
-        remedy = (
+        remedy = lost_to_pandas(source) + (
             "Correct or remove these rows, or use --missing leave-out (the call failed), --missing abstain (the model "
             "said nothing) or --off-tree leave-out, where the command has it."
         )
+        if any("is not on the taxonomy" in problem for _, problem in reader.problems):
+            remedy = f"{remedy} {UNNAMED}"
         raise rows_error(reader.problems, opened.file, len(selected), remedy=remedy)
     reasons = Counter(row.reason for row in reader.excluded)
     if not rows and not schema.answers_alone:
@@ -168,7 +180,8 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
         remedy = "Check the root, the taxonomy and the columns."
         raise DataError("No usable rows are left.", file=opened.file, value=counted, remedy=remedy)
     excluded = [f"{n:,} of {len(selected):,} rows are left out: {reason}" for reason, n in reasons.items()]
-    notes = [f"{opened.file}: {text}" for text in (*excluded, *reader.notes(rows))]
+    taken = [f"taken: {', '.join(found)}"] if found else []
+    notes = [f"{opened.file}: {text}" for text in (*taken, *excluded, *reader.notes(rows))]
     return AnswerTable(opened.file, rows, reader.predicted is not None, tuple(reader.excluded), (*opened.notes, *notes))
 
 
@@ -181,6 +194,7 @@ class _Reader:
         self.problems: list[tuple[int, str]] = []
         self.excluded: list[Excluded] = []
         self._moved = 0
+        self._leaves: set[str] = set()
         self._seen: dict[tuple[str, ...], int] = {}
         # A file may have both: "reference" where there is one and "references" where there are several.
         self._references = [name for name in (schema.reference, f"{schema.reference}s") if name in columns]
@@ -222,6 +236,7 @@ class _Reader:
             self.excluded.append(Excluded(line, name, excluded))
             return None
         self._moved += target.moved or placed.moved
+        self._leaves |= {found.text for found in (target, placed) if found.is_leaf}
         question = record.get(schema.question)
         return AnswerRow(
             line,
@@ -249,7 +264,11 @@ class _Reader:
             return None, (), ""
         if value is None:
             return None, (), f"{column} is missing" if self.schema.missing == "error" else ""
-        guesses = tuple(value) if isinstance(value, list) else (value,)
+        entries = value if isinstance(value, list) else [value]
+        flat = [guess for entry in entries for guess in (entry if isinstance(entry, list) else [entry])]
+        guesses = tuple(guess for guess in flat if not (isinstance(guess, str) and guess.startswith(_FAILED)))
+        if flat and not guesses:
+            return None, (), f"{column} is missing: {flat[0]!r}" if self.schema.missing == "error" else ""
         if not all(isinstance(guess, str) for guess in guesses):
             return None, (), f"{column} is not text: {value!r}"
         told = [without_thoughts(guess) for guess in guesses]
@@ -283,6 +302,8 @@ class _Reader:
             yield f"{silent:,} of {n} answers are empty"
         if self._moved:
             yield f"{self._moved:,} of {n} rows have paths of another tree, found by their last name"
+        if self._leaves:
+            yield leaves_meant(self._leaves)
         if several := sum(len(row.references) > 1 for row in rows):
             yield (
                 f"{several:,} of {n} answers have several references; the best one counts, except for measures defined "
@@ -295,6 +316,38 @@ def _fits(record: Mapping[str, Any], where: Mapping[str, str]) -> bool:
     values = {name: record.get(name) for name in where}
     texts = {k: "" if v is None else json.dumps(v) if isinstance(v, bool) else str(v) for k, v in values.items()}
     return texts == dict(where)
+
+
+def _find_sides(opened: Records, schema: AnswerSchema) -> dict[str, str]:
+    """Returns the columns of the answers and of the truths, as far as they can be told; never one for both."""
+    columns = list(dict.fromkeys(name for _, record in opened.rows for name in record))
+    answer, truth = schema.answer, schema.truth
+    if schema.taxonomy is not None and truth not in columns and truth in ("truth", "target"):
+        answers = named(columns, ANSWERS)
+        others = [name for name in columns if name not in (*answers, schema.placement, schema.id)]
+        # A column called answer is the right one where the model's has another name.
+        others += [] if named(others, TRUTHS) or len(answers) < 2 else named(answers, ["answer"])
+        find = target_finder(schema.taxonomy, schema.part, suggest=0)
+        fits = [name for name in others if _tells_nodes(find, [record.get(name) for _, record in opened.rows])]
+        if len(fits) == 1 or named(others, TRUTHS):
+            truth = find_column("truth", None, others, (*TRUTHS, "answer"), fits, opened.file)
+        elif len(answers) > 1 and "answer" in others:
+            truth = "answer"
+    if (answer == "answer" and answer not in columns) or answer == truth:
+        taken = {truth, schema.reference, f"{schema.reference}s", schema.placement, schema.id, schema.question}
+        rest = [name for name in columns if name not in taken]
+        answer = next(iter(named(rest, ANSWERS)), answer)
+    scored = schema.placement if schema.placement in columns else answer
+    if schema.taxonomy is not None and scored == truth and truth in columns:
+        remedy = "Name the other one with --answer-column, --placement-column or --truth-column."
+        raise DataError(_BOTH, file=opened.file, value=truth, remedy=remedy)
+    return {"answer": answer, "truth": truth}
+
+
+def _tells_nodes(find: Callable[[object], Target], values: Sequence[object]) -> bool:
+    """Tells whether all values of a column that are there name nodes, or what is outside of the part."""
+    given = [value for value in values if value is not None]
+    return bool(given) and not any(find(value).problem for value in given)
 
 
 def _check_columns(file: str, columns: set[str], schema: AnswerSchema) -> None:

@@ -1,10 +1,8 @@
 """The node that a target in a file of answers means, and how often the nodes of a tree occur.
 
-Published answer files name their targets loosely; a target is looked for as it is written, then
-
-- a list of labels without the tree's root, or from another tree, by its last name ("Aves", "Suliformes", …,
-  "Phalacrocorax auritus" on a tree that classes the species otherwise), if one node alone has that name;
-- with spaces for underscores ("basset_hound").
+Published answer files name their targets loosely; a target is looked for as labels of images are (`data.labels`). A
+list of labels without the tree's root, or from another tree, goes by its last name ("Aves", "Suliformes", …,
+"Phalacrocorax auritus" on a tree that classes the species otherwise), if one node alone has that name.
 
 Where a study is on a part of a taxonomy, a target that is elsewhere on the whole of it is *outside*: it cannot be
 scored on the part. One that the whole does not have is *off the tree*.
@@ -18,13 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taxtune.data.labels import OUTSIDE, LabelFinder, label_references, label_text
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.metrics.information import Information, frequency_information, leaf_information
 from taxtune.progress import note
@@ -40,12 +38,16 @@ _LISTED = 5
 
 
 class Target(NamedTuple):
-    """The node of a target, None outside the part or off the tree; `moved`: found by the last name of its path."""
+    """The node of a target, None outside the part or off the tree.
+
+    `moved`: found by the last name of its path. `is_leaf`: a group above has the name, too.
+    """
 
     text: str
     node: int | None = None
     problem: str = ""
     moved: bool = False
+    is_leaf: bool = False
 
     @property
     def outside(self) -> bool:
@@ -64,64 +66,44 @@ def target_finder(taxonomy: Taxonomy, part: Domain | None = None, suggest: int =
     Of `suggest` targets that are off the tree the problem names what is spelt alike, which takes long.
     """
     known: dict[object, Target] = {}
-    left = suggest
+    left, finder = suggest, LabelFinder(taxonomy, part)
+    whole = taxonomy if part is None else part.full
 
     def find(value: object) -> Target:
         nonlocal left
         if isinstance(value, list) and value and all(isinstance(label, str) and label.strip() for label in value):
             value = tuple(value)
-        if value is None or (isinstance(value, str) and not value.strip()):
+        elif value is None or (isinstance(value, str) and not value.strip()):
             return Target("", problem="missing")
+        elif text := label_text(value):
+            value = text
         if not isinstance(value, str | tuple):
             return Target("", problem=f"not a label or a path: {value!r}")
         if value not in known:
-            known[value] = _find(taxonomy, part, value, left > 0)
+            known[value] = _find(finder, value, whole if left > 0 else None)
             left -= bool(known[value].problem)
         return known[value]
 
     return find
 
 
-def _find(taxonomy: Taxonomy, part: Domain | None, value: str | tuple[str, ...], suggest: bool) -> Target:
+def _find(finder: LabelFinder, value: str | tuple[str, ...], whole: Taxonomy | None) -> Target:
+    """Returns the target that a label or a path means; where it is none, with what `whole` has that is spelt alike."""
     text = value if isinstance(value, str) else "/".join(value)
     last = value if isinstance(value, str) else value[-1]
     is_path = not isinstance(value, str) and len(value) > 1
-    problem = ""
-    # Text with slashes is a path only where the tree has it: "cat/dog" may mean either.
-    for candidate in dict.fromkeys((value if is_path else last, last, last.replace("_", " "))):
-        if isinstance(candidate, str) and not _is_there(candidate, taxonomy, part):
-            continue
-        try:
-            node = taxonomy.resolve(candidate) if part is None else part.locate(candidate)
-        except TaxonomyError as error:  # no such path, or several nodes of that name
-            problem = problem or ("" if isinstance(candidate, tuple) else _said(error))
-            continue
-        return Target(text, node, moved=is_path and isinstance(candidate, str))
-    if not problem:
-        problem = f"{last!r} is not on the taxonomy."
-        if suggest:
-            try:
-                (taxonomy if part is None else part.full).resolve(last)
-            except TaxonomyError as error:
-                problem = _said(error)
+    if is_path and (node := finder.node([value])) is not None:
+        return Target(text, None if node == OUTSIDE else node)
+    problem = f"{last!r} is not on the taxonomy."
+    try:
+        if (node := finder.node(label_references(last))) is not None:
+            found = None if node == OUTSIDE else node
+            return Target(text, found, moved=is_path, is_leaf=last in finder.leaves)
+        if whole is not None:
+            problem = f"{problem} {whole.suggest(last if whole.led(last) else last.rsplit('/', 1)[-1])}"
+    except TaxonomyError as error:  # several nodes of that name
+        problem = f"{error.message} {error.remedy or ''}".strip()
     return Target(text, problem=f"no node has the path {text!r}, and {problem}" if is_path else problem)
-
-
-def _said(error: TaxonomyError) -> str:
-    return f"{error.message} {error.remedy or ''}".strip()
-
-
-def _is_there(name: str, taxonomy: Taxonomy, part: Domain | None) -> bool:
-    """Tells whether a name is on the tree or the whole of it: `resolve` compares one that is not with every name."""
-    for tree in (taxonomy,) if part is None else (taxonomy, part.full):
-        if tree.find(name) or name.strip() in tree.by_id:
-            return True
-        labels = [label.strip() for label in name.split("/") if label.strip()]
-        if len(labels) > 1:
-            with suppress(TaxonomyError):
-                tree.resolve(labels)
-                return True
-    return False
 
 
 def rows_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, remedy: str) -> DataError:

@@ -10,16 +10,18 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from taxtune.data.sources import label_references
+from taxtune.data.labels import label_references
 from taxtune.errors import DataError
 from taxtune.tables import clean, csv_text, header_of, read_rows, read_text, text_lines
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
 __all__ = ["WNID", "Choice", "Label", "as_labels", "choices_csv", "choose_synsets", "read_labels", "senses_on_tree"]
+__all__ += ["unplaced"]
 
 #: A label that is WordNet's number of a noun, as ImageNet's folders are called.
 WNID = re.compile(r"n(\d{8})")
@@ -33,6 +35,10 @@ _RARER, _SECOND_LEMMA = 0.95, 0.7
 _SHORTER, _NOT_THE_HEAD = 0.9, 0.5
 # A part of a label is believed if its sense scores at least this share of the median of the labels that WordNet has.
 _BELIEVED = 0.25
+# Most labels are of a kind where more than this share of them may be.
+_MOST = 0.75
+# A sense that has less than this share of the information in common with them that another one has is not meant.
+_HALF_AS_CLOSE = 0.5
 # Of ImageNet's 308 labels with several senses, a power of 3 finds 239, a power of 1 finds 217; the first sense, 102.
 _POWER = 3
 _SHOWN = 6
@@ -164,7 +170,8 @@ def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[Choice]:
     """Chooses the synset of each label.
 
     A label that WordNet does not have is looked up by its head noun ("wedding cake": cake) or by other parts of it; a
-    part that has no sense in common with the other labels is not believed, and the label has no synset.
+    part that has no sense in common with the other labels, or none in their domain (see `_Domain`), is not believed,
+    and the label has no synset.
     """
     lookups = [_lookups(wordnet, label) for label in labels]
     scores = agreement(wordnet, [{synset: prior for synset, (prior, _, _) in some.items()} for some in lookups])
@@ -174,15 +181,70 @@ def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[Choice]:
         if any(relation == "is" for *_, relation in senses.values())
     )
     least = _BELIEVED * whole[len(whole) // 2] if whole else 0.0
+    ranked_of = [sorted(senses, key=lambda synset: -row[synset]) for senses, row in zip(lookups, scores, strict=True)]
+    of_parts = [any(relation == "kind of" for *_, relation in senses.values()) for senses in lookups]
+    pairs = [*zip(ranked_of, of_parts, strict=True)]
+    domain = _Domain(
+        wordnet,
+        named=[ranked[0] for ranked, of_part in pairs if ranked and not of_part],
+        heads=[ranked for ranked, of_part in pairs if of_part],
+    )
     choices = []
-    for label, senses, row in zip(labels, lookups, scores, strict=True):
-        ranked = sorted(senses, key=lambda synset: -row[synset])
-        _, words, relation = senses[ranked[0]] if ranked else (0.0, "", "")
-        if relation == "is" or (ranked and row[ranked[0]] >= least):
-            choices.append(Choice(label, ranked[0], relation, words, tuple(ranked[1:])))
+    for label, senses, ranked, of_part, row in zip(labels, lookups, ranked_of, of_parts, scores, strict=True):
+        likely = ranked
+        if of_part:
+            likely = [synset for synset in domain.fitting(ranked) if row[synset] >= least]
+        if likely:
+            _, words, relation = senses[likely[0]]
+            others = tuple(synset for synset in ranked if synset is not likely[0])
+            choices.append(Choice(label, likely[0], relation, words, others))
         else:
             choices.append(Choice(label, alternatives=tuple(ranked)))
     return choices
+
+
+class _Domain:
+    """What labels have in common, as far as their senses tell.
+
+    Args:
+        wordnet: WordNet.
+        named: The sense of each label that WordNet has.
+        heads: The senses of the parts of each other label.
+    """
+
+    def __init__(self, wordnet: WordNet, named: Sequence[Synset], heads: Sequence[Sequence[Synset]]) -> None:
+        self._wordnet = wordnet
+        self._named = frozenset().union(*map(wordnet.ancestors, named))
+        kinds = [self._kinds(senses) for senses in (*([synset] for synset in named), *heads) if senses]
+        self._labels = len(kinds)
+        self._counts = Counter(chain.from_iterable(kinds))
+        self._information = {kind: wordnet.information(kind) for kind in self._counts}
+        self._telling = sorted(self._counts, key=lambda kind: (-self._information[kind], kind.name))
+
+    def fitting(self, senses: Sequence[Synset]) -> list[Synset]:
+        """Returns the senses of a label's parts that are no further from the other labels than these are.
+
+        The domain of the others is the most telling kind that most of them may be of. A sense fits if it is below that,
+        or below a kind as telling that a label is which WordNet has, and no other sense is much closer to these.
+        """
+        own = self._kinds(senses)
+        least = _MOST * (self._labels - 1)
+        shared = (kind for kind in self._telling if self._counts[kind] - (kind in own) > least)
+        domain = next(shared, None) if self._labels > 1 else None
+        closest = max(map(self._closeness, senses), default=0.0)
+        near = [synset for synset in senses if self._closeness(synset) >= _HALF_AS_CLOSE * closest]
+        if domain is None:
+            return near
+        telling = {kind for kind in self._named if self._information[kind] >= self._information[domain]} | {domain}
+        return [synset for synset in near if not telling.isdisjoint(self._wordnet.ancestors(synset))]
+
+    def _closeness(self, synset: Synset) -> float:
+        """Returns the information content of what a sense has in common with the labels that WordNet has."""
+        shared = self._wordnet.ancestors(synset) & self._named
+        return max((self._information[kind] for kind in shared), default=0.0)
+
+    def _kinds(self, senses: Iterable[Synset]) -> frozenset[Synset]:
+        return frozenset().union(*map(self._wordnet.ancestors, senses))
 
 
 def _lookups(wordnet: WordNet, label: Label) -> dict[Synset, tuple[float, str, str]]:
@@ -234,6 +296,12 @@ def senses_on_tree(wordnet: WordNet, taxonomy: Taxonomy) -> dict[int, Synset]:
             chosen[node] = best
     owners = Counter(chosen.values())
     return {node: synset for node, synset in chosen.items() if owners[synset] == 1}
+
+
+def unplaced(choices: Sequence[Choice]) -> str:
+    """Returns in a sentence which labels have no synset; "" where all have one."""
+    names = ", ".join(choice.label.name for choice in choices if choice.synset is None)
+    return f"below the root, since WordNet lacks them: {names}" if names else ""
 
 
 def choices_csv(choices: Sequence[Choice]) -> str:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 from taxtune.classifier.classifier import COLUMNS, Classification, Classifier
-from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.data.images import IMAGE_SUFFIXES, lacking_decoder
+from taxtune.data.names import find_file
 from taxtune.data.sources import walk_images
 from taxtune.errors import DataError, ModelError
-from taxtune.progress import Display, showing, track
+from taxtune.progress import Display, note, showing, track
 from taxtune.tables import read_table
 from taxtune.untrusted import spreadsheet_cell
 
@@ -70,6 +71,8 @@ def list_images(names: Sequence[str], find: Find) -> pd.DataFrame:
     frame = pd.DataFrame([row for name in names for row in _rows_of(name, find)], dtype=object)
     if frame.empty:
         raise DataError("The list of images is empty.", value=", ".join(names), remedy="Give at least one image.")
+    if lacking := lacking_decoder(frame[FILE]):
+        note(f"images of some formats cannot be read: {lacking}")
     return frame.where(frame.notna(), None)
 
 
@@ -117,7 +120,7 @@ def _row(file: str, number: int, record: dict[str, Any], column: str, folder: Pa
     if taken := others.keys() & {*COLUMNS, *_ENDS, FILE}:
         message = f"The list of images has a column {min(taken)!r} already."
         raise DataError(message, file=file, remedy="Rename or remove it.")
-    return {"image": image, FILE: folder / os.path.expanduser(image), **others}
+    return {"image": image, FILE: find_file(folder, os.path.expanduser(image)), **others}
 
 
 def label_images(

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from taxtune.answers.classifier_scores import Scores, few, read_scores, read_truth
 from taxtune.answers.records import Source
 from taxtune.classifier.classifier import Classification, Step, tree_columns, tree_of_columns
+from taxtune.data.names import match_names
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.policies import Paths, ShareLevel, images_needed, share_levels, weighted_paths, worst_loss
 from taxtune.progress import note
@@ -169,20 +170,21 @@ def calibrate_scores(
     """
     tree = as_taxonomy(taxonomy)
     found, labels = read_scores(scores, tree, columns), read_truth(truth, tree, columns)
-    both = [i for i, image in enumerate(found.images) if image in labels]
+    meant = match_names(found.images, labels)
+    both = [i for i, image in enumerate(found.images) if image in meant]
     if not both:
         message = "No image has both scores and a label: they are called differently."
         remedy = "The names of the images must be the same in both files."
         raise DataError(message, value=(found.images[0], next(iter(labels))), remedy=remedy)
-    unknown = [image for image in found.images if image not in labels]
-    silent = sorted(labels.keys() - set(found.images))
+    unknown = [image for image in found.images if image not in meant]
+    silent = sorted(labels.keys() - meant.values())
     if unknown:
         note(f"{len(unknown):,} of {len(found.images):,} images with scores have no label: {few(unknown)}")
     if silent:
         note(f"{len(silent):,} of {len(labels):,} images with a label have no scores: {few(silent)}")
     found = Scores(tuple(found.images[i] for i in both), found.nodes[both], found.weights[both])
     name = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
-    target = np.array([labels[image] for image in found.images])
+    target = np.array([labels[meant[image]] for image in found.images])
     return guaranteed(tree, found, target, risk, confidence_level, by, name, len(silent))
 
 

@@ -38,7 +38,7 @@ def init(
 ) -> None:
     """Look at your own images and write a recipe for them that runs: splits, ranks, examples and a model."""
     from taxtune.atomic import write_text
-    from taxtune.authoring.senses import choices_csv
+    from taxtune.authoring.senses import choices_csv, unplaced
     from taxtune.errors import ModelError, RecipeError, command
     from taxtune.init.draft import make_draft, make_tree
     from taxtune.init.source import find_source
@@ -60,8 +60,8 @@ def init(
     if tree is None or taxonomy is None:
         made = make_tree(source, file, force=force)
         tree, taxonomy = made.tree, made.file
-    draft = make_draft(source, tree, skip_broken=skip_broken)
-    recipe = draft.text(file, taxonomy, model, domain)
+    draft = make_draft(source, tree, word=domain, skip_broken=skip_broken)
+    recipe = draft.text(file, taxonomy, model)
     if made is not None:
         write_taxonomy(made.tree, made.file, force=True)
         look = command("taxonomy", "show", made.file)
@@ -69,6 +69,8 @@ def init(
         if made.choices:
             synsets = write_text(made.file.with_suffix(".synsets.csv"), choices_csv(made.choices))
             note(f"{synsets} says which sense was taken of each label.")
+        if below := unplaced(made.choices):
+            note(below)
     write_text(file, recipe)
     if asked.kind == "local":
         try:
@@ -91,7 +93,7 @@ def _show(draft: Draft, model: str) -> None:
     for name, text in (
         ("images", f"{count:,}" + (f" of {listed:,}" if listed > count else "")),
         ("labels", f"{labels:,}, all on the tree of {len(tree):,} nodes"),
-        ("domain", domain + (f", in a word: {subject.word}" if subject.word not in (None, domain) else "")),
+        ("domain", domain + ("" if draft.word == domain else f", in a word: {draft.word}")),
         ("ranks", ", ".join(subject.ranks) or "the tree names none"),
         ("examples", ", ".join(subject.examples)),
         ("splits", f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {rest}"),

@@ -122,6 +122,7 @@ def classify_file(
     from taxtune.answers.classifier_scores import few, read_truth
     from taxtune.classifier.labels import csv_of, label_cells, write_labels
     from taxtune.classifier.scores import ScoreCalibration
+    from taxtune.data.names import match_names
     from taxtune.metrics.hierarchical import precision_recall
 
     found = ScoreCalibration.read(calibration)
@@ -137,7 +138,8 @@ def classify_file(
         note(f"the labels are in {out}")
     if truth is None:
         return
-    pairs = [(found.nodes[one.placement], known[one.image]) for one in labels if one.placement and one.image in known]
+    placed = {one.image: one.placement for one in labels if one.placement}
+    pairs = [(found.nodes[placed[image]], known[other]) for image, other in match_names(placed, known).items()]
     if not pairs:
         raise DataError("No image that was labelled has a true label.", file=truth, value=few(known))
     if len(pairs) < len(labels):

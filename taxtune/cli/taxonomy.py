@@ -103,18 +103,17 @@ def from_labels(
     """
     from taxtune import atomic
     from taxtune.authoring.label_tree import tree_by_wordnet
-    from taxtune.authoring.senses import choices_csv, read_labels
+    from taxtune.authoring.senses import choices_csv, read_labels, unplaced
 
     if out is not None:
         _keep([labels], out)
     written = read_labels(labels)
     choices, tree = tree_by_wordnet(written, max_depth=max_depth or None)
     taxonomy, relations = tree.taxonomy, Counter(choice.relation for choice in choices)
-    below = ", ".join(choice.label.name for choice in choices if choice.synset is None)
     lines = [
         f"labels   {len(written):,}: {relations['is']:,} in WordNet, {relations['kind of']:,} by one of their words",
         f"tree     {len(taxonomy):,} nodes: {len(taxonomy) - 1 - len(written):,} groups, height {taxonomy.height}",
-        *([f"below the root, since WordNet lacks them: {below}"] if below else []),
+        *filter(None, [unplaced(choices)]),
     ]
     # The tree may be what standard output is for.
     print(*lines, sep="\n", file=sys.stderr if out is None else sys.stdout)

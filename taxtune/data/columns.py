@@ -1,4 +1,4 @@
-"""Which column of a table holds what: told by its name and its values."""
+"""Which column of a table holds what: told by its name and its values, in one way for all commands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from pathlib import Path
 from taxtune.errors import DataError
 from taxtune.tables import column_key
 
-__all__ = ["IMAGES", "LABELS", "find_column"]
+__all__ = ["ANSWERS", "IMAGES", "LABELS", "TRUTHS", "find_column", "named"]
 
 #: What columns of image files and of labels are called, in files that people have.
 IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "path", "image_path", "img_path", "img")
 LABELS = ("label", "class", "class_name", "category", "species", "name", "target", "category_name", "scientific_name")
+#: What columns of right labels and of models' answers are called; of these the first that there is counts.
+TRUTHS = ("truth", "target", "gt", "ground_truth", "groundtruth", "gold", "correct", *LABELS)
+ANSWERS = (
+    *("prediction", "pred", "response", "output", "filtered_resps", "resps", "generated_text", "completion"),
+    *("model_output", "model_answer", "model_response", "reply", "answer"),
+)
+
+
+def named(columns: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """Returns the columns that have one of the usual names, in the order of these."""
+    return [name for known in usual for name in columns if column_key(name) == known]
 
 
 def find_column(
@@ -35,8 +46,8 @@ def find_column(
         if (name := next((name for name in (asked, column_key(asked)) if name in columns), None)) is None:
             raise DataError(f"There is no column {asked!r} with the {what}s.", file=file, remedy=listed)
         return name
-    named = [name for known in usual for name in columns if column_key(name) == known]
-    wanted = [name for name in named if name in likely] or (list(likely) if len(likely) == 1 else named)
+    known = named(columns, usual)
+    wanted = [name for name in known if name in likely] or (list(likely) if len(likely) == 1 else known)
     if wanted and (len(wanted) == 1 or column_key(wanted[0]) == usual[0]):
         return wanted[0]
     which = f"It may be {', '.join(map(repr, wanted))}." if wanted else listed

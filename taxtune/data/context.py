@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,7 +75,8 @@ class Variable:
             ValueError: If it is not of this kind.
         """
         if self.kind == "list":
-            items = _items(cell)[: self.top]
+            # A table has candidates as text.
+            items = _items(cell if self.top is None else _parsed(cell))[: self.top]
             room = MAX_VALUE - 1 if sum(map(len, items)) > MAX_VALUE or len(items) > MAX_ITEMS else MAX_VALUE
             fits = [item for i, item in enumerate(items) if sum(map(len, items[: i + 1])) <= room]
             return items if room == MAX_VALUE else [*fits[: MAX_ITEMS - 1], _CUT]
@@ -108,7 +112,9 @@ def make_variables(
         texts = {text for cell in cells if (text := _text(cell)) is not None}
         numbers = bool(texts) and all(map(_NUMBER.fullmatch, texts))
         kind: Kind = "number" if numbers else "text"
-        if any(isinstance(cell, list | tuple | Mapping) or hasattr(cell, "tolist") for cell in cells):
+        if name == CANDIDATES or any(
+            isinstance(cell, list | tuple | Mapping) or hasattr(cell, "tolist") for cell in cells
+        ):
             kind = "list"
         found[name] = Variable(name, column, kind, describe.get(name, ""), top if name == CANDIDATES else None)
     if unknown := sorted(describe.keys() - {*found, CANDIDATES}):
@@ -171,6 +177,17 @@ def _text(cell: Any) -> str | None:
         return str(cell).lower()
     text = f"{cell:.15g}" if isinstance(cell, float) else str(cell)
     return " ".join(_CONTROLS.sub(" ", text).split()) or None
+
+
+def _parsed(cell: Any) -> Any:
+    """Returns text as the list that it holds: JSON, Python's way of writing a list, or names between semicolons."""
+    if not isinstance(cell, str):
+        return cell
+    if cell.lstrip()[:1] in ("[", "{"):
+        for read in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                return read(cell.strip())
+    return cell.split(";")
 
 
 def _items(cell: Any) -> list[str]:

@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.images import check_images, is_image_data, store_image
-from taxtune.data.sources import Record, Reference, Source, read_folder, read_inat21, read_rows, refuse_columns
-from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
+from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
+from taxtune.data.names import find_file
+from taxtune.data.sources import Record, Source, read_folder, read_inat21, read_rows, refuse_columns
+from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
@@ -21,6 +23,8 @@ __all__ = ["Example", "distinct", "load_examples", "note_repeated"]
 
 # Of more images only those that are drawn are read.
 _LARGE = 10_000
+# Instead of the node of a label that names none, until all problems are told.
+_UNKNOWN = -2
 # Looking for near names costs tens of milliseconds a label on a large tree.
 _SUGGESTIONS = 20
 
@@ -104,19 +108,25 @@ def load_examples(
     further = [column for column in columns if column not in EXIF]
     if isinstance(source, Path) and kind in ("folder", "inat21"):
         refuse_columns(further, name)
-        records = list(read_folder(source) if kind == "folder" else read_inat21(source))
+        found = read_folder(source) if kind == "folder" else read_inat21(source)
     else:
         named_columns = {"image_column": image_column, "label_column": label_column, "further": further}
-        records = list(read_rows(source, pattern=pattern, **named_columns))  # type: ignore[arg-type]
+        found = read_rows(source, pattern=pattern, **named_columns)  # type: ignore[arg-type]
+    records: list[Record] = []
+    problems = Problems()
+    with problems.gathered():
+        records += found
     if not records:
+        problems.tell()
         raise DataError("There are no images in the data.", file=name)
-    nodes = _find_nodes(records, taxonomy, part, name)
+    nodes = _find_nodes(records, taxonomy, part, name, problems)
     placed = [(record, node) for record in records if (node := nodes[record.references]) is not None]
     if part is not None:
         outside = Counter(record.label for record in records if nodes[record.references] is None)
         _note_outside(outside, len(records), part.label, name)
     if domain is not None:
-        inside = {node for node in set(nodes.values()) if node is not None and taxonomy.is_ancestor(domain, node)}
+        known = {node for node in nodes.values() if node is not None}
+        inside = {node for node in known if node == _UNKNOWN or taxonomy.is_ancestor(domain, node)}
         outside = Counter(record.label for record, node in placed if node not in inside)
         _note_outside(outside, len(placed), taxonomy.labels[domain], name)
         placed = [(record, node) for record, node in placed if node in inside]
@@ -129,11 +139,14 @@ def load_examples(
         short = source.name if isinstance(source, Path) else name
         listed = kind in (None, "manifest")
         named = {e.image: f"{short}, {r.where}" for e, (r, _) in zip(examples, placed, strict=True)} if listed else {}
-        hashes = check_images([example.image for example in examples], named_in=named, skip_broken=skip_broken)
-        if not hashes:
+        files_of = [example.image for example in examples]
+        hashes = check_images(files_of, named_in=named, skip_broken=skip_broken, problems=problems)
+        if not hashes and not problems:
             raise ImageError(f"None of the {len(examples):,} images can be used.", file=name, remedy="Check the paths.")
         examples = [replace(e, sha256=hashes[e.image]) for e in examples if e.image in hashes]
-    kept, repeated = distinct(examples, source=name)
+    with problems.gathered():
+        kept, repeated = distinct([example for example in examples if example.target != _UNKNOWN], source=name)
+    problems.tell()
     note_repeated(repeated)
     if any(column in EXIF for column in columns):
         kept = [replace(e, context={**e.context, **exif_values(e.image, columns)}) for e in kept]
@@ -176,7 +189,7 @@ def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: 
     faults: list[str] = []
     for record in records:
         if isinstance(record.image, str):
-            files.append((record.image, base / record.image))
+            files.append((record.image, find_file(base, record.image)))
             continue
         value = record.image()
         path = value.get("path") if isinstance(value, dict) else None
@@ -203,24 +216,25 @@ def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: 
 
 
 def _find_nodes(
-    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, source: str
+    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, source: str, problems: Problems
 ) -> Mapping[tuple[Reference, ...], int | None]:
     """The node of what each label refers to; None where it is on the whole tree, outside the part.
 
-    Raises:
-        DataError: If labels name no single node.
+    Labels that name no single node are a problem; their node is `_UNKNOWN`.
     """
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
+    finder = LabelFinder(taxonomy, part)
     for references in dict.fromkeys(record.references for record in records):
-        node: int | str | None = _lookup(references, taxonomy)
-        if node == "" and part is not None:
-            whole = _lookup(references, part.full)
-            node = whole if isinstance(whole, str) else part.inside(whole)
-        if isinstance(node, str):
-            reasons[references] = node
+        try:
+            node = finder.node(references)
+        except TaxonomyError as error:  # several nodes have this name; the error lists their paths
+            reasons[references] = f"{error.message} {error.remedy or ''}".strip()
+            continue
+        if node is None:
+            reasons[references] = ""
         else:
-            nodes[references] = node
+            nodes[references] = None if node == OUTSIDE else node
     if reasons:
         rows: dict[str, list[str]] = {}
         for record in records:
@@ -228,48 +242,13 @@ def _find_nodes(
                 rows.setdefault(record.label, []).append(record.where)
         said = {record.label: reasons.get(record.references, "") for record in records}
         lines = "\n".join(shortened(_label_lines(rows, said, taxonomy)))
-        raise DataError(
-            f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'} no single node of the taxonomy:\n"
-            f"{lines}\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
-            file=source,
-        )
+        count = f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'}"
+        remedy = f"Correct the labels, or add them to the taxonomy as nodes or aliases. {UNNAMED}"
+        problems.append(DataError(f"{count} no single node of the taxonomy:\n{lines}\n{remedy}", file=source))
+    nodes |= dict.fromkeys(reasons, _UNKNOWN)
+    if finder.leaves:
+        note(f"{source}: {leaves_meant(finder.leaves)}")
     return nodes
-
-
-def _lookup(references: tuple[Reference, ...], taxonomy: Taxonomy) -> int | str:
-    """The node of the first reference that is on the taxonomy, or why none is."""
-    reason = ""
-    for reference in references:
-        path = reference
-        if isinstance(reference, str):
-            if taxonomy.find(reference):
-                try:
-                    return taxonomy.resolve(reference)
-                except TaxonomyError as error:  # several nodes have this name; the error lists their paths
-                    leaf = _leaf_of_its_group(reference, taxonomy)
-                    if leaf is not None:
-                        return leaf
-                    reason = reason or f"{error.message} {error.remedy or ''}".strip()
-                    continue
-            if reference in taxonomy.by_id:
-                return taxonomy.by_id[reference]
-            path = tuple(part.strip() for part in reference.split("/") if part.strip())
-            if len(path) < 2:
-                continue
-        try:
-            return taxonomy.resolve(path)
-        except TaxonomyError:
-            continue
-    return reason
-
-
-def _leaf_of_its_group(name: str, taxonomy: Taxonomy) -> int | None:
-    """The leaf of a name if all other nodes of that name are above it: the class "pizza" in a group "pizza"."""
-    nodes = [i for i in taxonomy.find(name) if taxonomy.labels[i].casefold() == name.strip().casefold()]
-    lowest = max(nodes, key=lambda i: int(taxonomy.depth[i]), default=None)
-    if lowest is None or len(taxonomy.children(lowest)) or not taxonomy.is_ancestor(nodes, lowest).all():
-        return None
-    return lowest
 
 
 def _label_lines(rows: Mapping[str, Sequence[str]], reasons: Mapping[str, str], taxonomy: Taxonomy) -> list[str]:

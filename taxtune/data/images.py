@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.errors import ImageError, shortened
+from taxtune.errors import ImageError, Problems, install_extra, shortened
 from taxtune.progress import note, track
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ __all__ = [
     "content_hash",
     "count_pixels",
     "is_image_data",
+    "lacking_decoder",
     "load_image",
     "read_exif",
     "store_image",
 ]
 
-#: Pixels (width times height) that an image may have.
+#: Pixels (width times height) that an image may have in memory; one of up to four times as many is read at half size.
 MAX_PIXELS = 50_000_000
 #: Pixels that the shorter side of an image must have; nothing can be recognised in less.
 MIN_SIDE = 8
@@ -46,11 +48,20 @@ MIN_SIDE = 8
 MAX_FILE_BYTES = 512 * 1024 * 1024
 #: File endings that count as images where a folder is searched.
 IMAGE_SUFFIXES = frozenset(
-    (".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-)
+    (".avif", ".bmp", ".gif", ".heic", ".heif", ".hif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".png", ".ppm")
+) | {".tif", ".tiff", ".webp"}
 
 # Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left out on purpose.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF")
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF", "HEIF")
+# What reads the formats that not every Pillow reads, and the endings of their files.
+_DECODERS = {"AVIF": "Pillow 11.3 or newer", "HEIF": f"pillow-heif: {install_extra('heif')}"}
+_ENDINGS = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF"}
+# Most pixels of a large image for each byte of its file: a PNG of one colour has a thousand.
+_MOST_PER_BYTE = 2_000
+# The lock of Pillow's own limit, which is the whole process's, and the one of large images.
+_LIMIT, _LARGE = threading.Lock(), threading.Lock()
+# A file of 16 bits whose values stay below this holds those of a sensor of fewer bits.
+_FEWER_BITS = 2**14
 _EXIF_TIME = "%Y:%m:%d %H:%M:%S"
 _SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
@@ -67,15 +78,16 @@ def content_hash(path: str | Path) -> str:
 def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
     """Reads an image: the first frame, turned upright by its EXIF orientation, in RGB.
 
-    Transparent parts become white. Grey values of 16 bits are scaled to 8, of 32 bits by the range that occurs.
+    Transparent parts become white. Grey values of 16 bits are scaled to 8; those of 32 bits, and of 14 bits or fewer in
+    a file of 16, by the range that occurs. An image of more than `MAX_PIXELS` is read at half its width and height.
 
     Args:
         path: The file.
         sha256: The content hash that the file must still have, or None.
 
     Raises:
-        ImageError: If the file is missing, empty, truncated, corrupt, no image, too small, has more than `MAX_PIXELS`
-            pixels, or was changed since `sha256` was taken.
+        ImageError: If the file is missing, empty, truncated, corrupt, no image, too small, has more than four times
+            `MAX_PIXELS` pixels or more of them than its bytes can hold, or was changed since `sha256` was taken.
     """
     path = Path(path)
     data = _read(path)
@@ -89,6 +101,7 @@ def check_images(
     *,
     named_in: Mapping[Path, str] | None = None,
     skip_broken: bool = False,
+    problems: Problems | None = None,
 ) -> dict[Path, str]:
     """Reads every image to its end, in a few threads, and returns the SHA-256 of each file's bytes by path, in order.
 
@@ -96,6 +109,7 @@ def check_images(
         paths: The files; one named twice is read once.
         named_in: Where a file is named ("manifest.csv, row 3"), for messages.
         skip_broken: Whether images that cannot be used are left out and noted.
+        problems: What the error is added to, instead of being raised.
 
     Raises:
         ImageError: If any image cannot be used, unless they are skipped; it names them, each with the reason.
@@ -126,7 +140,13 @@ def check_images(
     lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
     listed = "\n".join(shortened(lines, 20))
     if not skip_broken:
-        raise ImageError(f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\nFix or remove these files.")
+        remedy = "Fix or remove these files, or leave them out: add --skip-broken to `taxtune init`, data.skip_broken "
+        remedy += "to a recipe."
+        error = ImageError(f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\n{remedy}")
+        if problems is None:
+            raise error
+        problems.append(error)
+        return hashes
     count = "1 image cannot be used and is" if len(faults) == 1 else f"{len(faults):,} images cannot be used and are"
     note(f"{count} left out:\n{listed}")
     return hashes
@@ -228,33 +248,76 @@ def _read(path: Path) -> bytes:
         raise ImageError(f"The image file cannot be read: {error}.", file=path) from error
 
 
+def lacking_decoder(names: Iterable[str | Path]) -> str:
+    """Returns in a sentence what has to be installed to read files, by their endings; "" where nothing has."""
+    formats = {_ENDINGS.get(Path(name).suffix.lower(), "") for name in names} - {"", *_formats()}
+    needs = " and ".join(f"{format} images need {_DECODERS[format]}" for format in sorted(formats))
+    return f"{needs}." if needs else ""
+
+
 @cache
 def _formats() -> tuple[str, ...]:
     from PIL import Image
 
     Image.init()
+    with contextlib.suppress(ImportError):
+        import pillow_heif
+
+        pillow_heif.register_heif_opener()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
 def _decode(data: bytes, path: Path) -> Image.Image:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import UnidentifiedImageError
 
     try:
-        image: Image.Image = Image.open(io.BytesIO(data), formats=_formats())
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _too_large(path, "far too many") from error
+        image = _opened(data)
     except UnidentifiedImageError:
+        brand = data[8:12] if data[4:8] == b"ftyp" else b""  # of both formats' container
+        if said := lacking_decoder(["a.avif" if brand.startswith(b"avi") else "a.heic"] if brand else []):
+            raise ImageError(said.rstrip("."), file=path, remedy=_SAVE_AGAIN) from None
         message = f"This is not an image, or its format is not supported (supported formats: {', '.join(_formats())})."
         raise ImageError(message, file=path, remedy=_SAVE_AGAIN) from None
     except Exception as error:  # a parser that meets a malformed header may raise nearly anything
         raise _corrupt(path, error) from error
     width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise _too_large(path, f"{width:,} × {height:,} = {width * height:,}")
+    pixels = width * height
+    is_bomb = pixels > MAX_PIXELS and pixels > _MOST_PER_BYTE * len(data)
+    if is_bomb or pixels > 4 * MAX_PIXELS:
+        allowed = (
+            f"in {len(data):,} bytes, as no photo has" if is_bomb else f"and at most {4 * MAX_PIXELS:,} are allowed"
+        )
+        message = f"The image is too large: {width:,} × {height:,} = {pixels:,} pixels, {allowed}."
+        raise ImageError(message, file=path, remedy="Reduce its size.")
     if min(width, height) < MIN_SIDE:
         message = f"The image has {width} × {height} pixels; its shorter side must be at least {MIN_SIDE}."
         raise ImageError(message, file=path, remedy="Remove it from the data or give a larger copy.")
+    if pixels > MAX_PIXELS:
+        with _LARGE:  # one at a time: others than JPEG are decoded whole before they are reduced
+            _halve(image, path)
     return _upright(image, path)
+
+
+def _opened(data: bytes) -> Image.Image:
+    """Opens an image whatever its size, which is looked at before a pixel is decoded."""
+    from PIL import Image
+
+    with _LIMIT:
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            return Image.open(io.BytesIO(data), formats=_formats())
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
+
+
+def _halve(image: Image.Image, path: Path) -> None:
+    from PIL import Image
+
+    width, height = image.size
+    try:
+        image.thumbnail((width // 2, height // 2), Image.Resampling.BOX, reducing_gap=1.0)
+    except Exception as error:
+        raise _corrupt(path, error) from error
 
 
 def _upright(image: Image.Image, path: Path | None) -> Image.Image:
@@ -271,11 +334,6 @@ def _upright(image: Image.Image, path: Path | None) -> Image.Image:
     except Exception as error:
         message = f"The image's colour mode {image.mode!r} cannot be converted to RGB: {error}."
         raise ImageError(message, file=path, remedy=_SAVE_AGAIN) from error
-
-
-def _too_large(path: Path, pixels: str) -> ImageError:
-    message = f"The image is too large: {pixels} pixels, and at most {MAX_PIXELS:,} are allowed."
-    return ImageError(message, file=path, remedy="Reduce its size.")
 
 
 def _corrupt(path: Path | None, error: Exception) -> ImageError:
@@ -302,7 +360,9 @@ def _to_eight_bits(image: Image.Image) -> Image.Image:
 
     values = np.nan_to_num(np.asarray(image).astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     low, high = float(values.min()), float(values.max())
-    if image.mode.startswith("I;16") or (low >= 0 and 255 < high <= 65_535):
+    if image.mode.startswith("I;16") and low < high < _FEWER_BITS:
+        values = (values - low) / (high - low) * 255
+    elif image.mode.startswith("I;16") or (low >= 0 and 255 < high <= 65_535):
         values = values / 257
     elif image.mode == "F" and low >= 0 and high <= 1:
         values = values * 255

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import numbers
 import os
 import re
 from collections import Counter
@@ -13,17 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taxtune.data.images import IMAGE_SUFFIXES, is_image_data
+from taxtune.data.images import IMAGE_SUFFIXES, is_image_data, lacking_decoder
+from taxtune.data.labels import Reference, label_references, label_text
 from taxtune.errors import DataError, shortened
 from taxtune.progress import note
-from taxtune.tables import column_key, read_table, read_text
+from taxtune.tables import column_key, lost_to_pandas, read_table, read_text
 
 __all__ = [
     "LISTS",
     "Record",
-    "Reference",
     "Source",
-    "label_references",
     "line_pattern",
     "read_folder",
     "read_inat21",
@@ -38,8 +36,6 @@ Source = object
 LISTS = (".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".ndjson")
 
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
-#: What may name a node: a label, alias or id, or a path of labels.
-Reference = str | tuple[str, ...]
 
 
 class Record(NamedTuple):
@@ -81,7 +77,7 @@ def read_rows(
         image_column: Column (in JSONL: key) of the image; in CSV and XLSX upper and lower case do not count.
         label_column: Column of the label.
         pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The images' names get the
-            ending .jpg, and underscores in the label may stand for spaces.
+            ending .jpg.
         further: Columns (of a pattern: groups) whose cells come along, which may be empty.
 
     Raises:
@@ -100,39 +96,32 @@ def read_rows(
         rows = _pairs(source, name)
     faults: list[str] = []
     for where, image, written, cells in rows:
-        label, held = _text(written), is_image_data(image)
+        label, held = label_text(written), is_image_data(image)
         if isinstance(image, dict) and not held:  # a data set's reference to a file
             image = image.get("path")
-        file = str(image) if isinstance(image, Path) else _text(image)
+        file = str(image) if isinstance(image, Path) else label_text(image)
         missing = [] if held or callable(image) or file else [image_column]
         missing += [] if label else [label_column]
         if missing:
             said = next((f" (got {value!r:.60})" for value in (image, written) if _is_odd(value)), "")
             faults.append(f"  {where}: no {' and '.join(missing)}{said}")
             continue
-        references = label_references(label) if pattern else (label,)
+        references = label_references(label)
         stored = image if callable(image) else (lambda image=image: image) if held else file
         yield Record(stored, label, where, references, cells)
     if faults:
         raise DataError(
             f"{len(faults)} {'row lacks' if len(faults) == 1 else 'rows lack'} a value:\n"
             + "\n".join(shortened(faults, 20))
-            + "\nFill in the values or remove the rows.",
+            + f"\n{lost_to_pandas(source)}Fill in the values or remove the rows.",
             file=name,
         )
-
-
-def _text(value: object) -> str:
-    # A number is a legitimate label ("12"); a list, an object, true and null are not.
-    if isinstance(value, bool) or not isinstance(value, (str, numbers.Real)) or value != value:
-        return ""
-    return str(value).strip()
 
 
 def _is_odd(value: object) -> bool:
     """Tells whether a value is there and of no use."""
     there = value is not None and not isinstance(value, str | float) and not callable(value)
-    return there and not _text(value) and not is_image_data(value)
+    return there and not label_text(value) and not is_image_data(value)
 
 
 # -- in memory ---------------------------------------------------------------------------------------------------------
@@ -318,6 +307,7 @@ def read_folder(path: Path) -> Iterator[Record]:
     if not path.is_dir():
         raise DataError("The folder of the classes does not exist.", file=path, remedy="Check the path.")
     stray: list[str] = []
+    unread: list[str] = []
     others: Counter[str] = Counter()
     for label, images, rest in walk_images(path):
         others.update(Path(name).suffix.lower() or "no ending" for name in rest)
@@ -326,7 +316,10 @@ def read_folder(path: Path) -> Iterator[Record]:
             continue
         references = label_references(label)
         for name in images:
-            yield Record(f"{label}/{name}", label, f"{label}/{name}", references)
+            if lacking_decoder([name]):
+                unread.append(name)
+            else:
+                yield Record(f"{label}/{name}", label, f"{label}/{name}", references)
     if stray:
         raise DataError(
             f"{len(stray)} images are not in a class folder: "
@@ -334,6 +327,8 @@ def read_folder(path: Path) -> Iterator[Record]:
             file=path,
             remedy="Move each of them into a folder named after its class.",
         )
+    if unread:
+        note(f"{len(unread):,} images are left out: {lacking_decoder(unread)}")
     if others:
         kinds = ", ".join(f"{count} × {suffix}" for suffix, count in sorted(others.items()))
         note(f"{others.total()} files are left out because they are not images: {kinds}.")
@@ -356,15 +351,3 @@ def walk_images(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         images = [name for name in shown if Path(name).suffix.lower() in IMAGE_SUFFIXES]
         others = [name for name in shown if Path(name).suffix.lower() not in IMAGE_SUFFIXES]
         yield Path(current).relative_to(path).as_posix(), images, others
-
-
-def label_references(label: str) -> tuple[str, ...]:
-    """Returns the names on a taxonomy that a class folder may refer to, the most literal first.
-
-    Underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id may be
-    filled up with zeros ("0817" for "817", as NABirds has it).
-    """
-    spaced = label.replace("_", " ").strip()
-    bare = "/".join(re.sub(r"^\d+[.\s-]+", "", part) for part in spaced.split("/"))
-    unfilled = (label.lstrip("0") or "0",) if label.isdecimal() else ()
-    return tuple(dict.fromkeys((label, spaced, bare, *unfilled)))

@@ -14,11 +14,12 @@ import yaml
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import Choice, as_labels
 from taxtune.data import Example, SplitSizes, default_split, load_examples
-from taxtune.data.sources import label_references
-from taxtune.errors import DataError, ImageError, RecipeError
+from taxtune.data.labels import label_references
+from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
 from taxtune.models.names import parse_model
 from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy.names import read_english_names
 
 __all__ = ["Draft", "MadeTree", "Subject", "find_subject", "make_draft", "make_tree"]
 
@@ -60,6 +61,7 @@ class Draft:
         examples: Those of them that differ, with their nodes.
         tree: The label tree.
         subject: What the images show.
+        word: What the images show, in a word.
         sizes: How many images are for what.
         skip_broken: Whether images that cannot be used are left out.
     """
@@ -68,19 +70,19 @@ class Draft:
     examples: list[Example]
     tree: Taxonomy
     subject: Subject
+    word: str
     sizes: SplitSizes
     skip_broken: bool = False
 
-    def text(self, file: Path, taxonomy: Path, model: str, word: str | None) -> str:
+    def text(self, file: Path, taxonomy: Path, model: str) -> str:
         """The recipe.
 
         Args:
             file: Where it is going to be; paths in it are relative to that.
             taxonomy: The tree's file, or builtin:NAME.
             model: The vision-language model.
-            word: The word for what the images show that the user gave; None for that of the tree.
         """
-        word, rest, source = word or self.subject.word or "object", self.sizes.calibration, self.source
+        rest, source = self.sizes.calibration, self.source
         kind, name = parse_model(model)
         if kind == "local" and Path(name).is_dir():
             model = f"local:{_path(Path(name), file)}"
@@ -97,8 +99,8 @@ class Draft:
             "taxonomy": {"path": _path(taxonomy, file)},
             "data": data | {"tuning": self.sizes.tuning, "heldout": self.sizes.heldout},
             "prompt": {
-                "question": f"What {word} is this?",
-                "domain": word,
+                "question": f"What {self.word} is this?",
+                "domain": self.word,
                 "ranks": list(self.subject.ranks),
                 "examples": list(self.subject.examples),
             },
@@ -113,31 +115,29 @@ class Draft:
         )
 
 
-def make_draft(source: Source, tree: Taxonomy, *, skip_broken: bool = False) -> Draft:
+def make_draft(source: Source, tree: Taxonomy, *, word: str | None = None, skip_broken: bool = False) -> Draft:
     """Looks at the images and their labels as a run does, and sizes its splits.
 
     Args:
         source: The labelled images.
         tree: The label tree.
+        word: The word for what the images show that the user gave; None for that of the tree.
         skip_broken: Leave out images that cannot be used, and note how many and which.
 
     Raises:
         DataError: If labels are not on the tree (all are listed, with what may be meant), an image has two labels, or
             there are too few different images.
-        ImageError: If images are missing or unreadable (all are listed).
+        ImageError: If images are missing or unreadable, and nothing else is wrong (all are listed).
     """
-    try:
-        examples = load_examples(
-            source.path,
-            tree,
-            kind=source.kind,
-            images=source.images,
-            image_column=source.image_column,
-            label_column=source.label_column,
-            skip_broken=skip_broken,
-        )
-    except ImageError as error:
-        raise error if skip_broken else ImageError(f"{error}\nTo leave such images out, add --skip-broken.") from error
+    examples = load_examples(
+        source.path,
+        tree,
+        kind=source.kind,
+        images=source.images,
+        image_column=source.image_column,
+        label_column=source.label_column,
+        skip_broken=skip_broken,
+    )
     targets, count = {example.target for example in examples}, len(examples)
     if count < _FEWEST or len(targets) == 1:
         raise DataError(
@@ -147,7 +147,15 @@ def make_draft(source: Source, tree: Taxonomy, *, skip_broken: bool = False) -> 
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
     subject = find_subject(tree, [example.target for example in examples])
-    return Draft(source, examples, tree, subject, default_split(count), skip_broken)
+    return Draft(
+        source=source,
+        examples=examples,
+        tree=tree,
+        subject=subject,
+        word=word or subject.word or "object",
+        sizes=default_split(count),
+        skip_broken=skip_broken,
+    )
 
 
 def _path(path: Path, recipe: Path) -> str:
@@ -181,18 +189,24 @@ def _word(tree: Taxonomy, node: int) -> str | None:
         name = _name(tree, above)
         if name.casefold() in _EMPTY:
             return None
-        if name != tree.labels[above] or not _is_latin(tree):
+        if name != tree.labels[above] or not _is_latin(tree, above):
             *first, last = name.lower().split()
-            return " ".join([*first, next(iter(getLemma(last, upos="NOUN")), last)])
+            # A word that English lacks has no plural that could be told.
+            return " ".join([*first, next(iter(getLemma(last, upos="NOUN", lemmatize_oov=False)), last)])
     return None
 
 
-def _is_latin(tree: Taxonomy) -> bool:
-    return not _OF_LIFE.isdisjoint(tree.ranks)
+def _is_latin(tree: Taxonomy, node: int) -> bool:
+    return tree.ranks[node] is not None and not _OF_LIFE.isdisjoint(tree.ranks)
 
 
 def _name(tree: Taxonomy, node: int) -> str:
-    return tree.common_name(node) if _is_latin(tree) else tree.labels[node]
+    """The name of a node that people use; of a Latin label without a rank the English one that comes with taxtune."""
+    if _is_latin(tree, node):
+        return tree.common_name(node)
+    label = tree.labels[node]
+    known = (row.english[0] for row in read_english_names() if row.name.casefold() == label.casefold())
+    return next(known, label)
 
 
 def _ranks(tree: Taxonomy, node: int, targets: Sequence[int]) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ from typing import Literal
 
 from taxtune.data.columns import IMAGES, LABELS, find_column
 from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.data.names import find_file
 from taxtune.data.sources import LISTS, read_folder, read_rows, walk_images
-from taxtune.errors import DataError
+from taxtune.errors import DataError, Problems
 from taxtune.progress import Display, showing
 from taxtune.tables import read_table
 
@@ -51,15 +52,20 @@ class Source:
         """How many images have each label, in their order; no image is read.
 
         Raises:
-            DataError: If rows lack a value, or images lie in no sub-folder.
+            DataError: If no row has a label, or all images lie in no sub-folder.
         """
         records = (
             read_folder(self.path)
             if self.kind == "folder"
             else read_rows(self.path, image_column=self.image_column, label_column=self.label_column)
         )
-        with showing(_Silent()):  # the same notes come again when the images are read
-            return Counter(record.label for record in records)
+        counted: Counter[str] = Counter()
+        problems = Problems()
+        with showing(_Silent()), problems.gathered():  # notes and problems come again when the images are read
+            counted.update(record.label for record in records)
+        if not counted:
+            problems.tell()
+        return counted
 
 
 class _Silent(Display):
@@ -150,8 +156,8 @@ def find_images(path: Path, columns: Columns, image_column: str | None = None) -
     base, folders = path.parent, {}
     near = [base, *sorted(base.glob("*/")), *sorted(base.glob("*/*/")), base.parent, Path()]
     for name, values in columns.items():
-        likely = [folder for folder in near if any(os.path.isfile(folder / value) for value in values[:5])]
-        counts = [sum(os.path.isfile(folder / value) for value in values) for folder in likely]
+        likely = [folder for folder in near if any(os.path.isfile(find_file(folder, value)) for value in values[:5])]
+        counts = [sum(os.path.isfile(find_file(folder, value)) for value in values) for folder in likely]
         if counts and 2 * max(counts) > len(values):
             folders[name] = likely[counts.index(max(counts))]
     image = find_column("image", image_column, list(columns), IMAGES, folders, path)

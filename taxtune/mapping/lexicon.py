@@ -129,15 +129,20 @@ class Lexicon:
         return tuple(sorted(self.taxonomy.walk[places].tolist()))
 
     def _distinct(self, names: NDArray[np.int32], key: str) -> tuple[int, ...]:
-        """Drops minor senses, and of a node and its ancestor with one name one: the leaf whose first name it is."""
+        """Drops minor senses, and of a node and its ancestor with one name one: the leaf whose first name it is.
+
+        A leaf with its ancestor's label gives way: to say "car" is not to say which car.
+        """
         named = self.index.named[names].tolist()
         if len(named) == 1:
             return (named[0],)
         preferred = {v for v, first in zip(named, self.index.preferred[names].tolist(), strict=True) if first}
         kept: dict[int, None] = {}
+        labels = self.taxonomy.labels
         for node in sorted(set(named), key=lambda v: int(self.taxonomy.depth[v])):
             above = next((v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None)
-            if above is not None and not (node in preferred and self.is_leaf(node)):
+            is_first = node in preferred and self.is_leaf(node)
+            if above is not None and (not is_first or labels[node].casefold() == labels[above].casefold()):
                 continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
             kept = {v: None for v in kept if v != above}
             kept[node] = None

@@ -16,7 +16,7 @@ from typing import Any
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import clean
-from taxtune.taxonomy.raw import ROOT, RawNode, RawTaxonomy, add_root
+from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
 __all__ = ["is_nested", "read_nested"]
 
@@ -74,13 +74,12 @@ def is_nested(data: object) -> bool:
     )
 
 
-def read_nested(data: object, file: str, root: str | None = None) -> RawTaxonomy:
+def read_nested(data: object, file: str) -> RawTaxonomy:
     """Returns the nodes of a nested JSON.
 
     Args:
         data: The parsed JSON.
         file: The file's name, for messages.
-        root: The label of a root above several; "everything" by default.
 
     Raises:
         TaxonomyError: If something in it is neither a node nor a name.
@@ -121,7 +120,6 @@ def read_nested(data: object, file: str, root: str | None = None) -> RawTaxonomy
     if several := [identity for identity, times in count.items() if times > 1]:
         message = f"Ids that are used several times and so identify no node: {len(several):,}."
         raw.note("shared id", message, value=several[0])
-    add_root(raw, root or ROOT)
     return raw
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import MissingExtraError, TaxonomyError
 from taxtune.tables import clean
-from taxtune.taxonomy.raw import ROOT, RawNode, RawTaxonomy, add_root
+from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
 if TYPE_CHECKING:
     from rdflib import Graph
@@ -53,14 +53,13 @@ def _syntax(text: str, path: Path) -> str | None:
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
-def read_rdf(text: str, path: Path, name: str, root: str | None = None) -> RawTaxonomy:
+def read_rdf(text: str, path: Path, name: str) -> RawTaxonomy:
     """Returns the nodes of an RDF file, a statement for each parent.
 
     Args:
         text: The file's text.
         path: The file, whose suffix says which syntax it is in.
         name: The file's name, for messages.
-        root: The label of a root above several; "everything" by default.
 
     Raises:
         MissingExtraError: If rdflib is not installed.
@@ -99,7 +98,6 @@ def read_rdf(text: str, path: Path, name: str, root: str | None = None) -> RawTa
     if unnamed:
         message = f"Without a label, so labelled by the ends of their IRIs: {len(unnamed):,}."
         raw.note("renamed", message, value=unnamed[0])
-    add_root(raw, root or ROOT)
     return raw
 
 
@@ -183,13 +181,12 @@ def is_obo(text: str) -> bool:
     return is_stanza or text.lstrip().startswith("format-version:")
 
 
-def read_obo(text: str, name: str, root: str | None = None) -> RawTaxonomy:
+def read_obo(text: str, name: str) -> RawTaxonomy:
     """Returns the terms of an OBO file that are not obsolete, a statement for each `is_a`.
 
     Args:
         text: The file's text.
         name: The file's name, for messages.
-        root: The label of a root above several; "everything" by default.
 
     Raises:
         MissingExtraError: If obonet is not installed.
@@ -225,7 +222,6 @@ def read_obo(text: str, name: str, root: str | None = None) -> RawTaxonomy:
         raw.note("left out", f"Left out: {obsolete:,} obsolete terms.")
     if unnamed:
         raw.note("renamed", f"Without a name, so labelled by their ids: {unnamed:,} terms.")
-    add_root(raw, root or ROOT)
     return raw
 
 

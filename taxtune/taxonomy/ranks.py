@@ -7,7 +7,7 @@ Latin name, and `common_name` its first alias. The root is called "life" unless 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import Row, Table, clean
@@ -47,9 +47,15 @@ def read_ranks(table: Table, root: str | None = None) -> RawTaxonomy:
         raise TaxonomyError(message, file=table.file, row=table.header_line, value=value)
     collector = PathCollector(table.file, "inat21-csv", root or LIFE)
     columns = {name: i for i, name in enumerate(header) if name in _USED}
-    for row in table.rows:
-        if not collector.raw.ragged(row, table):
-            _add(collector, row.line, {name: row.cell(i) for name, i in columns.items()})
+    rows = [row for row in table.rows if not collector.raw.ragged(row, table)]
+    values = [{name: row.cell(i) for name, i in columns.items()} for row in rows]
+    whole = _has_whole_names(values)
+    leaves = [cells.get("name") or _species(cells, whole) for cells in values]
+    known = set(leaves)
+    for row, cells, leaf in zip(rows, values, leaves, strict=True):
+        short = _as_species(leaf)
+        is_free = leaf != cells.get("name") and short not in known
+        _add(collector, row.line, cells, leaf, (short,) if is_free and short else ())
     return collector.finish()
 
 
@@ -81,19 +87,18 @@ def read_categories(data: object, file: str, root: str | None = None) -> RawTaxo
     return raw
 
 
-def _add(collector: PathCollector, row: int, values: Mapping[str, str]) -> None:
-    """Adds the node of one row: its groups, and its species where it names one."""
+def _add(collector: PathCollector, row: int, values: Mapping[str, str], leaf: str, leads: tuple[str, ...]) -> None:
+    """Adds the node of one row: its groups, and its leaf where it names one."""
     levels: list[tuple[str | None, str]] = [(rank, values[rank]) for rank in _RANKS if rank in values]
-    leaf = values.get("name") or _species(values)
     if leaf and leaf != next((name for _, name in reversed(levels) if name), ""):
         is_species = "genus" in values or "species" in values or " " in leaf
         levels.append(("species" if is_species else None, leaf))
     while levels and not levels[-1][1]:
         levels.pop()
-    missing = "name" if values.get("name") == "" else next((rank for rank, name in levels if not name), None)
-    if missing is not None or not levels:
-        message = "The row names nothing." if missing is None else f"The row has no {missing}."
-        remedy = "Remove the row." if missing is None else f"Fill in the {missing}, or remove the row."
+    if values.get("name") == "" or not levels:
+        nothing = not levels
+        message = "The row names nothing." if nothing else "The row has no name."
+        remedy = "Remove the row." if nothing else "Fill in the name, or remove the row."
         shown = "/".join(name or "?" for _, name in levels) or None
         collector.raw.flaw("empty name", message, row, shown, remedy)
         return
@@ -101,13 +106,40 @@ def _add(collector: PathCollector, row: int, values: Mapping[str, str]) -> None:
     # A common name that merely repeats the Latin one, upper and lower case alike, is none.
     common = split_names(values.get("common_name", ""))
     aliases = tuple(name for name in common if name.casefold() != names[-1].casefold())
-    collector.add(row, names, ranks, aliases)
+    collector.add(row, names, ranks, aliases, leads)
 
 
-def _species(values: Mapping[str, str]) -> str:
+def _has_whole_names(rows: Sequence[Mapping[str, str]]) -> bool:
+    """Tells whether the species are mostly written with their genus in front."""
+    given = [(row["species"], row["genus"]) for row in rows if row.get("species") and row.get("genus")]
+    whole = [species for species, genus in given if _begins_with(species, genus)]
+    return 2 * len(whole) > len(given)
+
+
+def _begins_with(species: str, genus: str) -> bool:
+    return species.casefold().startswith(f"{genus.casefold()} ")
+
+
+def _species(values: Mapping[str, str], whole: bool) -> str:
+    """Returns the full name of a row's species; "" where it has none.
+
+    An epithet begins with a small letter or as a hybrid does: "lupus", "lupus dingo", "× hispanica", "cf. canina".
+    Where the column has `whole` names, one that begins with its genus is none.
+    """
     genus, species = values.get("genus", ""), values.get("species", "")
-    is_epithet = species.islower() and len(species.split()) == 1
-    if species and not (genus and is_epithet):
-        return species
     epithet = species or values.get("specific_epithet", "")
-    return f"{genus} {epithet}" if genus and epithet else ""
+    if not (genus and epithet):
+        return species
+    first, _, rest = epithet.partition(" ")
+    if first.casefold() == f"{genus[0]}.".casefold() and rest:
+        return f"{genus} {rest}"
+    is_epithet = epithet.lstrip("× ")[:1].islower() or not species
+    is_whole = whole and _begins_with(epithet, genus)
+    return f"{genus} {epithet}" if is_epithet and not is_whole else epithet
+
+
+def _as_species(name: str) -> str:
+    """Returns the name of a subspecies as a species, "Canis dingo" of "Canis lupus dingo"; "" of other names."""
+    words = name.split()
+    is_longer = len(words) > 2 and words[-1].isalpha() and words[-1].islower()
+    return f"{words[0]} {words[-1]}" if is_longer else ""

@@ -69,6 +69,16 @@ class RawNode(NamedTuple):
     row: int | None = None
     leads: tuple[str, ...] = ()
 
+    def completed(self, other: RawNode) -> RawNode | None:
+        """Returns this statement with what only another one about the node says; None where they contradict."""
+        both = {}
+        for name in ("label", "aliases", "rank", "leads"):
+            mine, others = getattr(self, name), getattr(other, name)
+            if mine and others and mine != others:
+                return None
+            both[name] = mine or others
+        return self._replace(**both)
+
 
 @dataclass(slots=True)
 class RawTaxonomy:
@@ -94,11 +104,14 @@ class RawTaxonomy:
         """Adds a defect that breaks the tree."""
         self.defects.append(Defect(kind, message, self.file, row, True, value, remedy))
 
-    def repeated(self, what: str, first: int | None, row: int, value: str, *, same: bool = True) -> None:
-        """Adds that a row states again what another states, to the letter or with other values."""
-        message = f"Row {first} already gives this {what}" + ("." if same else ", with other values.")
-        kind = "duplicate row" if same else "conflicting rows"
-        self.defects.append(Defect(kind, message, self.file, row, not same, value, "Remove one of the two rows."))
+    def repeated(self, what: str, first: RawNode, again: RawNode, value: str) -> RawNode:
+        """Adds that a row states again what another states; returns what both say, the first where they contradict."""
+        both = first.completed(again)
+        message = f"Row {first.row} already gives this {what}" + (", with other values." if both is None else ".")
+        kind = "conflicting rows" if both is None else "duplicate row"
+        remedy = "Remove one of the two rows."
+        self.defects.append(Defect(kind, message, self.file, again.row, both is None, value, remedy))
+        return both or first
 
     def ragged(self, row: Row, table: Table) -> bool:
         """Tells whether a row of a table has cells that no column names, and adds that."""
@@ -117,10 +130,11 @@ def add_root(raw: RawTaxonomy, label: str) -> None:
     if len(tops) < 2:
         return
     root = RawNode(("root", label), None, label)
+    named = ", ".join(_shown(raw.nodes[i]) for i in tops[:3]) + (", …" if len(tops) > 3 else "")
     for i in tops:
         raw.nodes[i] = raw.nodes[i]._replace(parent=root.key)
     raw.nodes.insert(0, root)
-    message = f"Nodes without a parent in the file, now under an added root {label!r}: {len(tops):,} nodes."
+    message = f"Nodes without a parent in the file, now under an added root {label!r}: {len(tops):,} nodes ({named})."
     raw.note("added root", message)
 
 
@@ -148,8 +162,9 @@ class PathCollector:
         self.raw = RawTaxonomy(file, format)
         self._root = () if root is None else (root,)
         self._nodes: dict[Hashable, RawNode] = {} if root is None else {self._root: RawNode(self._root, None, root)}
-        self._stated: dict[Hashable, tuple[int, object]] = {}
+        self._stated: dict[Hashable, tuple[RawNode, str | None]] = {}
         self._by_id: dict[str, Hashable] = {}
+        self._left_out: dict[str, dict[int, None]] = defaultdict(dict)
 
     def add(
         self,
@@ -164,26 +179,33 @@ class PathCollector:
 
         Args:
             row: The row.
-            path: Its labels from the root down, without the root where the format supplies it.
+            path: Its labels from the root down, without the root where the format supplies it; empty ones are left out.
             ranks: Ranks of the same length, None where unknown.
             aliases: Other names of the last node.
             leads: Names that lead an answer to the last node.
             key: Its id, if it has one.
         """
-        full = (*self._root, *path)
-        ranks = [None] * len(full) if ranks is None else [*(None for _ in self._root), *ranks]
+        ranks = [None] * len(path) if ranks is None else ranks
+        for name, rank in zip(path, ranks, strict=True):
+            if not name:
+                self._left_out[rank or "step"][row] = None
+        ranks = [*(None for _ in self._root), *(rank for name, rank in zip(path, ranks, strict=True) if name)]
+        full = (*self._root, *filter(None, path))
         if len(full) > _MOST_LEVELS:
             message, shown = f"The path has more than {_MOST_LEVELS} names.", "/".join(full[:8]) + "/…"
             remedy = "Give the tree as edges, with the columns child and parent."
             raise TaxonomyError(message, file=self.raw.file, row=row, value=shown, remedy=remedy)
-        statement = (aliases, leads, ranks, key)
-        if full in self._stated:
-            first, stated = self._stated[full]
-            self.raw.repeated("node", first, row, "/".join(full), same=stated == statement)
-            return
-        self._stated[full] = (row, statement)
+        statement = RawNode(full, full[:-1] or None, full[-1], aliases, ranks[-1], row, leads)
+        first, first_key = self._stated.get(full, (None, None))
+        if first is not None:
+            statement = self.raw.repeated("node", first, statement, "/".join(full))
+            if key is not None and first_key not in (None, key):
+                message = f"Row {first.row} gives this node another id."
+                self.raw.flaw("conflicting rows", message, row, key, "Keep one of the two.")
+            key = first_key or key
+        self._stated[full] = statement, key
         if key is not None and (owner := self._by_id.setdefault(key, full)) != full:
-            message = f"Row {self._stated[owner][0]} gives this id to another node."
+            message = f"Row {self._stated[owner][0].row} gives this id to another node."
             self.raw.flaw("conflicting rows", message, row, key, "Give every node a unique id, or no id.")
         level = len(full)
         while level and full[:level] not in self._nodes:
@@ -191,12 +213,16 @@ class PathCollector:
         for end in range(level + 1, len(full) + 1):
             above, rank = full[: end - 1] or None, ranks[end - 1]
             self._nodes[full[:end]] = RawNode(full[:end], above, full[end - 1], (), rank, row)
-        known = self._nodes[full]
-        rank = known.rank if ranks[-1] is None else ranks[-1]
-        self._nodes[full] = known._replace(aliases=aliases, rank=rank, row=row, leads=leads)
+        rank = self._nodes[full].rank if statement.rank is None else statement.rank
+        self._nodes[full] = statement._replace(rank=rank)
 
     def finish(self) -> RawTaxonomy:
         """Returns the nodes and defects; nodes with ids are known by these."""
+        for what, rows in self._left_out.items():
+            first, count = [*rows][:5], f"{len(rows):,} rows have" if len(rows) > 1 else "1 row has"
+            listed = ", ".join(map(str, first)) + (", …" if len(rows) > 5 else "")
+            message = f"{count} an empty {what}, which is left out of the path: row {listed}."
+            self.raw.note("left out", message, first[0])
         ids = {path: key for key, path in self._by_id.items()}
         nodes = self._nodes.values()
         self.raw.nodes = [
@@ -234,7 +260,7 @@ def assemble(raw: RawTaxonomy, *, shared_names: bool = True) -> tuple[list[RawNo
         if below := children.get(order[-1].key):
             stack += reversed(below)
 
-    defects = [*_repeats_together(raw.defects), *_second_roots(children[None], raw.file)]
+    defects = [*_repeats_together(raw.defects)]
     if not len(order) == len(nodes) == len(raw.nodes):  # else every node is below a root by its only parent
         defects += [*_wrong_parents(raw, nodes), *_cycles(raw, nodes)]
     defects += _same_siblings(nodes, raw.file)
@@ -293,14 +319,6 @@ def _cycles(raw: RawTaxonomy, nodes: Nodes) -> Iterator[Defect]:
         who = "A node is its own ancestor" if len(cycle) == 1 else f"{len(cycle)} nodes are their own ancestors"
         message = f"{who} (child → parent): {shown}{'; rows ' if rows else ''}{rows}."
         yield _defect("cycle", message, nodes[cycle[0]], raw.file, "Correct the parent in one of these rows.")
-
-
-def _second_roots(roots: Sequence[RawNode], file: str) -> Iterator[Defect]:
-    """Yields every root but the first. Where there is none, the cycles say why."""
-    for node in roots[1:]:
-        where = "" if roots[0].row is None else f" (row {roots[0].row})"
-        message = f"This is a second root beside {_shown(roots[0])!r}{where}."
-        yield _defect("second root", message, node, file, "Give it a parent, or put all roots under one.")
 
 
 def _same_siblings(nodes: Nodes, file: str) -> Iterator[Defect]:

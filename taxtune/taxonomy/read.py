@@ -91,6 +91,7 @@ def parse_taxonomy(path: str | Path, *, format: str | Reader = "auto", root_labe
         raise TaxonomyError("Unknown taxonomy format.", value=format, remedy=remedy)
     else:
         raw = _parse(_resolved(path), str(path), format, root_label)
+    add_root(raw, root_label or ROOT)
     if root_label is not None and not any(
         node.parent is None and node.row is None and node.label == root_label for node in raw.nodes
     ):
@@ -117,19 +118,18 @@ def _parse(file: Path, name: str, format: str, root: str | None) -> RawTaxonomy:
     if format == "auto":
         format = _format_of(text, data, file, name)
     if format == "rdf":
-        return ontologies.read_rdf(text, file, name, root)
+        return ontologies.read_rdf(text, file, name)
     if format == "obo":
-        return ontologies.read_obo(text, name, root)
+        return ontologies.read_obo(text, name)
     if is_json != format.endswith("json"):
         message = f"The file is {'JSON' if is_json else 'not JSON'}."
         raise TaxonomyError(message, file=name, value=format, remedy="Leave out the format.")
     if is_json:
-        read = ranks.read_categories if format == "inat21-json" else nested_json.read_nested
-        return read(data, name, root)
+        if format == "inat21-json":
+            return ranks.read_categories(data, name, root)
+        return nested_json.read_nested(data, name)
     if format == "pairs":
-        raw = rows.read_edges(rows.with_header(text, name))
-        add_root(raw, root or ROOT)
-        return raw
+        return rows.read_edges(rows.with_header(text, name))
     table = parse_table(text, name)
     if format == "inat21-csv":
         return ranks.read_ranks(table, root)

@@ -63,10 +63,9 @@ def read_paths(table: Table) -> RawTaxonomy:
                 names.pop(0)
         while len(names) > 1 and not names[-1]:
             names.pop()
-        if not all(names):
-            message = f"Name {names.index('') + 1} of the path is empty." if any(names) else "The row names nothing."
-            shown = "/".join(name or "?" for name in names) if any(names) else None
-            collector.raw.flaw("empty name", message, row.line, shown, "Fill in the name, or remove the row.")
+        if not any(names):
+            remedy = "Fill in the name, or remove the row."
+            collector.raw.flaw("empty name", "The row names nothing.", row.line, None, remedy)
             continue
         ranks: list[str | None] = [None] * len(names) if whole is not None else known[: len(names)]
         ranks[-1] = row.cell(rank) or ranks[-1]
@@ -105,7 +104,7 @@ def read_edges(table: Table) -> RawTaxonomy:
     label, aliases, rank = table.column("label", "name"), table.column("aliases", "alias"), table.column("rank")
     leads = table.column(*_LEADS)
     raw = RawTaxonomy(table.file, "edges")
-    stated: dict[tuple[str, str], RawNode] = {}
+    stated: dict[tuple[str, str], int] = {}
     for row in table.rows:
         if raw.ragged(row, table):
             continue
@@ -125,12 +124,12 @@ def read_edges(table: Table) -> RawTaxonomy:
             name = key
         given = split_names(row.cell(aliases), name), split_names(row.cell(leads), name)
         node = RawNode(key, above or None, name, given[0], row.cell(rank) or None, row.line, given[1])
-        first = stated.setdefault((key, above), node)
-        if first is node:
+        at = stated.setdefault((key, above), len(raw.nodes))
+        if at == len(raw.nodes):
             raw.nodes.append(node)
         else:
-            same = first._replace(row=row.line) == node
-            raw.repeated("edge", first.row, row.line, f"{key} under {above}" if above else key, same=same)
+            shown = f"{key} under {above}" if above else key
+            raw.nodes[at] = raw.repeated("edge", raw.nodes[at], node, shown)
     if all(node.parent is not None for node in raw.nodes):  # then a parent that is no child is a root
         known = {node.key for node in raw.nodes}
         tops: dict[object, int | None] = {}
@@ -151,8 +150,8 @@ def raw_from_paths(paths: Iterable[Sequence[str] | str], root: str | None) -> Ra
     for number, path in enumerate(_listed(paths, name), start=1):
         if not isinstance(path, str):
             names = _texts(path, "A path must be text with slashes or a sequence of names.", name, number)
-            if not all(part.strip() for part in names):
-                raise TaxonomyError("A name in the path is empty.", file=name, row=number, value=path)
+            if not any(part.strip() for part in names):
+                raise TaxonomyError("The path has no name.", file=name, row=number, value=path)
             path = join_cell(names, "/")
         rows.append((path if root is None else f"{join_cell([root], '/')}/{path}",))
     return read_paths(_table(name, ("path",), rows, "paths"))

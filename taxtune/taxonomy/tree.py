@@ -22,7 +22,7 @@ from taxtune.errors import TaxonomyError
 from taxtune.progress import note
 from taxtune.tables import clean
 from taxtune.taxonomy.nested_json import read_nested
-from taxtune.taxonomy.raw import RawNode, RawTaxonomy, assemble
+from taxtune.taxonomy.raw import ROOT, RawNode, RawTaxonomy, add_root, assemble
 from taxtune.taxonomy.rows import raw_from_edges, raw_from_paths
 
 __all__ = ["Taxonomy", "tree_of"]
@@ -200,7 +200,7 @@ class Taxonomy:
         if not isinstance(data, (dict, list)) or not data:
             remedy = 'Such as {"bird": {"finch": {}}}.'
             raise TaxonomyError("Nested dictionaries or lists are needed.", file=name, value=data, remedy=remedy)
-        return _with_aliases(tree_of(read_nested(data, name, root)), None)
+        return _with_aliases(tree_of(read_nested(data, name), root), None)
 
     @classmethod
     def from_nodes(cls, nodes: Sequence[RawNode], source: str | None = None) -> Taxonomy:
@@ -511,12 +511,17 @@ class Taxonomy:
         )
 
 
-def tree_of(raw: RawTaxonomy) -> Taxonomy:
+def tree_of(raw: RawTaxonomy, root: str | None = None) -> Taxonomy:
     """Returns the tree of a file's statements, and prints the notes on what was changed or left out.
+
+    Args:
+        raw: The statements.
+        root: The label of the root that is added above several nodes at the top; "everything" by default.
 
     Raises:
         TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
     """
+    add_root(raw, root or ROOT)
     nodes, defects = assemble(raw, shared_names=False)
     if breaking := [defect for defect in defects if defect.breaks]:
         raise breaking[0].error(more=len(breaking) - 1)

@@ -52,7 +52,7 @@ def log_traces(
     has the spans `ask`, `place` and `score`; its time is the image's share of the template's. The true label is its
     expectation, hP and hR are feedback on it; an image without an answer has an error instead. Every template has
     traces of the same images, as long as they were asked about. Ids follow from the identity: recorded again, a trace
-    replaces itself.
+    replaces itself. A store that takes no spans gets none.
 
     Args:
         store: The open store and the experiment.
@@ -70,6 +70,8 @@ def log_traces(
     from mlflow.entities import AssessmentSource, Expectation, Feedback, Span, TraceInfo, TraceLocation, TraceState
     from mlflow.tracing.client import TracingClient
 
+    if not store.spans:
+        return []
     client, source = TracingClient(store.uri), AssessmentSource("CODE", "taxtune")
     seconds = template.usage.seconds / max(1, len(template.rows))
     began = time.time_ns() - int(template.usage.seconds * 1e9)

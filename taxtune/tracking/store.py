@@ -7,6 +7,7 @@ cut from minutes to seconds. Settings of the user's environment are kept.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
@@ -19,6 +20,7 @@ from typing import Any
 
 from taxtune import atomic
 from taxtune.errors import TaxtuneError, command
+from taxtune.progress import note
 from taxtune.untrusted import redact
 
 __all__ = [
@@ -36,6 +38,8 @@ __all__ = [
 
 #: The database in a run's folder, and the folder of artifacts beside it.
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
+_OWN_DATABASE = re.compile(r"(sqlite|postgresql|mysql|mssql)\b")
+_DATABASE = "A store in a database (sqlite:///mlflow.db) takes them."
 #: The job runner of MLflow's pages is of no use here and loads litellm, which waits for a price list without a network.
 UI_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 _ENVIRONMENT = {
@@ -59,11 +63,13 @@ class Store:
         client: The `mlflow.MlflowClient`.
         uri: Tracking URI; it may hold a password, so show `redact(uri)` only.
         experiment: Id of the experiment, or "" before it is known.
+        spans: Whether it takes the spans of traces; one in files does not.
     """
 
     client: Any
     uri: str
     experiment: str
+    spans: bool = True
 
     def where(self, run: str | None = None) -> str:
         """Returns where to look: the address of a tracking server, or the command that shows a local store."""
@@ -114,13 +120,15 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
             if database is not None and not database.exists():
                 _make(database)
             client = _client(uri)
+            spans = takes_spans(uri)
             found = client.get_experiment_by_name(experiment)
             if found is None:
                 beside = Path(folder).resolve() if database is None else database.parent
                 # A server decides for itself; with a database MLflow would put them into the current folder.
-                own = re.match(r"(sqlite|postgresql|mysql|mssql)\b", uri)
+                own = _OWN_DATABASE.match(uri)
                 artifacts = (beside / ARTIFACTS).as_uri() if own else None
-                return Store(client, uri, str(client.create_experiment(experiment, artifact_location=artifacts)))
+                made = client.create_experiment(experiment, artifact_location=artifacts)
+                return Store(client, uri, str(made), spans)
             if database is not None and database == Path(folder).resolve() / DATABASE:
                 _check_places(database, found.experiment_id)
             if found.lifecycle_stage == "deleted":
@@ -129,11 +137,14 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
         raise
     except Exception as error:
         raise unusable(uri, error) from error
-    return Store(client, uri, str(found.experiment_id))
+    return Store(client, uri, str(found.experiment_id), spans)
 
 
 def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
-    """Checks that the store can be reached, or made, and makes nothing; raises a TaxtuneError if not."""
+    """Checks that the store can be reached, or made, and makes nothing; raises a TaxtuneError if not.
+
+    That it takes no spans is noted.
+    """
     uri = store_uri(folder, tracking_uri)
     if (database := _sqlite_path(uri)) is not None:
         atomic.check_folder(database.parent)  # first: a name that is too long cannot even be looked up
@@ -143,8 +154,30 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
     try:
         with _quiet():
             _client(uri).search_experiments(max_results=1)
+            if not takes_spans(uri):
+                note(f"MLflow at {redact(uri)} takes no spans, so images have no traces there. {_DATABASE}")
     except Exception as error:
         raise unusable(uri, error) from error
+
+
+def takes_spans(uri: str) -> bool:
+    """Tells whether a store takes the spans of traces: it is given one for an experiment that it cannot have."""
+    if _OWN_DATABASE.match(uri) or uri.startswith("databricks"):
+        return True
+    from mlflow.entities import Span
+    from mlflow.tracing.client import TracingClient
+
+    trace = f"tr-{0:032}"
+    probe: dict[str, Any] = {"trace_id": trace, "span_id": f"{0:016}", "parent_span_id": None, "name": "probe"}
+    probe |= {"start_time_unix_nano": 0, "end_time_unix_nano": 0, "status": {"code": "OK", "message": ""}}
+    probe["attributes"] = {"mlflow.traceRequestId": json.dumps(trace)}
+    try:
+        TracingClient(uri).log_spans("-1", [Span.from_dict(probe)])
+    except NotImplementedError:
+        return False
+    except Exception as error:  # a store with spans lacks the experiment; a server passes on what its store says
+        return "not supported" not in str(error)
+    return True
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from taxtune.answers.classifier_scores import read_scores
 from taxtune.data import Example
 from taxtune.data.context import CANDIDATES, Variable, candidate, make_variables, values_of
+from taxtune.data.names import match_names
 from taxtune.errors import DataError
 from taxtune.progress import note
 from taxtune.settings import ContextSettings
@@ -76,7 +76,7 @@ def candidates_of(source: Any, taxonomy: Taxonomy, images: Sequence[str], top: i
     Args:
         source: A classifier's scores, as `read_scores` takes them.
         taxonomy: The label tree, which names them.
-        images: What the images are called; in the file by that name, or by the end of it after the last slash.
+        images: What the images are called; see `match_names` for what they may be called in the file.
         top: How many candidates an image has at most.
 
     Raises:
@@ -84,9 +84,11 @@ def candidates_of(source: Any, taxonomy: Taxonomy, images: Sequence[str], top: i
     """
     scores = read_scores(source, taxonomy)
     rows = {name: row for row, name in enumerate(scores.images)}
+    meant = match_names(images, rows)
     found = {}
     for image in images:
-        if (row := rows.get(image, rows.get(Path(image).name))) is not None:
+        if image in meant:
+            row = rows[meant[image]]
             sums = np.bincount(np.maximum(scores.nodes[row], 0), scores.weights[row], len(taxonomy))
             sums[taxonomy.root] = 0.0
             best = np.argsort(-sums, kind="stable")[:top].tolist()
@@ -161,8 +163,9 @@ def _tell(variable: Variable, examples: Sequence[Example], taxonomy: Taxonomy) -
         note(f"{variable.column} is too long for {cut:,} of {n:,} images, and cut")
     if variable.name == CANDIDATES:
         named = [[taxonomy.find(text.rsplit(" (", 1)[0]) for text in value] for value in values]
+        # One that the tree lacks is shown as it is, and never the truth.
         right = [
-            [np.any(taxonomy.is_ancestor(example.target, nodes)) for nodes in some]
+            [any(taxonomy.is_ancestor(example.target, node) for node in nodes) for nodes in some]
             for example, some in zip(examples, named, strict=True)
         ]
         best, all_of_them = (sum(any(each[:k]) for each in right) / n for k in (1, None))

@@ -172,7 +172,6 @@ def test_homonyms_are_told_apart_by_the_ranks_above() -> None:
         ("a,mallard,", "has no probability: None"),
         ("a,mallard,high", "has no probability: 'high'"),
         ("a,mallard,0.9\na,Larus canus,0.8", "row 2: the scores of image 'a' add up to 1.7"),
-        ("a,mallard,0.2\na,mallard,0.2", "row 3: image 'a' has 'mallard' twice"),
         (",mallard,0.2", "row 2: image '' has no scores"),
         ("a,dog,0.2\na,cat,0.3", "None of the labels is on the tree. (got \"'dog', 'cat'\")"),
     ],
@@ -191,7 +190,7 @@ def test_what_is_no_probability_is_refused(rows: str, said: str, tmp_path: Path)
     [
         ("wide.csv", "image,mallard,Larus\na,0.2,0.3\nb,,\n", "row 3: image 'b' has no scores"),
         ("wide.csv", "image,mallard,Larus\na,3.1,-2.3\n", "row 2: 'mallard' of image 'a' has no probability: '3.1'"),
-        ("wide.csv", "image,mallard,Larus\na,0.2,\na,0.3,\n", "row 3: image 'a' has 'mallard' twice"),
+        ("wide.csv", "image,mallard,Larus\na,0.2,\na,0.3,\n", "row 3: its image already has a row"),
         ("wide.csv", "image,mallard,Larus\na,0.9,high\n", "'larus' of image 'a' has no probability: 'high'"),
         ("net.json", '{"predictions": [{"filepath": "a", "classifications": {"classes": ["x"]}}]}', "as SpeciesNet"),
         ("net.json", '{"predictions": [{"filepath": "a"}]}', "The file has no scores."),
@@ -202,6 +201,29 @@ def test_broken_files_are_refused(name: str, text: str, said: str, tmp_path: Pat
     with pytest.raises(DataError) as error:
         read_scores(tmp_path / name, TREE)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "a,mallard,0.2\na,Larus canus,0.3\na,mallard,0.25",
+        "a,mallard,0.2\na,Larus canus,0.3\na,Anas platyrhynchos,0.25",
+    ],
+)
+def test_scores_of_one_taxon_are_added_up_and_win_together(rows: str, tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text(f"image,label,score\n{rows}\nb,Larus canus,1\n")
+    with showing(said := Notes()):
+        scores = read_scores(tmp_path / "scores.csv", TREE)
+    assert shares(scores)["a"] == {"Anas platyrhynchos": 0.45, "Larus canus": 0.3, "Animalia": 0.25}
+    assert TREE.labels[scores.best()[0]] == "Anas platyrhynchos"
+    assert [text for text in said.said if "1 images have several scores of one taxon" in text and "'a'" in text]
+
+
+def test_labels_that_the_tree_lacks_stay_apart() -> None:
+    with showing(said := Notes()):
+        scores = array_scores([[0.4, 0.35, 0.25]], ["mallard", "cat", "dog"], TREE)
+    assert TREE.labels[scores.best()[0]] == "Anas platyrhynchos"
+    assert not [text for text in said.said if "added up" in text]
 
 
 def test_the_truth_is_in_the_column_that_tells_every_node(tmp_path: Path) -> None:

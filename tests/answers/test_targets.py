@@ -38,7 +38,9 @@ def test_names_paths_and_underscores(tree: Taxonomy) -> None:
         ([], "not a label or a path: []"),
         (["bird", " "], "not a label or a path: ['bird', ' ']"),
         (["bird", 3], "not a label or a path: ['bird', 3]"),
-        (7, "not a label or a path: 7"),
+        (7, "'7' is not on the taxonomy."),
+        (True, "not a label or a path: True"),
+        (float("nan"), "not a label or a path: nan"),
     ],
 )
 def test_what_is_wrong_is_said(tree: Taxonomy, value: object, problem: str) -> None:

@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from taxtune.authoring.label_tree import LabelTree, tree_from_synsets
-from taxtune.authoring.senses import Choice, as_labels, choices_csv, choose_synsets, read_labels, senses_on_tree
+from taxtune.authoring.senses import (
+    Choice,
+    as_labels,
+    choices_csv,
+    choose_synsets,
+    read_labels,
+    senses_on_tree,
+    unplaced,
+)
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.taxonomy.rows import write_taxonomy
@@ -56,6 +64,33 @@ def test_a_part_that_fits_with_nothing_is_not_believed(small: WordNet) -> None:
     dishes = ("soup", "salad", "chowder", "bisque", "cheesecake", "apple pie")
     assert choose(small, *dishes, "zonk crane")["zonk crane"].synset is None
     assert choose(small, "zonk crane")["zonk crane"].synset is not None
+
+
+BIRDS = ("mallard", "zonk crane", "duck", "zonk beagle")
+
+
+@pytest.mark.parametrize("names", [BIRDS, BIRDS[::-1]])
+def test_a_head_noun_stays_in_the_domain_of_the_others(small: WordNet, names: tuple[str, ...]) -> None:
+    found = choose(small, *names)
+    assert found["zonk crane"].synset == small.synset("crane.n.02"), "the bird, not the machine"
+    assert found["zonk beagle"].synset is None
+    assert unplaced([*found.values()]) == "below the root, since WordNet lacks them: zonk beagle"
+    assert unplaced([found["duck"]]) == ""
+
+
+def test_a_head_noun_beside_a_label_of_its_kind_is_believed_whatever_the_others_are(small: WordNet) -> None:
+    found = choose(small, "beagle", "pug", "duck", "mallard", "crane", "chowder", "lobster bisque")
+    assert found["lobster bisque"].synset == small.synset("bisque.n.01")
+
+
+def test_warblers_are_no_singers_and_a_violetear_is_no_colour(real: WordNet) -> None:
+    for others in (["yellow warbler"], ["mallard", "bald eagle"], ["song sparrow", "American crow"]):
+        found = choose(real, "Nashville Warbler", "Wilson Warbler", "Green Violetear", *others)
+        for name in ("Nashville Warbler", "Wilson Warbler"):
+            synset = found[name].synset
+            assert synset is not None
+            assert real.synset("bird.n.01") in real.ancestors(synset)
+        assert found["Green Violetear"].synset is None
 
 
 def test_choices_are_written_for_review(small: WordNet) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.authoring.senses import Label, read_labels
-from taxtune.data.sources import label_references
+from taxtune.data.labels import label_references
 from taxtune.errors import DataError
 
 

@@ -79,6 +79,17 @@ def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
     assert "labels-review.csv, the least sure first" in done.err
 
 
+def test_a_photo_of_a_phone_has_a_row_and_a_note_where_nothing_reads_it(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.data.images._formats", lambda: ("PNG",))
+    (here / "photos" / "phone.HEIC").write_bytes(b"\0\0\0\x1cftypheic" + bytes(99))
+    done = classify(here, "photos", "--out", "labels.csv")
+    (row,) = [row for row in read(here / "labels.csv") if row["image"].endswith("phone.HEIC")]
+    for said in (row["failure"], done.err):
+        assert "HEIF images need pillow-heif: pip install '.[heif]'" in said
+
+
 def test_every_format_says_the_same(here: Path) -> None:
     done = classify(here, "photos", "--out", "labels.jsonl", "--review-below", 1)
     assert done.code == 0

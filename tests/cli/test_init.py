@@ -178,6 +178,25 @@ def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: 
     assert "life/Animalia/Chordata/Aves, in a word: bird" in done.out
 
 
+@pytest.mark.parametrize(
+    ("root", "asked", "word"),
+    [("bird", (), "bird"), ("Aves", (), "bird"), ("thing", (), "object"), ("bird", ("--domain", "duck"), "duck")],
+)
+def test_what_is_printed_is_what_is_written(here: Path, root: str, asked: tuple[str, ...], word: str) -> None:
+    (here / "tree.csv").write_text(f"path,rank\n{root}/a/Mallard,species\n{root}/b/Teal,species\n")
+    in_folders(here / "photos", {"Mallard": 6, "Teal": 6})
+    done = init("--data", "photos", *MODEL, *asked)
+    recipe = written(done)
+    assert (recipe.prompt.domain, recipe.prompt.question) == (word, f"What {word} is this?")
+    assert f"domain    {root}" + ("" if word == root else f", in a word: {word}") + "\n" in done.out
+
+
+def test_labels_that_wordnet_lacks_are_listed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
+    in_folders(here / "photos", {"pizza": 4, "cheesecake": 4, "chowder": 4})
+    assert "below the root, since WordNet lacks them: pizza" in init("--data", "photos", *MODEL, taxonomy=None).err
+
+
 def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
     in_folders(here / "photos", {"pizza": 4, "cake": 4, "ice cream": 4})

@@ -64,15 +64,15 @@ def test_check_prints_size_depth_ranks_and_every_defect_with_its_row() -> None:
         "defects  0 that break the tree, 0 notes",
     ]
     out = run_captured("taxonomy", "check", "bad.csv").out
-    for said in ("not a tree", "bad.csv:5: error: second root:", "bad.csv:6: error: empty name:",
+    for said in ("not a tree", "bad.csv: note: added root:", "bad.csv:6: error: empty name:",
                  "bad.csv:3: error: cycle: 2 nodes are their own ancestors (child → parent): b → c → b; rows 3, 4.",
                  "bad.csv:8: error: duplicate sibling:"):  # fmt: skip
         assert said in out
     done = run_captured("taxonomy", "check", "bad.csv", "--json")
     data = json.loads(done.out)
-    assert (done.code, data["ok"], data["nodes"]) == (2, False, 8)
+    assert (done.code, data["ok"], data["nodes"]) == (2, False, 9)
     defects = [(defect["kind"], defect["row"]) for defect in data["defects"] if defect["breaks"]]
-    assert defects == [("cycle", 3), ("second root", 5), ("empty name", 6), ("duplicate sibling", 8)]
+    assert defects == [("cycle", 3), ("empty name", 6), ("duplicate sibling", 8)]
 
 
 def test_show_a_node_and_what_is_below_it() -> None:

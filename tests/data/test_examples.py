@@ -478,3 +478,51 @@ def test_the_real_categories_all_have_their_node(inat21: Taxonomy, shared_data: 
     examples = load_examples(path, inat21)
     assert len({e.target for e in examples}) == 10_000
     assert {int(inat21.depth[e.target]) for e in examples} == {7}
+
+
+def test_photos_that_cannot_be_read_here_are_left_out_with_the_package_that_reads_them(
+    paint: Paint, tmp_path: Path, notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.data.images._formats", lambda: ("PNG",))
+    for name in ("a.png", "b.HEIC", "c.heic", "d.avif"):
+        paint(f"duck/{name}")
+    tree = Taxonomy.from_dict({"bird": ["duck", "gull"]})
+    assert [example.id for example in load_examples(tmp_path, tree)] == ["duck/a.png"]
+    assert [text for text in notes if text.startswith("3 images are left out: AVIF images need Pillow")]
+    assert [text for text in notes if "HEIF images need pillow-heif: pip install" in text]
+
+
+def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it(paint: Paint) -> None:
+    frame = pd.read_csv(io.StringIO(f"image,label\n{paint('a.png')},blackbird\n{paint('b.png')},NA\n"))
+    with pytest.raises(DataError, match=r"row 1: no label.*\n.*\"NA\" as missing values: .* keep_default_na=False"):
+        load_examples(frame, TREE)
+
+
+def test_days_and_whole_numbers_of_a_sheet_are_labels(paint: Paint, tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    tree = Taxonomy.from_dict({"thing": ["2024-05-01", "12"]})
+    days = pd.DataFrame([(paint("a.png"), pd.Timestamp("2024-05-01")), (paint("b.png"), 12.0)], dtype=object)
+    days.columns = ["image", "label"]
+    days["image"] = days["image"].map(str)
+    days.to_excel(tmp_path / "days.xlsx", index=False)
+    for source in (tmp_path / "days.xlsx", days):
+        assert [tree.labels[example.target] for example in load_examples(source, tree)] == ["2024-05-01", "12"]
+
+
+def test_all_that_is_wrong_is_told_at_once(paint: Paint, tmp_path: Path) -> None:
+    paint("a.png")
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    paint("b.png")
+    shutil.copy(tmp_path / "b.png", tmp_path / "same.png")
+    rows = [("a.png", "blackbird"), ("a.png", "blakbird"), ("broken.png", "blank"), ("gone.png", "blackbird")]
+    rows += [("b.png", "blackbird"), ("same.png", "American robin"), ("c.png", ""), ("", "blackbird")]
+    with pytest.raises(DataError) as told:
+        load_examples(table(tmp_path / "m.csv", rows), TREE)
+    for said in (
+        "2 rows lack a value", "row 8: no label", "row 9: no image",
+        "2 labels name no single node", "'blakbird' (row 3): did you mean 'blackbird'",
+        "'blank' (row 4)", "may have its root as its label",
+        "2 of 5 images cannot be used", "broken.png (m.csv, row 4): This is not an image", "gone.png (m.csv, row 5)",
+        "The same image has two labels", "b.png is 'blackbird', same.png is 'American robin'",
+    ):  # fmt: skip
+        assert said in str(told.value)

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from taxtune.data import check_images, content_hash, load_image
+from taxtune.data.images import IMAGE_SUFFIXES, lacking_decoder
 from taxtune.errors import ImageError
 
 
@@ -117,6 +118,92 @@ def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path: Path) -> None:
     assert np.abs(row - np.arange(256)).max() <= 1
 
 
+@pytest.mark.parametrize("bits", [8, 10, 12, 14])
+def test_fewer_bits_in_a_file_of_sixteen_are_scaled_by_their_own_range(bits: int, tmp_path: Path) -> None:
+    ramp = np.linspace(3, 2**bits - 1, 256).astype(np.uint16)[None, :].repeat(16, axis=0)
+    for name in ("a.png", "a.tif"):
+        row = np.asarray(load_image(save(Image.fromarray(ramp), tmp_path / name)))[0, :, 0].astype(int)
+        assert np.abs(row - np.arange(256)).max() <= 1
+    flat = save(Image.fromarray(np.full((16, 16), 257 * 9, dtype=np.uint16)), tmp_path / "flat.png")
+    assert np.asarray(load_image(flat)).max() == 9
+
+
+# -- large images ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
+@pytest.mark.parametrize("mode", ["RGB", "L", "P"])
+def test_a_large_photo_is_read_at_half_size(
+    suffix: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.data.images.MAX_PIXELS", 40_000)
+    source = Image.new("RGB", (300, 200), (200, 30, 30))
+    source.paste((20, 20, 220), (0, 0, 150, 200))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    if mode == "P" and suffix in ("jpg", "webp"):
+        pytest.skip("has no palette")
+    path = save(source.convert(mode), tmp_path / f"a.{suffix}", exif=exif)
+    image = load_image(path)
+    assert image.size == (100, 150)  # turned upright after that
+    expected = source.convert(mode).convert("RGB")
+    assert np.abs(np.asarray(image)[10, 50].astype(int) - expected.getpixel((20, 100))).max() < 60
+    assert np.abs(np.asarray(image)[140, 50].astype(int) - expected.getpixel((280, 100))).max() < 60
+    assert check_images([path]) == {path: content_hash(path)}
+    monkeypatch.setattr("taxtune.data.images.MAX_PIXELS", 14_000)
+    with pytest.raises(ImageError, match="= 60,000 pixels, and at most 56,000 are allowed"):
+        load_image(path)
+
+
+def test_the_limit_of_pillow_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    path = save(Image.fromarray(noise()), tmp_path / "a.png")
+    load_image(path)
+    assert Image.MAX_IMAGE_PIXELS == 100
+
+
+def test_many_pixels_in_few_bytes_are_no_photo(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png_header(9_000, 9_000) + bytes(30_000))
+    with pytest.raises(ImageError, match=r"81,000,000 pixels, in 30,\d+ bytes, as no photo has"):
+        load_image(tmp_path / "a.png")
+
+
+# -- formats that not every Pillow reads -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("suffix", "package"), [("heic", "pillow_heif"), ("HIF", "pillow_heif"), ("avif", "PIL")])
+def test_photos_of_phones_are_read(suffix: str, package: str, tmp_path: Path) -> None:
+    pytest.importorskip(package)
+    load_image(save(Image.new("RGB", (9, 9)), tmp_path / "first.png"))  # which makes the formats known
+    source = Image.new("RGB", (64, 48), (200, 30, 30))
+    path = tmp_path / f"a.{suffix}"
+    source.save(path, "AVIF" if suffix == "avif" else "HEIF")
+    assert path.suffix.lower() in IMAGE_SUFFIXES
+    assert np.abs(np.asarray(load_image(path)).astype(int) - (200, 30, 30)).max() < 12
+    assert lacking_decoder([path]) == ""
+    other = path.rename(tmp_path / "named.jpg")  # as some programs save them
+    assert load_image(other).size == (64, 48)
+
+
+@pytest.mark.parametrize(
+    ("name", "brand", "needs"),
+    [
+        ("a.heic", b"heic", r"HEIF images need pillow-heif: pip install '\.\[heif\]'"),
+        ("a.jpg", b"mif1", "HEIF images need pillow-heif"),
+        ("a.avif", b"avif", "AVIF images need Pillow"),
+    ],
+)
+def test_without_its_package_a_photo_says_which(
+    name: str, brand: bytes, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.data.images._formats", lambda: ("JPEG", "PNG"))
+    (tmp_path / name).write_bytes(b"\0\0\0\x1cftyp" + brand + bytes(99))
+    with pytest.raises(ImageError, match=needs):
+        load_image(tmp_path / name)
+    assert lacking_decoder(["a.HEIC", "b.avif", "c.png"]).count("images need") == 2
+    assert lacking_decoder(["c.png", "d.txt", "e"]) == ""
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +222,7 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|not an image"),
         "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image, or its format"),
         "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "not an image, or its format"),
-        "huge.png": (png_header(30_000, 30_000), "too large: far too many pixels, and at most 50,000,000"),
+        "huge.png": (png_header(30_000, 30_000), "too large: 30,000 × 30,000 = 900,000,000 pixels"),
         "large.png": (png_header(8_000, 8_000), "too large: 8,000 × 8,000 = 64,000,000 pixels"),
         "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must be at least 8"),
         "thin.png": (png_header(500, 7), r"500 × 7 pixels"),

@@ -6,6 +6,7 @@ import pytest
 
 from taxtune.init.draft import find_subject
 from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy.names import attach_english_names
 
 FOOD = Taxonomy.from_paths(
     ["food/dessert/ice cream", "food/dessert/cake/cheesecake", "food/dessert/cake/angel cake", "food/soup/pho"],
@@ -54,6 +55,26 @@ def test_the_lowest_node_above_all_labels(
 def test_a_word_is_singular_or_none(label: str, word: str | None) -> None:
     tree = Taxonomy.from_paths([f"{label}/a", f"{label}/b"])
     assert find_subject(tree, [1, 2]).word == word
+
+
+@pytest.mark.parametrize(
+    ("root", "rank", "word"),
+    [
+        ("bird", None, "bird"),
+        ("Aves", None, "bird"),
+        ("aves", None, "bird"),
+        ("Aves", "class", "bird"),
+        ("Canidae", None, "canid"),
+        ("pisces", None, "pisces"),
+        ("Things", None, None),
+        ("Warblers", None, "warbler"),
+    ],
+)
+def test_a_root_with_or_without_a_rank_is_a_word_of_english(root: str, rank: str | None, word: str | None) -> None:
+    tree = Taxonomy([root, "Anas crecca", "Turdus merula"], [-1, 0, 0], ranks=[rank, "species", "species"])
+    assert find_subject(attach_english_names(tree), [1, 2]).word == word
+    plain = Taxonomy([root, "duck", "thrush"], [-1, 0, 0])
+    assert find_subject(plain, [1, 2]).word == word
 
 
 def test_latin_names_give_way_to_english_ones() -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from taxtune.cli.recipes import missing_for
-from taxtune.data.sources import label_references
+from taxtune.data.labels import label_references
 from taxtune.errors import TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.recipe import load_recipe

@@ -359,10 +359,10 @@ def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path: Path, birds: Ta
     ("record", "said"),
     [
         ({"answer": "x", "node": "dodo"}, "row 2: node: 'dodo' is not on the taxonomy"),
-        ({"answer": "x", "node": 3}, "row 2: node is not a label or a path: 3"),
+        ({"answer": "x", "node": {"a": 3}}, "row 2: node is not a label or a path: {'a': 3}"),
         ({"answer": ["x"], "node": "bird"}, "row 2: answer is not text"),
         ({"answer": "x", "node": "bird", "also": ["dodo"]}, "row 2: also: 'dodo'"),
-        ({"answer": "x", "node": "bird", "also": 3}, "row 2: also is not a label"),
+        ({"answer": "x", "node": "bird", "also": True}, "row 2: also is not a label"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, birds: Taxonomy, record: dict[str, object], said: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import TaxonomyError
+from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 from tests.displays import Recorder
 
@@ -137,8 +138,6 @@ def test_two_columns_without_a_header_are_child_and_parent(tmp_path: Path, recor
         ("a,\nb,d\nc,b\nd,c", r"csv:3: 3 nodes are their own ancestors .*: b → d → c → b; rows 3, 5, 4\."),
         ("a,\nb,b", r"csv:3: A node is its own ancestor .*: b → b"),
         ("b,c\nc,b", "2 nodes are their own ancestors"),
-        ("a,\nb,", r"csv:3: This is a second root beside 'a' \(row 2\)"),
-        ("b,a\nd,c", "This is a second root beside"),
         ("a,\nb,x", r"csv:3: No row defines the parent 'x'\. \(got 'b'\) Add a row for 'x'"),
         ("a,\n,a", r"csv:3: The row has no child"),
         ("a,\nb", r"csv:3: The row has 1 cells, the header 2"),
@@ -196,8 +195,6 @@ def test_named_levels_are_ranks_when_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("bird/duck\nfish/cod", r"csv:3: This is a second root beside 'bird' \(row 2\)\. \(got 'fish'\)"),
-        ("bird//mallard", r"csv:2: Name 2 of the path is empty\. \(got 'bird/\?/mallard'\)"),
         ("bird\n/", r"csv:3: The row names nothing"),
         ("bird,duck", r"csv:2: The row has 2 cells, the header 1"),
     ],
@@ -312,3 +309,114 @@ def test_a_column_cls_is_the_class(tmp_path: Path) -> None:
     file = tmp_path / "tree.csv"
     file.write_text("cls,order,name\nAves,Passeriformes,Turdus merula\n", encoding="utf-8")
     assert read_taxonomy(file, names=False).ranks[1] == "class"
+
+
+# -- what files leave out or say twice ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "note"),
+    [
+        ("class,order,genus,species\n,Squamata,Boa,imperator\n", "life/Squamata/Boa/Boa imperator", "class"),
+        ("family,genus,name\nBoidae,,Boa imperator\n", "life/Boidae/Boa imperator", "genus"),
+        ("path\nanimal///duck\n", "animal/duck", "step"),
+        ("path,rank\nanimal//duck,species\n", "animal/duck", "step"),
+        ("level1,level2,level3\nanimal,,duck\n", "animal/duck", "step"),
+    ],
+)
+def test_an_empty_step_is_left_out_with_a_note(text: str, found: str, note: str, tmp_path: Path) -> None:
+    file = write(tmp_path, text)
+    with showing(said := Recorder()):
+        tree = read_taxonomy(file, names=False)
+    assert paths(tree)[-1] == found
+    assert [line for line in said.notes if f"1 row has an empty {note}, which" in line and "row 2" in line]
+
+
+def test_empty_steps_of_many_rows_are_one_note_a_rank(tmp_path: Path) -> None:
+    rows = "".join(f"Animalia,,Boidae,Boa b{i}\n" for i in range(9))
+    with showing(said := Recorder()):
+        read_taxonomy(write(tmp_path, f"kingdom,class,family,name\n{rows}"), names=False)
+    assert len(said.notes) == 1
+    assert "9 rows have an empty class, which is left out of the path: row 2, 3, 4, 5, 6, …" in said.notes[0]
+
+
+def test_from_paths_leaves_out_empty_steps_too() -> None:
+    assert paths(Taxonomy.from_paths([("a", " ", "b"), "a//c"])) == ["a", "a/b", "a/c"]
+
+
+@pytest.mark.parametrize(
+    ("species", "label"),
+    [
+        ("lupus dingo", "Canis lupus dingo"),
+        ("× hispanica", "Canis × hispanica"),
+        ("×hispanica", "Canis ×hispanica"),
+        ("x hispanica", "Canis x hispanica"),
+        ("cf. canina", "Canis cf. canina"),
+        ("sp. 2", "Canis sp. 2"),
+        ("canis", "Canis canis"),
+        ("canis rufus", "Canis canis rufus"),
+        ("C. lupus", "Canis lupus"),
+        ("c. lupus dingo", "Canis lupus dingo"),
+        ("Canis lupus", "Canis lupus"),
+        ("Maned wolf", "Maned wolf"),
+    ],
+)
+def test_an_epithet_of_several_words_keeps_its_genus(species: str, label: str, tmp_path: Path) -> None:
+    rows = f"Canidae,Canis,{species}\nCanidae,Vulpes,vulpes\nCanidae,Lycaon,pictus\n"
+    tree = read_taxonomy(write(tmp_path, f"family,genus,species\n{rows}"), names=False)
+    assert tree.labels[tree.leaves[0]] == label
+    assert tree.labels[tree.leaves[1]] == "Vulpes vulpes"
+
+
+def test_full_names_in_small_letters_are_whole(tmp_path: Path) -> None:
+    rows = "canidae,canis,canis lupus\ncanidae,vulpes,vulpes fulva\ncanidae,canis,lupus dingo\n"
+    tree = read_taxonomy(write(tmp_path, f"family,genus,species\n{rows}"), names=False)
+    assert [tree.labels[leaf] for leaf in tree.leaves] == ["canis lupus", "canis lupus dingo", "vulpes fulva"]
+
+
+def test_a_subspecies_is_led_to_by_its_name_as_a_species_unless_that_is_one(tmp_path: Path) -> None:
+    rows = "Canidae,Canis,lupus dingo\nCanidae,Vulpes,vulpes fulva\nCanidae,Vulpes,fulva\nCanidae,Canis,sp. 2\n"
+    tree = read_taxonomy(write(tmp_path, f"family,genus,species\n{rows}"), names=False)
+    led = {tree.labels[leaf]: tree.leads[leaf] for leaf in tree.leaves.tolist()}
+    assert led == {
+        "Canis lupus dingo": ("Canis dingo",),
+        "Canis sp. 2": (),
+        "Vulpes vulpes fulva": (),
+        "Vulpes fulva": (),
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "path,rank,aliases\nbird/duck,,\nbird/duck,species,quacker\n",
+        "path,rank,aliases\nbird/duck,species,quacker\nbird/duck,,\n",
+        "child,parent,rank,aliases\nbird,,,\nduck,bird,,quacker\nduck,bird,species,\n",
+        "class,name,common_name\nbird,duck,\nbird,duck,quacker\n",
+    ],
+)
+def test_a_row_that_says_less_than_another_is_completed(text: str, tmp_path: Path) -> None:
+    file = write(tmp_path, text)
+    tree = read_taxonomy(file, names=False)
+    duck = tree.resolve("duck")
+    assert tree.aliases[duck] == ("quacker",)
+    assert tree.ranks[duck] == (None if text.startswith("class") else "species")
+    assert [defect.kind for defect in check_taxonomy(file).defects] == ["duplicate row"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "path\nbird/duck\nfish/cod\n",
+        "level1,level2\nbird,duck\nfish,cod\n",
+        "child,parent\nbird,\nduck,bird\nfish,\ncod,fish\n",
+        "child,parent\nduck,bird\ncod,fish\n",
+    ],
+)
+def test_several_roots_get_one_above_them_whatever_the_format(text: str, tmp_path: Path) -> None:
+    file = write(tmp_path, text)
+    with showing(said := Recorder()):
+        tree = read_taxonomy(file)
+    assert sorted(paths(tree)) == sorted(paths(Taxonomy.from_dict({"bird": ["duck"], "fish": ["cod"]})))
+    assert "added root 'everything': 2 nodes (bird, fish)" in said.notes[0]
+    assert read_taxonomy(file, root_label="animal").labels[0] == "animal"

@@ -19,7 +19,7 @@ from taxtune.recipe import load_recipe
 from taxtune.tracking import MLflowTracker, TrackingCallback
 from taxtune.tuning.experiment import Experiment
 from tests.mlflow_servers import mlflow_server, serving
-from tests.tuning.toy import compared, make_parts
+from tests.tuning.toy import compared, make_parts, tuned
 
 pytestmark = pytest.mark.heavy
 
@@ -133,3 +133,17 @@ def test_a_run_that_was_moved_is_served_by_the_printed_command_and_gone_on_with(
     top, tuning, iterations = tree(uri)
     assert {run.info.run_id for run in (top, *tuning)} == before
     assert [len(nested) for nested in iterations.values()] == [4, 4]
+
+
+def test_a_server_on_files_records_a_run_without_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    store = ["--backend-store-uri", (tmp_path / "files").as_uri(), "--artifacts-destination", str(tmp_path / "a")]
+    command = [sys.executable, "-m", "mlflow", "server", *store, "--workers", "1"]
+    with serving(command, tmp_path / "log") as server:
+        parts = make_parts(tmp_path, tmp_path / "runs")
+        make = partial(MLflowTracker, "taxtune", parts.folder, server)
+        callback = TrackingCallback(make)
+        tuned(parts, callbacks=[callback])
+        assert callback.settled()
+        (experiment,) = [one for one in client(server).search_experiments() if one.name == "taxtune"]
+        assert client(server).search_runs([experiment.experiment_id])

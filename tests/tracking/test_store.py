@@ -15,11 +15,15 @@ from unittest.mock import MagicMock
 import pytest
 
 from taxtune.errors import TaxtuneError
-from taxtune.tracking.store import open_store
+from taxtune.progress import showing
+from taxtune.tracking.store import check_store, open_store, takes_spans
+from tests.displays import Recorder
 
 OPEN = """
 import sys
-from taxtune.tracking.store import open_store
+from taxtune.progress import showing
+from taxtune.tracking.store import check_store, open_store, takes_spans
+from tests.displays import Recorder
 store = open_store("taxtune", sys.argv[1])
 store.client.create_run(store.experiment)
 """
@@ -66,6 +70,37 @@ def test_only_databases_are_told_where_artifacts_lie(
     open_store("taxtune", tmp_path, uri)
     place = (tmp_path / "mlartifacts").as_uri() if beside else None
     made.create_experiment.assert_called_once_with("taxtune", artifact_location=place)
+
+
+def test_a_store_in_files_takes_no_spans_and_is_told_by_the_dry_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    with showing(said := Recorder()):
+        check_store(tmp_path, (tmp_path / "files").as_uri())
+        check_store(tmp_path)
+    assert len(said.notes) == 1
+    assert "takes no spans, so images have no traces there" in said.notes[0]
+    assert not open_store("taxtune", tmp_path, (tmp_path / "files").as_uri()).spans
+    store = open_store("taxtune", tmp_path)
+    assert store.spans
+    assert takes_spans(store.uri)
+
+
+@pytest.mark.parametrize(
+    ("problem", "takes"),
+    [
+        (NotImplementedError("no server of 3.4"), False),
+        (RuntimeError("INTERNAL_ERROR: REST OTLP span logging is not supported by FileStore"), False),
+        (RuntimeError("No Experiment with id=-1 exists"), True),
+        (None, True),
+    ],
+)
+def test_what_a_server_says_to_a_span_tells(
+    problem: Exception | None, takes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlflow.tracing.client.TracingClient.log_spans", MagicMock(side_effect=problem))
+    assert takes_spans("http://127.0.0.1:9") is takes
 
 
 @pytest.mark.parametrize("how", [shutil.move, shutil.copytree])

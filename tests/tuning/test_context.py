@@ -80,17 +80,17 @@ class Said(Display):
         self.notes.append(text)
 
 
-def context_of(cells, **settings):
+def context_of(cells, column="x", **settings):
     """The variables and the images of 200 images of four species with such cells."""
     tree = as_taxonomy(TREE)
     labels = [[*SPECIES][i % 4] for i in range(200)]
     examples = [
-        Example(f"{i}.png", Path(f"{i}.png"), label, tree.resolve(label), context={"x": cells(i, label)})
+        Example(f"{i}.png", Path(f"{i}.png"), label, tree.resolve(label), context={column: cells(i, label)})
         for i, label in enumerate(labels)
     ]
     said = Said()
     with showing(said):
-        made = make_context(examples, ContextSettings(columns=("x",), **settings), tree, "birds.csv")
+        made = make_context(examples, ContextSettings(columns=(column,), **settings), tree, "birds.csv")
     return (*made, said.notes)
 
 
@@ -162,6 +162,25 @@ def test_cells_have_the_kind_of_their_column(cell, kind, value):
     assert variable.kind == kind
     assert (examples[1].context["x"], examples[0].context["x"]) == (value, [] if kind == "list" else None)
     assert "x is missing for 100 of 200 images" in notes
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("teal; basilisk", ["teal", "basilisk"]),
+        ('["basilisk", "teal"]', ["basilisk", "teal"]),
+        ("['basilisk', 'teal']", ["basilisk", "teal"]),
+        ('{"teal": 0.25, "basilisk": 0.5}', ["basilisk (0.50)", "teal (0.25)"]),
+        ("[not a list; teal", ["[not a list", "teal"]),
+        (["basilisk"], ["basilisk"]),
+        (7, ["7"]),
+    ],
+)
+def test_a_column_of_candidates_is_a_list_however_it_is_written(cell, shown):
+    (variable,), examples, notes = context_of(lambda i, label: cell if i % 2 else None, column="candidates")
+    assert (variable.kind, variable.top) == ("list", 5)
+    assert (examples[1].context["candidates"], examples[0].context["candidates"]) == (shown, [])
+    assert "the candidates hold the truth of" in notes[-1]
 
 
 def test_candidates_are_named_best_first_and_the_ceiling_is_told(tmp_path):

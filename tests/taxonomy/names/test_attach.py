@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.data.examples import _lookup
+from taxtune.data.labels import LabelFinder
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.taxonomy.domain import restrict
@@ -60,7 +60,7 @@ def test_a_species_that_inat21_lacks_is_not_its_genus(shared_data: Path) -> None
     assert part.tree.led("Horned Puffin") == [part.inside(genus)]
     with pytest.raises(TaxonomyError, match="lead to"):
         part.locate("horned puffin")
-    assert _lookup(("Horned Puffin",), tree) == ""
+    assert LabelFinder(tree).node(["Horned Puffin"]) is None
 
 
 def test_within_tells_homonyms_apart() -> None:

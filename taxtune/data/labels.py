@@ -1,0 +1,152 @@
+"""The node that a label in a file means, however the file spells it."""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from taxtune.errors import TaxonomyError
+from taxtune.mapping.normalize import fold_words
+from taxtune.taxonomy.domain import Domain
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["OUTSIDE", "UNNAMED", "LabelFinder", "Reference", "label_references", "label_text", "leaves_meant"]
+
+#: What may name a node: a label, alias or id, or a path of labels.
+Reference = str | tuple[str, ...]
+#: Instead of a node: it is on the whole tree, and not on the part of it that counts.
+OUTSIDE = -1
+#: What to do with photos whose label no tree has, for messages.
+UNNAMED = (
+    "A photo that shows nothing of the tree may have its root as its label, one of an unnamed kind the group above; "
+    "leave out rows that nobody can label."
+)
+
+
+def label_text(value: object) -> str:
+    """Returns the text of a cell with a label, trimmed; "" where it is none.
+
+    A number is a legitimate label, and a whole one has no decimals: pandas and spreadsheets make 12 a float. Of a day
+    they make a date, which is written as in ISO 8601. A list, an object, true and null are no labels.
+    """
+    if isinstance(value, datetime.date):
+        return value.isoformat().removesuffix("T00:00:00")
+    if isinstance(value, bool) or not isinstance(value, str | numbers.Real) or value != value:
+        return ""
+    text = str(value).strip()
+    return text if isinstance(value, str) else text.removesuffix(".0")
+
+
+def label_references(label: str) -> tuple[str, ...]:
+    """Returns the names on a taxonomy that a label may refer to, the most literal first.
+
+    Underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id may be
+    filled up with zeros ("0817" for "817", as NABirds has it).
+    """
+    spaced = label.replace("_", " ").strip()
+    bare = "/".join(re.sub(r"^\d+[.\s-]+", "", part) for part in spaced.split("/"))
+    unfilled = (label.lstrip("0") or "0",) if label.isdecimal() else ()
+    return tuple(dict.fromkeys((label, spaced, bare, *unfilled)))
+
+
+def leaves_meant(labels: Iterable[str]) -> str:
+    """Returns a note on labels that name a leaf and the groups above it; see `LabelFinder.leaves`."""
+    return f"as a label {', '.join(map(repr, sorted(labels)))} is the leaf, not the group of that name above it"
+
+
+class LabelFinder:
+    """Finds the nodes that labels mean.
+
+    Args:
+        taxonomy: The tree that labels are on.
+        part: What it is a part of; None for the whole.
+
+    Attributes:
+        leaves: The labels that several nodes have, of which the leaf is meant: all others are above it.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, part: Domain | None = None) -> None:
+        self.leaves: set[str] = set()
+        self._part = part
+        self._names = [_Names(tree) for tree in ([taxonomy] if part is None else [taxonomy, part.full])]
+
+    def node(self, references: Iterable[Reference]) -> int | None:
+        """Returns the node of the first reference that names one; `OUTSIDE` of the part, or None for none.
+
+        A name that the part has is looked for nowhere else. Where no reference is on the tree, case, hyphens,
+        apostrophes, accents and plurals make no difference, as in answers.
+
+        Raises:
+            TaxonomyError: If several nodes have the name; it lists their paths.
+        """
+        references = tuple(references)
+        for names in self._names:
+            nodes, name = names.of(references)
+            if len(nodes) > 1 and (leaf := names.leaf_below(nodes)) is not None:
+                self.leaves.add(name)
+                nodes = [leaf]
+            if nodes and self._part is not None and names is self._names[1]:
+                inside = self._part.inside(nodes[0])
+                return OUTSIDE if inside is None or len(nodes) > 1 else inside
+            if len(nodes) > 1:
+                options = ", ".join("/".join(names.tree.path(node)) for node in nodes[:5])
+                message = f"{len(nodes)} nodes are called {name!r}."
+                raise TaxonomyError(message, file=names.tree.source, remedy=f"Give the path: {options}.")
+            if nodes:
+                return nodes[0]
+        return None
+
+
+class _Names:
+    """The names of one tree."""
+
+    def __init__(self, tree: Taxonomy) -> None:
+        self.tree = tree
+
+    def of(self, references: Sequence[Reference]) -> tuple[list[int], str]:
+        """Returns the nodes of the first reference that is on the tree, and their name; none, and "", for none."""
+        texts = [reference for reference in references if isinstance(reference, str)]
+        found = [(self._written(reference), str(reference)) for reference in references]
+        found += [(self._folded.get(_fold(text), []), text) for text in texts if not any(nodes for nodes, _ in found)]
+        named = [one for one in found if one[0]]
+        return next((one for one in named if len(one[0]) == 1), named[0] if named else ([], ""))
+
+    def _written(self, reference: Reference) -> list[int]:
+        tree = self.tree
+        if isinstance(reference, str):
+            if nodes := tree.find(reference):
+                labelled = [node for node in nodes if tree.labels[node].casefold() == reference.strip().casefold()]
+                exact = [node for node in labelled if tree.labels[node] == reference.strip()]
+                return exact or labelled or nodes
+            if reference in tree.by_id:
+                return [tree.by_id[reference]]
+            reference = tuple(part.strip() for part in reference.split("/") if part.strip())
+            if len(reference) < 2:
+                return []
+        try:
+            return [tree.resolve(reference)]
+        except TaxonomyError:
+            return []
+
+    def leaf_below(self, nodes: list[int]) -> int | None:
+        """Returns the leaf of some nodes if all others are above it: the class "pizza" in a group "pizza"."""
+        lowest = max(nodes, key=lambda node: int(self.tree.depth[node]))
+        is_leaf = not len(self.tree.children(lowest)) and self.tree.is_ancestor(nodes, lowest).all()
+        return lowest if is_leaf else None
+
+    @cached_property
+    def _folded(self) -> dict[str, list[int]]:
+        found: dict[str, dict[int, None]] = defaultdict(dict)
+        for node, (label, aliases) in enumerate(zip(self.tree.labels, self.tree.aliases, strict=True)):
+            for name in (label, *aliases):
+                found[_fold(name)][node] = None
+        found.pop("", None)
+        return {key: [*nodes] for key, nodes in found.items()}
+
+
+def _fold(name: str) -> str:
+    return "".join(fold_words(name))

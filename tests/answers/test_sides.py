@@ -1,0 +1,123 @@
+"""Which column of a file has the answers and which the truths, where nobody says."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from taxtune.answers import AnswerSchema, read_answers
+from taxtune.errors import DataError
+from taxtune.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_dict({"bird": {"duck": ["mallard", "teal"], "heron": ["great egret"]}})
+
+
+def read(records: list[dict[str, Any]], **schema: Any) -> list[tuple[str | None, str]]:
+    rows = read_answers(records, AnswerSchema(taxonomy=TREE, id=None, **schema)).rows
+    return [(row.answer, TREE.labels[row.target]) for row in rows]
+
+
+def notes(records: list[dict[str, Any]], **schema: Any) -> str:
+    return "\n".join(read_answers(records, AnswerSchema(taxonomy=TREE, id=None, **schema)).notes)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("answer", "truth"),
+        ("answer", "target"),
+        ("answer", "label"),
+        ("prediction", "gt"),
+        ("Model Output", "Class Name"),
+        ("response", "kind shown"),  # by its values
+        ("prediction", "answer"),
+        ("pred", "truth"),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_two_sides_are_found(columns: tuple[str, str], turned: bool) -> None:
+    values = ("a teal, I think", "mallard")
+    pairs = [*zip(columns, values, strict=True)]
+    records = [{"image": "a.jpg", **dict(pairs[::-1] if turned else pairs), "question": "What is this?"}]
+    assert read(records) == [values]
+    usual = columns[0] == "answer" and columns[1] in ("truth", "target")
+    assert ("taken: " in notes(records)) is not usual
+
+
+def test_columns_that_are_named_count_and_a_wrong_name_is_an_error() -> None:
+    record = {"prediction": "teal", "other": "mallard", "label": "teal", "gt": "great egret"}
+    assert read([record], answer="other", truth="label") == [("mallard", "teal")]
+    for schema in ({"answer": "anser"}, {"truth": "troth"}):
+        with pytest.raises(DataError, match=r"no column '(anser|troth)'"):
+            read([{"prediction": "teal", "label": "teal"}], **schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "columns"),
+    [
+        ({"truth": "answer"}, ("answer",)),
+        ({"answer": "label", "truth": "label"}, ("label",)),
+        ({"placement": "label", "truth": "label"}, ("label", "answer")),
+    ],
+)
+def test_one_column_is_never_both_sides(schema: dict[str, str], columns: tuple[str, ...]) -> None:
+    with pytest.raises(DataError, match=r"both what is scored and the truth|no column"):
+        read([dict.fromkeys(columns, "teal")], **schema)
+
+
+def test_where_the_truth_is_the_answer_column_the_answers_are_elsewhere() -> None:
+    records = [{"answer": "teal", "prediction": "a mallard"}]
+    assert read(records, truth="answer") == [("a mallard", "teal")]
+
+
+def test_two_columns_that_may_be_the_truth_are_not_guessed() -> None:
+    with pytest.raises(DataError, match=r"'gt', 'label'. Name it with --truth-column"):
+        read([{"prediction": "teal", "gt": "mallard", "label": "teal"}])
+    assert read([{"prediction": "teal", "gt": "an old one", "label": "teal"}]) == [("teal", "teal")]
+
+
+FAILED = "[LMMS_EVAL_REQUEST_FAILED_AFTER_3_RETRIES] timed out"
+
+
+@pytest.mark.parametrize("cell", [FAILED, [FAILED], [[FAILED]], [FAILED, FAILED], "Failed to obtain answer via API."])
+def test_what_another_tool_writes_for_a_failed_call_is_no_answer(cell: object) -> None:
+    records = [{"target": "teal", "filtered_resps": cell}, {"target": "teal", "filtered_resps": [["a teal"]]}]
+    with pytest.raises(
+        DataError, match=r"1 of 2 rows cannot be used:\n  row 1: filtered_resps is missing: '.*ailed|FAIL"
+    ):
+        read(records)
+    assert read(records, missing="leave-out") == [("a teal", "teal")]
+    assert read(records, missing="keep") == [(None, "teal"), ("a teal", "teal")]
+
+
+def test_of_several_guesses_those_that_came_count() -> None:
+    records = [{"target": "teal", "resps": [FAILED, "teal", "mallard"]}]
+    assert read(records) == [("teal", "teal")]
+
+
+def test_a_photo_of_nothing_is_told_how_to_go_on() -> None:
+    with pytest.raises(DataError, match=r"row 1: truth: 'blank' is not .*\n.*may have its root as its label"):
+        read([{"truth": "blank", "answer": "nothing"}])
+    with pytest.raises(DataError) as told:
+        read([{"truth": "teal", "answer": None}])
+    assert "its root" not in str(told.value)
+
+
+def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it() -> None:
+    frame = pd.read_csv(io.StringIO("truth,answer\nteal,a teal\nNone,nothing\n"))
+    for data in (frame, frame.rename(columns={"truth": "gt", "answer": "prediction"})):
+        with pytest.raises(DataError, match=r"row 2: .* is missing.*\n.*keep_default_na=False"):
+            read_answers(data, AnswerSchema(taxonomy=TREE, id=None))
+    with pytest.raises(DataError) as told:
+        read([{"truth": None, "answer": "a teal"}])
+    assert "keep_default_na" not in str(told.value)
+
+
+def test_numbers_of_pandas_and_parquet_are_labels() -> None:
+    tree = Taxonomy.from_dict({"digit": ["7", "12"]})
+    records = [{"label": 7.0, "prediction": "seven"}, {"label": 12.0, "prediction": "7"}]
+    rows = read_answers(records, AnswerSchema(taxonomy=tree, id=None)).rows
+    assert [tree.labels[row.target] for row in rows] == ["7", "12"]

@@ -1,0 +1,106 @@
+"""The node that a label means, however it is spelt: the same for images, truths and scores."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from taxtune.answers import AnswerSchema, read_answers
+from taxtune.answers.targets import target_finder
+from taxtune.data import load_examples
+from taxtune.data.labels import LabelFinder, label_text
+from taxtune.errors import TaxonomyError
+from taxtune.mapping import Mapper
+from taxtune.progress import showing
+from taxtune.taxonomy import Taxonomy, restrict
+from tests.displays import Recorder
+
+TREE = Taxonomy.from_paths(
+    [
+        "life/bird/Wilson's Warbler",
+        "life/bird/Red-headed Woodpecker",
+        "life/bird/Forget-me-not",
+        "life/bird/Rüppell’s Vulture",
+        "life/bird/12",
+        "life/plant/forget me not",
+        "life/vehicle/car/car",
+        "life/vehicle/car/taxi",
+    ],
+    aliases={"Red-headed Woodpecker": ["Grey woodpecker"]},
+)
+
+
+@pytest.mark.parametrize(
+    ("label", "node"),
+    [
+        ("Wilson_Warbler", "Wilson's Warbler"),
+        ("Wilsons Warbler", "Wilson's Warbler"),
+        ("wilson’s-warbler", "Wilson's Warbler"),
+        ("Red_headed_Woodpecker", "Red-headed Woodpecker"),
+        ("188.Redheaded Woodpeckers", "Red-headed Woodpecker"),
+        ("gray_woodpecker", "Red-headed Woodpecker"),
+        ("Ruppell's vulture", "Rüppell’s Vulture"),
+        ("012", "12"),
+        ("car", "car"),
+    ],
+)
+def test_spelling_makes_no_difference(label: str, node: str, tmp_path: Path) -> None:
+    number = next(v for v in TREE.leaves.tolist() if TREE.labels[v] == node)
+    assert target_finder(TREE)(label).node == number
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    (example,) = load_examples([(str(tmp_path / "a.png"), label)], TREE)
+    assert example.target == number
+
+
+def test_what_is_written_goes_before_what_is_spelt_alike() -> None:
+    find = target_finder(TREE)
+    assert TREE.path(find("Forget-me-not").node or 0)[1] == "bird"
+    assert TREE.path(find("forget_me_not").node or 0)[1] == "plant"
+    with pytest.raises(TaxonomyError, match=r"2 nodes are called 'forgetmenot'.*life/bird/Forget-me-not, life/plant"):
+        LabelFinder(TREE).node(["forgetmenot"])
+    for label in ("forgetmenot", "Wilson", "woodpecker", "", "'"):
+        assert find(label).node is None
+
+
+def test_a_label_of_a_leaf_and_its_group_is_the_leaf_and_an_answer_is_the_group() -> None:
+    with showing(said := Recorder()):
+        rows = read_answers([{"truth": "car", "answer": "a car"}], AnswerSchema(taxonomy=TREE)).rows
+        notes = read_answers([{"truth": "car", "answer": "a car"}], AnswerSchema(taxonomy=TREE)).notes
+    assert TREE.path(rows[0].target) == ("life", "vehicle", "car", "car")
+    assert [text for text in notes if "as a label 'car' is the leaf" in text]
+    placed = Mapper(TREE).place(["car", "A car.", "taxi"])
+    assert [TREE.path(one.node)[-2:] for one in placed] == [("vehicle", "car"), ("vehicle", "car"), ("car", "taxi")]
+    assert said.notes == []
+
+
+def test_a_leaf_and_its_group_in_a_part_and_outside_of_one() -> None:
+    part = restrict(TREE, "vehicle")
+    assert part.tree.path(target_finder(part.tree, part)("car").node or 0) == ("vehicle", "car", "car")
+    part = restrict(TREE, "bird")
+    assert target_finder(part.tree, part)("car").outside
+    assert not target_finder(part.tree, part)("Wilson_Warbler").outside
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (12.0, "12"),
+        (np.float64(12.0), "12"),
+        (np.int64(12), "12"),
+        (12.5, "12.5"),
+        (" 12.0 ", "12.0"),
+        (datetime.datetime(2024, 5, 1), "2024-05-01"),
+        (datetime.datetime(2024, 5, 1, 12, 30), "2024-05-01T12:30:00"),
+        (datetime.date(2024, 5, 1), "2024-05-01"),
+        (True, ""),
+        (None, ""),
+        (float("nan"), ""),
+        (["a"], ""),
+    ],
+)
+def test_cells_as_labels(cell: object, text: str) -> None:
+    assert label_text(cell) == text
