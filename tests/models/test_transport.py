@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.models import Answer, Failure, Request, RetryPolicy
+from taxtune.models import Answer, Failure, ModelSettings, Request, RetryPolicy
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm
 from tests import servers
@@ -55,6 +55,16 @@ def test_no_redirect_takes_a_request_to_another_server(code: int, name: str) -> 
     assert "api_base" in str(refused.value)
 
 
+def test_a_providers_own_server_sends_nothing_on_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer() as other:
+        with OpenAIServer(moved(307, f"{other.api_base}/chat/completions")) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.api_base)
+            asked = ApiModel("openai/x", ModelSettings(api_key=KEY, retry=RetryPolicy(max_retries=0)))
+            with pytest.raises(ModelError, match="sends its requests on to"):
+                asked.answer([PROMPT])
+        assert not other.requests
+
+
 def test_a_redirect_on_the_same_server_is_followed() -> None:
     with OpenAIServer(moved(307, "/v1/there/chat/completions"), "A: a wren.") as server:
         (answer,) = model(server).answer([PROMPT])
@@ -83,7 +93,7 @@ def test_what_is_plainly_no_address_is_never_sent_to(slashes: str, where: str) -
         settings = servers.model_settings(address, api_key=KEY, max_retries=0)
         made = model(server, f"huggingface/{address}") if named else ApiModel("openai/x", settings)
         if named:
-            made = ApiModel(f"huggingface/{address}", servers.ModelSettings(api_key=KEY, retry=RetryPolicy(0)))
+            made = ApiModel(f"huggingface/{address}", ModelSettings(api_key=KEY, retry=RetryPolicy(0)))
         for act in (made.check, lambda: made.answer([PROMPT])):
             with pytest.raises(ModelError, match="address of the model is none"):
                 act()
