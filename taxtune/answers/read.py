@@ -252,7 +252,7 @@ class _Reader:
 
     def _why_left_out(self, record: Mapping[str, Any]) -> str:
         """The reason for which a row without an answer is left out; empty where it is kept."""
-        if record.get(self.schema.answer) is not None:  # half a thought does not say nothing
+        if _given(record.get(self.schema.answer)):  # half a thought does not say nothing
             return "" if self.schema.answers_alone else f"{_NO_ANSWER}: {CUT_THOUGHT}"
         return _NO_ANSWER if self.schema.missing == "leave-out" else ""
 
@@ -264,14 +264,13 @@ class _Reader:
             return None, (), ""
         if value is None:
             return None, (), f"{column} is missing" if self.schema.missing == "error" else ""
-        entries = value if isinstance(value, list) else [value]
-        flat = [guess for entry in entries for guess in (entry if isinstance(entry, list) else [entry])]
-        guesses = tuple(guess for guess in flat if not (isinstance(guess, str) and guess.startswith(_FAILED)))
-        if flat and not guesses:
-            return None, (), f"{column} is missing: {flat[0]!r}" if self.schema.missing == "error" else ""
-        if not all(isinstance(guess, str) for guess in guesses):
+        guesses = _given(value)
+        if value != [] and not guesses:
+            return None, (), f"{column} is missing: {value!r}" if self.schema.missing == "error" else ""
+        texts = [guess for guess in guesses if isinstance(guess, str)]
+        if len(texts) < len(guesses):
             return None, (), f"{column} is not text: {value!r}"
-        told = [without_thoughts(guess) for guess in guesses]
+        told = [without_thoughts(text) for text in texts]
         whole = tuple(guess for guess in told if guess is not None)
         if len(whole) < len(told):
             return None, (), f"{column}: {CUT_THOUGHT}" if self.schema.missing == "error" else ""
@@ -309,6 +308,15 @@ class _Reader:
                 f"{several:,} of {n} answers have several references; the best one counts, except for measures defined "
                 "over all of them"
             )
+
+
+def _given(value: object) -> tuple[object, ...]:
+    """Returns the guesses of a cell, which may be a list, or a list of lists, without those of failed calls."""
+    guesses: list[object] = []
+    for entry in value if isinstance(value, list) else [value]:
+        guesses += entry if isinstance(entry, list) else [entry]
+    failed = [isinstance(guess, str) and guess.startswith(_FAILED) for guess in guesses]
+    return tuple(guess for guess, lost in zip(guesses, failed, strict=True) if guess is not None and not lost)
 
 
 def _fits(record: Mapping[str, Any], where: Mapping[str, str]) -> bool:

@@ -71,7 +71,8 @@ def answer(request: dict[str, Any]) -> servers.Reply:
     """Looks at the image, as a model would; gives a new template where there is none."""
     content = request["messages"][-1]["content"]
     if isinstance(content, str):
-        return servers.text(f"Name the {{{{ domain }}}} that you see. {zlib.crc32(json.dumps(request).encode())}")
+        template = f"Name the {{{{ domain }}}} that you see. {zlib.crc32(json.dumps(request).encode())}"
+        return servers.text(f"```jinja\n{template}\n```")
     url = next(part["image_url"]["url"] for part in content if part["type"] == "image_url")
     image = Image.open(io.BytesIO(base64.b64decode(url.split(",", 1)[1]))).convert("RGB")
     red, _, blue = image.getpixel((0, 0))

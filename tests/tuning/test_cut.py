@@ -15,6 +15,7 @@ from taxtune.mapping import Mapper
 from taxtune.models import Answer, Failure, ModelSettings
 from taxtune.policies import Single, Vote
 from taxtune.progress import showing
+from taxtune.report.html import render_report
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.scores import iteration_table
 from taxtune.report.summary import doubt_lines, summarise
@@ -164,7 +165,7 @@ def test_held_out_answers_and_labels_tell_of_it(tmp_path: Path) -> None:
     result = tuned(parts, callbacks=[Switch()])
     lines = doubt_lines(summarise(result))
     assert [line for line in lines if "12 of 12 answers were cut" in line]
-    assert "answers were cut" in (Path(result.folder) / "report.html").read_text(encoding="utf-8")
+    assert "answers were cut" in render_report(result)
     classifier = load_classifier(result.folder, vlm=vlm)
     [found] = classifier.classify(tmp_path / "in" / "navy0.png")
     assert found.cut == 1

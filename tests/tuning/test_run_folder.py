@@ -12,6 +12,7 @@ import pytest
 
 from taxtune import api
 from taxtune.errors import RecipeError, ResumeError, TaxtuneError
+from taxtune.report.html import ReportCallback
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import locked
 from taxtune.tuning.records import IterationRecord, Provenance
@@ -152,7 +153,7 @@ def test_links_in_a_run_lead_nothing_out_of_it(tmp_path: Path) -> None:
         (tmp_path / f"my-{name}").write_text("{}")
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(tmp_path / f"my-{name}")
-    tuned(make_parts(tmp_path / "in", folder), resume=True)
+    tuned(make_parts(tmp_path / "in", folder), resume=True, callbacks=[ReportCallback()])
     assert taxtune(tmp_path, "report", folder).code == 0
     assert {name for name in names if (folder / name).is_symlink()} == {"complete.json"}, "which was not written"
     assert {(tmp_path / f"my-{name}").read_text() for name in names} == {"{}"}
