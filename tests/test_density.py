@@ -1,0 +1,52 @@
+"""Code gets no more packed: what it has today is the most that it may have, and the figures only go down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.density import Density, density, joined
+from tests.size import long_functions, measured, packed
+
+#: Tokens, tokens a statement, those that nine statements in ten have at most, packed modules, long functions.
+CEILINGS = {"taxtune": (324_000, 13.05, 26, 83, 13), "tests": (328_500, 14.7, 27, 148, 1)}
+
+
+@pytest.mark.parametrize("folder", CEILINGS)
+def test_code_gets_no_more_packed(folder: str) -> None:
+    modules = measured(folder)
+    whole = joined(modules.values())
+    found = (whole.tokens, whole.mean, whole.most, len(packed(modules)), len(long_functions(modules)))
+    most = CEILINGS[folder]
+    assert all(one <= ceiling for one, ceiling in zip(found, most, strict=True)), (found, most)
+
+
+def test_tokens_of_statements_are_counted_without_comments_and_docstrings(tmp_path: Path) -> None:
+    file = tmp_path / "sample.py"
+    file.write_text(
+        """'''A module.'''
+
+
+def double(
+    x,  # a number
+):
+    '''Doubles it.'''
+    y = x + (
+        x
+    )
+    return y
+"""
+    )
+    found = density(file)
+    assert found.statements == (7, 7, 2)
+    assert (found.tokens, found.lines) == (16, 7)
+    assert list(found.functions.values()) == [8]
+
+
+def test_breaking_lines_changes_no_density(tmp_path: Path) -> None:
+    long, broken = tmp_path / "long.py", tmp_path / "broken.py"
+    long.write_text("x = call(1, 2)\n")
+    broken.write_text("x = call(\n    1,\n    2\n)\n")
+    assert density(long).statements == density(broken).statements == (8,)
+    assert joined([density(long), density(broken)]) == Density(statements=(8, 8), functions={}, lines=5)
