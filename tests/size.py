@@ -23,7 +23,7 @@ WANTED = {
     "taxtune": "290,000 tokens, 11.0 a statement, nine in ten at most 20, no packed module, no long function",
     "tests": "290,000 tokens, 12.0 a statement",
 }
-#: Lines from which a module is packed if it has more than `PACKED` tokens a statement; lines of a function that is not long.
+#: A module of more than `SMALL` lines is packed from `PACKED` tokens a statement, a function long from `LONG` lines.
 SMALL, PACKED, LONG = 40, 13.0, 80
 
 
