@@ -29,7 +29,7 @@ def _litellm_is_loaded() -> None:
 
 
 def model(server: OpenAIServer | str, name: str = "openai/x", **settings: Any) -> ApiModel:
-    chosen = {"api_key": KEY, "max_retries": 0, **settings}
+    chosen = {"api_key": KEY, "max_retries": 0, "timeout": 60.0, **settings}
     return ApiModel(name, servers.model_settings(server, **chosen))
 
 
