@@ -299,7 +299,7 @@ def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
         server: The server, or its address.
         given: Fields of `ModelSettings` and of `RetryPolicy`.
     """
-    policy = {"first_wait": 0.01, "max_retries": 2, "timeout": 10.0}
+    policy = {"first_wait": 0.01, "max_retries": 2, "timeout": 30.0}
     policy |= {field.name: given.pop(field.name) for field in fields(RetryPolicy) if field.name in given}
     base = server if isinstance(server, str) else server.api_base
     return ModelSettings(api_base=base, retry=RetryPolicy(**policy), **given)
