@@ -16,25 +16,32 @@ __all__ = ["CUT_THOUGHT", "fenced_blocks", "is_mark", "open_thought", "without_t
 CUT_THOUGHT = "the reply ends within the model's thought, before an answer"
 
 _WORD = (
-    r"(?:[a-z]{1,20}[:_▁-]){0,2}(?:thinking|think|thoughts?|reasoning(?:_content)?|reason|reflection|analysis"
+    r"(?:[a-z]{1,20}[:_▁-]){0,2}(?:ant)?"
+    r"(?:thinking|think|thoughts?|reasoning|reason|reflection|analysis"
     r"|rationale|scratch_?pad|monologue|chain[_-]of[_-]thought|cot)"
+    r"(?:[_-](?!end)[a-z]{1,20})?"
 )
+# What may stand before and after the name in a tag.
+_HEAD = r"(?:[<＜]|&lt;)\s{0,9}[|｜]?\s{0,9}"
+_REST = r"(?:\s[^<>\n]{0,80}?)?\s{0,9}[|｜]?(?:[>＞]|&gt;)"
 _FENCE_LINE = r"^[ \t]*(?P<fence>`{3,}|~{3,})(?=(?P<info>[^\n`<]*)(?:<|$))"
 _FLAGS = re.IGNORECASE | re.MULTILINE | re.VERBOSE
 _MARK = re.compile(
     rf"""
-    (?P<close>
-        <[|｜]?(?:/|end[_▁](?:of[_▁])?){_WORD}[|｜]?> | </[|｜]{_WORD}[|｜]> | ◁/{_WORD}▷
-      | \[(?:/|end[_ ]of[_ ])think(?:ing)?\] | <unused95> | <channel\|>
+    (?<![^\s(])(?P<quote>["'`])(?=[<\[◁])[^\s"'`]{{1,40}}[>\]▷](?P=quote)
+  | (?P<close>
+        {_HEAD}(?:/[|｜]?\s{{0,9}}|end[_▁](?:of[_▁])?){_WORD}{_REST} | <\|{_WORD}_end\|> | ◁/{_WORD}▷
+      | \[(?:/|end[_ ]of[_ ])think(?:ing)?\] | <(?:unused|ctrl)95> | <channel\|> | <\|inner_suffix\|>
     )
   | (?P<answer>
-        <\|channel\|?>final\b(?:\s*<\|message\|>)? | (?-i:assistantfinal) | \[begin\ final\ response\]
+        <\|channel\|?>final\b(?:\s*<\|constrain\|>\s*\w*)?(?:\s*<\|message\|>)?
+      | (?-i:assistantfinal) | \[begin\ final\ response\]
       | <\|(?:content|start_response|begin_of_(?:solution|answer|response))\|>
       | ^here(?:\ is|[’']s)\ my\ response:
     )
   | (?P<open>
-        <[|｜]?(?:(?:begin|start)[_▁](?:of[_▁])?)?{_WORD}(?:\s[^<>\n]{{0,80}})?[|｜]?> | ◁{_WORD}▷
-      | \[(?:begin[_ ]of[_ ])?think(?:ing)?\] | <unused94>(?:thought\b)? | <\|channel\|?>\w*(?:<\|message\|>)?
+        {_HEAD}(?:(?:begin|start)[_▁](?:of[_▁])?)?{_WORD}{_REST} | ◁{_WORD}▷ | <\|inner_prefix\|>
+      | \[(?:begin[_ ]of[_ ])?think(?:ing)?\] | <(?:unused|ctrl)94>(?:thought\b)? | <\|channel\|?>\w*(?:<\|message\|>)?
       | \A\s*(?-i:(?:analysis|commentary)(?=[A-Z]))
       | \A\s*here(?:\ is|[’']s)\ my\ thought\ process: | \A\s*here\ are\ my\ reasoning\ steps:
     )
@@ -45,7 +52,8 @@ _MARK = re.compile(
 _FENCE = re.compile(_FENCE_LINE, re.MULTILINE)
 #: What a server or a tokenizer may leave behind an answer.
 _TAIL = re.compile(
-    r"(?:\s{0,9}(?:<\|[^<>|\s]{1,40}\|>|</s>|<end_of_turn>|\[end final response\])){1,9}\Z", re.IGNORECASE
+    r"(?:\s{0,9}(?:<[|｜][^<>|｜\s]{1,40}[|｜]>|</s>|<eos>|<end_of_[a-z]{1,20}>|\[end final response\])){1,9}\Z",
+    re.IGNORECASE,
 )
 _WRAPPED = re.compile(r"</(answer|response|solution|conclusion|output|final)>\Z", re.IGNORECASE)
 
@@ -53,30 +61,35 @@ _WRAPPED = re.compile(r"</(answer|response|solution|conclusion|output|final)>\Z"
 def without_thoughts(text: str) -> str | None:
     """Returns a reply without its thoughts: what follows the last of them, without white space at its ends.
 
-    Any closing mark ends any thought; one without an opening ends a thought that the prompt opened. What a fenced block
-    outside of thoughts holds is no mark. A reply without a thought stays as it is.
+    Any closing mark ends any thought; one without an opening ends a thought that the prompt opened. If nothing follows
+    the last thought, the answer is what stands before it. What a fenced block outside of thoughts holds is no mark, and
+    neither is what stands in quotation marks. A reply without a thought stays as it is.
 
     Returns:
-        The answer. It is None if the reply ends within its thought, or with it.
+        The answer. It is None if the reply ends within its thought, or has nothing else.
     """
     start = closed_in_fence = 0
     thinks = has_thoughts = False
-    fence = ""
+    fence = before = ""
     for mark in _MARK.finditer(text):
         kind = mark.lastgroup
+        if kind == "quote":
+            continue
         if kind == "info":
             fence = "" if thinks else _next_fence(mark, fence)
         elif fence:
             closed_in_fence = mark.end() if kind == "close" else closed_in_fence
         else:
             has_thoughts = True
+            if not thinks:
+                before = (kind == "open" and text[start : mark.start()].strip()) or ""
             thinks = kind == "open"
             start = start if thinks else mark.end()
     if fence and closed_in_fence:  # a fence that is open to the end was part of the thought
         has_thoughts, thinks, start = True, False, closed_in_fence
     if not has_thoughts:
         return text
-    rest = _TAIL.sub("", text[start:].rstrip()).strip()
+    rest = _TAIL.sub("", text[start:].rstrip()).strip() or _TAIL.sub("", before)
     wrapped = _WRAPPED.search(rest)
     opening = -1 if wrapped is None else rest.lower().rfind(f"<{wrapped[1].lower()}>")
     if wrapped is not None and opening >= 0:

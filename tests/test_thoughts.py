@@ -19,6 +19,18 @@ WRITTEN = (
     "<think duration='5'>%</think>X",
     "<think>%</thinking>X",
     "%</think>X",
+    "<THINK >\n%</ think >X",
+    "< think id=1>%</think id=1>X",
+    "&lt;think&gt;%&lt;/think&gt;X",
+    "＜think＞%＜/think＞X",
+    "<antThinking>%</antThinking>X",
+    "<thought_process>%</thought_process>X",
+    "<think_faster>%</think_faster>X",
+    "<|thinking_start|>%<|thinking_end|>X",
+    "<|inner_prefix|>%<|inner_suffix|>X",
+    "<ctrl94>thought\n%<ctrl95>X",
+    "<think>%</think>So,<think>% `</think>` %</think>X",
+    "<|channel|>analysis<|message|>%<|end|><|start|>assistant<|channel|>final <|constrain|>text<|message|>X",
     "%\n◁/think▷X",
     "◁think▷%◁/think▷X",
     "<thinking>%</thinking>X",
@@ -52,6 +64,13 @@ def test_a_thought_that_was_cut_off_is_no_answer(written: str) -> None:
     assert without_thoughts(written.partition("%")[0] + THOUGHT) is None
 
 
+@pytest.mark.parametrize(
+    "reply", ["X\n<think>A mallard? No.</think>", "<think>Hm</think>X<thinking>So.</thinking><eos>"]
+)
+def test_a_thought_after_the_answer_is_none_of_it(reply: str) -> None:
+    assert without_thoughts(reply.replace("X", "Great egret.")) == "Great egret."
+
+
 @pytest.mark.parametrize("reply", ["<think>A mallard.</think>", "A mallard.\n</think>\n", "Egret. <think>Or a"])
 def test_a_thought_with_nothing_after_it_is_no_answer(reply: str) -> None:
     assert without_thoughts(reply) is None
@@ -66,6 +85,8 @@ def test_a_thought_with_nothing_after_it_is_no_answer(reply: str) -> None:
         "a statue, <thinker>",
         "[1] egret",
         "I think: an egret",
+        "Words on a sign, `<think>`, and a great egret",
+        'It says "</think>" beside a great egret.',
         "'A: <answer>'",
         "```\nThink in <think></think> first.\n```",
         "analysis paralysis",
@@ -85,6 +106,9 @@ def test_what_is_left_has_no_open_thought(pieces: list[str]) -> None:
 def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities() -> None:
     reply = "[THINK]A mallard, 1, Rating: 1\n```\nno\n```[/THINK]"
     assert [block.lines for block in unwrap(reply + "Great egret.")] == [("Great egret",)]
+    boxed = "<think>A mallard?</think><answer><|begin_of_box|>Great egret<|end_of_box|></answer>"
+    assert [block.lines for block in unwrap(boxed)] == [("Great egret",)]
+    assert [block.lines for block in unwrap('{"thinking": "A mallard?", "label": "egret"}')] == [("egret",)]
     assert unwrap_reply(reply + "\n```\nWhat is it?\n```") == "What is it?"
     assert read_rating(reply + "Rating: 3") == 3
     assert read_choice(reply + "2", ["mallard", "egret"]) == 2

@@ -150,5 +150,5 @@ SAYS_NOTHING = FILLER | TAIL | LIKENESS | DESCRIBING | PICTURE
 OTHER_KEYS = _words(
     "confidence reason reasoning explanation description habitat diet location probability score note notes color "
     "colour rationale justification evidence features characteristics size distribution range behavior behaviour "
-    "question prompt details comment thought thoughts"
+    "question prompt details comment thought thoughts thinking analysis"
 )

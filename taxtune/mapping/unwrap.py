@@ -21,7 +21,9 @@ _FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
 _URL = re.compile(r"\b(?:https?://|www\.)\S+")
 _TAG = re.compile(
-    r"</?(?:answer|a|b|br|code|div|em|final|h\d|i|label|li|ol|p|pre|s|span|strong|u|ul)(?:\s[^<>\n]{0,80})?/?>", re.I
+    r"</?(?:answer|a|b|br|code|div|em|final|h\d|i|label|li|ol|p|pre|s|span|strong|u|ul)(?:\s[^<>\n]{0,80})?/?>"
+    r"|<\|(?:begin|end)_of_box\|>",
+    re.I,
 )
 _LATEX = re.compile(r"\\(?:boxed|text|textit|textbf|emph)\s*\{([^{}]*)\}")
 _STAR = re.compile(r"^\s*\*\s+", re.M)

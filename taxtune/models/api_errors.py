@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from calendar import timegm
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from email.utils import formatdate, parsedate_to_datetime
+from email.utils import parsedate
 from types import ModuleType
 
 from taxtune.errors import ModelError
@@ -141,14 +142,13 @@ def _retry_after(error: BaseException) -> float:
     """The seconds that a server asked to wait, in a header or in its words; 0 where it did not."""
     response = getattr(error, "response", None)
     for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
-        value = str((headers or {}).get("retry-after", ""))
-        if re.fullmatch(r"\d+(\.\d+)?", value):
-            return float(value)
-        if value:
-            with suppress(ValueError, TypeError):
-                # By the server's own clock, which may differ from this machine's.
-                now = (headers or {}).get("date") or formatdate(usegmt=True)
-                return max(0.0, (parsedate_to_datetime(value) - parsedate_to_datetime(now)).total_seconds())
+        value = str((headers or {}).get("retry-after", "")).strip()
+        if seconds := re.fullmatch(r"(\d+(?:\.\d+)?)\s*s?", value):
+            return float(seconds[1])
+        if date := parsedate(value):
+            # By the server's own clock, which may differ from this machine's; dates of HTTP are in GMT.
+            now = parsedate((headers or {}).get("date", "")) or time.gmtime()
+            return max(0.0, float(timegm(date) - timegm(now)))
     asked = _RETRY_IN.search(str(error))
     if asked is None:
         return 0.0

@@ -50,7 +50,7 @@ class Refusals:
 def refused(reason: str, arguments: Mapping[str, Any]) -> str | None:
     """Returns the argument of a call that the reason of its rejection names, if it is one that can be left out."""
     for name in PARAMETERS:
-        if arguments.get(name) is None or re.search(rf"(?<![\w-]){name}(?![\w-])", reason) is None:
+        if arguments.get(name) is None or re.search(rf"(?i)(?<![\w-]){name}(?![\w-])", reason) is None:
             continue
         has_new_name = name in _RENAMED and _RENAMED[name] in reason
         if has_new_name or not _OUT_OF_RANGE.search(reason):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from taxtune.errors import ModelError
 from taxtune.models import Answer, AnswerStore, Failure, Request, ask, count_faults
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import classify, load_litellm
+from taxtune.models.refusals import refused
 from taxtune.settings import ApiVLMSettings
 from tests import servers
 from tests.servers import OpenAIServer, Reply, error_in_200, refusing, status, text
@@ -38,7 +40,9 @@ ASKED = [Request(f"Which bird is {i}?") for i in range(3)]
 # -- whether an answer ended -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("reason", "cut"), [("stop", False), ("length", True), ("eos", False)])
+@pytest.mark.parametrize(
+    ("reason", "cut"), [("stop", False), ("length", True), ("eos_token", False), ("max_output_tokens", True)]
+)
 def test_an_answer_knows_whether_it_was_cut_off_also_out_of_the_store(tmp_path: Path, reason: str, cut: bool) -> None:
     with OpenAIServer(text("A great eg", finish_reason=reason)) as server, AnswerStore(tmp_path / "a.db") as store:
         [new] = ask(model(server), ASKED[:1], store)
@@ -83,6 +87,8 @@ def test_thoughts_are_no_answer_and_stay_in_the_store(tmp_path: Path) -> None:
         [{"type": "text", "text": "Eg"}, {"type": "output_text", "text": "ret."}],
         [{"type": "reasoning", "text": "A mallard?"}, "Egret."],
         [{"text": "Egret."}],
+        [None, {"type": "text", "text": {"value": "Egret.", "annotations": []}}],
+        {"type": "text", "text": "Egret."},
     ],
 )
 def test_the_text_parts_of_content_are_the_answer(content: list[Any]) -> None:
@@ -117,10 +123,60 @@ def test_an_error_within_a_200_keeps_its_words_and_is_retried_by_its_code(error:
     assert faults == {fault: calls}
 
 
-@pytest.mark.parametrize(("code", "words"), [(401, "rejected the key"), (402, "no credit left")])
-def test_a_fatal_error_within_a_200_ends_the_work(code: int, words: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(401, "rejected the key"), (402, "no credit left"), ("insufficient_quota", "no credit left")],
+)
+def test_a_fatal_error_within_a_200_ends_the_work(code: int | str, words: str) -> None:
     with OpenAIServer(then=error_in_200("Not for you", code=code)) as server, pytest.raises(ModelError, match=words):
         model(server).answer(ASKED[:1])
+
+
+@pytest.mark.parametrize("kind", ["refusal", "image_url"])
+def test_parts_without_text_are_no_answer(kind: str) -> None:
+    with OpenAIServer(then=text([{"type": kind, kind: "I cannot tell."}])) as server, count_faults() as faults:
+        [reply] = model(server).answer(ASKED[:1])
+    assert isinstance(reply, Failure)
+    assert set(faults) == {"refusal" if kind == "refusal" else "empty_text"}
+
+
+@pytest.mark.parametrize(
+    "more", [{"finish_reason": "error"}, {"error": {"code": 502, "message": "The engine stopped"}}]
+)
+def test_half_an_answer_with_an_error_is_none(more: dict[str, Any]) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "A great eg"}, **more}
+    with OpenAIServer(then=servers.no_choices(choices=[choice])) as server:
+        [reply] = model(server).answer(ASKED[:1])
+    assert isinstance(reply, Failure)
+    assert reply.retryable
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ({"error": {"message": "is overloaded", "code": "too_many_requests"}}, "rate_limit"),
+        ({"error": {"message": "is overloaded", "status": "UNAVAILABLE"}}, "server_error"),
+        ({"error": {"message": "is overloaded", "code": "HTTP 504"}}, "timeout"),
+        ({"error": {"message": "is overloaded", "code": "context_length_exceeded"}}, "rejected_request"),
+        ({"object": "error", "message": "is overloaded", "code": 503}, "server_error"),
+        ({"detail": "is overloaded"}, "malformed_response"),
+        ([{"error": {"message": "is overloaded", "code": 503}}], "server_error"),
+    ],
+)
+def test_errors_within_a_200_have_codes_of_many_kinds(body: Any, fault: str) -> None:
+    with OpenAIServer(then=Reply(body=json.dumps(body).encode())) as server, count_faults() as faults:
+        [reply] = model(server, max_retries=0).answer(ASKED[:1])
+    assert isinstance(reply, Failure)
+    assert fault == "timeout" or "is overloaded" in reply.reason
+    assert set(faults) == {fault}
+
+
+def test_errors_in_a_list_keep_their_words() -> None:
+    body = [{"error": {"code": 400, "message": "The picture is upside down", "status": "INVALID_ARGUMENT"}}]
+    with OpenAIServer(Reply(code=400, body=json.dumps(body).encode())) as server:
+        [reply] = model(server).answer(ASKED[:1])
+    assert isinstance(reply, Failure)
+    assert "upside down" in reply.reason
 
 
 def test_an_answer_beside_an_empty_error_counts() -> None:
@@ -138,6 +194,10 @@ def test_an_answer_beside_an_empty_error_counts() -> None:
         ({"retry-after": "12"}, "", 12),
         ({"retry-after": "Fri, 01 Jan 2027 10:00:09 GMT", "date": "Fri, 01 Jan 2027 10:00:00 GMT"}, "", 9),
         ({"retry-after": "Fri, 01 Jan 2027 09:00:00 GMT", "date": "Fri, 01 Jan 2027 10:00:00 GMT"}, "", 0),
+        ({"retry-after": "Fri Jan  1 10:00:09 2027", "date": "Fri, 01 Jan 2027 10:00:00 GMT"}, "", 9),
+        ({"retry-after": "Friday, 01-Jan-27 10:00:09 GMT", "date": "Fri, 01 Jan 2027 10:00:00 GMT"}, "", 9),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT", "date": "now"}, "", 0),
+        ({"retry-after": " 7.5s "}, "", 7.5),
         ({"retry-after": "soon"}, "Please retry in 7.5s.", 7.5),
         ({}, "Rate limit reached. Please try again in 1m12.5s.", 72.5),
         ({}, "Try again in 20 seconds", 20),
@@ -168,6 +228,7 @@ def test_what_a_server_asks_to_wait(headers: dict[str, str], words: str, seconds
         "Unrecognized request argument supplied: {}",
         "property '{}' is unsupported",
         "{}: Extra inputs are not permitted",
+        "[{{'type': 'extra_forbidden', 'loc': ('body', '{}'), 'msg': 'Extra inputs are not permitted'}}]",
         "Unsupported value: '{}' does not support 0.0 with this model. Only the default (1) value is supported.",
     ],
 )
@@ -183,6 +244,12 @@ def test_a_model_is_asked_again_without_what_it_refuses(words: str, notes: list[
     assert faults == {"refused_temperature": 1, "refused_seed": 1}
     assert asked.identity == {**before, "without": "temperature, seed"}
     assert [note for note in notes if "takes no temperature and is asked without it" in note]
+
+
+def test_names_of_parameters_may_begin_a_sentence() -> None:
+    arguments = {"temperature": 0.0, "max_tokens": 64}
+    assert refused("Temperature is not supported", arguments) == "temperature"
+    assert refused("The room temperatures are not supported", arguments) is None
 
 
 def test_max_tokens_goes_under_its_new_name(notes: list[str]) -> None:

@@ -51,7 +51,7 @@ def evaluated(tmp_path: Path, vlm: ToyVLM, policy: Any = None) -> Any:
     return Evaluator(asker, parts.weights).evaluate("What is this?", parts.splits.tuning)
 
 
-@pytest.mark.parametrize("rest", ["The image shows a", "", "It is a large viol"])
+@pytest.mark.parametrize("rest", ["The image shows a", "", "It is a large viol", "This colour is a"])
 def test_one_that_names_something_is_placed_and_one_that_names_nothing_is_missing(tmp_path: Path, rest: str) -> None:
     vlm = Cut(blue=rest)
     rows = evaluated(tmp_path, vlm).rows
