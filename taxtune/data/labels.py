@@ -25,6 +25,9 @@ UNNAMED = (
     "A photo that shows nothing of the tree may have its root as its label, one of an unnamed kind the group above; "
     "leave out rows that nobody can label."
 )
+_NUMBER = re.compile(r"^\d+[.\s-]+(?=.*[^\W\d])")
+# What is left of an apostrophe where names may have none: "Wilson_s_Warbler".
+_LOST_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[ _-]+s(?=[ _-]|$)")
 
 
 def label_text(value: object) -> str:
@@ -44,12 +47,13 @@ def label_text(value: object) -> str:
 def label_references(label: str) -> tuple[str, ...]:
     """Returns the names on a taxonomy that a label may refer to, the most literal first.
 
-    Underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id may be
-    filled up with zeros ("0817" for "817", as NABirds has it).
+    Underscores may stand for spaces, a number before a name ("012.Black_footed_Albatross") is passed over, and an id
+    may be filled up with zeros ("0817" for "817", as NABirds has it) or written as a float ("817.0").
     """
     spaced = label.replace("_", " ").strip()
-    bare = "/".join(re.sub(r"^\d+[.\s-]+", "", part) for part in spaced.split("/"))
-    unfilled = (label.lstrip("0") or "0",) if label.isdecimal() else ()
+    bare = "/".join(_NUMBER.sub("", part) for part in spaced.split("/"))
+    whole = label.removesuffix(".0")
+    unfilled = (whole.lstrip("0") or "0",) if whole.isdecimal() else ()
     return tuple(dict.fromkeys((label, spaced, bare, *unfilled)))
 
 
@@ -149,4 +153,4 @@ class _Names:
 
 
 def _fold(name: str) -> str:
-    return "".join(fold_words(name))
+    return "".join(fold_words(_LOST_APOSTROPHE.sub("'s", name)))
