@@ -195,6 +195,7 @@ class _Reader:
         self.excluded: list[Excluded] = []
         self._moved = 0
         self._leaves: set[str] = set()
+        self._unnamed: Counter[str] = Counter()
         self._seen: dict[tuple[str, ...], int] = {}
         # A file may have both: "reference" where there is one and "references" where there are several.
         self._references = [name for name in (schema.reference, f"{schema.reference}s") if name in columns]
@@ -216,8 +217,8 @@ class _Reader:
         excluded = ""
         if target.problem and schema.off_tree == "leave-out":
             excluded = "target not on the tree" if target.text else "no target"
-        elif target.outside and schema.part is not None:
-            excluded = f"target outside {part}"
+        elif target.outside:
+            excluded = f"target {target.said}" if target.said else f"target outside {part}"
         problems = (
             f"{schema.id} {name!r} is already in row {first}" if first != line else "",
             target.problem and f"{schema.truth}{target.problem_after}",
@@ -237,6 +238,7 @@ class _Reader:
             return None
         self._moved += target.moved or placed.moved
         self._leaves |= {found.text for found in (target, placed) if found.is_leaf}
+        self._unnamed.update([target.said] if target.said else [])
         question = record.get(schema.question)
         return AnswerRow(
             line,
@@ -301,6 +303,7 @@ class _Reader:
             yield f"{silent:,} of {n} answers are empty"
         if self._moved:
             yield f"{self._moved:,} of {n} rows have paths of another tree, found by their last name"
+        yield from (f"{count:,} of {n} targets: {said}" for said, count in self._unnamed.items())
         if self._leaves:
             yield leaves_meant(self._leaves)
         if several := sum(len(row.references) > 1 for row in rows):
@@ -361,7 +364,9 @@ def _nodes_by_column(opened: Records, schema: AnswerSchema, columns: Sequence[st
     for column in columns:
         values = [record.get(column) for _, record in opened.rows]
         targets = [None if value is None else find(value) for value in values]
-        if any(targets) and not any(target.problem for target in targets if target):
+        if any(target and not target.said for target in targets) and not any(
+            target.problem for target in targets if target
+        ):
             found[column] = [target.node if target else None for target in targets]
     return found
 

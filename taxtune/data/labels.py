@@ -25,6 +25,9 @@ UNNAMED = (
     "A photo that shows nothing of the tree may have its root as its label, one of an unnamed kind the group above; "
     "leave out rows that nobody can label."
 )
+# What labels say that name nothing, in front of or after a name or alone.
+_NOTHING = frozenset({"blank", "empty", "none", "nothing", "there", "background"})
+_UNKNOWN = frozenset({"unidentified", "unknown", "unnamed", "undetermined", "indeterminate", "indet", "sp", "spp"})
 _NUMBER = re.compile(r"^\d+[.\s-]+(?=.*[^\W\d])")
 # What is left of an apostrophe where names may have none: "Wilson_s_Warbler".
 _LOST_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[ _-]+s(?=[ _-]|$)")
@@ -103,6 +106,28 @@ class LabelFinder:
             if nodes:
                 return nodes[0]
         return None
+
+    def unnamed(self, label: str) -> tuple[str, int] | None:
+        """Returns what is said, for a note, of a label that the tree lacks, and its node; None where it is a name.
+
+        Where nothing is there ("blank") that is the root, of an unnamed kind ("unidentified bird") the group. One that
+        is not known at all ("unknown") is `OUTSIDE`.
+
+        Raises:
+            TaxonomyError: If several nodes have the group's name.
+        """
+        words = re.findall(r"[^\W_]+", label.casefold())
+        rest = [word for word in words if word not in _UNKNOWN]
+        tree = self._names[0].tree
+        if words and _NOTHING.issuperset(words):
+            return f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}", 0
+        if words and not rest:
+            return f"{label!r} is not known", OUTSIDE
+        group = self.node([" ".join(rest)]) if len(rest) < len(words) else None
+        if group is None:
+            return None
+        kind = "of what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"
+        return f"{label!r} is of an unnamed kind: {kind}", group
 
 
 class _Names:

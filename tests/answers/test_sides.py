@@ -119,11 +119,21 @@ def test_of_several_guesses_those_that_came_count() -> None:
 
 
 def test_a_photo_of_nothing_is_told_how_to_go_on() -> None:
-    with pytest.raises(DataError, match=r"row 1: truth: 'blank' is not .*\n.*may have its root as its label"):
-        read([{"truth": "blank", "answer": "nothing"}])
+    with pytest.raises(DataError, match=r"row 1: truth: 'a tree' is not .*\n.*may have its root as its label"):
+        read([{"truth": "a tree", "answer": "nothing"}])
     with pytest.raises(DataError) as told:
         read([{"truth": "teal", "answer": None}])
     assert "its root" not in str(told.value)
+
+
+def test_truths_that_name_nothing_are_told_apart() -> None:
+    labels = ["empty", "unidentified duck", "unknown", "teal", "empty"]
+    records = [{"truth": label, "answer": "a teal"} for label in labels]
+    assert [truth for _, truth in read(records)] == ["bird", "duck", "teal", "bird"]
+    said = notes(records)
+    assert "2 of 4 targets: 'empty' is nothing of the tree: its root, 'bird'" in said
+    assert "1 of 4 targets: 'unidentified duck' is of an unnamed kind: the group 'duck'" in said
+    assert "1 of 5 rows are left out: target 'unknown' is not known" in said
 
 
 def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it() -> None:
