@@ -379,7 +379,7 @@ def _lowest(tree: Taxonomy, nodes: Mapping[str, Sequence[int | None]]) -> list[s
 
     def is_below(column: str, other: str) -> bool:
         pairs = zip(nodes[column], nodes[other], strict=True)
-        return all(None in (low, high) or tree.is_ancestor(high, low) for low, high in pairs)
+        return all(low is None or high is None or tree.is_ancestor(high, low) for low, high in pairs)
 
     lowest = [column for column in nodes if all(is_below(column, other) for other in nodes)]
     return lowest or [*nodes]

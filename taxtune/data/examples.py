@@ -249,10 +249,10 @@ def _find_nodes(
         remedy = f"Correct the labels, or add them to the taxonomy as nodes or aliases. {UNNAMED}"
         problems.append(DataError(f"{count} no single node of the taxonomy:\n{lines}\n{remedy}", file=source))
     nodes |= dict.fromkeys(reasons, _UNKNOWN)
-    for references, said in told.items():
-        count = sum(record.references == references for record in records)
+    for references, phrase in told.items():
+        times = sum(record.references == references for record in records)
         left = "left out, " if nodes[references] is None else ""
-        note(f"{source}: {count:,} of {len(records):,} labels: {left}{said}")
+        note(f"{source}: {times:,} of {len(records):,} labels: {left}{phrase}")
     if finder.leaves:
         note(f"{source}: {leaves_meant(finder.leaves)}")
     return nodes

@@ -29,7 +29,7 @@ UNNAMED = (
 _NOTHING = frozenset({"blank", "empty", "none", "nothing", "there", "background"})
 _UNKNOWN = frozenset({"unidentified", "unknown", "unnamed", "undetermined", "indeterminate", "indet", "sp", "spp"})
 _NUMBER = re.compile(r"^\d+[.\s-]+(?=.*[^\W\d])")
-# What is left of an apostrophe where names may have none: "Wilson_s_Warbler".
+# A possessive that lost its apostrophe: "Wilson_s_Warbler".
 _LOST_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[ _-]+s(?=[ _-]|$)")
 
 
@@ -108,7 +108,7 @@ class LabelFinder:
         return None
 
     def unnamed(self, label: str) -> tuple[str, int] | None:
-        """Returns what is said, for a note, of a label that the tree lacks, and its node; None where it is a name.
+        """Returns a phrase for a note on a label that the tree lacks, and its node; None where it is a name.
 
         Where nothing is there ("blank") that is the root, of an unnamed kind ("unidentified bird") the group. One that
         is not known at all ("unknown") is `OUTSIDE`.
