@@ -272,8 +272,9 @@ def _check(frame: pd.DataFrame, file: str) -> None:
 def _node(taxonomy: Taxonomy, label: Label) -> int:
     """The node of a label, -1 where the tree has none or several of it."""
     if isinstance(label, str):
-        node = target_finder(taxonomy, suggest=0)(label).node
-        return -1 if node is None else node
+        target = target_finder(taxonomy, suggest=0)(label)
+        # "blank" is no taxon, and its scores are the root's.
+        return -1 if target.node is None or target.said else target.node
     written = {name.casefold() for name in label}
     for name in label:
         # A genus of animals and one of plants may share a name: the taxon's other names tell which is meant.

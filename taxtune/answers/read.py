@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from taxtune.answers.records import Records, Source, open_table
 from taxtune.answers.targets import Target, rows_error, target_finder
-from taxtune.data.columns import ANSWERS, TRUTHS, find_column, named
+from taxtune.data.columns import ANSWERS, LABELS, TRUTHS, find_column, named
 from taxtune.data.labels import UNNAMED, leaves_meant
 from taxtune.errors import DataError
 from taxtune.tables import column_key, lost_to_pandas
@@ -195,6 +195,7 @@ class _Reader:
         self.excluded: list[Excluded] = []
         self._moved = 0
         self._leaves: set[str] = set()
+        self._unnamed: Counter[str] = Counter()
         self._seen: dict[tuple[str, ...], int] = {}
         # A file may have both: "reference" where there is one and "references" where there are several.
         self._references = [name for name in (schema.reference, f"{schema.reference}s") if name in columns]
@@ -216,8 +217,8 @@ class _Reader:
         excluded = ""
         if target.problem and schema.off_tree == "leave-out":
             excluded = "target not on the tree" if target.text else "no target"
-        elif target.outside and schema.part is not None:
-            excluded = f"target outside {part}"
+        elif target.outside:
+            excluded = f"target {target.said}" if target.said else f"target outside {part}"
         problems = (
             f"{schema.id} {name!r} is already in row {first}" if first != line else "",
             target.problem and f"{schema.truth}{target.problem_after}",
@@ -237,6 +238,7 @@ class _Reader:
             return None
         self._moved += target.moved or placed.moved
         self._leaves |= {found.text for found in (target, placed) if found.is_leaf}
+        self._unnamed.update([target.said] if target.said else [])
         question = record.get(schema.question)
         return AnswerRow(
             line,
@@ -301,6 +303,7 @@ class _Reader:
             yield f"{silent:,} of {n} answers are empty"
         if self._moved:
             yield f"{self._moved:,} of {n} rows have paths of another tree, found by their last name"
+        yield from (f"{count:,} of {n} targets: {said}" for said, count in self._unnamed.items())
         if self._leaves:
             yield leaves_meant(self._leaves)
         if several := sum(len(row.references) > 1 for row in rows):
@@ -335,16 +338,17 @@ def _find_sides(opened: Records, schema: AnswerSchema) -> dict[str, str]:
         others = [name for name in columns if name not in (*answers, schema.placement, schema.id)]
         # A column called answer is the right one where the model's has another name.
         others += [] if named(others, TRUTHS) or len(answers) < 2 else named(answers, ["answer"])
-        find = target_finder(schema.taxonomy, schema.part, suggest=0)
-        fits = [name for name in others if _tells_nodes(find, [record.get(name) for _, record in opened.rows])]
-        if len(fits) == 1 or named(others, TRUTHS):
-            truth = find_column("truth", None, others, (*TRUTHS, "answer"), fits, opened.file)
-        elif len(answers) > 1 and "answer" in others:
-            truth = "answer"
-    if (answer == "answer" and answer not in columns) or answer == truth:
+        usual = tuple(dict.fromkeys((*TRUTHS, "answer", *LABELS)))
+        fits = _lowest(schema.taxonomy, _nodes_by_column(opened, schema, others))
+        if len(fits) == 1 or named(others, usual):
+            truth = find_column("truth", None, others, usual, fits, opened.file)
+    if answer in ("answer", truth):
         taken = {truth, schema.reference, f"{schema.reference}s", schema.placement, schema.id, schema.question}
         rest = [name for name in columns if name not in taken]
-        answer = next(iter(named(rest, ANSWERS)), answer)
+        # A copy of the truths is no answer where there is another.
+        copies = [name for name in rest if all(record.get(name) == record.get(truth) for _, record in opened.rows)]
+        found = named(rest, ["answer", *ANSWERS[:-1]])
+        answer = next(iter([name for name in found if name not in copies] or found), answer)
     scored = schema.placement if schema.placement in columns else answer
     if schema.taxonomy is not None and scored == truth and truth in columns:
         remedy = "Name the other one with --answer-column, --placement-column or --truth-column."
@@ -352,10 +356,33 @@ def _find_sides(opened: Records, schema: AnswerSchema) -> dict[str, str]:
     return {"answer": answer, "truth": truth}
 
 
-def _tells_nodes(find: Callable[[object], Target], values: Sequence[object]) -> bool:
-    """Tells whether all values of a column that are there name nodes, or what is outside of the part."""
-    given = [value for value in values if value is not None]
-    return bool(given) and not any(find(value).problem for value in given)
+def _nodes_by_column(opened: Records, schema: AnswerSchema, columns: Sequence[str]) -> dict[str, list[int | None]]:
+    """Returns the node in each row of the columns whose values all name nodes, or what is outside of the part."""
+    assert schema.taxonomy is not None
+    find = target_finder(schema.taxonomy, schema.part, suggest=0)
+    found = {}
+    for column in columns:
+        values = [record.get(column) for _, record in opened.rows]
+        targets = [None if value is None else find(value) for value in values]
+        if any(target and not target.said for target in targets) and not any(
+            target.problem for target in targets if target
+        ):
+            found[column] = [target.node if target else None for target in targets]
+    return found
+
+
+def _lowest(tree: Taxonomy, nodes: Mapping[str, Sequence[int | None]]) -> list[str]:
+    """Returns the columns whose nodes are below those of all others in every row; all where there is no such column.
+
+    "category" is vehicle where "answer" is taxi.
+    """
+
+    def is_below(column: str, other: str) -> bool:
+        pairs = zip(nodes[column], nodes[other], strict=True)
+        return all(low is None or high is None or tree.is_ancestor(high, low) for low, high in pairs)
+
+    lowest = [column for column in nodes if all(is_below(column, other) for other in nodes)]
+    return lowest or [*nodes]
 
 
 def _check_columns(file: str, columns: set[str], schema: AnswerSchema) -> None:

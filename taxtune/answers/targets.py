@@ -40,7 +40,8 @@ _LISTED = 5
 class Target(NamedTuple):
     """The node of a target, None outside the part or off the tree.
 
-    `moved`: found by the last name of its path. `is_leaf`: a group above has the name, too.
+    `moved`: found by the last name of its path. `is_leaf`: a group above has the name, too. `said`: of a label that
+    names nothing, for a note.
     """
 
     text: str
@@ -48,6 +49,7 @@ class Target(NamedTuple):
     problem: str = ""
     moved: bool = False
     is_leaf: bool = False
+    said: str = ""
 
     @property
     def outside(self) -> bool:
@@ -99,6 +101,9 @@ def _find(finder: LabelFinder, value: str | tuple[str, ...], whole: Taxonomy | N
         if (node := finder.node(label_references(last))) is not None:
             found = None if node == OUTSIDE else node
             return Target(text, found, moved=is_path, is_leaf=last in finder.leaves)
+        if (unnamed := finder.unnamed(last)) is not None:
+            said, node = unnamed
+            return Target(text, None if node == OUTSIDE else node, said=said)
         if whole is not None:
             problem = f"{problem} {whole.suggest(last if whole.led(last) else last.rsplit('/', 1)[-1])}"
     except TaxonomyError as error:  # several nodes of that name

@@ -14,10 +14,13 @@ __all__ = ["ANSWERS", "IMAGES", "LABELS", "TRUTHS", "find_column", "named"]
 IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "path", "image_path", "img_path", "img")
 LABELS = ("label", "class", "class_name", "category", "species", "name", "target", "category_name", "scientific_name")
 #: What columns of right labels and of models' answers are called; of these the first that there is counts.
-TRUTHS = ("truth", "target", "gt", "ground_truth", "groundtruth", "gold", "correct", *LABELS)
+TRUTHS = (
+    *("truth", "target", "gt", "ground_truth", "groundtruth", "gold", "correct", "y_true", "true_label", "gt_label"),
+    *("correct_label", "expected", "label"),
+)
 ANSWERS = (
     *("prediction", "pred", "response", "output", "filtered_resps", "resps", "generated_text", "completion"),
-    *("model_output", "model_answer", "model_response", "reply", "answer"),
+    *("model_output", "model_answer", "model_response", "y_pred", "predicted_label", "reply", "answer"),
 )
 
 

@@ -224,10 +224,13 @@ def _find_nodes(
     """
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
+    told: dict[tuple[Reference, ...], str] = {}
     finder = LabelFinder(taxonomy, part)
     for references in dict.fromkeys(record.references for record in records):
         try:
             node = finder.node(references)
+            if node is None and (unnamed := finder.unnamed(str(references[0]))) is not None:
+                told[references], node = unnamed
         except TaxonomyError as error:  # several nodes have this name; the error lists their paths
             reasons[references] = f"{error.message} {error.remedy or ''}".strip()
             continue
@@ -246,6 +249,10 @@ def _find_nodes(
         remedy = f"Correct the labels, or add them to the taxonomy as nodes or aliases. {UNNAMED}"
         problems.append(DataError(f"{count} no single node of the taxonomy:\n{lines}\n{remedy}", file=source))
     nodes |= dict.fromkeys(reasons, _UNKNOWN)
+    for references, phrase in told.items():
+        times = sum(record.references == references for record in records)
+        left = "left out, " if nodes[references] is None else ""
+        note(f"{source}: {times:,} of {len(records):,} labels: {left}{phrase}")
     if finder.leaves:
         note(f"{source}: {leaves_meant(finder.leaves)}")
     return nodes

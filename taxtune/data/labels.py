@@ -25,6 +25,12 @@ UNNAMED = (
     "A photo that shows nothing of the tree may have its root as its label, one of an unnamed kind the group above; "
     "leave out rows that nobody can label."
 )
+# What labels say that name nothing, in front of or after a name or alone.
+_NOTHING = frozenset({"blank", "empty", "none", "nothing", "there", "background"})
+_UNKNOWN = frozenset({"unidentified", "unknown", "unnamed", "undetermined", "indeterminate", "indet", "sp", "spp"})
+_NUMBER = re.compile(r"^\d+[.\s-]+(?=.*[^\W\d])")
+# A possessive that lost its apostrophe: "Wilson_s_Warbler".
+_LOST_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[ _-]+s(?=[ _-]|$)")
 
 
 def label_text(value: object) -> str:
@@ -44,12 +50,13 @@ def label_text(value: object) -> str:
 def label_references(label: str) -> tuple[str, ...]:
     """Returns the names on a taxonomy that a label may refer to, the most literal first.
 
-    Underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id may be
-    filled up with zeros ("0817" for "817", as NABirds has it).
+    Underscores may stand for spaces, a number before a name ("012.Black_footed_Albatross") is passed over, and an id
+    may be filled up with zeros ("0817" for "817", as NABirds has it) or written as a float ("817.0").
     """
     spaced = label.replace("_", " ").strip()
-    bare = "/".join(re.sub(r"^\d+[.\s-]+", "", part) for part in spaced.split("/"))
-    unfilled = (label.lstrip("0") or "0",) if label.isdecimal() else ()
+    bare = "/".join(_NUMBER.sub("", part) for part in spaced.split("/"))
+    whole = label.removesuffix(".0")
+    unfilled = (whole.lstrip("0") or "0",) if whole.isdecimal() else ()
     return tuple(dict.fromkeys((label, spaced, bare, *unfilled)))
 
 
@@ -100,6 +107,28 @@ class LabelFinder:
                 return nodes[0]
         return None
 
+    def unnamed(self, label: str) -> tuple[str, int] | None:
+        """Returns a phrase for a note on a label that the tree lacks, and its node; None where it is a name.
+
+        Where nothing is there ("blank") that is the root, of an unnamed kind ("unidentified bird") the group. One that
+        is not known at all ("unknown") is `OUTSIDE`.
+
+        Raises:
+            TaxonomyError: If several nodes have the group's name.
+        """
+        words = re.findall(r"[^\W_]+", label.casefold())
+        rest = [word for word in words if word not in _UNKNOWN]
+        tree = self._names[0].tree
+        if words and _NOTHING.issuperset(words):
+            return f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}", 0
+        if words and not rest:
+            return f"{label!r} is not known", OUTSIDE
+        group = self.node([" ".join(rest)]) if len(rest) < len(words) else None
+        if group is None:
+            return None
+        kind = "of what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"
+        return f"{label!r} is of an unnamed kind: {kind}", group
+
 
 class _Names:
     """The names of one tree."""
@@ -149,4 +178,4 @@ class _Names:
 
 
 def _fold(name: str) -> str:
-    return "".join(fold_words(name))
+    return "".join(fold_words(_LOST_APOSTROPHE.sub("'s", name)))

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 __all__ = ["find_file", "match_names"]
 
-_DRIVE = re.compile(r"[A-Za-z]:/")
+_WINDOWS = re.compile(r"[A-Za-z]:/|//")
 #: Names that are the same on every system.
 _PLAIN = re.compile(r"[^\\:]*", re.ASCII)
 
@@ -20,7 +20,7 @@ def find_file(folder: Path, name: str) -> Path:
     r"""Returns the file of a name: as it is written where that is there, else as another system writes it.
 
     A backslash may stand for a slash, a letter with an accent for one composed or decomposed, and of a full path on
-    Windows the last part counts.
+    Windows the longest end that is there counts.
 
     Args:
         folder: The folder that the name is relative to.
@@ -29,19 +29,19 @@ def find_file(folder: Path, name: str) -> Path:
     path = folder / name
     if (name.isascii() and _PLAIN.fullmatch(name)) or os.path.exists(path):
         return path
-    found = folder
-    for part in PurePosixPath(_local(_key(name))).parts:
-        forms = (part, unicodedata.normalize("NFC", part), unicodedata.normalize("NFD", part))
-        there = [found / form for form in forms if os.path.exists(found / form)]
-        found = there[0] if there else found / part
-    return found if os.path.exists(found) else path
+    key = _key(name)
+    parts = PurePosixPath(key).parts
+    ends = range(1, len(parts)) if _WINDOWS.match(key) else [0]
+    found = (_spelled(folder, parts[end:]) for end in ends)
+    return next((file for file in found if os.path.exists(file)), path)
 
 
 def match_names(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     """Returns by name which of the known names means the same image.
 
     That is the one that is written alike but for slashes and Unicode form. Else it is the only one of which one is the
-    end of the other ("photos/1.jpg" and "1.jpg"; of a full path on Windows the last part), if no other name means it.
+    end of the other ("photos/1.jpg" and "1.jpg"), or else for a full path on Windows the only one with the same last
+    part; if no other name means it.
     """
     keys = {_key(name): name for name in known}
     by_last = defaultdict(list)
@@ -52,6 +52,7 @@ def match_names(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
         key = _key(name)
         near = [key] if key in keys else by_last[_last(key)]
         alike = [other for other in near if _is_end(key, other) or _is_end(other, key)]
+        alike = alike or [other for other in near if _WINDOWS.match(key) or _WINDOWS.match(other)]
         if len(alike) == 1:
             found[name] = keys[alike[0]]
     times = Counter(found.values())
@@ -66,9 +67,15 @@ def _last(key: str) -> str:
     return key.rsplit("/", 1)[-1]
 
 
-def _local(key: str) -> str:
-    return _last(key) if _DRIVE.match(key) else key
+def _spelled(folder: Path, parts: Iterable[str]) -> Path:
+    """Returns the file of some parts, each in the Unicode form that is there."""
+    found = folder
+    for part in parts:
+        forms = (part, unicodedata.normalize("NFC", part), unicodedata.normalize("NFD", part))
+        there = [found / form for form in forms if os.path.exists(found / form)]
+        found = there[0] if there else found / part
+    return found
 
 
 def _is_end(key: str, other: str) -> bool:
-    return f"/{_local(other)}".endswith(f"/{_local(key)}")
+    return f"/{other}".endswith(f"/{key}")

@@ -18,6 +18,8 @@ __all__ = ["LIFE", "has_ranks", "is_categories", "read_categories", "read_ranks"
 #: The label of the root of living things.
 LIFE = "life"
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
+#: What programs write for a value that is missing; no taxon is called so.
+_NONE = frozenset({"na", "n/a", "nan", "none", "null"})
 _USED = (*_RANKS, "species", "name", "specific_epithet", "common_name")
 
 
@@ -48,7 +50,7 @@ def read_ranks(table: Table, root: str | None = None) -> RawTaxonomy:
     collector = PathCollector(table.file, "inat21-csv", root or LIFE)
     columns = {name: i for i, name in enumerate(header) if name in _USED}
     rows = [row for row in table.rows if not collector.raw.ragged(row, table)]
-    values = [{name: row.cell(i) for name, i in columns.items()} for row in rows]
+    values = [{name: _given(row.cell(i)) for name, i in columns.items()} for row in rows]
     whole = _has_whole_names(values)
     leaves = [cells.get("name") or _species(cells, whole) for cells in values]
     known = set(leaves)
@@ -85,6 +87,11 @@ def read_categories(data: object, file: str, root: str | None = None) -> RawTaxo
     raw = read_ranks(Table(file, used, 0, rows), root)
     raw.format = "inat21-json"
     return raw
+
+
+def _given(cell: str) -> str:
+    """Returns a cell; "" where it says that there is none, as R, pandas and people write it: "NA", "-", "?"."""
+    return cell if any(map(str.isalnum, cell)) and cell.casefold() not in _NONE else ""
 
 
 def _add(collector: PathCollector, row: int, values: Mapping[str, str], leaf: str, leads: tuple[str, ...]) -> None:
@@ -141,5 +148,5 @@ def _species(values: Mapping[str, str], whole: bool) -> str:
 def _as_species(name: str) -> str:
     """Returns the name of a subspecies as a species, "Canis dingo" of "Canis lupus dingo"; "" of other names."""
     words = name.split()
-    is_longer = len(words) > 2 and words[-1].isalpha() and words[-1].islower()
+    is_longer = len(words) > 2 and words[0].isalpha() and words[-1].isalpha() and words[-1].islower()
     return f"{words[0]} {words[-1]}" if is_longer else ""

@@ -35,6 +35,7 @@ def notes(records: list[dict[str, Any]], **schema: Any) -> str:
         ("response", "kind shown"),  # by its values
         ("prediction", "answer"),
         ("pred", "truth"),
+        ("y_pred", "y_true"),
     ],
 )
 @pytest.mark.parametrize("turned", [False, True])
@@ -45,6 +46,25 @@ def test_the_two_sides_are_found(columns: tuple[str, str], turned: bool) -> None
     assert read(records) == [values]
     usual = columns[0] == "answer" and columns[1] in ("truth", "target")
     assert ("taken: " in notes(records)) is not usual
+
+
+def test_a_group_beside_the_truth_is_not_the_truth() -> None:
+    rows = [("duck", "mallard", "a teal"), ("heron", "great egret", "a heron")]
+    for group, truth in (("category", "answer"), ("class", "species"), ("kind", "label")):
+        records = [dict(zip((group, truth, "prediction"), row, strict=True)) for row in rows]
+        assert read(records) == [("a teal", "mallard"), ("a heron", "great egret")]
+    records.append({"kind": "duck", "label": "great egret", "prediction": "teal"})
+    assert read(records)[-1] == ("teal", "great egret")  # by its name
+    records = [{"species": "teal", "answer": "mallard", "prediction": "a mallard"}]
+    with pytest.raises(DataError, match="It may be 'answer', 'species'"):
+        read(records)
+
+
+def test_a_copy_of_the_truths_is_no_answer_where_there_is_another() -> None:
+    records = [{"gt": "teal", "answer": "teal", "response": "a mallard"}]
+    assert read(records) == [("a mallard", "teal")]
+    assert read([{"gt": "teal", "answer": "teal"}]) == [("teal", "teal")]
+    assert read([*records, {"gt": "mallard", "answer": "duck", "response": "teal"}])[1] == ("duck", "mallard")
 
 
 def test_columns_that_are_named_count_and_a_wrong_name_is_an_error() -> None:
@@ -99,11 +119,21 @@ def test_of_several_guesses_those_that_came_count() -> None:
 
 
 def test_a_photo_of_nothing_is_told_how_to_go_on() -> None:
-    with pytest.raises(DataError, match=r"row 1: truth: 'blank' is not .*\n.*may have its root as its label"):
-        read([{"truth": "blank", "answer": "nothing"}])
+    with pytest.raises(DataError, match=r"row 1: truth: 'a tree' is not .*\n.*may have its root as its label"):
+        read([{"truth": "a tree", "answer": "nothing"}])
     with pytest.raises(DataError) as told:
         read([{"truth": "teal", "answer": None}])
     assert "its root" not in str(told.value)
+
+
+def test_truths_that_name_nothing_are_told_apart() -> None:
+    labels = ["empty", "unidentified duck", "unknown", "teal", "empty"]
+    records = [{"truth": label, "answer": "a teal"} for label in labels]
+    assert [truth for _, truth in read(records)] == ["bird", "duck", "teal", "bird"]
+    said = notes(records)
+    assert "2 of 4 targets: 'empty' is nothing of the tree: its root, 'bird'" in said
+    assert "1 of 4 targets: 'unidentified duck' is of an unnamed kind: the group 'duck'" in said
+    assert "1 of 5 rows are left out: target 'unknown' is not known" in said
 
 
 def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it() -> None:

@@ -509,19 +509,35 @@ def test_days_and_whole_numbers_of_a_sheet_are_labels(paint: Paint, tmp_path: Pa
         assert [tree.labels[example.target] for example in load_examples(source, tree)] == ["2024-05-01", "12"]
 
 
+def test_labels_that_name_nothing_are_told_apart(paint: Paint, tmp_path: Path) -> None:
+    labels = ["Blank", "nothing there", "unidentified blackbird", "Blackbird sp.", "Unknown"]
+    labels += ["undetermined_sp", "blackbird"]
+    rows = [(paint(f"{number}.png").name, label) for number, label in enumerate(labels)]
+    with showing(said := Recorder()):
+        examples = load_examples(table(tmp_path / "m.csv", rows), TREE)
+    names = {example.id: TREE.labels[example.target] for example in examples}
+    black = TREE.labels[TREE.resolve("blackbird")]
+    root = TREE.labels[0]
+    assert names == {"0.png": root, "1.png": root, "2.png": black, "3.png": black, "6.png": black}
+    for label, meant in (("Blank", "its root"), ("Blackbird sp.", "the group"), ("undetermined_sp", "left out")):
+        assert any("1 of 7 labels: " in note and repr(label) in note and meant in note for note in said.notes)
+    with pytest.raises(DataError, match="names no single node"):
+        load_examples(table(tmp_path / "m.csv", [("0.png", "unknown cathedral")]), TREE)
+
+
 def test_all_that_is_wrong_is_told_at_once(paint: Paint, tmp_path: Path) -> None:
     paint("a.png")
     (tmp_path / "broken.png").write_bytes(b"no image")
     paint("b.png")
     shutil.copy(tmp_path / "b.png", tmp_path / "same.png")
-    rows = [("a.png", "blackbird"), ("a.png", "blakbird"), ("broken.png", "blank"), ("gone.png", "blackbird")]
+    rows = [("a.png", "blackbird"), ("a.png", "blakbird"), ("broken.png", "cathedral"), ("gone.png", "blackbird")]
     rows += [("b.png", "blackbird"), ("same.png", "American robin"), ("c.png", ""), ("", "blackbird")]
     with pytest.raises(DataError) as told:
         load_examples(table(tmp_path / "m.csv", rows), TREE)
     for said in (
         "2 rows lack a value", "row 8: no label", "row 9: no image",
         "2 labels name no single node", "'blakbird' (row 3): did you mean 'blackbird'",
-        "'blank' (row 4)", "may have its root as its label",
+        "'cathedral' (row 4)", "may have its root as its label",
         "2 of 5 images cannot be used", "broken.png (m.csv, row 4): This is not an image", "gone.png (m.csv, row 5)",
         "The same image has two labels", "b.png is 'blackbird', same.png is 'American robin'",
     ):  # fmt: skip

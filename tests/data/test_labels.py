@@ -45,6 +45,9 @@ TREE = Taxonomy.from_paths(
         ("gray_woodpecker", "Red-headed Woodpecker"),
         ("Ruppell's vulture", "Rüppell’s Vulture"),
         ("012", "12"),
+        ("12.0", "12"),
+        ("Wilson_s_Warbler", "Wilson's Warbler"),
+        ("ruppell s vultures", "Rüppell’s Vulture"),
         ("car", "car"),
     ],
 )

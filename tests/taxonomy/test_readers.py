@@ -319,6 +319,8 @@ def test_a_column_cls_is_the_class(tmp_path: Path) -> None:
     [
         ("class,order,genus,species\n,Squamata,Boa,imperator\n", "life/Squamata/Boa/Boa imperator", "class"),
         ("family,genus,name\nBoidae,,Boa imperator\n", "life/Boidae/Boa imperator", "genus"),
+        ("class,order,name\nNA,Squamata,Boa imperator\n", "life/Squamata/Boa imperator", "class"),
+        ("class,order,name\nReptilia,-,Boa imperator\n", "life/Reptilia/Boa imperator", "order"),
         ("path\nanimal///duck\n", "animal/duck", "step"),
         ("path,rank\nanimal//duck,species\n", "animal/duck", "step"),
         ("level1,level2,level3\nanimal,,duck\n", "animal/duck", "step"),
