@@ -35,8 +35,8 @@ ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise v
 #: What follows, up to "but" or the end of the clause, is denied.
 NEGATION = _words(
     "not no never none nothing neither nor without unlike except excluding isnt arent wasnt werent doesnt dont didnt "
-    "wont wouldnt shouldnt mustnt hasnt havent hadnt aint hardly than instead non lack lacks lacking absence nobody "
-    "fails"
+    "wont wouldnt shouldnt mustnt hasnt havent hadnt aint hardly than instead non "
+    "lack lacks lacking absence nobody fails"
 )
 
 #: Behind "not", these deny what stands before: "a robin is not visible".

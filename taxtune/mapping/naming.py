@@ -162,7 +162,7 @@ def _acts(
         return False
     is_single = first.lower in english.SINGULAR and not {"and", "of"}.intersection(keys)
     if is_plural(word) and not is_plural(last):
-        # "The soldier beetles" may be things; "the man saws" and "the swift flies away" say what one does.
+        # "The soldier beetles" may be things; "the man saws" and "the swift flies away" are acts.
         ends = is_last or goes_on or is_person
         return (is_single and ends) or (first.lower == "the" and (is_someone or goes_on))
     if is_single or not (is_last or goes_on):
