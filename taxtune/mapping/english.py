@@ -35,8 +35,15 @@ ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise v
 #: What follows, up to "but" or the end of the clause, is denied.
 NEGATION = _words(
     "not no never none nothing neither nor without unlike except excluding isnt arent wasnt werent doesnt dont didnt "
-    "wont wouldnt shouldnt mustnt hasnt havent hadnt aint hardly than instead non"
+    "wont wouldnt shouldnt mustnt hasnt havent hadnt aint hardly than instead non "
+    "lack lacks lacking absence nobody fails"
 )
+
+#: Behind "not", these deny what stands before: "a robin is not visible".
+TO_BE_SEEN = _words("visible present seen shown depicted pictured there here")
+
+#: What follows these is a verb: "it flies".
+PRONOUNS = _words("he she it who")
 
 #: These decline to answer; the clause asserts nothing.
 REFUSAL = _words(

@@ -15,7 +15,7 @@ from enum import IntEnum
 from taxtune.mapping import english
 from taxtune.mapping.index import has_digit
 from taxtune.mapping.lexicon import MAX_WORDS, Lexicon
-from taxtune.mapping.reading import Phrase, Word, text_of
+from taxtune.mapping.reading import Phrase, Word, is_plural, text_of
 
 __all__ = ["Mention", "Strength", "is_participle", "name_phrase"]
 
@@ -67,7 +67,7 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
 
 
 def _name(lexicon: Lexicon, phrase: tuple[Word, ...]) -> Mention | None:
-    words = _trim(lexicon, _without_verb(lexicon, phrase[-_MAX_PHRASE:]))
+    words = _trim(lexicon, phrase[-_MAX_PHRASE:])
     keys = [word.key for word in words]
     mention = _whole(lexicon, words) or _read(lexicon, words)
     if mention is None and (node := lexicon.kinds.general(keys)) is not None:
@@ -83,7 +83,8 @@ def _name(lexicon: Lexicon, phrase: tuple[Word, ...]) -> Mention | None:
 
 def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     keys = [word.key for word in words]
-    nodes = lexicon.exact(keys)
+    node = lexicon.labelled(text_of(words)) if lexicon.latin else None
+    nodes = lexicon.exact(keys) if node is None else (node,)
     if nodes and _is_trusted(lexicon, keys, nodes):
         return Mention(nodes, Strength.WHOLE, "".join(keys))
     return None
@@ -127,34 +128,46 @@ def _kind(lexicon: Lexicon, words: Sequence[Word], least: int = 1) -> Mention | 
     return _closest(lexicon, words, start, Mention((node,), Strength.HEAD, words[-1].key, broad=True, inferred=True))[1]
 
 
-def _without_verb(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Returns the words before the verb of a phrase: of "a gull flies" and "two gulls fly away"."""
-    for i in range(1, len(words)):
+def without_verb(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Returns the words before the verb of a phrase: of "a gull flies", "a man saws wood"."""
+    for i in range(1, min(len(words), _MAX_PHRASE)):
         after = words[i + 1].lower if i + 1 < len(words) else ""
         goes_on = after in english.PARTICLES or after.endswith("ly")
-        if (goes_on or not after) and _agrees(lexicon, words[:i], words[i]):
+        if _acts(lexicon, words[:i], words[i], goes_on=goes_on, is_last=not after):
             return words[:i]
     return words
 
 
-def _agrees(lexicon: Lexicon, subject: tuple[Word, ...], word: Word) -> bool:
-    """Tells whether a word agrees in number with a thing on the tree or a person as a verb does, and no noun would."""
+def _acts(
+    lexicon: Lexicon,
+    subject: tuple[Word, ...],
+    word: Word,
+    *,
+    goes_on: bool,
+    is_last: bool,
+) -> bool:
+    """Tells whether a word agrees in number with its subject as a verb does, and no noun would.
+
+    The subject is a thing on the tree or a person, who may do something to what follows.
+    """
     first, last = subject[0], subject[-1]
     keys = [each.key for each in subject]
     if any(not each.text.isalpha() or is_participle(each) for each in subject):
         return False  # "a devil's fingers", "a woman picking tomatoes"
     if not lexicon.mentions([word.key]) or lexicon.exact((last.key, word.key)):
         return False
-    if not lexicon.mentions(keys) and last.key not in english.PEOPLE:
+    is_someone = last.key in english.PEOPLE
+    is_person = is_someone or lexicon.kinds.is_person(keys)
+    if not is_person and not lexicon.mentions(keys):
         return False
-    if first.lower in english.SINGULAR and not {"and", "of"}.intersection(keys):
-        return _is_plural(word) and not _is_plural(last)
-    return _is_plural(last) and word.key == word.lower and lexicon.kinds.knows(word.key, "v")
-
-
-def _is_plural(word: Word) -> bool:
-    """Tells whether a word has the ending of a plural, which of a verb is that of the singular."""
-    return word.text.isalpha() and word.lower.endswith("s") and word.key != word.lower
+    is_single = first.lower in english.SINGULAR and not {"and", "of"}.intersection(keys)
+    if is_plural(word) and not is_plural(last):
+        # "The soldier beetles" may be things; "the man saws" and "the swift flies away" are acts.
+        ends = is_last or goes_on or is_person
+        return (is_single and ends) or (first.lower == "the" and (is_someone or goes_on))
+    if is_single or not (is_last or goes_on):
+        return False
+    return is_plural(last) and word.key == word.lower and lexicon.kinds.knows(word.key, "v")
 
 
 def _series(lexicon: Lexicon, last: str, number: str) -> Mention | None:

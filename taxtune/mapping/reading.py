@@ -17,7 +17,7 @@ from taxtune.mapping import english
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.normalize import fold_word, strip_accents
 
-__all__ = ["Link", "Phrase", "Reading", "Role", "Word", "read_line", "text_of"]
+__all__ = ["Link", "Phrase", "Reading", "Role", "Word", "is_plural", "read_line", "text_of"]
 
 # An apostrophe is inside a word where little stands on one side of it: "Bewick's", "d'Arnaud"; "iris'sunshine" is two.
 _TOKEN = re.compile(
@@ -99,6 +99,11 @@ class Reading:
     phrases: tuple[Phrase, ...]
     refused: bool
     denied: bool
+
+
+def is_plural(word: Word) -> bool:
+    """Tells whether a word has the ending of a plural, which of a verb is that of the singular."""
+    return word.text.isalpha() and word.lower.endswith("s") and word.key != word.lower
 
 
 def read_line(line: str, names: Lexicon) -> Reading:
@@ -239,6 +244,8 @@ class _Reader:
             self.role = Role.DENIED
         elif lower in english.NEGATION or lower in english.REFUSAL:  # "this cannot be a robin"
             self._flush(Link.LIST)
+            if after in english.TO_BE_SEEN:
+                self._deny_only_name()
             self.role, self.denied = Role.DENIED, True
         elif lower in english.COMPARISON or (lower == "like" and after in english.ARTICLES):
             self._flush(Link.LIST)
@@ -284,12 +291,26 @@ class _Reader:
             self.current.append(word)
 
     def _is_verb(self, position: int, word: Word) -> bool:
-        """Tells whether a word in -ing says what a named thing does; "a flying squirrel" is a squirrel."""
+        """Tells whether a word says what the thing before it does: "it flies", "a dog holding".
+
+        A word in -ing does so behind a named thing only; "a flying squirrel" is a squirrel.
+        """
+        if self._lower(position - 1) in english.PRONOUNS and is_plural(word):
+            return True
         if len(word.lower) < 5 or not word.lower.endswith("ing") or self.names.mentions([word.key]):
             return False
         if self.current:
             return self.names.mentions([w.key for w in self.current])
         return self.named and self._lower(position - 1) not in english.ARTICLES
+
+    def _deny_only_name(self) -> None:
+        """Denies what the sentence says so far if that is one name: of "a robin is not visible"."""
+        said = [phrase for phrase in self.phrases if phrase.sentence == self.sentence]
+        if len(said) != 1 or said[0].role is not Role.ASSERTED:
+            return
+        keys = [word.key for word in said[0].words if word.lower not in english.ARTICLES]
+        if self.names.exact(keys):
+            self.phrases[-1] = replace(said[0], role=Role.DENIED)
 
     def _lower(self, position: int) -> str:
         token = self.tokens[position] if 0 <= position < len(self.tokens) else ""

@@ -101,7 +101,13 @@ ANIMALS = Taxonomy.from_paths(
         ("A dog ducks under a fence", "dog"),
         ("a boxer dog seals the bag", "boxer"),
         ("One mallard flies away", "mallard"),
+        ("The mallard flies away", "mallard"),
+        ("A child flies a kite", "animal"),
+        ("The woman seals letters", "animal"),
+        ("It flies over a perch", "perch"),
+        ("She ducks", "animal"),
         # a noun all the same
+        ("the dog leaves", "leaf"),
         ("A house fly on the wall", "house fly"),
         ("house flies on the wall", "house fly"),
         ("a herring gull", "herring gull"),
@@ -114,6 +120,28 @@ ANIMALS = Taxonomy.from_paths(
 def test_what_agrees_in_number_as_a_verb_does_is_no_name(answer: str, wanted: str) -> None:
     placed = Mapper(ANIMALS, config=MapperConfig(wordnet=False)).place_one(answer)
     assert placed.path[-1] == wanted
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("A gull is not visible in the picture", "animal"),
+        ("The gull isn't there", "animal"),
+        ("The scene lacks a gull", "animal"),
+        ("an absence of gulls", "animal"),
+        ("A gull, its wings not visible", "gull"),
+        ("The gull is not in the water", "gull"),
+    ],
+)
+def test_what_is_said_not_to_be_seen_is_denied(answer: str, wanted: str) -> None:
+    placed = Mapper(ANIMALS, config=MapperConfig(wordnet=False)).place_one(answer)
+    assert placed.path[-1] == wanted
+
+
+def test_a_label_in_a_sentence_comes_before_english_names_of_groups(plants: Taxonomy) -> None:
+    mapper = Mapper(plants)
+    placed = mapper.place(["an iris", "It is a dahlia.", "The answer is Crocus.", "a geranium in a pot"])
+    assert [placement.path[-1] for placement in placed] == ["Iris", "Dahlia", "Crocus", "Geranium"]
 
 
 @pytest.mark.parametrize(
