@@ -10,7 +10,7 @@ from tests.density import Density, density, joined
 from tests.size import long_functions, measured, packed
 
 #: Tokens, tokens a statement, those that nine statements in ten have at most, packed modules, long functions.
-CEILINGS = {"taxtune": (324_000, 13.05, 26, 83, 13), "tests": (328_500, 14.7, 27, 148, 1)}
+CEILINGS = {"taxtune": (325_200, 13.05, 26, 83, 13), "tests": (329_800, 14.7, 27, 148, 1)}
 
 
 @pytest.mark.parametrize("folder", CEILINGS)
