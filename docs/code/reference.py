@@ -48,6 +48,9 @@ def recipe_page() -> str:
             kind = model.model_fields.get("kind")
             lines += [f"\n### `kind: {kind.default}`\n"] if len(models) > 1 and kind is not None else []
             lines += [summary(model), "", *table_of(model)]
+        inner = {key: list(models_in(one.annotation)) for model in models for key, one in model.model_fields.items()}
+        for key, [section] in ((key, found) for key, found in inner.items() if found):
+            lines += [f"\n### `{key}`\n", summary(section), "", *table_of(section)]
     return "\n".join(lines) + "\n"
 
 
