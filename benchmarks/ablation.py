@@ -37,7 +37,18 @@ from benchmarks.arbiter import DOMAINS, cases
 from taxtune.mapping import Mapper
 from taxtune.mapping.confidence import PlacementConfidence
 
-ROOMS = ("unwrap", "english", "normalize", "reading", "naming", "index", "lexicon", "kinds", "asserted", "mapper")
+ROOMS = (
+    "unwrap",
+    "english",
+    "normalize",
+    "reading",
+    "naming",
+    "index",
+    "lexicon",
+    "kinds",
+    "asserted",
+    "mapper",
+)
 MODULES = {room: import_module(f"taxtune.mapping.{room}") for room in ROOMS}
 #: What changes in these is learnt anew, on trees with fewer nodes than are kept on disk.
 LEARNT, SMALL = ("normalize", "index", "kinds"), 2000
@@ -66,12 +77,16 @@ def rules(branches: bool) -> Iterator[Rule]:
                     held, part.value = part.value, ast.parse(empty, mode="eval").body
                     yield Rule(room, name, "", ast.unparse(tree))
                     part.value = held
-            inside, owner = (part.body, f"{part.name}.") if isinstance(part, ast.ClassDef) else ([part], "")
+            inside, owner = (
+                (part.body, f"{part.name}.") if isinstance(part, ast.ClassDef) else ([part], "")
+            )
             for function in (each for each in inside if isinstance(each, ast.FunctionDef)):
                 yield from rules_of(room, tree, function, owner + function.name, branches)
 
 
-def rules_of(room: str, tree: ast.Module, function: ast.FunctionDef, path: str, branches: bool) -> Iterator[Rule]:
+def rules_of(
+    room: str, tree: ast.Module, function: ast.FunctionDef, path: str, branches: bool
+) -> Iterator[Rule]:
     """Yields a function and its conditions."""
     if (answer := neutral(function)) is not None:
         body = function.body
@@ -80,30 +95,50 @@ def rules_of(room: str, tree: ast.Module, function: ast.FunctionDef, path: str, 
         function.body = body
     for owner, field, at, condition, value in switches(function) if branches else ():
         held = getattr(owner, field)
-        setattr(owner, field, ast.Constant(value) if at is None else [*held[:at], ast.Constant(value), *held[at + 1 :]])
-        yield Rule(room, f"{path}:{condition.lineno} {ast.unparse(condition)}", path, ast.unparse(tree))
+        setattr(
+            owner,
+            field,
+            ast.Constant(value)
+            if at is None
+            else [*held[:at], ast.Constant(value), *held[at + 1 :]],
+        )
+        yield Rule(
+            room, f"{path}:{condition.lineno} {ast.unparse(condition)}", path, ast.unparse(tree)
+        )
         setattr(owner, field, held)
 
 
-def switches(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, str, int | None, ast.expr, bool]]:
+def switches(
+    function: ast.FunctionDef,
+) -> Iterator[tuple[ast.AST, str, int | None, ast.expr, bool]]:
     """Yields where each condition of a function stands, and what switches it off."""
     for node in ast.walk(function):
         if isinstance(node, ast.If | ast.IfExp):
             yield node, "test", None, node.test, False
         for field in ("ifs", "values") if isinstance(node, ast.comprehension | ast.BoolOp) else ():
             for at, condition in enumerate(getattr(node, field, ())):
-                yield node, field, at, condition, not (isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or))
+                yield (
+                    node,
+                    field,
+                    at,
+                    condition,
+                    not (isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)),
+                )
 
 
 def neutral(function: ast.FunctionDef) -> str | None:
     """Returns the neutral answer of a function by its return type, as source; None where there is none."""
     returned = ast.unparse(function.returns) if function.returns else ""
-    same = [a.arg for a in function.args.args if a.annotation and ast.unparse(a.annotation) == returned]
+    same = [
+        a.arg for a in function.args.args if a.annotation and ast.unparse(a.annotation) == returned
+    ]
     if returned.endswith("| None"):
         return "None"
     if same:
         return same[-1]
-    return {"bool": "False", "tuple": "()", "list": "[]", "Sequence": "()", "set": "set()"}.get(returned.split("[")[0])
+    return {"bool": "False", "tuple": "()", "list": "[]", "Sequence": "()", "set": "set()"}.get(
+        returned.split("[")[0]
+    )
 
 
 def switch_off(rule: Rule) -> Callable[[], None]:
@@ -148,7 +183,12 @@ class Domains:
         found = []
         for (_, taxonomy, group), mapper in zip(self.cases, self.mappers, strict=True):
             used = Mapper(taxonomy) if anew and len(taxonomy) < SMALL else mapper
-            found.append([p.node in w for p, w in zip(used.place(list(group.answer)), group.wanted, strict=True)])
+            found.append(
+                [
+                    p.node in w
+                    for p, w in zip(used.place(list(group.answer)), group.wanted, strict=True)
+                ]
+            )
         return found
 
     def gains(self, rule: Rule) -> pd.DataFrame | None:
@@ -164,7 +204,10 @@ class Domains:
             signal.alarm(0)
             switch_on()
         groups = zip(self.cases, self.base, without, strict=True)
-        rows = [group[["file", "tree"]].assign(gain=np.subtract(a, b, dtype=int)) for (_, _, group), a, b in groups]
+        rows = [
+            group[["file", "tree"]].assign(gain=np.subtract(a, b, dtype=int))
+            for (_, _, group), a, b in groups
+        ]
         table = pd.concat(rows).groupby(["file", "tree"]).gain.sum().reset_index()
         return table.assign(rule=f"{rule.room}.{rule.name}")
 
@@ -172,27 +215,43 @@ class Domains:
 def show(table: pd.DataFrame, column: str) -> None:
     """Prints a line for each rule, the greatest gain first: where it helps and hurts, and its gain by a column."""
     by_tree = table.pivot_table(index="rule", columns="tree", values="gain", aggfunc="sum")
-    gains = table.pivot_table(index="rule", columns=column, values="gain", aggfunc="sum", sort=False)
+    gains = table.pivot_table(
+        index="rule", columns=column, values="gain", aggfunc="sum", sort=False
+    )
     for rule in by_tree.sum(axis=1).sort_values(ascending=False, kind="stable").index:
-        shown = "  ".join(f"{name} {int(n):+d}" for name, n in gains.loc[rule].items() if n or column == "group")
+        shown = "  ".join(
+            f"{name} {int(n):+d}" for name, n in gains.loc[rule].items() if n or column == "group"
+        )
         helps, hurts = int((by_tree.loc[rule] > 0).sum()), int((by_tree.loc[rule] < 0).sum())
-        print(f"{int(by_tree.loc[rule].sum()):+5d}  helps {helps:2d} hurts {hurts:2d}  {rule[:99]:50s} {shown}")
+        print(
+            f"{int(by_tree.loc[rule].sum()):+5d}  helps {helps:2d} hurts {hurts:2d}  {rule[:99]:50s} {shown}"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--placed", type=Path, nargs="*", default=[], help="more answers, with the same columns")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--placed", type=Path, nargs="*", default=[], help="more answers, with the same columns"
+    )
     parser.add_argument("--trees", type=Path, help="the folder of their trees")
     parser.add_argument("--branches", action="store_true", help="switch off each condition, too")
-    parser.add_argument("--by-file", action="store_true", help="print the gains by file instead of by domain")
+    parser.add_argument(
+        "--by-file", action="store_true", help="print the gains by file instead of by domain"
+    )
     args = parser.parse_args()
     trees = [DOMAINS / "trees", *([args.trees] if args.trees else [])]
     own = sorted(DOMAINS.glob("*.jsonl"))
     domains = Domains([*own, *args.placed], trees)
     found = [domains.gains(rule) for rule in rules(args.branches)]
     table = pd.concat([rows for rows in found if rows is not None], ignore_index=True)
-    groups = {"first": "written for", "second": "written for"} | {file.stem: "given" for file in args.placed}
-    table = table.assign(tree=table.tree.map(lambda name: Path(name).stem), group=table.file.replace(groups))
+    groups = {"first": "written for", "second": "written for"} | {
+        file.stem: "given" for file in args.placed
+    }
+    table = table.assign(
+        tree=table.tree.map(lambda name: Path(name).stem), group=table.file.replace(groups)
+    )
     show(table, "group" if args.by_file else "tree")
 
 

@@ -32,14 +32,22 @@ DOMAINS = Path(__file__).parent / "domains"
 
 def cases(files: list[Path], trees: list[Path]) -> Iterator[tuple[str, Taxonomy, pd.DataFrame]]:
     """Yields each tree's name, the tree, and its answers; the column `wanted` holds the nodes that are acceptable."""
-    answers = pd.concat([pd.read_json(file, lines=True).assign(file=file.stem) for file in files], ignore_index=True)
+    answers = pd.concat(
+        [pd.read_json(file, lines=True).assign(file=file.stem) for file in files], ignore_index=True
+    )
     for name, group in answers.groupby("tree", sort=False):
-        taxonomy = read_taxonomy(next(folder / name for folder in trees if (folder / name).exists()))
+        taxonomy = read_taxonomy(
+            next(folder / name for folder in trees if (folder / name).exists())
+        )
         nodes = {taxonomy.path(v): v for v in range(len(taxonomy))}
         wanted = []
         for row in group.itertuples():
-            paths = [path.split("/") if isinstance(path, str) else path for path in (row.node, *row.also)]
-            wanted.append({nodes[tuple(path)] if isinstance(path, list) else taxonomy.root for path in paths})
+            paths = [
+                path.split("/") if isinstance(path, str) else path for path in (row.node, *row.also)
+            ]
+            wanted.append(
+                {nodes[tuple(path)] if isinstance(path, list) else taxonomy.root for path in paths}
+            )
         yield name, taxonomy, group.assign(wanted=wanted)
 
 
@@ -48,7 +56,9 @@ def placed_rows(files: list[Path], trees: list[Path]) -> pd.DataFrame:
     rows = []
     for name, taxonomy, group in cases(files, trees):
         mapper = Mapper(taxonomy)
-        for row, placement in zip(group.itertuples(), mapper.place(list(group.answer)), strict=True):
+        for row, placement in zip(
+            group.itertuples(), mapper.place(list(group.answer)), strict=True
+        ):
             known = {"file": row.file, "tree": name, "acceptable": placement.node in row.wanted}
             rows.append(known | mapper.signals(placement))
     return pd.DataFrame(rows).fillna(0.0)
@@ -79,19 +89,29 @@ def show(name: str, rows: pd.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--placed", type=Path, nargs="*", default=[], help="answers to try the model on, with the same columns"
+        "--placed",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="answers to try the model on, with the same columns",
     )
     parser.add_argument("--trees", type=Path, help="the folder of their trees")
-    parser.add_argument("--write", action="store_true", help="write the coefficients into the package")
+    parser.add_argument(
+        "--write", action="store_true", help="write the coefficients into the package"
+    )
     args = parser.parse_args()
     trees = [DOMAINS / "trees", *([args.trees] if args.trees else [])]
     rows = placed_rows(sorted(DOMAINS.glob("*.jsonl")), trees)
     signals = [name for name in rows.columns if name not in ("file", "tree", "acceptable")]
     for tree in rows.tree.unique():
         left_out = rows.tree == tree
-        rows.loc[left_out, "confidence"] = confidences(fitted(rows[~left_out], signals), rows[left_out])
+        rows.loc[left_out, "confidence"] = confidences(
+            fitted(rows[~left_out], signals), rows[left_out]
+        )
     model = {name: round(value, 3) for name, value in fitted(rows, signals).items()}
     print("risk at coverage", *(f"{c:.0%}" for c in COVERAGES), "| calibration error")
     for name, part in [*rows.groupby("file"), ("all, tree left out", rows)]:

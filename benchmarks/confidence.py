@@ -35,7 +35,9 @@ def main() -> None:
     tree = Taxonomy(recorded["labels"].tolist(), recorded["parents"].astype(np.int64))
     nodes, off = recorded["nodes"].astype(np.int64), recorded["off_tree"]
     targets = recorded["targets"].astype(np.int64)
-    print("prompt  held-out   all: said right   surer half: said right   luckiest tenth: said right  log loss")
+    print(
+        "prompt  held-out   all: said right   surer half: said right   luckiest tenth: said right  log loss"
+    )
     for kind in ("random", "winner"):
         for n in IMAGES:
             rng = np.random.default_rng(0)
@@ -44,7 +46,10 @@ def main() -> None:
                 order = rng.permutation(len(targets))
                 which = int(rng.integers(len(nodes)))
                 if kind == "winner":
-                    which, order = winner(tree, nodes, off, targets, order[:TUNING], rng), order[TUNING:]
+                    which, order = (
+                        winner(tree, nodes, off, targets, order[:TUNING], rng),
+                        order[TUNING:],
+                    )
                 kept = order[~off[which][order]]
                 counted = np.isin(kept, order[:n])
                 draws.append(compared(tree, nodes[which], targets, kept[counted], kept[~counted]))
@@ -52,18 +57,27 @@ def main() -> None:
 
 
 def winner(
-    tree: Taxonomy, nodes: Counts, off: Counts, targets: Counts, images: Counts, rng: np.random.Generator
+    tree: Taxonomy,
+    nodes: Counts,
+    off: Counts,
+    targets: Counts,
+    images: Counts,
+    rng: np.random.Generator,
 ) -> int:
     """Returns the best of some prompts on the tuning images."""
     found = []
     for which in rng.choice(len(nodes), CANDIDATES, replace=False):
-        hp, hr = precision_recall(tree, nodes[which][images], targets[images], off_tree=off[which][images])
+        hp, hr = precision_recall(
+            tree, nodes[which][images], targets[images], off_tree=off[which][images]
+        )
         keeps = hp.mean() >= TARGET
         found.append((keeps, hr.mean() if keeps else hp.mean(), int(which)))
     return max(found)[-1]
 
 
-def compared(tree: Taxonomy, nodes: Counts, targets: Counts, counted: Counts, checked: Counts) -> Counts:
+def compared(
+    tree: Taxonomy, nodes: Counts, targets: Counts, counted: Counts, checked: Counts
+) -> Counts:
     """Returns a row for each depth of answers and of nodes above them: said, right, nodes, and the plain share."""
     known = Reliability.of(tree, nodes[counted], targets[counted])
     checked_counts = Reliability.of(tree, nodes[checked], targets[checked]).counts
@@ -83,7 +97,10 @@ def line(draws: list[Counts]) -> str:
     def means(rows: Counts) -> str:
         return f"{np.average(rows[:, 0], weights=rows[:, 2]):.3f} {rows[:, 1].sum() / rows[:, 2].sum():.3f}"
 
-    luck = [np.average(rows[:, 3], weights=rows[:, 2]) - rows[:, 1].sum() / rows[:, 2].sum() for rows in draws]
+    luck = [
+        np.average(rows[:, 3], weights=rows[:, 2]) - rows[:, 1].sum() / rows[:, 2].sum()
+        for rows in draws
+    ]
     lucky = np.concatenate([draws[i] for i in np.argsort(luck)[-len(draws) // 10 :]])
     rows = np.concatenate(draws)
     surest = rows[np.argsort(-rows[:, 0])]

@@ -53,7 +53,9 @@ def model_and_images(count: int) -> Iterator[list[Path]]:
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: waiting\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text("[taxtune.vlms]\nwaiting = waiting:Waiting\n")
         sys.path.insert(0, name)
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [name, os.environ.get("PYTHONPATH")]))
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [name, os.environ.get("PYTHONPATH")])
+        )
         files = [folder / f"{i}.png" for i in range(count)]
         for i, file in enumerate(files):
             Image.new("RGB", (16, 16), (i % 256, i // 256, 0)).save(file)
@@ -69,21 +71,27 @@ def measure(engine: str, workers: int, files: list[Path], prompts: int) -> tuple
     ready = time.perf_counter()
     encoded = 0
     for prompt in range(prompts):
-        replies = model.answer([Request(f"prompt {prompt}", file, content_hash(file)) for file in files])
+        replies = model.answer(
+            [Request(f"prompt {prompt}", file, content_hash(file)) for file in files]
+        )
         encoded += sum(reply.text == "encoded" for reply in replies)
     ended = time.perf_counter()
     return ready - start, ended - ready, encoded
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=40)
     parser.add_argument("--prompts", type=int, default=8)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--without-ray", action="store_true", help="Leave out Ray.")
     given = parser.parse_args()
     cases = [("here", 1)]
-    print("| engine | workers | start, s | answers, s | least possible, s | ratio | images encoded |")
+    print(
+        "| engine | workers | start, s | answers, s | least possible, s | ratio | images encoded |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with model_and_images(given.images) as files:
         if not given.without_ray:

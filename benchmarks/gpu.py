@@ -50,7 +50,9 @@ class Made(LocalVLM):
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """Says what a folder would."""
-        return Checkpoint(self.model, "", {}, "random", self._network.config, complete=True, weight_bytes=0)
+        return Checkpoint(
+            self.model, "", {}, "random", self._network.config, complete=True, weight_bytes=0
+        )
 
     def _load_processor(self) -> Any:
         return self.made
@@ -68,7 +70,9 @@ class Report:
         """Adds a line of Markdown."""
         print(line, flush=True)
         self.lines.append(line)
-        self.file.write_text(json.dumps({"figures": self.figures, "lines": self.lines}), encoding="utf-8")
+        self.file.write_text(
+            json.dumps({"figures": self.figures, "lines": self.lines}), encoding="utf-8"
+        )
 
     def row(self, *cells: object) -> None:
         """Adds a row of a table."""
@@ -80,7 +84,9 @@ class Report:
         self.row(*("---" for _ in cells))
 
 
-def make_plan(work: Path, *, shape: Shape, dtype: str, prompts: int, images: int, tokens: int) -> Plan:
+def make_plan(
+    work: Path, *, shape: Shape, dtype: str, prompts: int, images: int, tokens: int
+) -> Plan:
     """Returns questions about images that are written to a folder; no model lies there."""
     return Plan(
         folder=str(work / "none"),
@@ -105,7 +111,14 @@ def parity(report: Report, quick: bool) -> None:
         "Answers that differ, of 32 (8 prompts about 4 images; kept: all mixed), from those of `generate` asked alone "
         "with its pixels, and the largest difference of a first token's logit, as a share of their range.\n"
     )
-    report.head("family", "dtype", "plain, batches of 8", *(f"kept, of {n}" for n in BATCHES), "logit", "not kept")
+    report.head(
+        "family",
+        "dtype",
+        "plain, batches of 8",
+        *(f"kept, of {n}" for n in BATCHES),
+        "logit",
+        "not kept",
+    )
     for dtype in DTYPES:
         for family in ("mllama", "qwen2_5_vl") if quick else FAMILIES:
             with tempfile.TemporaryDirectory() as work:
@@ -124,7 +137,10 @@ def compare(family: str, dtype: str, work: Path) -> dict[str, Any]:
     # That of Idefics3's kin may lie beyond the vocabulary.
     network.generation_config.pad_token_id = processor.tokenizer.pad_token_id
     requests = [Request(prompt, Path(image)) for prompt in plan.prompts for image in plan.images]
-    plain = [bench.generate(plan, network, processor, one.prompt, [str(one.image)])[0] for one in requests]
+    plain = [
+        bench.generate(plan, network, processor, one.prompt, [str(one.image)])[0]
+        for one in requests
+    ]
     if len({*plain}) < len(plain) // 2:
         raise ValueError("answers that are all alike show nothing")
     many = bench.batched(replace(plan, batch_size=8), network, processor)
@@ -160,12 +176,25 @@ def logits_apart(vlm: Made, requests: Sequence[Request]) -> float:
 def probabilities(report: Report, quick: bool) -> None:
     """Runs the tests that compare names' probabilities with those of generation, on this device."""
     wanted = "outcomes_are_those_of_generation" + (" and llava" if quick else "")
-    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        ".",
+        "-p",
+        "no:cacheprovider",
+    ]
     command += ["-W", "ignore", "tests/models/test_scoring.py", "-k", wanted]
     environment = {**os.environ, "TAXTUNE_TEST_DEVICE": DEVICE}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     report.figures["said"] = done.stdout[-2000:]
-    report.say(f"`posterior` against generation, float32, kept and not: {done.stdout.strip().splitlines()[-1]}")
+    report.say(
+        f"`posterior` against generation, float32, kept and not: {done.stdout.strip().splitlines()[-1]}"
+    )
 
 
 # -- how fast ----------------------------------------------------------------------------------------------------------
@@ -179,7 +208,9 @@ def throughput(family: str, report: Report, quick: bool) -> None:
         dtype, sizes, sample = "float32", (2, 4), (2, 4, 4)
     prompts, images, tokens = sample
     with tempfile.TemporaryDirectory() as work:
-        plan = make_plan(Path(work), shape=shape, dtype=dtype, prompts=prompts, images=images, tokens=tokens)
+        plan = make_plan(
+            Path(work), shape=shape, dtype=dtype, prompts=prompts, images=images, tokens=tokens
+        )
         network, processor = make_model(family, shape, dtype=dtype, device=DEVICE, only_words=True)
         bound = report.figures["limits"] = bench.limits(plan, network, processor)
         report.say(
@@ -193,16 +224,24 @@ def throughput(family: str, report: Report, quick: bool) -> None:
             sized = replace(plan, batch_size=size)
             measure(report, "batched", sized, bench.batched(sized, network, processor), network)
         for size in sizes:
-            own = Path(work) / str(size)  # for its answers, so that none are found that are kept already
+            own = Path(work) / str(
+                size
+            )  # for its answers, so that none are found that are kept already
             own.mkdir()
             sized = replace(plan, batch_size=size, folder=str(own / "none"))
             model = Made(network, processor, sized)
             measure(report, "taxtune", sized, bench.taxtune(sized, model), network)
-            measure(report, "taxtune, prompts mixed", sized, mixed(sized, network, processor), network)
+            measure(
+                report, "taxtune, prompts mixed", sized, mixed(sized, network, processor), network
+            )
         report.say(
             f"\nMemory {bound['bandwidth'] / 1e9:,.0f} GB/s, peak {bound['peak'] / 1e12:,.0f} TFLOP/s: a step's "
             f"weights take {bound['bytes_a_step'] / bound['bandwidth'] * 1e3:.2f} ms at least; of a question, "
-            + ", ".join(f"{p} {bound['flop'][p] / bound['peak'] * 1e3:,.1f} ms" for p in PHASES if p != "else")
+            + ", ".join(
+                f"{p} {bound['flop'][p] / bound['peak'] * 1e3:,.1f} ms"
+                for p in PHASES
+                if p != "else"
+            )
         )
         profile(report, replace(plan, batch_size=sizes[0]), network, processor)
 
@@ -215,7 +254,9 @@ def mixed(plan: Plan, network: Any, processor: Any) -> Ask:
         if images == plan.images and prompt != plan.prompts[0]:
             return []
         prompts = plan.prompts if images == plan.images else [prompt]
-        replies = ask(model, [Request(text, Path(image)) for text in prompts for image in images], None)
+        replies = ask(
+            model, [Request(text, Path(image)) for text in prompts for image in images], None
+        )
         return [reply.text for reply in replies if isinstance(reply, Answer)]
 
     return ask_all
@@ -237,7 +278,15 @@ def measure(report: Report, way: str, plan: Plan, asks: Ask, network: Any) -> No
     step = spent["decoding"] / max(1, spent["steps"]) * 1e3
     phases = (f"{spent[phase]:.1f}" for phase in PHASES)
     speed = f"{answers / seconds:.2f}"
-    report.row(way, plan.batch_size, speed, f"{seconds:.1f}", *phases, f"{step:.1f}", f"{one['memory'] / 2**30:.1f}")
+    report.row(
+        way,
+        plan.batch_size,
+        speed,
+        f"{seconds:.1f}",
+        *phases,
+        f"{step:.1f}",
+        f"{one['memory'] / 2**30:.1f}",
+    )
 
 
 # -- a step of decoding ------------------------------------------------------------------------------------------------
@@ -261,14 +310,22 @@ def profile(report: Report, plan: Plan, network: Any, processor: Any) -> None:
     inputs = bench.inputs_of(plan, processor, plan.prompts[0], plan.images[: plan.batch_size])
     network.generate(**inputs, max_new_tokens=4, do_sample=False, stopping_criteria=[watch])
     events = watched.key_averages()
-    kernels = sorted((e for e in events if e.device_type.name == "CUDA"), key=lambda e: -e.self_device_time_total)
+    kernels = sorted(
+        (e for e in events if e.device_type.name == "CUDA"), key=lambda e: -e.self_device_time_total
+    )
     busy = sum(event.self_device_time_total for event in kernels) / 2e3
     launched = sum(event.count for event in kernels) / 2
-    report.say(f"\nA step of {plan.batch_size} rows: the device computes {busy:.1f} ms in {launched:,.0f} kernels.\n")
+    report.say(
+        f"\nA step of {plan.batch_size} rows: the device computes {busy:.1f} ms in {launched:,.0f} kernels.\n"
+    )
     for event in kernels[:5]:
-        report.say(f"- {event.key[:70]}: {event.self_device_time_total / 2e3:.2f} ms, {event.count / 2:.0f} ×")
+        report.say(
+            f"- {event.key[:70]}: {event.self_device_time_total / 2e3:.2f} ms, {event.count / 2:.0f} ×"
+        )
     for event in sorted(events, key=lambda event: -event.self_cpu_time_total)[:5]:
-        report.say(f"- host, {event.key[:60]}: {event.self_cpu_time_total / 2e3:.2f} ms, {event.count / 2:.0f} ×")
+        report.say(
+            f"- host, {event.key[:60]}: {event.self_cpu_time_total / 2e3:.2f} ms, {event.count / 2:.0f} ×"
+        )
 
 
 def static(report: Report, quick: bool) -> None:
@@ -279,18 +336,24 @@ def static(report: Report, quick: bool) -> None:
     shape = REAL["qwen2_5_vl"]
     with tempfile.TemporaryDirectory() as work:
         plan = make_plan(Path(work), shape=shape, dtype="bfloat16", prompts=1, images=16, tokens=16)
-        network, processor = make_model("qwen2_5_vl", shape, dtype="bfloat16", device=DEVICE, only_words=True)
+        network, processor = make_model(
+            "qwen2_5_vl", shape, dtype="bfloat16", device=DEVICE, only_words=True
+        )
         inputs = bench.inputs_of(plan, processor, plan.prompts[0], plan.images)
         for cache in ("dynamic", "static"):
             seconds = []
             for tokens in (16, 2, 16):  # the first compiles
                 began = time.perf_counter()
-                network.generate(**inputs, cache_implementation=cache, max_new_tokens=tokens, do_sample=False)
+                network.generate(
+                    **inputs, cache_implementation=cache, max_new_tokens=tokens, do_sample=False
+                )
                 torch.cuda.synchronize()
                 seconds.append(time.perf_counter() - began)
             step = (seconds[2] - seconds[1]) / 14 * 1e3
             report.figures[cache] = {"first, s": seconds[0], "step, ms": step}
-            report.say(f"- {cache}: a step of 16 rows takes {step:.1f} ms, the first answer {seconds[0]:.0f} s")
+            report.say(
+                f"- {cache}: a step of 16 rows takes {step:.1f} ms, the first answer {seconds[0]:.0f} s"
+            )
 
 
 # -- a run -------------------------------------------------------------------------------------------------------------
@@ -309,17 +372,38 @@ print(json.dumps({"winner": result.winner, "prompt": result.best.prompt, "rows":
 
 def tuning(report: Report, quick: bool) -> None:
     """Tunes the field guide on the CPU and on this device: winner and table should be the same."""
-    fewer = {"iterations": 1, "data.count": 60, "data.tuning": 24, "data.heldout": 16} if quick else {}
+    fewer = (
+        {"iterations": 1, "data.count": 60, "data.tuning": 24, "data.heldout": 16} if quick else {}
+    )
     # WordNet needs a package that the check does without.
     environment = {**os.environ, "TAXTUNE_WORDNET": "none"}
-    report.head("device", "dtype", "winner", "baseline: accuracy, hP, hR", "winner: accuracy, hP, hR")
+    report.head(
+        "device", "dtype", "winner", "baseline: accuracy, hP, hR", "winner: accuracy, hP, hR"
+    )
     for device, dtype in {("cpu", "float32"), *((DEVICE, dtype) for dtype in DTYPES)}:
         with tempfile.TemporaryDirectory() as out:
-            command = [sys.executable, "-W", "ignore", "-c", RUN, device, dtype, json.dumps(fewer), out]
-            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+            command = [
+                sys.executable,
+                "-W",
+                "ignore",
+                "-c",
+                RUN,
+                device,
+                dtype,
+                json.dumps(fewer),
+                out,
+            ]
+            done = subprocess.run(
+                command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+            )
         found = json.loads(done.stdout.splitlines()[-1])
         report.figures[f"{device}, {dtype}"] = found
-        report.row(device, dtype, found["winner"], *(", ".join(f"{x:.4f}" for x in row[1:]) for row in found["rows"]))
+        report.row(
+            device,
+            dtype,
+            found["winner"],
+            *(", ".join(f"{x:.4f}" for x in row[1:]) for row in found["rows"]),
+        )
 
 
 STEPS: dict[str, tuple[str, Callable[[Report, bool], None]]] = {
@@ -334,7 +418,9 @@ STEPS: dict[str, tuple[str, Callable[[Report, bool], None]]] = {
 
 def main() -> None:
     """Runs the steps and writes both files after each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/gpu"))
     parser.add_argument("--quick", action="store_true", help="tiny shapes")
     parser.add_argument("--limit", type=float, default=470, help="seconds that all steps may take")
@@ -347,7 +433,11 @@ def main() -> None:
     until = time.monotonic() + options.limit
     options.out.mkdir(parents=True, exist_ok=True)
     device = torch.cuda.get_device_name() if CUDA else "CPU"
-    machine = {"device": device, "torch": torch.__version__, "transformers": transformers.__version__}
+    machine = {
+        "device": device,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
     figures: dict[str, Any] = {"machine": machine, "seconds": {}, "not finished": {}}
     lines = [", ".join(machine.values())]
     for step in options.steps:
@@ -368,9 +458,15 @@ def main() -> None:
             subprocess.run(command, check=True, timeout=max(1, until - began))
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             figures["not finished"][step] = type(error).__name__
-        found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"figures": {}, "lines": []}
+        found = (
+            json.loads(file.read_text(encoding="utf-8"))
+            if file.exists()
+            else {"figures": {}, "lines": []}
+        )
         figures[step] = found["figures"]
-        lines += found["lines"] + (["", "**Not finished.**"] if step in figures["not finished"] else [])
+        lines += found["lines"] + (
+            ["", "**Not finished.**"] if step in figures["not finished"] else []
+        )
         figures["seconds"][step] = round(time.monotonic() - began, 1)
         (options.out / "gpu.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
         (options.out / "gpu.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -58,13 +58,21 @@ def made_prompts(count: int) -> list[Request]:
 
 def in_order(model: LocalLLM, requests: list[Request], size: int) -> list[Reply]:
     """Asks batch by batch in the order of the requests."""
-    return [reply for at in range(0, len(requests), size) for reply in model.answer(requests[at : at + size])]
+    return [
+        reply
+        for at in range(0, len(requests), size)
+        for reply in model.answer(requests[at : at + size])
+    ]
 
 
 def variants(folder: Path, requests: list[Request], size: int, names: list[str]) -> dict[str, Run]:
     """Returns the runners by name; the first is the reference."""
     settings = ModelSettings(
-        task="text-generation", max_tokens=NEW_TOKENS, device="cpu", dtype="float32", batch_size=size
+        task="text-generation",
+        max_tokens=NEW_TOKENS,
+        device="cpu",
+        dtype="float32",
+        batch_size=size,
     )
 
     def made(**changes: Any) -> LocalLLM:
@@ -77,7 +85,9 @@ def variants(folder: Path, requests: list[Request], size: int, names: list[str])
     }
     if "batch" in names:
         for other in (1, 32):
-            runs[f"longest first, batches of {other}"] = partial(made(batch_size=other).answer, requests)
+            runs[f"longest first, batches of {other}"] = partial(
+                made(batch_size=other).answer, requests
+            )
     if "attention" in names:
         eager = made()
         eager._network.set_attn_implementation("eager")
@@ -86,10 +96,14 @@ def variants(folder: Path, requests: list[Request], size: int, names: list[str])
         if name in names:
             static = made()
             static._generation.cache_implementation = "static"
-            static._generation.disable_compile = True  # what `generate` compiles by itself, on CUDA only
+            static._generation.disable_compile = (
+                True  # what `generate` compiles by itself, on CUDA only
+            )
             if name == "compile":
                 static._network.forward = torch.compile(static._network.forward, dynamic=True)
-            runs["static cache" + (", compiled" if name == "compile" else "")] = partial(static.answer, requests)
+            runs["static cache" + (", compiled" if name == "compile" else "")] = partial(
+                static.answer, requests
+            )
     if "weights" in names:
         runs["dtype bfloat16"] = partial(made(dtype="bfloat16").answer, requests)
         for kind in ("4bit", "8bit"):
@@ -98,14 +112,19 @@ def variants(folder: Path, requests: list[Request], size: int, names: list[str])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
-        "--variants", nargs="*", default=[], choices=["batch", "attention", "static", "compile", "weights"]
+        "--variants",
+        nargs="*",
+        default=[],
+        choices=["batch", "attention", "static", "compile", "weights"],
     )
     options = parser.parse_args()
     requests = made_prompts(options.prompts)
@@ -132,7 +151,9 @@ def main() -> None:
     first = next(iter(runs))
     for name, (wall, cpu) in best.items():
         other = sum(a != b for a, b in zip(texts[first], texts[name], strict=True))
-        print(f"| {name} | {wall:.2f} | {cpu:.2f} | {best[first][1] / cpu:.2f} | {other} of {len(requests)} |")
+        print(
+            f"| {name} | {wall:.2f} | {cpu:.2f} | {best[first][1] / cpu:.2f} | {other} of {len(requests)} |"
+        )
 
 
 if __name__ == "__main__":

@@ -46,7 +46,12 @@ def made_tree(seed: int) -> Taxonomy:
     rng = random.Random(seed)
 
     def word(ending: str = "") -> str:
-        return "".join(rng.choice("bcdfglmnprstv") + rng.choice("aeiou") for _ in range(rng.randint(3, 5))) + ending
+        return (
+            "".join(
+                rng.choice("bcdfglmnprstv") + rng.choice("aeiou") for _ in range(rng.randint(3, 5))
+            )
+            + ending
+        )
 
     adjectives = [word("n") for _ in range(900)]
     labels, parents, aliases, first = ["life"], [-1], [["life"]], 0
@@ -55,7 +60,9 @@ def made_tree(seed: int) -> Taxonomy:
             parent = first + (i if i < above else rng.randrange(above))
             if depth == len(LEVELS) - 1:  # a species is called after its genus
                 labels.append(f"{labels[parent]} {word('us')}")
-                aliases.append([f"{rng.choice(adjectives)} {rng.choice(adjectives)} {aliases[parent][0]}"])
+                aliases.append(
+                    [f"{rng.choice(adjectives)} {rng.choice(adjectives)} {aliases[parent][0]}"]
+                )
             else:
                 labels.append(word("a").title())
                 aliases.append([word("r")])
@@ -92,7 +99,9 @@ class PlainPaper:
         top = np.array(best)
         top = np.exp(top - top.max())
         top /= top.sum()
-        return bool(top[0] - top[1] < self.config.thr_top2 and top[0] - top[-1] < self.config.thr_topk)
+        return bool(
+            top[0] - top[1] < self.config.thr_top2 and top[0] - top[-1] < self.config.thr_topk
+        )
 
 
 class PlainListing(PlainPaper):
@@ -101,13 +110,17 @@ class PlainListing(PlainPaper):
     def place(self, answer: str, row: NDArray[np.float32]) -> int:
         """Returns the node of an answer."""
         prediction, k = plain(answer), self.config.k
-        scored = sorted(((float(s), v) for v, s in enumerate(row.tolist())), key=lambda pair: -pair[0])
+        scored = sorted(
+            ((float(s), v) for v, s in enumerate(row.tolist())), key=lambda pair: -pair[0]
+        )
         order = [v for _, v in scored]
 
         def walk(matches) -> int | None:  # type: ignore[no-untyped-def]
             chosen = None
             for node in order:
-                if matches(node) and (chosen is None or len(self.ancestors(node)) > len(self.ancestors(chosen))):
+                if matches(node) and (
+                    chosen is None or len(self.ancestors(node)) > len(self.ancestors(chosen))
+                ):
                     chosen = node
                 if chosen is not None and order.index(node) == k - 1:
                     return chosen
@@ -118,7 +131,11 @@ class PlainListing(PlainPaper):
             return found
         for n in (4, 3, 2):
             own = set(self.grams(prediction, n))
-            found = walk(lambda node, own=own, n=n: any(own.intersection(self.grams(x, n)) for x in self.names[node]))
+            found = walk(
+                lambda node, own=own, n=n: any(
+                    own.intersection(self.grams(x, n)) for x in self.names[node]
+                )
+            )
             if found is not None:
                 return found
         if self.is_close([score for score, _ in scored[:k]]):
@@ -154,9 +171,15 @@ class PlainProse(PlainPaper):
             own = set(self.grams(prediction, n)) if n else set()
             for among in (best, nodes):
                 if n is None:
-                    candidates = [v for v in among if any(name in prediction for name in self.names[v])]
+                    candidates = [
+                        v for v in among if any(name in prediction for name in self.names[v])
+                    ]
                 else:
-                    candidates = [v for v in among if any(own.intersection(self.grams(x, n)) for x in self.names[v])]
+                    candidates = [
+                        v
+                        for v in among
+                        if any(own.intersection(self.grams(x, n)) for x in self.names[v])
+                    ]
                 if candidates:
                     return most_specific(candidates)
         # Ambiguous scores: of the nodes that are often enough in the ancestor sets of the top k, the deepest.
@@ -196,7 +219,9 @@ def texts_for(taxonomy: Taxonomy, placed: Path | None, count: int, seed: int) ->
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [
+        json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
+    ]
 
 
 def compare_with_paper(taxonomy: Taxonomy, texts: Sequence[str], timed: int, preset: str) -> None:
@@ -218,7 +243,9 @@ def compare_with_paper(taxonomy: Taxonomy, texts: Sequence[str], timed: int, pre
         slow_seconds += time.perf_counter() - start
         agreed += node == fast[i].node
         if node != fast[i].node:
-            print(f"  differs: {text!r}: plain {taxonomy.labels[node]}, indexed {taxonomy.labels[fast[i].node]}")
+            print(
+                f"  differs: {text!r}: plain {taxonomy.labels[node]}, indexed {taxonomy.labels[fast[i].node]}"
+            )
         if i + 1 == timed:
             break
     compared = min(timed, len(texts))
@@ -226,20 +253,32 @@ def compare_with_paper(taxonomy: Taxonomy, texts: Sequence[str], timed: int, pre
     print(f"{preset} on {len(taxonomy):,} nodes, {len(texts)} texts, similarity rows given:")
     print(f"  plain transcription {slow_seconds * 1e3:10.2f} ms per answer ({compared} texts)")
     print(f"  indexed             {fast_seconds * 1e3:10.3f} ms per answer ({len(texts)} texts)")
-    print(f"  ratio {slow_seconds / fast_seconds:,.0f}; identical placements {agreed} of {compared}")
+    print(
+        f"  ratio {slow_seconds / fast_seconds:,.0f}; identical placements {agreed} of {compared}"
+    )
 
 
-def quality(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], sentence: str | None) -> None:
+def quality(
+    trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], sentence: str | None
+) -> None:
     """Prints how the presets place answers that people have placed; each row's `tree` names its tree."""
     wordnet = find_wordnet()
-    settings: list[tuple[str, str, MapperConfig]] = [("default", "lexical", MapperConfig(wordnet=False))]
+    settings: list[tuple[str, str, MapperConfig]] = [
+        ("default", "lexical", MapperConfig(wordnet=False))
+    ]
     if wordnet is not None:
         settings.insert(0, (f"default, {wordnet.source}", "lexical", MapperConfig()))
     if sentence:
         settings += [("default, sentence", f"sentence:{sentence}", MapperConfig(wordnet=False))]
     settings += [("paper-listing", "lexical", MapperConfig(preset="paper-listing"))]
     if sentence:
-        settings += [("paper-listing, sentence", f"sentence:{sentence}", MapperConfig(preset="paper-listing"))]
+        settings += [
+            (
+                "paper-listing, sentence",
+                f"sentence:{sentence}",
+                MapperConfig(preset="paper-listing"),
+            )
+        ]
     results: dict[str, list[Placement]] = {}
     for title, similarity, config in settings:
         mappers = {name: Mapper(tree, similarity, config) for name, tree in trees.items()}
@@ -248,10 +287,15 @@ def quality(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], sente
     print(f"\n{'':24} {'n':>5} " + " ".join(f"{title:>54}" for title in results))
     print(f"{'':24} {'':>5} " + " ".join(f"{header:>54}" for _ in results))
     for group, chosen in groups_of(rows):
-        cells = [table_cell(trees, [rows[i] for i in chosen], [p[i] for i in chosen]) for p in results.values()]
+        cells = [
+            table_cell(trees, [rows[i] for i in chosen], [p[i] for i in chosen])
+            for p in results.values()
+        ]
         print(f"{group:24} {len(chosen):5} " + " ".join(f"{cell:>54}" for cell in cells))
     print(
-        f"\n{'risk at coverage':24} {'n':>5} ", *(f"{coverage:5.0%}" for coverage in COVERAGES), "| calibration error"
+        f"\n{'risk at coverage':24} {'n':>5} ",
+        *(f"{coverage:5.0%}" for coverage in COVERAGES),
+        "| calibration error",
     )
     judged = {title: placed for title, placed in results.items() if not title.startswith("paper")}
     for title, placed in judged.items():
@@ -269,7 +313,9 @@ def groups_of(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[int]]]
     yield from sorted(groups.items(), key=lambda item: -len(item[1]))
 
 
-def table_cell(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], placements: Sequence[Placement]) -> str:
+def table_cell(
+    trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], placements: Sequence[Placement]
+) -> str:
     pairs = []
     acceptable = abstained = elsewhere = 0
     for row, placement in zip(rows, placements, strict=True):
@@ -281,7 +327,13 @@ def table_cell(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], pl
             tree.is_ancestor(v, node) or tree.is_ancestor(node, v) for v in wanted
         )
         shared = int(tree.shared(node, wanted[0]))
-        pairs.append((shared / (tree.depth[node] + 1), shared / (tree.depth[wanted[0]] + 1), node == wanted[0]))
+        pairs.append(
+            (
+                shared / (tree.depth[node] + 1),
+                shared / (tree.depth[wanted[0]] + 1),
+                node == wanted[0],
+            )
+        )
     hp, hr, exact = np.mean(np.array(pairs), axis=0)
     return f"{harmonic_mean(hp, hr):.3f}  {exact:5.1%}  {acceptable / len(rows):10.1%}  {abstained:16}  {elsewhere:12}"
 
@@ -289,7 +341,10 @@ def table_cell(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], pl
 def wanted_nodes(trees: Mapping[str, Taxonomy], row: dict[str, Any]) -> list[int]:
     """Returns the acceptable nodes of an answer, the best first."""
     tree = trees[row["tree"]]
-    return [tree.root if path is None else tree.resolve(as_path(path)) for path in (row["node"], *row["also"])]
+    return [
+        tree.root if path is None else tree.resolve(as_path(path))
+        for path in (row["node"], *row["also"])
+    ]
 
 
 def as_path(path: str | Sequence[str]) -> list[str]:
@@ -322,31 +377,52 @@ print(json.dumps([first, len(texts), once, again, len(set(many)), time.perf_coun
 """
     for title in ("first process", "second process"):
         out = subprocess.run(
-            [sys.executable, "-c", script, taxonomy, str(answers)], capture_output=True, text=True, check=True
+            [sys.executable, "-c", script, taxonomy, str(answers)],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         first, n, once, again, distinct, many, before, after = json.loads(out)
-        print(f"{title}: first placement {first:.2f} s; {n:,} answers {once:.2f} s, again {again:.2f} s")
-        print(f"  100,000 answers, {distinct:,} distinct: {many:.1f} s; peak memory {before:,.0f} -> {after:,.0f} MiB")
+        print(
+            f"{title}: first placement {first:.2f} s; {n:,} answers {once:.2f} s, again {again:.2f} s"
+        )
+        print(
+            f"  100,000 answers, {distinct:,} distinct: {many:.1f} s; peak memory {before:,.0f} -> {after:,.0f} MiB"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--taxonomy", help="the taxonomy file; iNat21 for the figures in docs/explanation/mapper.md")
-    parser.add_argument("--trees", type=Path, help="the folder of the trees that the column tree of --placed names")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--placed", type=Path, help="JSONL of answers placed by hand (answer, node, also, style or tree)"
+        "--taxonomy", help="the taxonomy file; iNat21 for the figures in docs/explanation/mapper.md"
+    )
+    parser.add_argument(
+        "--trees", type=Path, help="the folder of the trees that the column tree of --placed names"
+    )
+    parser.add_argument(
+        "--placed",
+        type=Path,
+        help="JSONL of answers placed by hand (answer, node, also, style or tree)",
     )
     parser.add_argument("--answers", type=Path, help="JSONL of answers to time on --taxonomy")
     parser.add_argument("--sentence", help="a sentence-transformers model by name or folder")
-    parser.add_argument("--texts", type=int, default=500, help="texts for the comparison with the transcriptions")
-    parser.add_argument("--timed", type=int, default=500, help="texts that the plain transcription places too")
+    parser.add_argument(
+        "--texts", type=int, default=500, help="texts for the comparison with the transcriptions"
+    )
+    parser.add_argument(
+        "--timed", type=int, default=500, help="texts that the plain transcription places too"
+    )
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if (arguments.placed and not (arguments.taxonomy or arguments.trees)) or (
         arguments.answers and not arguments.taxonomy
     ):
         parser.error("--placed needs --taxonomy or --trees, --answers needs --taxonomy")
-    taxonomy = read_taxonomy(arguments.taxonomy) if arguments.taxonomy else made_tree(arguments.seed)
+    taxonomy = (
+        read_taxonomy(arguments.taxonomy) if arguments.taxonomy else made_tree(arguments.seed)
+    )
     if arguments.texts:
         texts = texts_for(taxonomy, arguments.placed, arguments.texts, arguments.seed)
         for preset in TRANSCRIPTIONS:
@@ -354,7 +430,9 @@ def main() -> None:
     if arguments.placed:
         rows = [{"tree": "", **row} for row in read_rows(arguments.placed)]
         trees = {"": taxonomy} | {
-            name: read_taxonomy(arguments.trees / name) for name in {row["tree"] for row in rows} if name
+            name: read_taxonomy(arguments.trees / name)
+            for name in {row["tree"] for row in rows}
+            if name
         }
         quality(trees, rows, arguments.sentence)
     if arguments.answers:

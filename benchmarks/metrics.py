@@ -31,7 +31,9 @@ def made_tree(seed: int) -> Taxonomy:
     return Taxonomy([f"n{i}" for i in range(len(parents))], parents)
 
 
-def with_sets(tree: Taxonomy, predicted: list[int], target: list[int]) -> tuple[list[float], list[float]]:
+def with_sets(
+    tree: Taxonomy, predicted: list[int], target: list[int]
+) -> tuple[list[float], list[float]]:
     """Computes hP and hR as the equations read: an intersection of ancestor sets for each pair, the sets made once."""
     ancestors = [frozenset(tree.ancestors(i).tolist()) for i in range(len(tree))]
     hp, hr = [], []
@@ -54,12 +56,18 @@ def seconds(function: Callable[[], object], repeats: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--taxonomy", help="a taxonomy file; a made tree of iNat21's shape if left out")
+    parser.add_argument(
+        "--taxonomy", help="a taxonomy file; a made tree of iNat21's shape if left out"
+    )
     parser.add_argument("--pairs", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    tree = read_taxonomy(arguments.taxonomy, names=False) if arguments.taxonomy else made_tree(arguments.seed)
+    tree = (
+        read_taxonomy(arguments.taxonomy, names=False)
+        if arguments.taxonomy
+        else made_tree(arguments.seed)
+    )
     rng = np.random.default_rng(arguments.seed)
     predicted: NDArray[np.int64] = rng.integers(0, len(tree), arguments.pairs)
     target: NDArray[np.int64] = rng.choice(tree.leaves, arguments.pairs)
@@ -76,7 +84,10 @@ def main() -> None:
     print(f"arrays   {arrays:8.3f} s")
     print(f"sets     {sets:8.3f} s   {sets / arrays:.1f} times as long")
     scores = seconds(lambda: bootstrap(hierarchical_sample(tree, predicted, target)), 1)
-    both = [hierarchical_sample(tree, nodes, target) for nodes in (predicted, rng.integers(0, len(tree), len(target)))]
+    both = [
+        hierarchical_sample(tree, nodes, target)
+        for nodes in (predicted, rng.integers(0, len(tree), len(target)))
+    ]
     paired = seconds(lambda: paired_bootstrap((both[0], both[1])), 1)
     print(f"bootstrap, 2,000 resamples           {scores:6.3f} s")
     print(f"paired_bootstrap, 10,000 resamples   {paired:6.3f} s")

@@ -34,8 +34,34 @@ def invented(count: int, seed: int = 0) -> list[str]:
     """Makes names such as "great spotted Vamoti shrike", each once."""
     rng = random.Random(seed)
     syllables = [c + v for c in "bcdfghklmnprstvz" for v in "aeiou"]
-    first = ["grey", "great", "lesser", "white", "black", "common", "red", "eastern", "pied", "spotted", "blue", "tiny"]
-    kinds = ["owl", "heron", "tit", "finch", "duck", "tern", "gull", "shrike", "eagle", "wader", "lark", "warbler"]
+    first = [
+        "grey",
+        "great",
+        "lesser",
+        "white",
+        "black",
+        "common",
+        "red",
+        "eastern",
+        "pied",
+        "spotted",
+        "blue",
+        "tiny",
+    ]
+    kinds = [
+        "owl",
+        "heron",
+        "tit",
+        "finch",
+        "duck",
+        "tern",
+        "gull",
+        "shrike",
+        "eagle",
+        "wader",
+        "lark",
+        "warbler",
+    ]
     names: dict[str, None] = {}
     while len(names) < count:
         own = "".join(rng.choices(syllables, k=rng.randint(2, 4))).capitalize()
@@ -49,17 +75,25 @@ def timed(model: LocalVLM, requests: Sequence[Request]) -> tuple[list[Reply], fl
     model.answer(requests)
     started = time.perf_counter()
     replies = model.answer(requests)
-    return replies, (time.perf_counter() - started) * 1000 / len({request.image for request in requests})
+    return replies, (time.perf_counter() - started) * 1000 / len(
+        {request.image for request in requests}
+    )
 
 
-def measure(title: str, name: str, requests: Sequence[Request], names: Sequence[str], broader: Sequence[str]) -> None:
+def measure(
+    title: str, name: str, requests: Sequence[Request], names: Sequence[str], broader: Sequence[str]
+) -> None:
     """Prints what answers, votes and probabilities cost."""
     settings = ModelSettings(device="cpu", max_tokens=16)
     model, drawing = LocalVLM(name, settings), LocalVLM(name, replace(settings, temperature=1.0))
     plain, took = timed(model, requests)
-    _, votes = timed(drawing, [replace(request, sample=i) for request in requests for i in range(VOTES)])
+    _, votes = timed(
+        drawing, [replace(request, sample=i) for request in requests for i in range(VOTES)]
+    )
     if title.startswith("random"):  # its answers hold no name: words of them become names
-        found = [re.findall(r"[a-zA-Z]+", reply.text) for reply in plain if isinstance(reply, Answer)]
+        found = [
+            re.findall(r"[a-zA-Z]+", reply.text) for reply in plain if isinstance(reply, Answer)
+        ]
         names = [*{min(words, key=len): None for words in found if words}, *names]
     candidates = Candidates(tuple(names), tuple(broader))
     reads: list[int] = []
@@ -73,10 +107,14 @@ def measure(title: str, name: str, requests: Sequence[Request], names: Sequence[
         reads.clear()
         model.score([request], candidates)
         each.append(sum(reads))
-    replies, scored = timed(model, [replace(request, candidates=candidates) for request in requests])
+    replies, scored = timed(
+        model, [replace(request, candidates=candidates) for request in requests]
+    )
     known = [reply.outcomes for reply in replies if isinstance(reply, Answer) and reply.outcomes]
     named = [outcomes for outcomes in known if set(outcomes) != {OTHERWISE}]
-    print(f"{title}: {len(candidates.names):,} names, {len(named)} of {len(requests)} answers with one")
+    print(
+        f"{title}: {len(candidates.names):,} names, {len(named)} of {len(requests)} answers with one"
+    )
     print(f"  nodes read per image: {statistics.mean(each):.1f} on average, {max(each)} at most")
     print(f"  outcomes per answer: {statistics.median(map(len, named or [{}])):.0f} in the middle")
     print(f"  ms per image: plain {took:.1f}, weighed {scored:.1f}, vote of {VOTES} {votes:.1f}")
@@ -89,7 +127,12 @@ def main() -> None:
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     leaves = {int(leaf) for leaf in tree.leaves}
     own, broader = (
-        [name for node in range(len(tree.labels)) if (node in leaves) == is_leaf for name in tree.names(node)]
+        [
+            name
+            for node in range(len(tree.labels))
+            if (node in leaves) == is_leaf
+            for name in tree.names(node)
+        ]
         for is_leaf in (True, False)
     )
     with MANIFEST_FILE.open(encoding="utf-8", newline="") as stream:

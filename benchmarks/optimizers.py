@@ -94,10 +94,15 @@ def best_known(landscape: Landscape, aim: Aim) -> int | None:
     return int(np.where(held, aim.aimed(hp, hr), -1.0).argmax()) if held.any() else None
 
 
-def judge(landscape: Landscape, aim: Aim, images: IntArray, chosen: Chosen, best: int | None) -> dict[str, Any]:
+def judge(
+    landscape: Landscape, aim: Aim, images: IntArray, chosen: Chosen, best: int | None
+) -> dict[str, Any]:
     """Returns the held-out scores of a choice beside those of the best template, by the names of `Run`."""
     means = {
-        template: (float(landscape.hp[template, images].mean()), float(landscape.hr[template, images].mean()))
+        template: (
+            float(landscape.hp[template, images].mean()),
+            float(landscape.hr[template, images].mean()),
+        )
         for template in {0, chosen.template, chosen.template if best is None else best}
     }
     hp, hr = means[chosen.template]
@@ -151,16 +156,25 @@ def replay(
             this = {"landscape": landscape.name, "objective": aim.name, "method": method}
             if known is not None:
                 some = known[(known[list(this)] == pd.Series(this)).all(axis=1)]
-                if set(itertools.product(range(seeds), budgets)) == set(zip(some.seed, some.budget, strict=True)):
+                if set(itertools.product(range(seeds), budgets)) == set(
+                    zip(some.seed, some.budget, strict=True)
+                ):
                     found.append(some)
                     continue
             runs: list[Run] = []
             for seed in range(seeds):
                 order = np.random.default_rng([seed, images]).permutation(images)
-                choices = (METHODS | SLOW)[method](Task(landscape, order[:tuning], aim, seed), budgets)
+                choices = (METHODS | SLOW)[method](
+                    Task(landscape, order[:tuning], aim, seed), budgets
+                )
                 for budget, chosen in zip(budgets, choices, strict=True):
                     worth = judge(landscape, aim, order[tuning:], chosen, best)
-                    of = {"budget": budget, "seed": seed, "template": chosen.template, "calls": chosen.calls}
+                    of = {
+                        "budget": budget,
+                        "seed": seed,
+                        "template": chosen.template,
+                        "calls": chosen.calls,
+                    }
                     runs.append(Run(**this, **of, **worth))
                 task.advance()
             found.append(pd.DataFrame([asdict(run) for run in runs]))
@@ -176,9 +190,24 @@ _GROUP = ["landscape", "objective", "method", "budget"]
 def summarise(runs: pd.DataFrame) -> pd.DataFrame:
     """Returns means over seeds and their standard errors (`se_...`), a row each landscape, aim, method and budget."""
     kept = runs.kept.astype(float)
-    made = {"short": runs.best - runs.value, "kept": kept, "kept_promises": kept.where(runs.promised)}
+    made = {
+        "short": runs.best - runs.value,
+        "kept": kept,
+        "kept_promises": kept.where(runs.promised),
+    }
     runs = runs.assign(**made, promised=runs.promised.astype(float))
-    columns = ["calls", "hp", "hr", *made, "promised", "value", "best", "gain", "optimism_hp", "optimism_hr"]
+    columns = [
+        "calls",
+        "hp",
+        "hr",
+        *made,
+        "promised",
+        "value",
+        "best",
+        "gain",
+        "optimism_hp",
+        "optimism_hr",
+    ]
     grouped = runs.groupby(_GROUP, sort=False)[columns]
     return grouped.mean().join(grouped.sem().add_prefix("se_")).reset_index()
 
@@ -187,13 +216,26 @@ def over_landscapes(means: pd.DataFrame) -> pd.DataFrame:
     """Returns the means over the landscapes, with the standard errors of these."""
     plain = [name for name in means.columns if name not in _GROUP and not name.startswith("se_")]
     grouped = means.groupby(_GROUP[1:], sort=False)
-    errors = grouped[[f"se_{name}" for name in plain]].agg(lambda some: math.sqrt((some**2).sum()) / len(some))
-    return grouped[plain].mean().join(errors).reset_index().assign(landscape="all")[list(means.columns)]
+    errors = grouped[[f"se_{name}" for name in plain]].agg(
+        lambda some: math.sqrt((some**2).sum()) / len(some)
+    )
+    return (
+        grouped[plain]
+        .mean()
+        .join(errors)
+        .reset_index()
+        .assign(landscape="all")[list(means.columns)]
+    )
 
 
 def _results(means: pd.DataFrame, objective: str, name: str) -> Table:
     """The table of one aim: every landscape, method and budget."""
-    shares = {"kept, %": "kept", "promised, %": "promised", "promises kept, %": "kept_promises", "gain, %": "gain"}
+    shares = {
+        "kept, %": "kept",
+        "promised, %": "promised",
+        "promises kept, %": "kept_promises",
+        "gain, %": "gain",
+    }
     shown = {
         "hP": "hp",
         "hR": "hr",
@@ -208,7 +250,10 @@ def _results(means: pd.DataFrame, objective: str, name: str) -> Table:
             row["budget"],
             round(row["calls"]),
             *(_with_error(row[column], row[f"se_{column}"]) for column in shown.values()),
-            *(_with_error(100 * row[column], 100 * row[f"se_{column}"], 0) for column in shares.values()),
+            *(
+                _with_error(100 * row[column], 100 * row[f"se_{column}"], 0)
+                for column in shares.values()
+            ),
         )
         for row in means[means.objective == objective].to_dict("records")
     ]
@@ -235,7 +280,12 @@ def _by_budget(means: pd.DataFrame, column: str, title: str) -> Table:
         of = some.set_index("budget")
         cells = (_with_error(100 * of[column][b], 100 * of[f"se_{column}"][b], 1) for b in budgets)
         rows.append((objective, method, *cells))
-    return Table(column, title, ("objective", "method", *(f"{budget:,} calls" for budget in budgets)), tuple(rows))
+    return Table(
+        column,
+        title,
+        ("objective", "method", *(f"{budget:,} calls" for budget in budgets)),
+        tuple(rows),
+    )
 
 
 def calls_to_reach(means: pd.DataFrame) -> pd.DataFrame:
@@ -262,16 +312,22 @@ def calls_to_reach(means: pd.DataFrame) -> pd.DataFrame:
 
 def _reach_table(reached: pd.DataFrame) -> Table:
     index = ["objective", "landscape", "gain"]
-    wide = reached.pivot_table(index=index, columns="method", values="calls", sort=False, dropna=False)
+    wide = reached.pivot_table(
+        index=index, columns="method", values="calls", sort=False, dropna=False
+    )
     wide = wide.reindex(columns=list(dict.fromkeys(reached.method)))
-    rows = tuple((*key, *map(float, values)) for key, values in zip(wide.index, wide.to_numpy(), strict=True))
+    rows = tuple(
+        (*key, *map(float, values)) for key, values in zip(wide.index, wide.to_numpy(), strict=True)
+    )
     return Table(
         "reach",
         "VLM calls after which the mean gain stays at 90 % and 95 % of what can be gained",
         (*index, *wide.columns),
         rows,
         digits=dict.fromkeys(wide.columns, 0),
-        notes=("A dash: not with the largest budget. Between two budgets the logarithm of the calls is interpolated.",),
+        notes=(
+            "A dash: not with the largest budget. Between two budgets the logarithm of the calls is interpolated.",
+        ),
     )
 
 
@@ -283,7 +339,9 @@ def steps(runs: pd.DataFrame) -> pd.DataFrame:
         for less, more in itertools.pairwise(wide.columns):
             change = wide[more] - wide[less]
             found.append((*key, less, more, change.mean(), change.sem()))
-    return pd.DataFrame(found, columns=["landscape", "objective", "method", "from", "to", "change", "se"])
+    return pd.DataFrame(
+        found, columns=["landscape", "objective", "method", "from", "to", "change", "se"]
+    )
 
 
 def _monotone_table(changes: pd.DataFrame) -> Table:
@@ -321,7 +379,9 @@ def draw(means: pd.DataFrame, objective: str) -> Figure:
     means = means[means.objective == objective]
     landscapes, methods = list(dict.fromkeys(means.landscape)), list(dict.fromkeys(means.method))
     held = (
-        f"hP kept (%, within {TOLERANCE:g})" if objective == "hr_at_hp" else f"hR floor kept (%, within {TOLERANCE:g})"
+        f"hP kept (%, within {TOLERANCE:g})"
+        if objective == "hr_at_hp"
+        else f"hR floor kept (%, within {TOLERANCE:g})"
     )
     panels = (("gain", 100, "gain (%)"), ("kept", 100, held), ("optimism_hp", 1, "optimism in hP"))
     figure = Figure(figsize=(3.3 * len(landscapes) + 0.6, 8.2))
@@ -346,7 +406,9 @@ def draw(means: pd.DataFrame, objective: str) -> Figure:
                 label=method,
             )
         ax.set_xscale("log", base=2)
-        ax.set_xticks(sorted(set(means.budget)), [f"{budget:,}" for budget in sorted(set(means.budget))])
+        ax.set_xticks(
+            sorted(set(means.budget)), [f"{budget:,}" for budget in sorted(set(means.budget))]
+        )
         ax.minorticks_off()
         level = {"gain": 100 * REACHED[-1], "kept": 95, "optimism_hp": 0}[column]
         ax.axhline(level, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
@@ -357,7 +419,13 @@ def draw(means: pd.DataFrame, objective: str) -> Figure:
         if row == len(panels) - 1:
             ax.set_xlabel("VLM calls")
     handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=len(methods), title=f"tuned for {objective}")
+    figure.legend(
+        handles,
+        names,
+        loc="outside upper center",
+        ncols=len(methods),
+        title=f"tuned for {objective}",
+    )
     figure.set_layout_engine("constrained")
     return figure
 
@@ -383,8 +451,16 @@ def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:
         (
             *(_results(pooled, name, f"summary-{name}") for name in objectives),
             _by_budget(pooled, "gain", "Gain, in % of what can be gained, over all landscapes"),
-            _by_budget(pooled, "kept", f"Runs that keep what the objective holds, within {TOLERANCE:g}, in %"),
-            _by_budget(pooled, "kept_promises", "The same of the runs that say that their winner holds it, in %"),
+            _by_budget(
+                pooled,
+                "kept",
+                f"Runs that keep what the objective holds, within {TOLERANCE:g}, in %",
+            ),
+            _by_budget(
+                pooled,
+                "kept_promises",
+                "The same of the runs that say that their winner holds it, in %",
+            ),
             _reach_table(reached),
             _monotone_table(changes),
             *(_results(means, name, f"results-{name}") for name in objectives),
@@ -395,19 +471,45 @@ def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="source", type=Path, metavar="RUN", help="replay on a tuning run's answers")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--from", dest="source", type=Path, metavar="RUN", help="replay on a tuning run's answers"
+    )
     names = f"any of {', '.join(METHODS)} (the default), {', '.join(SLOW)}"
     known = [*METHODS, *SLOW]
-    parser.add_argument("--methods", nargs="+", choices=known, default=list(METHODS), metavar="METHOD", help=names)
+    parser.add_argument(
+        "--methods", nargs="+", choices=known, default=list(METHODS), metavar="METHOD", help=names
+    )
     goals = [aim.name for aim in AIMS]
-    parser.add_argument("--objectives", nargs="+", choices=goals, default=goals, help="(default %(default)s)")
-    parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS), help="VLM calls (default %(default)s)")
-    parser.add_argument("--seeds", type=int, default=50, help="number of seeds (default %(default)s)")
-    parser.add_argument("--degraded", nargs="+", type=float, default=list(SHARES), help="shares of degraded images")
-    parser.add_argument("--tuning", type=int, help=f"tuning images (default {TUNING}; half of a run's)")
-    parser.add_argument("--out", type=Path, help="folder for tables, figures, study.json and runs.csv")
-    parser.add_argument("--again", action="store_true", help="take the runs of OUT/runs.csv and search what is missing")
+    parser.add_argument(
+        "--objectives", nargs="+", choices=goals, default=goals, help="(default %(default)s)"
+    )
+    parser.add_argument(
+        "--budgets",
+        nargs="+",
+        type=int,
+        default=list(BUDGETS),
+        help="VLM calls (default %(default)s)",
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=50, help="number of seeds (default %(default)s)"
+    )
+    parser.add_argument(
+        "--degraded", nargs="+", type=float, default=list(SHARES), help="shares of degraded images"
+    )
+    parser.add_argument(
+        "--tuning", type=int, help=f"tuning images (default {TUNING}; half of a run's)"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="folder for tables, figures, study.json and runs.csv"
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="take the runs of OUT/runs.csv and search what is missing",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(arguments)
     if given.again and given.out is None:
@@ -422,7 +524,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     earlier = pd.read_csv(file) if given.again else None
     aims = [aim for aim in AIMS if aim.name in given.objectives]
     runs = replay(
-        landscapes, aims, given.methods, sorted(given.budgets), seeds=given.seeds, tuning=tuning, known=earlier
+        landscapes,
+        aims,
+        given.methods,
+        sorted(given.budgets),
+        seeds=given.seeds,
+        tuning=tuning,
+        known=earlier,
     )
     if file is not None:
         atomic.make_folder(given.out)

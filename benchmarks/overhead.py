@@ -49,19 +49,36 @@ def timed(*command: str) -> tuple[float, float]:
 def commands(folder: Path, iterations: int, repeats: int) -> Table:
     """Returns the times of commands that have nothing to compute: the least of some repeats."""
     taxtune = (sys.executable, "-m", "taxtune")
-    tune = (*taxtune, "tune", "fieldguide", "--set", f"iterations={iterations}", "--out", str(folder / "run"))
+    tune = (
+        *taxtune,
+        "tune",
+        "fieldguide",
+        "--set",
+        f"iterations={iterations}",
+        "--out",
+        str(folder / "run"),
+    )
     first = timed(*tune)
     given = {
         "taxtune --help": (*taxtune, "--help"),
         "taxtune --version": (*taxtune, "--version"),
         "taxtune tune --help": (*taxtune, "tune", "--help"),
-        f"taxtune tune fieldguide --resume, finished ({iterations} iterations)": (*tune, "--resume"),
+        f"taxtune tune fieldguide --resume, finished ({iterations} iterations)": (
+            *tune,
+            "--resume",
+        ),
     }
     rows: list[tuple[object, ...]] = [(f"taxtune tune fieldguide, {iterations} iterations", *first)]
     for name, command in given.items():
         rows.append((name, *map(min, zip(*(timed(*command) for _ in range(repeats)), strict=True))))
     digits = {"CPU seconds": 2, "wall seconds": 2}
-    return Table("commands", "Commands", ("command", "CPU seconds", "wall seconds"), tuple(rows), digits=digits)
+    return Table(
+        "commands",
+        "Commands",
+        ("command", "CPU seconds", "wall seconds"),
+        tuple(rows),
+        digits=digits,
+    )
 
 
 # -- the loop ----------------------------------------------------------------------------------------------------------
@@ -80,7 +97,10 @@ class Instant:
         """Answers each request with a node that depends on its prompt and image."""
         from taxtune.models import Answer
 
-        drawn = (hashlib.sha256(f"{each.prompt}{each.image_sha256}".encode()).digest() for each in requests)
+        drawn = (
+            hashlib.sha256(f"{each.prompt}{each.image_sha256}".encode()).digest()
+            for each in requests
+        )
         return [Answer(self.labels[int.from_bytes(each[:4]) % len(self.labels)]) for each in drawn]
 
 
@@ -89,8 +109,13 @@ def write_fragments(file: Path, slots: int = 4, choices: int = 12) -> None:
     lines = ["name: many", "slots:"]
     for slot in range(slots):
         lines += [f"  - id: s{slot}", f"    about: Part {slot}.", "    choices:"]
-        texts = [f"Part {slot} in wording {choice}, of a {{{{ domain }}}}." for choice in range(choices)]
-        lines += [f"      - {{id: c{choice}, text: {json.dumps(text)}}}" for choice, text in enumerate(texts)]
+        texts = [
+            f"Part {slot} in wording {choice}, of a {{{{ domain }}}}." for choice in range(choices)
+        ]
+        lines += [
+            f"      - {{id: c{choice}, text: {json.dumps(text)}}}"
+            for choice, text in enumerate(texts)
+        ]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -102,7 +127,11 @@ def loop(folder: Path, iterations: int) -> Table:
 
     write_fragments(folder / "many.yaml")
     data = ("data.count=60", "data.tuning=40", "data.heldout=20", "data.block=20")
-    many = (f"iterations={iterations}", f"proposer.fragments={folder / 'many.yaml'}", "tracking.mlflow=false")
+    many = (
+        f"iterations={iterations}",
+        f"proposer.fragments={folder / 'many.yaml'}",
+        "tracking.mlflow=false",
+    )
     vlm = Instant()
     parts = Experiment(load_recipe("fieldguide", [*data, *many]), folder / "loop", vlm=vlm)
     vlm.labels = parts.taxonomy.labels
@@ -118,7 +147,9 @@ def loop(folder: Path, iterations: int) -> Table:
     rows = []
     for after in sorted({min(each, iterations) for each in LOOKED_AT}):
         begin = max(1, after - max(5, after // 10))
-        passed = [(b - a) / (after - begin) for a, b in zip(stamps[begin], stamps[after], strict=True)]
+        passed = [
+            (b - a) / (after - begin) for a, b in zip(stamps[begin], stamps[after], strict=True)
+        ]
         rows.append((after, *passed))
     heads = ("after iterations", "CPU seconds", "wall seconds")
     title = "An iteration of the loop (20 images, a model that answers at once), mean over the last tenth"
@@ -190,10 +221,16 @@ def run_by_part(folder: Path, iterations: int) -> None:
         (loop.Tuner, "_propose", "propose and check"),
         (evaluation.Evaluator, "evaluate", "render, place and score"),
         (loop.History, "__init__", "open the history"),
-        *((loop.History, name, "history") for name in ("claim", "propose", "templates", "finish", "keep", "write")),
+        *(
+            (loop.History, name, "history")
+            for name in ("claim", "propose", "templates", "finish", "keep", "write")
+        ),
         (TrackingCallback, "on_start", "open MLflow's store"),
         (TrackingCallback, "on_iteration", "told to MLflow"),
-        *((TrackingCallback, name, "MLflow, waited for at the end") for name in ("on_result", "on_stop")),
+        *(
+            (TrackingCallback, name, "MLflow, waited for at the end")
+            for name in ("on_result", "on_stop")
+        ),
         (loop, "next_steps", "the race's choices"),
         (loop, "choose", "the race's choices"),
         (loop, "compare_templates", "statistics"),
@@ -213,17 +250,42 @@ def run_by_part(folder: Path, iterations: int) -> None:
 
 def run_table(folder: Path, iterations: int) -> Table:
     """Returns the time of each part of a run, in a process of its own, which loads everything first."""
-    command = (sys.executable, __file__, "--by-part", str(folder / "by-part"), "--run-iterations", str(iterations))
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    command = (
+        sys.executable,
+        __file__,
+        "--by-part",
+        str(folder / "by-part"),
+        "--run-iterations",
+        str(iterations),
+    )
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     found = json.loads(done.stdout.splitlines()[-1])
     total, wall = sum(found["cpu"].values()) + found["threads"], sum(found["wall"].values())
     rows: list[tuple[object, ...]] = [
-        (part, seconds, 100 * seconds / total, found["wall"][part], 100 * found["wall"][part] / wall)
+        (
+            part,
+            seconds,
+            100 * seconds / total,
+            found["wall"][part],
+            100 * found["wall"][part] / wall,
+        )
         for part, seconds in sorted(found["cpu"].items(), key=lambda item: -item[1])
     ]
-    rows.append(("other threads: MLflow, reading ahead", found["threads"], 100 * found["threads"] / total, None, None))
+    rows.append(
+        (
+            "other threads: MLflow, reading ahead",
+            found["threads"],
+            100 * found["threads"] / total,
+            None,
+            None,
+        )
+    )
     looped = [sum(found[kind].get(part, 0.0) for part in LOOP) for kind in ("cpu", "wall")]
-    rows.append(("of these the loop", looped[0], 100 * looped[0] / total, looped[1], 100 * looped[1] / wall))
+    rows.append(
+        ("of these the loop", looped[0], 100 * looped[0] / total, looped[1], 100 * looped[1] / wall)
+    )
     rows.append(("total", total, 100.0, wall, 100.0))
     heads = ("part", "CPU seconds", "% of CPU", "wall seconds", "% of wall")
     title = f"taxtune tune fieldguide, {iterations} iterations and the race, by part"
@@ -232,12 +294,21 @@ def run_table(folder: Path, iterations: int) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", choices=("commands", "loop", "run"), help="one of the tables")
-    parser.add_argument("--iterations", type=int, default=2_000, help="iterations of the loop (default %(default)s)")
-    parser.add_argument("--run-iterations", type=int, default=20, help="of the run (default %(default)s)")
     parser.add_argument(
-        "--repeats", type=int, default=3, help="of each command; the least counts (default %(default)s)"
+        "--iterations", type=int, default=2_000, help="iterations of the loop (default %(default)s)"
+    )
+    parser.add_argument(
+        "--run-iterations", type=int, default=20, help="of the run (default %(default)s)"
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=3,
+        help="of each command; the least counts (default %(default)s)",
     )
     parser.add_argument("--by-part", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -245,7 +316,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run_by_part(given.by_part, given.run_iterations)
         return
     packages = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
-    print(f"{os.cpu_count()} CPUs ({platform.machine()}), Python {platform.python_version()}, {packages}\n")
+    print(
+        f"{os.cpu_count()} CPUs ({platform.machine()}), Python {platform.python_version()}, {packages}\n"
+    )
     with tempfile.TemporaryDirectory(prefix="taxtune-overhead-") as folder:
         tables: dict[str, Callable[[], Table]] = {
             "commands": lambda: commands(Path(folder), given.run_iterations, given.repeats),

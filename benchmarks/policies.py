@@ -66,7 +66,9 @@ def ways_of(bed: Bed, sharper: float = 1.0) -> dict[str, Ways]:
         return np.hstack([shares, none, rest])
 
     per_token = plain[:, :-1] / bed.kept["tokens"]
-    per_token += np.log(np.exp(plain[:, :-1]).sum(axis=1) / np.exp(per_token).sum(axis=1))[:, np.newaxis]
+    per_token += np.log(np.exp(plain[:, :-1]).sum(axis=1) / np.exp(per_token).sum(axis=1))[
+        :, np.newaxis
+    ]
     return {
         "plain prompt": Ways(bed.greedy.hp[:1], bed.greedy.hr[:1], 1),
         f"best of {len(bed.greedy.hp)} prompts": bed.greedy,
@@ -80,7 +82,9 @@ def ways_of(bed: Bed, sharper: float = 1.0) -> dict[str, Ways]:
             [np.where(np.arange(plain.shape[1]) < m, plain, -np.inf)]
         ),
         "posterior, species alone, all else at the root": bed.placed([again(plain[:, :m])]),
-        "the same, less what a grey image says": bed.placed([again(plain[:, :m] - bed.kept["blank"][0, :m])]),
+        "the same, less what a grey image says": bed.placed(
+            [again(plain[:, :m] - bed.kept["blank"][0, :m])]
+        ),
     }
 
 
@@ -139,15 +143,22 @@ def keeps(ways: Ways, images: IntArray, draws: int, tree: Taxonomy) -> tuple[flo
     return float(kept[0].mean()), float(kept[1].mean()), float(np.mean(recalls))
 
 
-def compare(bed: Bed, title: str, share: float, draws: int, splits: int, sharper: float = 1.0) -> Table:
+def compare(
+    bed: Bed, title: str, share: float, draws: int, splits: int, sharper: float = 1.0
+) -> Table:
     """Returns the scores that each way reaches on images of which a share is degraded.
 
     Means are over splits. Standard errors are those of such means when the images are drawn anew (the bootstrap; copies
     of an image are on the same side of a split).
     """
     images, rng = bed.part(share), np.random.default_rng(0)
-    again = [np.bincount(rng.integers(len(images), size=len(images)), minlength=len(images)) for _ in range(draws // 2)]
-    counts = [np.ones(len(images))] * draws + [count.astype(float) for count in again for _ in range(_SPLITS)]
+    again = [
+        np.bincount(rng.integers(len(images), size=len(images)), minlength=len(images))
+        for _ in range(draws // 2)
+    ]
+    counts = [np.ones(len(images))] * draws + [
+        count.astype(float) for count in again for _ in range(_SPLITS)
+    ]
     weights = []
     for count in counts:
         part = np.zeros(len(images), dtype=bool)
@@ -176,7 +187,17 @@ def compare(bed: Bed, title: str, share: float, draws: int, splits: int, sharper
             t = _chosen(ways, np.ones(len(images)))[0]
             off = calibration_error(ways.leaf[0][t], ways.leaf[1][t])
         own = None if name == "vote of 16" else float(gain[:draws].mean())
-        rows.append((name, ways.calls, *map(float, means), own, error if own is not None else None, *risk, off))
+        rows.append(
+            (
+                name,
+                ways.calls,
+                *map(float, means),
+                own,
+                error if own is not None else None,
+                *risk,
+                off,
+            )
+        )
     heads = (
         "way",
         "calls",
@@ -189,7 +210,9 @@ def compare(bed: Bed, title: str, share: float, draws: int, splits: int, sharper
         "hR so",
         "calibration error",
     )
-    return Table("compared", f"{title}, {share:.0%} of {len(images):,} images degraded", heads, tuple(rows))
+    return Table(
+        "compared", f"{title}, {share:.0%} of {len(images):,} images degraded", heads, tuple(rows)
+    )
 
 
 def best(hp: FloatArray, hr: FloatArray, target: float = TARGET) -> tuple[int, int]:
@@ -221,12 +244,17 @@ def race(ways: Ways, images: IntArray, calls: int, rng: np.random.Generator) -> 
 
 
 def _worth(ways: Ways, inside: IntArray, rows: IntArray) -> FloatArray:
-    means, recall = ways.hp[inside][:, :, rows].mean(axis=2), ways.hr[inside][:, :, rows].mean(axis=2)
+    means, recall = (
+        ways.hp[inside][:, :, rows].mean(axis=2),
+        ways.hr[inside][:, :, rows].mean(axis=2),
+    )
     worth: FloatArray = np.where(means >= TARGET, recall, means - 2).max(axis=1)
     return worth
 
 
-def simulate(bed: Bed, fronts: dict[int, Ways], posteriors: Ways, share: float, draws: int, seed: int = 0) -> Table:
+def simulate(
+    bed: Bed, fronts: dict[int, Ways], posteriors: Ways, share: float, draws: int, seed: int = 0
+) -> Table:
     """Returns the held-out scores of prompt, policy and both, by the calls that each may spend on tuning."""
     images = bed.part(share)
     both = bed.voted([votes[:, :8] for votes in bed.votes])
@@ -238,7 +266,11 @@ def simulate(bed: Bed, fronts: dict[int, Ways], posteriors: Ways, share: float, 
             order = rng.permutation(images)
             held, tuning = order[:HELDOUT], order[HELDOUT:]
             choices = [("prompt alone", bed.greedy, *race(bed.greedy, tuning, calls, rng))]
-            alone = [("vote", ways, tuning[: calls // m]) for m, ways in fronts.items() if m >= both.calls]
+            alone = [
+                ("vote", ways, tuning[: calls // m])
+                for m, ways in fronts.items()
+                if m >= both.calls
+            ]
             first = Ways(posteriors.hp[:1], posteriors.hr[:1], 1)
             for kind, ways, few in (*alone, ("posterior", first, tuning[:calls])):
                 picked = best(ways.hp[:, :, few], ways.hr[:, :, few])
@@ -246,14 +278,25 @@ def simulate(bed: Bed, fronts: dict[int, Ways], posteriors: Ways, share: float, 
             choices.append(("both: vote", both, *race(both, tuning, calls, rng)))
             choices.append(("both: posterior", posteriors, *race(posteriors, tuning, calls, rng)))
             for name, ways, t, option in choices:
-                scores = (float(ways.hp[t, option, held].mean()), float(ways.hr[t, option, held].mean()))
+                scores = (
+                    float(ways.hp[t, option, held].mean()),
+                    float(ways.hr[t, option, held].mean()),
+                )
                 found.setdefault((name, ways.calls), []).append(scores)
         for (name, each), scores_of in found.items():
             hp, hr = np.array(scores_of).T
             error = float(hr.std(ddof=1) / np.sqrt(draws))
             kept_target = float((hp >= TARGET - NEAR).mean())
             rows.append((calls, name, each, float(hp.mean()), kept_target, float(hr.mean()), error))
-    heads = ("calls for tuning", "way", "calls per image", "hP", f"hP ≥ {TARGET - NEAR:.3f}", "hR", "± (SE)")
+    heads = (
+        "calls for tuning",
+        "way",
+        "calls per image",
+        "hP",
+        f"hP ≥ {TARGET - NEAR:.3f}",
+        "hR",
+        "± (SE)",
+    )
     title = f"Prompt, policy and both at equal VLM calls for tuning ({share:.0%} degraded, {draws} draws)"
     return Table("policies", title, heads, tuple(rows))
 
@@ -269,15 +312,29 @@ def draw_fronts(prompts: Ways, fronts: dict[int, Ways], posteriors: Ways, file: 
         axes = figure.add_subplot()
         means = prompts.hp.mean(axis=2).ravel(), prompts.hr.mean(axis=2).ravel()
         axes.scatter(*means, s=8, color="0.7", label=f"{len(prompts.hp)} prompts, one answer")
-        axes.scatter(means[0][:1], means[1][:1], s=50, marker="X", color="black", label="the baseline, one answer")
-        for shade, (m, ways) in zip(("#9ecae1", "#6baed6", "#3182bd", "#08519c"), fronts.items(), strict=False):
+        axes.scatter(
+            means[0][:1],
+            means[1][:1],
+            s=50,
+            marker="X",
+            color="black",
+            label="the baseline, one answer",
+        )
+        for shade, (m, ways) in zip(
+            ("#9ecae1", "#6baed6", "#3182bd", "#08519c"), fronts.items(), strict=False
+        ):
             hp, hr = ways.hp[0].mean(axis=1)[1:], ways.hr[0].mean(axis=1)[1:]
             axes.plot(hp, hr, "o-", ms=3, color=shade, label=f"the baseline, {m} answers")
         levels = np.linspace(0.93, 0.999, 70)
-        for name, part, style in (("the baseline", 1, "--"), (f"the best of {len(posteriors.hp)} prompts", None, "-")):
+        for name, part, style in (
+            ("the baseline", 1, "--"),
+            (f"the best of {len(posteriors.hp)} prompts", None, "-"),
+        ):
             hp, hr = (table[:part].mean(axis=2)[:, 1:] for table in (posteriors.hp, posteriors.hr))
             top = [hr[hp >= level].max() for level in levels]
-            axes.plot(levels, top, style, color="#d95f0e", lw=2, label=f"{name}, probabilities (one call)")
+            axes.plot(
+                levels, top, style, color="#d95f0e", lw=2, label=f"{name}, probabilities (one call)"
+            )
         axes.set(xlabel="hP", ylabel="hR", xlim=(0.93, 1.002), ylim=(0.55, 0.95))
         axes.axvline(TARGET, color="0.4", lw=0.8, ls=":")
         axes.legend(loc="lower left", fontsize=8, frameon=False)
@@ -287,16 +344,30 @@ def draw_fronts(prompts: Ways, fronts: dict[int, Ways], posteriors: Ways, file: 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=200, help="draws of images (default %(default)s)")
-    parser.add_argument("--splits", type=int, default=1000, help="draws to test risk control on (default %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--draws", type=int, default=200, help="draws of images (default %(default)s)"
+    )
+    parser.add_argument(
+        "--splits",
+        type=int,
+        default=1000,
+        help="draws to test risk control on (default %(default)s)",
+    )
     parser.add_argument("--out", type=Path, help="a folder for the figure")
     given = parser.parse_args(arguments)
     beds = {"The field guide": read_bed("fieldguide"), "Names of 2 to 8 tokens": read_bed("long")}
     for title, bed in beds.items():
         for share in DIFFICULTIES:
             print(compare(bed, title, share, given.draws, given.splits).markdown(), flush=True)
-        print(compare(bed, f"{title}, logits times 3", 0.5, given.draws, given.splits, 3.0).markdown(), flush=True)
+        print(
+            compare(
+                bed, f"{title}, logits times 3", 0.5, given.draws, given.splits, 3.0
+            ).markdown(),
+            flush=True,
+        )
     bed = beds["The field guide"]
     fronts = {m: bed.voted([bed.votes[0][:, :m]]) for m in (2, 4, 8, 16)}
     posteriors = bed.placed([bed.logs(t) for t in range(len(bed.votes))])

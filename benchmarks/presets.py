@@ -29,7 +29,10 @@ from taxtune.metrics.registry import make_measure
 from taxtune.studies.scorers import MeasureSimilarity
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 
-INAT, IMAGENET = "inat21/inat2021-categories.csv", "imagenet/simple_imagenet_hierarchy_with_labels.json"
+INAT, IMAGENET = (
+    "inat21/inat2021-categories.csv",
+    "imagenet/simple_imagenet_hierarchy_with_labels.json",
+)
 #: The tree that the answers of a domain are placed on; those of other domains have none.
 TREES = {
     "bird200": INAT,
@@ -53,7 +56,10 @@ def read_tree(path: Path) -> Taxonomy:
     return Taxonomy.from_edges(
         [(key, synset.get("parent_id")) for key, synset in synsets.items()],
         labels={key: synset["name"] for key, synset in synsets.items()},
-        aliases={key: [*synset.get("labels", ()), *synset.get("lemmas", ())] for key, synset in synsets.items()},
+        aliases={
+            key: [*synset.get("labels", ()), *synset.get("lemmas", ())]
+            for key, synset in synsets.items()
+        },
     )
 
 
@@ -82,13 +88,31 @@ class Tally:
     scores: list[tuple[float, ...]] = field(default_factory=list)
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(self.stages + other.stages, self.differ + other.differ, self.scores + other.scores)
+        return Tally(
+            self.stages + other.stages, self.differ + other.differ, self.scores + other.scores
+        )
 
     def __str__(self) -> str:
-        counts = (self.stages.total(), *(self.stages[stage] for stage in STAGES), self.differ, len(self.scores))
-        hp, hr, prose_hp, prose_hr = np.mean(self.scores, axis=0) if self.scores else (float("nan"),) * 4
-        shown = (hp, hr, harmonic_mean(hp, hr), prose_hp, prose_hr, harmonic_mean(prose_hp, prose_hr))
-        return " ".join([*(f"{count:7,}" for count in counts), *(f"{value:6.3f}" for value in shown)])
+        counts = (
+            self.stages.total(),
+            *(self.stages[stage] for stage in STAGES),
+            self.differ,
+            len(self.scores),
+        )
+        hp, hr, prose_hp, prose_hr = (
+            np.mean(self.scores, axis=0) if self.scores else (float("nan"),) * 4
+        )
+        shown = (
+            hp,
+            hr,
+            harmonic_mean(hp, hr),
+            prose_hp,
+            prose_hr,
+            harmonic_mean(prose_hp, prose_hr),
+        )
+        return " ".join(
+            [*(f"{count:7,}" for count in counts), *(f"{value:6.3f}" for value in shown)]
+        )
 
 
 def real_answers(data: Path) -> Iterator[Answer]:
@@ -96,9 +120,17 @@ def real_answers(data: Path) -> Iterator[Answer]:
     for file in sorted((data / "answers").glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            tree = f"trees/{row['tree']}" if "tree" in row else TREES.get(row["domain"]) if "domain" in row else INAT
+            tree = (
+                f"trees/{row['tree']}"
+                if "tree" in row
+                else TREES.get(row["domain"])
+                if "domain" in row
+                else INAT
+            )
             node = row.get("node", row.get("label", row.get("gold_path") or row.get("gold")))
-            node = [] if "node" in row and node is None else node  # placed by hand, on nothing: the root
+            node = (
+                [] if "node" in row and node is None else node
+            )  # placed by hand, on nothing: the root
             for text in row["answer"] if isinstance(row["answer"], list) else [row["answer"]]:
                 if tree and any(map(str.isalnum, str(text))):
                     yield Answer(file.stem, tree, str(text), node)
@@ -126,11 +158,18 @@ def similarities(sentence: str | None) -> Iterator[tuple[str, Similarity]]:
         yield "sentence", make_similarity(f"sentence:{sentence}")
 
 
-def tally(tree: Taxonomy, similarity: Similarity, answers: Sequence[Answer]) -> dict[tuple[str, int], Tally]:
+def tally(
+    tree: Taxonomy, similarity: Similarity, answers: Sequence[Answer]
+) -> dict[tuple[str, int], Tally]:
     """Returns counts of placements on one tree, by file and factor."""
     config = MapperConfig(preset=PAPER_PRESETS[0])
     configs = [
-        replace(config, preset=preset, thr_top2=config.thr_top2 * factor, thr_topk=config.thr_topk * factor)
+        replace(
+            config,
+            preset=preset,
+            thr_top2=config.thr_top2 * factor,
+            thr_topk=config.thr_topk * factor,
+        )
         for factor in FACTORS
         for preset in PAPER_PRESETS
     ]
@@ -143,7 +182,10 @@ def tally(tree: Taxonomy, similarity: Similarity, answers: Sequence[Answer]) -> 
             for algorithm.config in configs:
                 found[text].append(algorithm.place(text, row, top_k(row, config.k)))
     tallies: dict[tuple[str, int], Tally] = {}
-    golds = {str(node): target(tree, node) for node in {str(answer.node): answer.node for answer in answers}.values()}
+    golds = {
+        str(node): target(tree, node)
+        for node in {str(answer.node): answer.node for answer in answers}.values()
+    }
     for answer in answers:
         gold = golds[str(answer.node)]
         for i, factor in enumerate(FACTORS):
@@ -158,14 +200,23 @@ def tally(tree: Taxonomy, similarity: Similarity, answers: Sequence[Answer]) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, help="the folder with answers, trees and taxonomies")
     parser.add_argument("--sentence", help="a sentence-transformers model by name or folder")
     arguments = parser.parse_args()
     answers = list(real_answers(arguments.data))
-    trees = {name: read_tree(arguments.data / name) for name in dict.fromkeys(answer.tree for answer in answers)}
+    trees = {
+        name: read_tree(arguments.data / name)
+        for name in dict.fromkeys(answer.tree for answer in answers)
+    }
     heads = ("n", "name", "n-gram", "vote", "nearest", "differ", "known")
-    print(f"{'':32}" + " ".join(f"{head:>7}" for head in heads) + "  listing hP hR hF     prose hP hR hF")
+    print(
+        f"{'':32}"
+        + " ".join(f"{head:>7}" for head in heads)
+        + "  listing hP hR hF     prose hP hR hF"
+    )
     for name, similarity in similarities(arguments.sentence):
         found: dict[tuple[str, int], Tally] = {}
         for file, tree in trees.items():

@@ -127,7 +127,11 @@ REAL: dict[str, Shape] = {
             "num_attention_heads": 28,
             "num_key_value_heads": 4,
             "max_position_embeddings": 128_000,
-            "rope_scaling": {"rope_type": "default", "rope_theta": 1_000_000.0, "mrope_section": [16, 24, 24]},
+            "rope_scaling": {
+                "rope_type": "default",
+                "rope_theta": 1_000_000.0,
+                "mrope_section": [16, 24, 24],
+            },
         },
         vocabulary=152_064,
         image_side=448,
@@ -188,12 +192,16 @@ def scaled(shape: Shape, *, width: int, depth: int, tile: int | None = None) -> 
         tile: Side in pixels of a tile, a multiple of the patch; by default as it is.
     """
     vision, text = dict(shape.vision), dict(shape.text)
-    heads = next(name for name in ("attention_heads", "num_attention_heads", "num_heads") if name in vision)
+    heads = next(
+        name for name in ("attention_heads", "num_attention_heads", "num_heads") if name in vision
+    )
     for part, head_key in ((vision, heads), (text, "num_attention_heads")):
         before, size = part[head_key], part["hidden_size"]
         part[head_key] = max(1, round(before / width))
         part["hidden_size"] = part[head_key] * (size // before)
-        part["intermediate_size"] = 16 * max(1, round(part["intermediate_size"] * part[head_key] / before / 16))
+        part["intermediate_size"] = 16 * max(
+            1, round(part["intermediate_size"] * part[head_key] / before / 16)
+        )
     groups = shape.text["num_attention_heads"] // shape.text["num_key_value_heads"]
     text["num_key_value_heads"] = max(1, text["num_attention_heads"] // groups)
     for part in (vision, text):
@@ -207,7 +215,9 @@ def scaled(shape: Shape, *, width: int, depth: int, tile: int | None = None) -> 
         if name in vision:
             vision[name] = sorted({i // depth for i in vision[name]})
     if "vision_output_dim" in vision:
-        vision["vision_output_dim"] = vision["hidden_size"] * (1 + len(vision["intermediate_layers_indices"]))
+        vision["vision_output_dim"] = vision["hidden_size"] * (
+            1 + len(vision["intermediate_layers_indices"])
+        )
     if "out_hidden_size" in vision:
         vision["out_hidden_size"] = text["hidden_size"]
     side = shape.image_side
@@ -259,7 +269,9 @@ _LLAVA = (
 def _chatml(image: str) -> str:
     return (
         "{% for m in messages %}<|im_start|>{{ m.role }}\n"
-        "{% for c in m.content %}{% if c.type == 'image' %}" + image + "{% else %}{{ c.text }}{% endif %}{% endfor %}"
+        "{% for c in m.content %}{% if c.type == 'image' %}"
+        + image
+        + "{% else %}{{ c.text }}{% endif %}{% endfor %}"
         "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
 
@@ -298,7 +310,9 @@ def byte_tokenizer(
     core = Tokenizer(models.BPE(vocab=_vocabulary(size - len(special)), merges=[]))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
-    core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
+    core.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False) for token in special]
+    )
     if writes_bos and bos is not None:
         core.post_processor = processors.TemplateProcessing(
             single=f"{bos} $A", special_tokens=[(bos, core.token_to_id(bos))]
@@ -315,7 +329,12 @@ def byte_tokenizer(
 
 def _mllama(shape: Shape) -> tuple[Any, Any]:
     import torch
-    from transformers import MllamaConfig, MllamaForConditionalGeneration, MllamaImageProcessor, MllamaProcessor
+    from transformers import (
+        MllamaConfig,
+        MllamaForConditionalGeneration,
+        MllamaImageProcessor,
+        MllamaProcessor,
+    )
 
     special = [
         "<|begin_of_text|>",
@@ -384,7 +403,9 @@ def _llava(shape: Shape) -> tuple[Any, Any]:
     )
 
     special = ["<s>", "</s>", "<pad>", "<image>"]
-    tokenizer = byte_tokenizer(special, bos="<s>", eos="</s>", pad="<pad>", writes_bos=True, size=shape.vocabulary)
+    tokenizer = byte_tokenizer(
+        special, bos="<s>", eos="</s>", pad="<pad>", writes_bos=True, size=shape.vocabulary
+    )
     bos, eos, pad, image = tokenizer.convert_tokens_to_ids(special)
     vision = CLIPVisionConfig(**{**_TINY_VISION, **shape.vision})
     side, patch = vision.image_size, vision.patch_size
@@ -395,7 +416,9 @@ def _llava(shape: Shape) -> tuple[Any, Any]:
         image_token_index=image,
         image_seq_length=(side // patch) ** 2,
     )
-    images = CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
+    images = CLIPImageProcessor(
+        size={"shortest_edge": side}, crop_size={"height": side, "width": side}
+    )
     processor = LlavaProcessor(
         images,
         tokenizer,
@@ -480,7 +503,11 @@ def _idefics(shape: Shape, *, smol: bool) -> tuple[Any, Any]:
         "<global-img>",
     ]
     tokenizer = byte_tokenizer(
-        [*special, *rows], bos="<|im_start|>", eos="<end_of_utterance>", pad="<|im_end|>", size=shape.vocabulary
+        [*special, *rows],
+        bos="<|im_start|>",
+        eos="<end_of_utterance>",
+        pad="<|im_end|>",
+        size=shape.vocabulary,
     )
     vision = {**_TINY_VISION, **shape.vision}
     side = vision["image_size"]
@@ -524,7 +551,10 @@ def _idefics(shape: Shape, *, smol: bool) -> tuple[Any, Any]:
         return model, processor
     config = transformers.Idefics3Config(**sizes)
     processor = transformers.Idefics3Processor(
-        transformers.Idefics3ImageProcessor(**image_sizes), tokenizer, image_seq_len=tokens, chat_template=_SMOL
+        transformers.Idefics3ImageProcessor(**image_sizes),
+        tokenizer,
+        image_seq_len=tokens,
+        chat_template=_SMOL,
     )
     return transformers.Idefics3ForConditionalGeneration(config), processor
 
@@ -538,7 +568,15 @@ def _internvl(shape: Shape) -> tuple[Any, Any]:
         InternVLVideoProcessor,
     )
 
-    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<video>"]
+    special = [
+        "<|endoftext|>",
+        "<|im_start|>",
+        "<|im_end|>",
+        "<img>",
+        "</img>",
+        "<IMG_CONTEXT>",
+        "<video>",
+    ]
     tokenizer = byte_tokenizer(
         special,
         bos=None,
@@ -556,7 +594,11 @@ def _internvl(shape: Shape) -> tuple[Any, Any]:
     side = vision["image_size"]
     tokens = (side // vision["patch_size"] // 2) ** 2
     config = InternVLConfig(
-        vision_config={**vision, "image_size": [side, side], "patch_size": [vision["patch_size"]] * 2},
+        vision_config={
+            **vision,
+            "image_size": [side, side],
+            "patch_size": [vision["patch_size"]] * 2,
+        },
         text_config={
             "model_type": "qwen2",
             **TINY_TEXT,
@@ -569,7 +611,9 @@ def _internvl(shape: Shape) -> tuple[Any, Any]:
         image_seq_length=tokens,
     )
     processor = InternVLProcessor(
-        GotOcr2ImageProcessor(size={"height": side, "width": side}, crop_to_patches=True, min_patches=1, max_patches=4),
+        GotOcr2ImageProcessor(
+            size={"height": side, "width": side}, crop_to_patches=True, min_patches=1, max_patches=4
+        ),
         tokenizer,
         InternVLVideoProcessor(size={"height": side, "width": side}),
         image_seq_length=tokens,
@@ -580,13 +624,36 @@ def _internvl(shape: Shape) -> tuple[Any, Any]:
 
 def _gemma3(shape: Shape) -> tuple[Any, Any]:
     import torch
-    from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3ImageProcessor, Gemma3Processor
+    from transformers import (
+        Gemma3Config,
+        Gemma3ForConditionalGeneration,
+        Gemma3ImageProcessor,
+        Gemma3Processor,
+    )
 
-    special = ["<pad>", "<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>"]
+    special = [
+        "<pad>",
+        "<eos>",
+        "<bos>",
+        "<start_of_turn>",
+        "<end_of_turn>",
+        "<start_of_image>",
+        "<end_of_image>",
+    ]
     special += ["<image_soft_token>"]
-    named = {"boi_token": "<start_of_image>", "eoi_token": "<end_of_image>", "image_token": "<image_soft_token>"}
+    named = {
+        "boi_token": "<start_of_image>",
+        "eoi_token": "<end_of_image>",
+        "image_token": "<image_soft_token>",
+    }
     tokenizer = byte_tokenizer(
-        special, bos="<bos>", eos="<end_of_turn>", pad="<pad>", writes_bos=True, extra=named, size=shape.vocabulary
+        special,
+        bos="<bos>",
+        eos="<end_of_turn>",
+        pad="<pad>",
+        writes_bos=True,
+        extra=named,
+        size=shape.vocabulary,
     )
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in special}
     vision = {**_TINY_VISION, **shape.vision}
@@ -620,8 +687,12 @@ def _gemma3(shape: Shape) -> tuple[Any, Any]:
     model = Gemma3ForConditionalGeneration(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith(("post_attention_layernorm.weight", "post_feedforward_layernorm.weight")):
-                parameter.fill_(3.0)  # at their start the layers add little to a token's own embedding
+            if name.endswith(
+                ("post_attention_layernorm.weight", "post_feedforward_layernorm.weight")
+            ):
+                parameter.fill_(
+                    3.0
+                )  # at their start the layers add little to a token's own embedding
     return model, processor
 
 
@@ -674,13 +745,18 @@ def make_model(
             if "gate" not in name.rsplit(".", 1)[-1] and parameter.dim() > 1:
                 parameter.normal_(0.0, spread)
     if only_words:
-        control = [i for i, token in processor.tokenizer.added_tokens_decoder.items() if token.special]
+        control = [
+            i for i, token in processor.tokenizer.added_tokens_decoder.items() if token.special
+        ]
         model.generation_config.suppress_tokens = sorted(control)
     return model.eval(), processor
 
 
 def write_checkpoint(
-    family: str | Callable[[Shape], tuple[Any, Any]], folder: Path, shape: Shape = TINY, **settings: Any
+    family: str | Callable[[Shape], tuple[Any, Any]],
+    folder: Path,
+    shape: Shape = TINY,
+    **settings: Any,
 ) -> Path:
     """Writes the checkpoint of a model with random weights and returns its folder, made if missing.
 

@@ -36,8 +36,34 @@ from taxtune.taxonomy import Taxonomy
 
 IntArray = NDArray[np.int64]
 
-SYLLABLES = ("ba", "co", "di", "fe", "gu", "la", "mo", "ni", "pe", "ra", "so", "tu", "va", "xi", "zo", "ker", "lin")
-SAID = ("{}", "A: {}.", "It looks like a {}, I think.", "{} or {}", "The image shows a {} on a branch.", "- {}", "?")
+SYLLABLES = (
+    "ba",
+    "co",
+    "di",
+    "fe",
+    "gu",
+    "la",
+    "mo",
+    "ni",
+    "pe",
+    "ra",
+    "so",
+    "tu",
+    "va",
+    "xi",
+    "zo",
+    "ker",
+    "lin",
+)
+SAID = (
+    "{}",
+    "A: {}.",
+    "It looks like a {}, I think.",
+    "{} or {}",
+    "The image shows a {} on a branch.",
+    "- {}",
+    "?",
+)
 LABELS = 100
 
 
@@ -64,13 +90,19 @@ def pairs(nodes: int, n: int) -> dict[str, Any]:
     # A third is right, a third a node above the target, a third elsewhere.
     above = tree.lineage[target, rng.integers(0, tree.depth[target] + 1)]
     kind = rng.integers(0, 3, n)
-    predicted: IntArray = np.choose(kind, [target, above, rng.integers(0, nodes, n)]).astype(np.int64)
-    first, _ = timed(lambda: precision_recall(tree, predicted[:100], target[:100]), time.process_time)
+    predicted: IntArray = np.choose(kind, [target, above, rng.integers(0, nodes, n)]).astype(
+        np.int64
+    )
+    first, _ = timed(
+        lambda: precision_recall(tree, predicted[:100], target[:100]), time.process_time
+    )
     before = peak()
     seconds, (hp, hr) = timed(lambda: precision_recall(tree, predicted, target), time.process_time)
     memory = peak() - before
     levels = np.ascontiguousarray(tree.lineage.T[1:], dtype=np.int32)
-    by_level, (other_hp, other_hr) = timed(lambda: level_by_level(tree, levels, predicted, target), time.process_time)
+    by_level, (other_hp, other_hr) = timed(
+        lambda: level_by_level(tree, levels, predicted, target), time.process_time
+    )
     assert (hp == other_hp).all(), "hP differs"
     assert (hr == other_hr).all(), "hR differs"
     return {
@@ -102,7 +134,11 @@ def answers(folder: Path, n: int) -> dict[str, Any]:
     tree, file, out = folder / "tree.csv", folder / f"{n}.txt", folder / f"{n}.jsonl"
     sys.argv = ["taxtune", "place", "-t", str(tree), str(file), "--json"]
     start = time.perf_counter(), time.process_time()
-    with out.open("w", encoding="utf-8") as written, redirect_stdout(written), redirect_stderr(io.StringIO()) as said:
+    with (
+        out.open("w", encoding="utf-8") as written,
+        redirect_stdout(written),
+        redirect_stderr(io.StringIO()) as said,
+    ):
         try:
             main()
         except SystemExit as end:
@@ -162,7 +198,9 @@ def write_images(folder: Path, n: int) -> None:
     """Writes n PNG files of 12 x 8 pixels and some 80 bytes, each of its own content."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     for i in range(LABELS):
         (folder / str(n) / f"label {i}").mkdir(parents=True)
@@ -173,7 +211,9 @@ def write_images(folder: Path, n: int) -> None:
         (folder / str(n) / f"label {i % LABELS}" / f"{i:07}.png").write_bytes(data)
 
 
-def timed(function: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Any]:
+def timed(
+    function: Callable[[], Any], clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, Any]:
     """Returns the seconds that a function takes, and what it returns."""
     start = clock()
     result = function()
@@ -182,7 +222,9 @@ def timed(function: Callable[[], Any], clock: Callable[[], float] = time.perf_co
 
 def peak() -> float:
     """The most memory that this process has taken so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 2**20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        1024 if sys.platform != "darwin" else 2**20
+    )
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -190,7 +232,9 @@ def peak() -> float:
 
 def measured(part: str, *arguments: object, cache: Path | None = None) -> dict[str, Any]:
     """Returns the measurements of a part in a process of its own."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"} | ({} if cache is None else {"XDG_CACHE_HOME": str(cache)})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"} | (
+        {} if cache is None else {"XDG_CACHE_HOME": str(cache)}
+    )
     command = [sys.executable, __file__, "--measure", part, *map(str, arguments)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     result: dict[str, Any] = json.loads(done.stdout)
@@ -208,12 +252,22 @@ def show(title: str, rows: Sequence[dict[str, Any]]) -> None:
 def _cell(value: object) -> str:
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"  # type: ignore[operator]
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:,.2f}"
+        if value < 10
+        else f"{value:,.0f}"
+    )  # type: ignore[operator]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="up to ten million pairs, a million answers and images")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="up to ten million pairs, a million answers and images"
+    )
     parser.add_argument("--only", choices=("pairs", "answers", "images"))
     parser.add_argument("--tiny", action="store_true", help="sizes for a test")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
@@ -233,7 +287,13 @@ def main() -> None:
         made = {
             "tiny": [(1_000, 10_000)],
             "small": [(10_000, 10**6), (10**6, 10**6), (10**6, 10**7)],
-            "full": [(10_000, 10**6), (10_000, 10**7), (10**5, 10**7), (10**6, 10**6), (10**6, 10**7)],
+            "full": [
+                (10_000, 10**6),
+                (10_000, 10**7),
+                (10**5, 10**7),
+                (10**6, 10**6),
+                (10**6, 10**7),
+            ],
         }
         show(
             "hP and hR of pairs, in seconds of one processor; identical values",
@@ -242,11 +302,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if arguments.only in (None, "answers"):
-            sizes = {"tiny": [2_000], "small": [10_000, 50_000], "full": [10**4, 10**5, 10**6]}[size]
+            sizes = {"tiny": [2_000], "small": [10_000, 50_000], "full": [10**4, 10**5, 10**6]}[
+                size
+            ]
             write_answers(folder, {"tiny": 200}.get(size, 10_000), sizes)
             show("taxtune place", [measured("answers", folder, n, cache=folder) for n in sizes])
         if arguments.only in (None, "images"):
-            for n in {"tiny": [1_200], "small": [2_000, 20_000], "full": [10**4, 10**5, 10**6]}[size]:
+            for n in {"tiny": [1_200], "small": [2_000, 20_000], "full": [10**4, 10**5, 10**6]}[
+                size
+            ]:
                 write_images(folder, n)
                 show("A folder of images", [measured("images", folder, n, cache=folder)])
 

@@ -157,7 +157,9 @@ def _each(search: Callable[[Task, int], Chosen]) -> Method:
 # -- one template after another, each on the same 20 images ------------------------------------------------------------
 
 
-def neighbours(landscape: Landscape, template: int, tried: Sequence[int], slots: int = 2) -> IntArray:
+def neighbours(
+    landscape: Landscape, template: int, tried: Sequence[int], slots: int = 2
+) -> IntArray:
     """Returns untried templates that differ from one in at most so many slots; all untried ones where none does."""
     untried = np.ones(len(landscape.templates), dtype=bool)
     untried[list(tried)] = False
@@ -221,8 +223,13 @@ def tpe(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     landscape, rng = task.landscape, task.rng(3)
     slots = sorted({slot for each in landscape.parameters for slot in each})
-    choices = {slot: sorted({each[slot] for each in landscape.parameters if slot in each}) for slot in slots}
-    space = {slot: optuna.distributions.CategoricalDistribution(ids) for slot, ids in choices.items()}
+    choices = {
+        slot: sorted({each[slot] for each in landscape.parameters if slot in each})
+        for slot in slots
+    }
+    space = {
+        slot: optuna.distributions.CategoricalDistribution(ids) for slot, ids in choices.items()
+    }
     number = {tuple(sorted(each.items())): i for i, each in enumerate(landscape.parameters) if each}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "multivariate" is marked experimental
@@ -234,7 +241,9 @@ def tpe(task: Task, budgets: Sequence[int]) -> list[Chosen]:
         nonlocal told
         for template, value in zip(tried[told:], values[told:], strict=True):
             known = landscape.parameters[template]
-            study.add_trial(optuna.trial.create_trial(params=known, distributions=space, value=value))
+            study.add_trial(
+                optuna.trial.create_trial(params=known, distributions=space, value=value)
+            )
         told = len(tried)
         if len(tried) > 8:
             for _ in range(20):
@@ -281,7 +290,9 @@ def _largest(task: Task, budget: int, stages: Callable[[int], _Stages]) -> _Stag
 def halving(task: Task, budget: int) -> Chosen:
     """Successive halving (Jamieson and Talwalkar 2016): a third goes on, to three times as many images."""
     return _staged(
-        task, _largest(task, budget, lambda n: [(n, 10), (math.ceil(n / 3), 30), (math.ceil(n / 9), 90)]), budget
+        task,
+        _largest(task, budget, lambda n: [(n, 10), (math.ceil(n / 3), 30), (math.ceil(n / 9), 90)]),
+        budget,
     )
 
 
@@ -308,7 +319,9 @@ def everything(margin: float) -> Method:
             questions.ask(template, images)
         if task.aim.name == "hp":
             return questions.chosen(questions.best(range(len(questions.hp)))[0])
-        low = questions.hp.mean(axis=1) - margin * questions.hp.std(axis=1, ddof=1) / math.sqrt(images)
+        low = questions.hp.mean(axis=1) - margin * questions.hp.std(axis=1, ddof=1) / math.sqrt(
+            images
+        )
         held = low >= task.aim.target
         ranked = np.where(held, 1 + questions.hr.mean(axis=1), low)
         return questions.chosen(int(ranked.argmax()), bool(held.any()))
@@ -337,29 +350,41 @@ def gepa(task: Task, budget: int) -> Chosen:
     proposed = [0]
 
     class Adapter:
-        def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
+        def evaluate(
+            self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False
+        ) -> Any:
             hp, hr = questions.ask(number[candidate["template"]], batch)
             scores = ((4 * hp + hr) / 5).tolist()
             return EvaluationBatch(list(batch), scores, list(batch) if capture_traces else None)
 
-        def make_reflective_dataset(self, candidate: dict[str, str], batch: Any, components: list[str]) -> Any:
+        def make_reflective_dataset(
+            self, candidate: dict[str, str], batch: Any, components: list[str]
+        ) -> Any:
             return {name: [{"Feedback": ""}] for name in components}
 
-        def propose_new_texts(self, candidate: dict[str, str], dataset: Any, components: list[str]) -> dict[str, str]:
-            proposed.append(int(rng.choice(neighbours(landscape, number[candidate["template"]], proposed))))
+        def propose_new_texts(
+            self, candidate: dict[str, str], dataset: Any, components: list[str]
+        ) -> dict[str, str]:
+            proposed.append(
+                int(rng.choice(neighbours(landscape, number[candidate["template"]], proposed)))
+            )
             return {"template": landscape.templates[proposed[-1]]}
 
     class Silent:
         def log(self, message: str) -> None:
             return
 
-    step = 3 + 3 + len(validation)  # the most that an iteration can ask: parent and child on three images, and all
+    step = (
+        3 + 3 + len(validation)
+    )  # the most that an iteration can ask: parent and child on three images, and all
     result = optimize(
         seed_candidate={"template": landscape.templates[0]},
         trainset=list(range(len(task.tuning))),
         valset=validation,
         adapter=Adapter(),  # type: ignore[arg-type]
-        stop_callbacks=lambda state: questions.left < step or len(proposed) >= len(landscape.templates),
+        stop_callbacks=lambda state: (
+            questions.left < step or len(proposed) >= len(landscape.templates)
+        ),
         skip_perfect_score=False,
         logger=Silent(),
         seed=task.seed,
@@ -378,7 +403,13 @@ class Untried(Proposer):
         self.landscape = landscape
 
     def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        *,
+        iteration: int,
+        seed: int,
+        check: Check,
     ) -> Proposal:
         """Returns an untried template."""
         tried = {record.template for record in history}
@@ -403,7 +434,11 @@ class Replay:
         self.number = {template: i for i, template in enumerate(landscape.templates)}
         aims = Aims(Constraint("hr", task.aim.floor, of="baseline"), hp_target=task.aim.target)
         self.objective = make_objective(task.aim.name, aims=aims)
-        self.proposer = Untried(landscape) if landscape.fragments is None else FragmentsProposer(landscape.fragments)
+        self.proposer = (
+            Untried(landscape)
+            if landscape.fragments is None
+            else FragmentsProposer(landscape.fragments)
+        )
         self.records: list[IterationRecord] = []
 
     @property
@@ -468,7 +503,11 @@ def fragments(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     def propose(tried: list[int], values: list[float]) -> int:
         for template in tried[len(replay.records) :]:
             known = task.landscape.parameters[template]
-            replay.ask(Proposal(task.landscape.templates[template], known), len(replay.records), replay.questions.few)
+            replay.ask(
+                Proposal(task.landscape.templates[template], known),
+                len(replay.records),
+                replay.questions.few,
+            )
         proposal = replay.propose()
         assert proposal is not None  # there are untried templates
         return replay.number[proposal.template]
@@ -480,7 +519,10 @@ def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     """The package: its `fragments` proposer, its race over the tuning images, and its choice of the winner."""
     images, found = len(task.tuning), []
     templates, floored = len(task.landscape.templates), int(task.aim.name == "hp")
-    stages = {budget: rounds(min(BLOCK, images), images, templates, budget, always=floored) for budget in budgets}
+    stages = {
+        budget: rounds(min(BLOCK, images), images, templates, budget, always=floored)
+        for budget in budgets
+    }
     # A proposal depends on earlier questions alone, so that the search of a small budget is the beginning of that
     # of a large one.
     search = Replay(task, BLOCK * len(task.landscape.templates))

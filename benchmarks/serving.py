@@ -73,8 +73,12 @@ def allowing(rate: int) -> Callable[[int], Reply]:
 
 SERVERS: dict[str, Callable[[], Server]] = {
     "12 slots, then a queue": lambda: Server(lambda _: slow(0.25, "A: a robin."), slots=12),
-    "12 slots, then 429": lambda: Server(lambda _: slow(0.25, "A: a robin."), slots=12, when_full=status(429)),
-    "a batch: 0.2 s + 10 ms per call": lambda: Server(lambda busy: slow(0.2 + 0.01 * busy, "A: a robin.")),
+    "12 slots, then 429": lambda: Server(
+        lambda _: slow(0.25, "A: a robin."), slots=12, when_full=status(429)
+    ),
+    "a batch: 0.2 s + 10 ms per call": lambda: Server(
+        lambda busy: slow(0.2 + 0.01 * busy, "A: a robin.")
+    ),
     "20 calls a second, Retry-After": lambda: Server(allowing(20)),
 }
 
@@ -83,7 +87,9 @@ SERVERS: dict[str, Callable[[], Server]] = {
 def asking(server: Server, fixed: int | None) -> Iterator[ApiModel]:
     """Gives a model behind a server that runs within the block."""
     with server.http as http:
-        settings = model_settings(http, task="text-generation", api_key="k", first_wait=0.5, max_retries=20)
+        settings = model_settings(
+            http, task="text-generation", api_key="k", first_wait=0.5, max_retries=20
+        )
         yield ApiModel("openai/bench", replace(settings, concurrency=fixed or "auto"))
 
 
@@ -108,7 +114,9 @@ def image_costs(images: int, prompts: int) -> Table:
         for number in range(images):
             path = Path(folder) / f"{number}.jpg"
             noise = Image.effect_noise((1024, 768), 20 + number)
-            Image.merge("RGB", (noise, noise.rotate(180), Image.linear_gradient("L").resize(noise.size))).save(path)
+            Image.merge(
+                "RGB", (noise, noise.rotate(180), Image.linear_gradient("L").resize(noise.size))
+            ).save(path)
             paths.append(path)
         hashes = {path: content_hash(path) for path in paths}
         requests = [Request(f"{n}", path, hashes[path]) for n in range(prompts) for path in paths]
@@ -131,14 +139,20 @@ def image_costs(images: int, prompts: int) -> Table:
             rows.append((way, 1000 * cost / len(requests), size / len(requests) / 1024))
     title = f"{prompts} prompts about {images} JPEGs of 1024 × 768"
     return Table(
-        "images", title, ("an image is", "CPU ms a question", "KiB a question"), tuple(rows), {"KiB a question": 1}
+        "images",
+        title,
+        ("an image is", "CPU ms a question", "KiB a question"),
+        tuple(rows),
+        {"KiB a question": 1},
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=200, help="Calls per row.")
-    parser.add_argument("--fixed", type=int, nargs="+", default=FIXED, help="Fixed numbers of calls under way.")
+    parser.add_argument(
+        "--fixed", type=int, nargs="+", default=FIXED, help="Fixed numbers of calls under way."
+    )
     parser.add_argument("--images", type=int, default=20, help="Images of the second table.")
     arguments = parser.parse_args()
     load_litellm()

@@ -77,7 +77,8 @@ class Words:
         self.rng = rng
         self._seen: set[str] = set()
         self.epithets = [
-            self._word(2, ("us", "a", "is", "ensis", "ii", "ata", "oides")) for _ in range(int(9 * nodes**0.6))
+            self._word(2, ("us", "a", "is", "ensis", "ii", "ata", "oides"))
+            for _ in range(int(9 * nodes**0.6))
         ]
         self.nouns = [
             self._word(rng.choice((1, 2, 2)), ("", "er", "ling", "fish", "wort", "bird"))
@@ -88,7 +89,8 @@ class Words:
         draw = self.rng.choice
         while True:
             stem = "".join(
-                draw("bcdfglmnprstv") + draw("aeiou") + draw(("", "", "l", "n", "r", "s")) for _ in range(syllables)
+                draw("bcdfglmnprstv") + draw("aeiou") + draw(("", "", "l", "n", "r", "s"))
+                for _ in range(syllables)
             )
             word = stem + draw(endings)
             if word not in self._seen and len(word) > 3:
@@ -105,7 +107,9 @@ class Words:
 
     def common(self, noun: str) -> str:
         """Returns an English name that ends in a noun."""
-        return " ".join([*self.rng.sample(MODIFIERS, self.rng.choice((0, 1, 1, 1, 2, 2, 3))), noun]).capitalize()
+        return " ".join(
+            [*self.rng.sample(MODIFIERS, self.rng.choice((0, 1, 1, 1, 2, 2, 3))), noun]
+        ).capitalize()
 
 
 def checklist(nodes: int, rng: random.Random) -> Made:
@@ -131,7 +135,9 @@ def checklist(nodes: int, rng: random.Random) -> Made:
         node = made.add(genus, f"{made.labels[genus]} {epithet}", "species")
         nouns = families[made.parents[genus]]
         if rng.random() < 0.4:
-            made.common[node] = [words.common(rng.choice(nouns)) for _ in range(rng.choice((1, 1, 2)))]
+            made.common[node] = [
+                words.common(rng.choice(nouns)) for _ in range(rng.choice((1, 1, 2)))
+            ]
         if rng.random() < 0.3:
             made.synonyms[node] = [f"{made.labels[rng.choice(level)]} {epithet}"]
     return made
@@ -147,7 +153,9 @@ def things(nodes: int, rng: random.Random) -> Made:
         parent = inner[int(len(inner) * rng.random())]
         noun, lot = made.labels[parent].split()[-1], rng.random()
         if parent == 0 or lot < 0.3:
-            label = " ".join([*rng.sample(MODIFIERS, rng.choice((0, 1, 1))), rng.choice(words.nouns)])
+            label = " ".join(
+                [*rng.sample(MODIFIERS, rng.choice((0, 1, 1))), rng.choice(words.nouns)]
+            )
         elif lot < 0.8:
             label = " ".join([*rng.sample(MODIFIERS, rng.choice((1, 1, 2))), noun])
         else:
@@ -172,7 +180,15 @@ def write(made: Made, path: Path) -> None:
         rows.writerow(("child", "parent", "label", "rank", "aliases"))
         for node, parent in enumerate(made.parents):
             names = ";".join((*made.common[node], *made.synonyms[node]))
-            rows.writerow((f"t{node}", f"t{parent}" if node else "", made.labels[node], made.ranks[node], names))
+            rows.writerow(
+                (
+                    f"t{node}",
+                    f"t{parent}" if node else "",
+                    made.labels[node],
+                    made.ranks[node],
+                    names,
+                )
+            )
 
 
 def made_answers(made: Made, count: int, rng: random.Random) -> Iterator[str]:
@@ -232,7 +248,14 @@ print(json.dumps({"height": tree.height, "read": read - imported, "learn": learn
 def use(path: Path, answers: Path, cache: Path, placed: Path | None = None) -> dict[str, Any]:
     """Reads a tree and places answers in a process of its own, and returns what that measures."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", _USE, str(path), str(answers), *([] if placed is None else [str(placed)])]
+    command = [
+        sys.executable,
+        "-c",
+        _USE,
+        str(path),
+        str(answers),
+        *([] if placed is None else [str(placed)]),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         sys.exit(done.stderr)
@@ -241,13 +264,23 @@ def use(path: Path, answers: Path, cache: Path, placed: Path | None = None) -> d
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=float, nargs="+", default=[1e4, 1e5, 1e6], help="sizes of the trees")
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES), help="shapes of the trees")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--nodes", type=float, nargs="+", default=[1e4, 1e5, 1e6], help="sizes of the trees"
+    )
+    parser.add_argument(
+        "--shapes", nargs="+", choices=SHAPES, default=list(SHAPES), help="shapes of the trees"
+    )
     parser.add_argument("--answers", type=int, default=5000, help="answers that are placed")
-    parser.add_argument("--placed", type=Path, help="folder for the placements, for comparison of two versions")
+    parser.add_argument(
+        "--placed", type=Path, help="folder for the placements, for comparison of two versions"
+    )
     arguments = parser.parse_args()
-    print("| shape | nodes | levels | read | learn | peak | kept | start | +WordNet | peak | mean |")
+    print(
+        "| shape | nodes | levels | read | learn | peak | kept | start | +WordNet | peak | mean |"
+    )
     print("| --- |" + " ---: |" * 10)
     for shape in arguments.shapes:
         for nodes in map(int, arguments.nodes):
@@ -264,11 +297,24 @@ def measure(shape: str, nodes: int, folder: Path, arguments: argparse.Namespace)
     texts = made_answers(made, arguments.answers, rng)
     answers.write_text("".join(f"{json.dumps(text)}\n" for text in texts), encoding="utf-8")
     del made
-    first = use(tree, answers, cache, arguments.placed and arguments.placed / f"{shape}-{nodes}.json")
+    first = use(
+        tree, answers, cache, arguments.placed and arguments.placed / f"{shape}-{nodes}.json"
+    )
     kept = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) / 2**20
     again = use(tree, answers, cache)
-    columns = [shape, f"{nodes:,}", str(first["height"]), f"{first['read']:.1f}", f"{first['learn']:.1f}"]
-    columns += [f"{first['peak']:,.0f}", f"{kept:,.0f}", f"{again['start']:.1f}", f"{again['wordnet']:.1f}"]
+    columns = [
+        shape,
+        f"{nodes:,}",
+        str(first["height"]),
+        f"{first['read']:.1f}",
+        f"{first['learn']:.1f}",
+    ]
+    columns += [
+        f"{first['peak']:,.0f}",
+        f"{kept:,.0f}",
+        f"{again['start']:.1f}",
+        f"{again['wordnet']:.1f}",
+    ]
     columns += [f"{again['peak']:,.0f}", f"{again['mean']:.2f}"]
     print(f"| {' | '.join(columns)} |", flush=True)
 

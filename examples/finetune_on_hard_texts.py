@@ -58,8 +58,13 @@ def read_texts(path: Path) -> dict[str, dict[str, list[str]]]:
 
 def drawn_texts(batch: list[dict[str, list[str]]], texts: str, rng: random.Random) -> list[str]:
     """Returns one right text for each image of a batch and, behind them, the wrong ones that were drawn."""
-    right = [rng.choice(image[rng.choice([kind for kind in RIGHT[texts] if image[kind]])]) for image in batch]
-    return right + [rng.choice(image[kind]) for image in batch for kind in WRONG[texts] if image[kind]]
+    right = [
+        rng.choice(image[rng.choice([kind for kind in RIGHT[texts] if image[kind]])])
+        for image in batch
+    ]
+    return right + [
+        rng.choice(image[kind]) for image in batch for kind in WRONG[texts] if image[kind]
+    ]
 
 
 def finetune(
@@ -92,13 +97,19 @@ def finetune(
     torch.manual_seed(seed)
     rng = random.Random(seed)
     architecture, _, weights = model.partition("@")
-    clip, preprocess = open_clip.create_model_from_pretrained(architecture, pretrained=weights, device=device)
+    clip, preprocess = open_clip.create_model_from_pretrained(
+        architecture, pretrained=weights, device=device
+    )
     tokenizer = open_clip.get_tokenizer(architecture)
     images = read_texts(pairs)
     loss = HardTextLoss()
-    optimizer = torch.optim.AdamW(clip.parameters(), lr=lr, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.1)
+    optimizer = torch.optim.AdamW(
+        clip.parameters(), lr=lr, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.1
+    )
     steps = epochs * math.ceil(len(images) / batch_size)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps + 1, pct_start=0.05)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, lr, total_steps=steps + 1, pct_start=0.05
+    )
     means = []
     clip.train()
     for epoch in range(epochs):
@@ -109,9 +120,15 @@ def finetune(
             number = {text: i for i, text in enumerate(dict.fromkeys(drawn))}
             numbers = torch.tensor([number[text] for text in drawn], device=device)
             same = numbers[: len(names), None] == numbers[None, :]
-            loss.repeats = same & ~torch.eye(len(names), len(drawn), dtype=torch.bool, device=device)
-            pixels = torch.stack([preprocess(Image.open(folder / name).convert("RGB")) for name in names])
-            image_features, text_features, scale, *_ = clip(pixels.to(device), tokenizer(drawn).to(device))
+            loss.repeats = same & ~torch.eye(
+                len(names), len(drawn), dtype=torch.bool, device=device
+            )
+            pixels = torch.stack(
+                [preprocess(Image.open(folder / name).convert("RGB")) for name in names]
+            )
+            image_features, text_features, scale, *_ = clip(
+                pixels.to(device), tokenizer(drawn).to(device)
+            )
             value = loss(image_features, text_features, scale)
             optimizer.zero_grad()
             value.backward()
@@ -128,7 +145,9 @@ def finetune(
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("pairs", type=Path)
     parser.add_argument("folder", type=Path)

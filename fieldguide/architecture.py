@@ -67,6 +67,8 @@ def build_model(vocabulary: int, *, bos: int, eos: int, pad: int) -> Any:
     model = MllamaForConditionalGeneration(config).float()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith(("cross_attn_attn_gate", "cross_attn_mlp_gate", "gate_attn", "gate_ffn")):
+            if name.endswith(
+                ("cross_attn_attn_gate", "cross_attn_mlp_gate", "gate_attn", "gate_ffn")
+            ):
                 parameter.fill_(_GATE_AT_START)
     return model

@@ -32,7 +32,15 @@ def _smooth(points: Sequence[Point], closed: bool, steps: int = 7) -> list[Point
     t = np.linspace(0.0, 1.0, steps, endpoint=False)[:, None]
     pieces = []
     for a, b, c, d in zip(p[:-3], p[1:-2], p[2:-1], p[3:], strict=True):
-        pieces.append(0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * b - a - 3 * c + d) * t**3))
+        pieces.append(
+            0.5
+            * (
+                2 * b
+                + (c - a) * t
+                + (2 * a - 5 * b + 4 * c - d) * t**2
+                + (3 * b - a - 3 * c + d) * t**3
+            )
+        )
     curve = np.vstack(pieces)
     if not closed:
         curve = np.vstack([curve, p[-2]])
@@ -75,7 +83,9 @@ class Pen:
         placed = []
         for x, y in points:
             u, v = x * self._cos - y * self._sin, x * self._sin + y * self._cos
-            placed.append((self._centre[0] + self._sign * u * self.scale, self._centre[1] + v * self.scale))
+            placed.append(
+                (self._centre[0] + self._sign * u * self.scale, self._centre[1] + v * self.scale)
+            )
         return placed
 
     def _ink(self, colour: RGB) -> RGB | int:
@@ -89,7 +99,9 @@ class Pen:
         """Fills the smooth closed curve through `points`."""
         self.polygon(_smooth(points, closed=True), colour)
 
-    def ellipse(self, centre: Point, rx: float, ry: float, colour: RGB, *, turn: float = 0.0) -> None:
+    def ellipse(
+        self, centre: Point, rx: float, ry: float, colour: RGB, *, turn: float = 0.0
+    ) -> None:
         """Fills an ellipse with half axes `rx` and `ry`, turned by `turn` degrees clockwise."""
         t = np.linspace(0.0, 2 * math.pi, 36, endpoint=False)
         c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
@@ -97,7 +109,9 @@ class Pen:
         xs, ys = centre[0] + x * c - y * s, centre[1] + x * s + y * c
         self.polygon([(float(a), float(b)) for a, b in zip(xs, ys, strict=True)], colour)
 
-    def stroke(self, points: Sequence[Point], width: float, colour: RGB, *, smooth: bool = True) -> None:
+    def stroke(
+        self, points: Sequence[Point], width: float, colour: RGB, *, smooth: bool = True
+    ) -> None:
         """Draws a line of `width` (in the bird's units) through `points`, with round ends."""
         line = self.place(_smooth(points, closed=False) if smooth and len(points) > 2 else points)
         ink, pixels = self._ink(colour), max(1, round(width * self.scale))

@@ -73,7 +73,9 @@ def write_taxonomy(file: Path) -> None:
         table.writerows(taxonomy_rows())
 
 
-def make_dataset(folder: str | Path, *, n: int, seed: int, degraded: float = 0.5, size: int = 192) -> Path:
+def make_dataset(
+    folder: str | Path, *, n: int, seed: int, degraded: float = 0.5, size: int = 192
+) -> Path:
     """Draws a data set of birds.
 
     The folder gets `images/*.png`, `manifest.csv` (image, label, common_name, family, order, degraded, condition,
@@ -102,7 +104,11 @@ def make_dataset(folder: str | Path, *, n: int, seed: int, degraded: float = 0.5
     if not 32 <= size <= 1024:
         raise DataError("The images of a field guide must be 32 to 1024 pixels wide.", value=size)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError("The folder is not empty.", file=folder, remedy="Name another folder or remove this one.")
+        raise DataError(
+            "The folder is not empty.",
+            file=folder,
+            remedy="Name another folder or remove this one.",
+        )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -122,7 +128,9 @@ def make_dataset(folder: str | Path, *, n: int, seed: int, degraded: float = 0.5
 
 
 def _unwritable(folder: Path, error: OSError) -> DataError:
-    return DataError(f"The data set cannot be written: {error.strerror}.", file=folder, remedy="Make room there.")
+    return DataError(
+        f"The data set cannot be written: {error.strerror}.", file=folder, remedy="Make room there."
+    )
 
 
 def _write(folder: Path, *, n: int, seed: int, degraded: float, size: int) -> None:
@@ -152,16 +160,29 @@ def _write(folder: Path, *, n: int, seed: int, degraded: float, size: int) -> No
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draws from the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m fieldguide.draw", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the folder to write the data set to")
-    parser.add_argument("--images", type=int, default=IMAGES.n, help="images to draw (default %(default)s)")
     parser.add_argument(
-        "--degraded", type=float, default=IMAGES.degraded, help="share under bad conditions (default %(default)s)"
+        "--out", type=Path, required=True, help="the folder to write the data set to"
     )
-    parser.add_argument("--seed", type=int, default=IMAGES.seed, help="seed of the images (default %(default)s)")
-    parser.add_argument("--size", type=int, default=192, help="width and height in pixels (default %(default)s)")
+    parser.add_argument(
+        "--images", type=int, default=IMAGES.n, help="images to draw (default %(default)s)"
+    )
+    parser.add_argument(
+        "--degraded",
+        type=float,
+        default=IMAGES.degraded,
+        help="share under bad conditions (default %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=IMAGES.seed, help="seed of the images (default %(default)s)"
+    )
+    parser.add_argument(
+        "--size", type=int, default=192, help="width and height in pixels (default %(default)s)"
+    )
     given = parser.parse_args(arguments)
     try:
-        make_dataset(given.out, n=given.images, seed=given.seed, degraded=given.degraded, size=given.size)
+        make_dataset(
+            given.out, n=given.images, seed=given.seed, degraded=given.degraded, size=given.size
+        )
     except TaxtuneError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -31,10 +31,14 @@ def owl(pen: Pen, bird: Species) -> None:
         if "bars" in marks:
             for i in range(6):
                 y = 0.02 + 0.13 * i
-                pen.stroke([(-0.34, y - 0.02), (0.0, y + 0.05), (0.34, y - 0.02)], 0.040, marks["bars"])
+                pen.stroke(
+                    [(-0.34, y - 0.02), (0.0, y + 0.05), (0.34, y - 0.02)], 0.040, marks["bars"]
+                )
         if "streaks" in marks:
             for i in range(5):
-                pen.stroke([(-0.28 + 0.14 * i, 0.18), (-0.24 + 0.12 * i, 0.76)], 0.05, marks["streaks"])
+                pen.stroke(
+                    [(-0.28 + 0.14 * i, 0.18), (-0.24 + 0.12 * i, 0.76)], 0.05, marks["streaks"]
+                )
         if "spots" in marks:
             for row in range(5):
                 for column in range(5):
@@ -51,7 +55,9 @@ def owl(pen: Pen, bird: Species) -> None:
         pen.blob(wing, paint["wing"])
         if "spots" in marks:
             for i in range(4):
-                pen.ellipse((side * (0.42 - 0.02 * i), 0.10 + 0.15 * i), 0.035, 0.022, marks["spots"])
+                pen.ellipse(
+                    (side * (0.42 - 0.02 * i), 0.10 + 0.15 * i), 0.035, 0.022, marks["spots"]
+                )
     pen.ellipse((0.0, -0.44), 0.47, 0.40, paint["crown"])
     if "ear tufts" in marks:
         for side in (-1, 1):
@@ -103,7 +109,11 @@ def penguin(pen: Pen, bird: Species) -> None:
         if "head patch" in marks:
             pen.stroke([(0.20, -0.86), (0.04, -0.90), (-0.10, -0.82)], 0.12, marks["head patch"])
         if "face loop" in marks:
-            pen.stroke([(0.24, -0.86), (-0.04, -0.80), (-0.06, -0.58), (0.14, -0.46)], 0.10, marks["face loop"])
+            pen.stroke(
+                [(0.24, -0.86), (-0.04, -0.80), (-0.06, -0.58), (0.14, -0.46)],
+                0.10,
+                marks["face loop"],
+            )
         if "breast band" in marks:
             pen.stroke([(-0.10, -0.12), (0.20, -0.20), (0.46, -0.04)], 0.09, marks["breast band"])
             pen.stroke([(0.44, -0.08), (0.46, 0.56)], 0.09, marks["breast band"])
@@ -111,7 +121,14 @@ def penguin(pen: Pen, bird: Species) -> None:
             pen.stroke([(-0.10, -0.30), (0.16, -0.36), (0.40, -0.26)], 0.13, marks["double band"])
             pen.stroke([(-0.10, 0.0), (0.18, -0.06), (0.46, 0.06)], 0.07, marks["double band"])
             pen.stroke([(0.42, 0.04), (0.44, 0.60)], 0.08, marks["double band"])
-    flipper: list[Point] = [(-0.14, -0.30), (0.02, -0.10), (-0.08, 0.32), (-0.30, 0.60), (-0.36, 0.50), (-0.26, 0.0)]
+    flipper: list[Point] = [
+        (-0.14, -0.30),
+        (0.02, -0.10),
+        (-0.08, 0.32),
+        (-0.30, 0.60),
+        (-0.36, 0.50),
+        (-0.26, 0.0),
+    ]
     pen.blob(flipper, shade(paint["wing"]))
     if "eye skin" in marks:
         pen.ellipse((0.22, -0.78), 0.06, 0.05, marks["eye skin"])
@@ -158,7 +175,15 @@ def woodpecker(pen: Pen, bird: Species) -> None:
         pen.ellipse((-0.22, -0.60), 0.08, 0.13, marks["nape"])
     if "hood" in marks:
         pen.blob(
-            [(-0.27, -0.66), (0.0, -0.44), (0.24, -0.58), (0.26, -0.28), (-0.02, -0.22), (-0.30, -0.32)], marks["hood"]
+            [
+                (-0.27, -0.66),
+                (0.0, -0.44),
+                (0.24, -0.58),
+                (0.26, -0.28),
+                (-0.02, -0.22),
+                (-0.30, -0.32),
+            ],
+            marks["hood"],
         )
     wing: list[Point] = [
         (-0.08, -0.28),
@@ -192,12 +217,35 @@ def hawk(pen: Pen, bird: Species) -> None:
     if "forked tail" in marks:
         tail: list[Point] = [(-0.11, 0.22), (0.11, 0.22), (0.27, 0.86), (0.0, 0.62), (-0.27, 0.86)]
     else:
-        tail = [(-0.11, 0.22), (0.11, 0.22), (0.27, 0.70), (0.12, 0.77), (-0.12, 0.77), (-0.27, 0.70)]
+        tail = [
+            (-0.11, 0.22),
+            (0.11, 0.22),
+            (0.27, 0.70),
+            (0.12, 0.77),
+            (-0.12, 0.77),
+            (-0.27, 0.70),
+        ]
     pen.polygon(tail, paint["tail"])
     for side in (-1, 1):
         half = (
-            *((0.06, -0.26), (0.34, -0.36), (0.62, -0.34), (0.86, -0.24), (1.05, -0.02), (0.95, 0.0), (0.99, 0.10)),
-            *((0.86, 0.06), (0.88, 0.17), (0.75, 0.10), (0.74, 0.20), (0.56, 0.13), (0.30, 0.20), (0.06, 0.24)),
+            *(
+                (0.06, -0.26),
+                (0.34, -0.36),
+                (0.62, -0.34),
+                (0.86, -0.24),
+                (1.05, -0.02),
+                (0.95, 0.0),
+                (0.99, 0.10),
+            ),
+            *(
+                (0.86, 0.06),
+                (0.88, 0.17),
+                (0.75, 0.10),
+                (0.74, 0.20),
+                (0.56, 0.13),
+                (0.30, 0.20),
+                (0.06, 0.24),
+            ),
         )
         wing: list[Point] = [(side * x, y) for x, y in half]
         pen.polygon(wing, paint["wing"])
@@ -207,14 +255,25 @@ def hawk(pen: Pen, bird: Species) -> None:
 
         with pen.inside(shape):
             pen.polygon(
-                [(side * 0.74, -0.4), (side * 1.2, -0.4), (side * 1.2, 0.4), (side * 0.68, 0.4)], paint["wingtip"]
+                [(side * 0.74, -0.4), (side * 1.2, -0.4), (side * 1.2, 0.4), (side * 0.68, 0.4)],
+                paint["wingtip"],
             )
-            pen.stroke([(side * 0.05, -0.22), (side * 0.34, -0.31), (side * 0.62, -0.29)], 0.13, paint["back"])
+            pen.stroke(
+                [(side * 0.05, -0.22), (side * 0.34, -0.31), (side * 0.62, -0.29)],
+                0.13,
+                paint["back"],
+            )
             if "wing rim" in marks:
-                pen.stroke([(side * 0.10, 0.20), (side * 0.34, 0.16), (side * 0.74, 0.15)], 0.07, marks["wing rim"])
+                pen.stroke(
+                    [(side * 0.10, 0.20), (side * 0.34, 0.16), (side * 0.74, 0.15)],
+                    0.07,
+                    marks["wing rim"],
+                )
             if "trailing edge" in marks:
                 pen.stroke(
-                    [(side * 0.06, 0.22), (side * 0.34, 0.17), (side * 0.70, 0.14)], 0.07, marks["trailing edge"]
+                    [(side * 0.06, 0.22), (side * 0.34, 0.17), (side * 0.70, 0.14)],
+                    0.07,
+                    marks["trailing edge"],
                 )
             if "hand patch" in marks:
                 pen.ellipse((side * 0.70, 0.0), 0.13, 0.12, marks["hand patch"])

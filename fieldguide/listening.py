@@ -31,7 +31,9 @@ def wrap_prompt(tokenizer: Any, prompt: str, system: str | None = None) -> str:
     turns: list[dict[str, Any]] = [] if system is None else [{"role": "system", "content": system}]
     turns.append({"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]})
     return str(
-        tokenizer.apply_chat_template(turns, chat_template=CHAT_TEMPLATE, tokenize=False, add_generation_prompt=True)
+        tokenizer.apply_chat_template(
+            turns, chat_template=CHAT_TEMPLATE, tokenize=False, add_generation_prompt=True
+        )
     )
 
 
@@ -80,7 +82,9 @@ def learn_to_listen(
     matrices = [p for p in parameters if p.ndim >= 2]
     groups = [{"params": matrices, "weight_decay": 0.05}, {"params": plain, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps, pct_start=0.05)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, rate, total_steps=steps, pct_start=0.05
+    )
     model.train()
     started, done, total = time.monotonic(), 0, 0.0
     while done < steps:
@@ -97,7 +101,9 @@ def learn_to_listen(
             total += loss.item()
             if done % 100 == 0 or done == steps:
                 seconds = time.monotonic() - started
-                say(f"listening: step {done}/{steps}, loss {total / (done % 100 or 100):.3f}, {seconds:.0f} s")
+                say(
+                    f"listening: step {done}/{steps}, loss {total / (done % 100 or 100):.3f}, {seconds:.0f} s"
+                )
                 total = 0.0
 
 
@@ -116,7 +122,11 @@ def _batches(
         prompt, intent = sample_prompt(rng, birds)
         prompts.append(_chat(rng, tokenizer, prompt))
         answers.append(
-            _answer(intent, int(species[pick]), {rank: float(values[pick]) for rank, values in sure.items()})
+            _answer(
+                intent,
+                int(species[pick]),
+                {rank: float(values[pick]) for rank, values in sure.items()},
+            )
         )
     asked = tokenizer(prompts, add_special_tokens=False)["input_ids"]
     said = tokenizer(answers, add_special_tokens=False)["input_ids"]

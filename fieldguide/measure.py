@@ -80,7 +80,11 @@ class Row:
 
 
 def measure(
-    dataset: Path, prompts: Mapping[str, str], *, model: str = "builtin:fieldguide", batch_size: int = 20
+    dataset: Path,
+    prompts: Mapping[str, str],
+    *,
+    model: str = "builtin:fieldguide",
+    batch_size: int = 20,
 ) -> list[Row]:
     """Asks every image of a field guide with every prompt and scores the answers.
 
@@ -107,7 +111,9 @@ def measure(
     taxonomy = read_taxonomy(dataset / "taxonomy.csv")
     examples = load_examples(dataset / "manifest.csv", taxonomy)
     with (dataset / "manifest.csv").open(newline="", encoding="utf-8") as stream:
-        degraded_by_image = {row["image"]: row["degraded"] == "yes" for row in csv.DictReader(stream)}
+        degraded_by_image = {
+            row["image"]: row["degraded"] == "yes" for row in csv.DictReader(stream)
+        }
     degraded = np.array([degraded_by_image[example.id] for example in examples])
     target = np.array([example.target for example in examples])
     mapper = Mapper(taxonomy)
@@ -116,7 +122,9 @@ def measure(
     rows = []
     for kind, prompt in prompts.items():
         started = time.perf_counter()
-        replies = vlm.answer([Request(prompt, example.image, example.sha256) for example in examples])
+        replies = vlm.answer(
+            [Request(prompt, example.image, example.sha256) for example in examples]
+        )
         seconds = time.perf_counter() - started
         answers = [reply.text if isinstance(reply, Answer) else "" for reply in replies]
         failures = [reply for reply in replies if not isinstance(reply, Answer)]
@@ -130,7 +138,11 @@ def measure(
         exact = (nodes == target) & ~off
         every, parts = score(taxonomy, nodes, target, off_tree=off), []
         for part in (~degraded, degraded):
-            some = score(taxonomy, nodes[part], target[part], off_tree=off[part]) if part.any() else None
+            some = (
+                score(taxonomy, nodes[part], target[part], off_tree=off[part])
+                if part.any()
+                else None
+            )
             hp = float("nan") if some is None else some.hp
             parts.append((hp, _mean(exact[part]), _mean(depth[part])))
         (hp_clear, right_clear, depth_clear), (hp_bad, right_bad, depth_bad) = parts
@@ -167,17 +179,27 @@ def _table(rows: Sequence[Row]) -> str:
     for row in rows:
         cells = [row.hp, row.hr, row.accuracy, row.depth, row.hp_clear, row.hp_degraded]
         cells += [row.accuracy_clear, row.accuracy_degraded]
-        lines.append(f"| {row.kind} | " + " | ".join(f"{cell:.3f}" for cell in cells) + f" | {row.seconds:.1f} |")
+        lines.append(
+            f"| {row.kind} | "
+            + " | ".join(f"{cell:.3f}" for cell in cells)
+            + f" | {row.seconds:.1f} |"
+        )
     return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures from the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m fieldguide.measure", description=__doc__)
-    parser.add_argument("--model", default="builtin:fieldguide", help="a model folder (default: the embedded one)")
+    parser.add_argument(
+        "--model", default="builtin:fieldguide", help="a model folder (default: the embedded one)"
+    )
     parser.add_argument("--images", type=int, default=400, help="images to draw (default 400)")
     parser.add_argument("--seed", type=int, default=4711, help="seed of the images (default 4711)")
-    parser.add_argument("--held-out", action="store_true", help="also ask the phrasings that were kept out of training")
+    parser.add_argument(
+        "--held-out",
+        action="store_true",
+        help="also ask the phrasings that were kept out of training",
+    )
     given = parser.parse_args(arguments)
     from fieldguide.draw import make_dataset
 

@@ -90,7 +90,9 @@ def expand(text: str, rng: np.random.Generator) -> str:
         if group is None:
             return re.sub(r"\s+", " ", text).strip()
         choices = group.group(1).split("|")
-        text = text[: group.start()] + choices[int(rng.integers(len(choices)))] + text[group.end() :]
+        text = (
+            text[: group.start()] + choices[int(rng.integers(len(choices)))] + text[group.end() :]
+        )
 
 
 def _pick(entries: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> Mapping[str, Any]:
@@ -130,7 +132,12 @@ def intent_of(parts: Sequence[Mapping[str, Any]]) -> Intent:
 def _examples(rng: np.random.Generator, birds: Sequence[Species]) -> list[str]:
     bird = birds[int(rng.integers(len(birds)))]
     group = families()[bird.family]
-    ladder = [bird.names[0], group.names[0], (orders()[bird.order].names or (bird.order,))[0], "bird"]
+    ladder = [
+        bird.names[0],
+        group.names[0],
+        (orders()[bird.order].names or (bird.order,))[0],
+        "bird",
+    ]
     keep = sorted(rng.choice(4, size=int(rng.integers(1, 4)), replace=False).tolist())
     return [ladder[i] for i in keep]
 
@@ -139,7 +146,9 @@ def _fragments() -> list[tuple[str, dict[str, str]]]:
     """The slots of the toolkit's own fragments: slot and the texts of its choices."""
     from taxtune.resources import prompts_dir
 
-    table = yaml.safe_load((prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8"))
+    table = yaml.safe_load(
+        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
+    )
     return [(slot["id"], {c["id"]: c["text"] for c in slot["choices"]}) for slot in table["slots"]]
 
 
@@ -149,7 +158,12 @@ def _held_out_fragments() -> frozenset[str]:
     from jinja2 import Environment
 
     kept = load_phrasings()["fragments"]["held_out"]
-    variables = {"question": "", "domain": "bird", "ranks": ["order", "family", "species"], "examples": []}
+    variables = {
+        "question": "",
+        "domain": "bird",
+        "ranks": ["order", "family", "species"],
+        "examples": [],
+    }
     return frozenset(
         Environment().from_string(text).render(variables).strip().casefold()
         for slot, texts in _fragments()
@@ -168,15 +182,21 @@ def _trained_fragments() -> tuple[tuple[str, tuple[tuple[str, Mapping[str, Any]]
     return tuple(slots)
 
 
-def _from_fragments(rng: np.random.Generator, birds: Sequence[Species]) -> tuple[list[str], list[Mapping[str, Any]]]:
+def _from_fragments(
+    rng: np.random.Generator, birds: Sequence[Species]
+) -> tuple[list[str], list[Mapping[str, Any]]]:
     from jinja2 import Environment
 
     table = load_phrasings()
     # A question that stands for the recipe's own must ask for nothing in particular: its slot says so.
-    question = _pick([entry for entry in table["question"] if entry.keys() <= {"text", "weight"}], rng)
+    question = _pick(
+        [entry for entry in table["question"] if entry.keys() <= {"text", "weight"}], rng
+    )
     variables = {
         "question": expand(question["text"], rng) if rng.random() < 0.6 else "What bird is this?",
-        "domain": "bird" if rng.random() < 0.9 else str(rng.choice(["animal", "birds", "Aves", "creature"])),
+        "domain": "bird"
+        if rng.random() < 0.9
+        else str(rng.choice(["animal", "birds", "Aves", "creature"])),
         "ranks": [[], ["order", "family", "species"], ["class", "order", "family", "species"]][
             int(rng.choice(3, p=[0.1, 0.6, 0.3]))
         ],
@@ -208,11 +228,18 @@ _SHARE = {
 }
 
 
-def _from_phrases(rng: np.random.Generator, birds: Sequence[Species]) -> tuple[list[str], list[Mapping[str, Any]]]:
+def _from_phrases(
+    rng: np.random.Generator, birds: Sequence[Species]
+) -> tuple[list[str], list[Mapping[str, Any]]]:
     table = load_phrasings()
     asked = [] if rng.random() < 0.03 else [_pick(table["question"], rng)]
     others = [_pick(table[kind], rng) for kind, share in _SHARE.items() if rng.random() < share]
-    for kind in ("care", "specific", "backoff", "filler"):  # now and then the same thing twice, in other words
+    for kind in (
+        "care",
+        "specific",
+        "backoff",
+        "filler",
+    ):  # now and then the same thing twice, in other words
         if rng.random() < 0.06:
             others.append(_pick(table[kind], rng))
     order = rng.permutation(len(others)) if rng.random() < 0.6 else np.arange(len(others))

@@ -43,7 +43,12 @@ def _draw(item: Plan) -> NDArray[np.uint8]:
 
 
 def draw_pictures(
-    n: int, *, seed: int, workers: int = 1, keep: Path | None = None, say: Callable[[str], None] = print
+    n: int,
+    *,
+    seed: int,
+    workers: int = 1,
+    keep: Path | None = None,
+    say: Callable[[str], None] = print,
 ) -> Pictures:
     """Draws `n` pictures, half of them under bad conditions, as `make_dataset` does.
 

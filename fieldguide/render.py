@@ -43,7 +43,9 @@ def draw_sight(rng: np.random.Generator, degraded: float) -> Sight:
     return Sight(str(rng.choice(CONDITIONS)), float(rng.uniform(0.3, 1.0)))
 
 
-def render(species: Species, *, seed: int, sight: Sight | None = None, size: int = 192) -> Image.Image:
+def render(
+    species: Species, *, seed: int, sight: Sight | None = None, size: int = 192
+) -> Image.Image:
     """Draws one bird.
 
     Scale, place, pose, side, background and small differences of colour follow from the seed; the same arguments give
@@ -72,10 +74,17 @@ def render(species: Species, *, seed: int, sight: Sight | None = None, size: int
     if shape.setting == "air":
         angle = math.radians(float(rng.normal(0, 24)))
     scale = page * float(rng.uniform(0.30, 0.42))
-    centre = (page * (0.5 + float(rng.uniform(-0.08, 0.08))), page * (0.5 + float(rng.uniform(-0.06, 0.06))))
+    centre = (
+        page * (0.5 + float(rng.uniform(-0.08, 0.08))),
+        page * (0.5 + float(rng.uniform(-0.06, 0.06))),
+    )
 
     light, tone = light_for(sight.condition, sight.severity, rng)
-    cast = mix((128, 128, 128), (int(rng.integers(256)), int(rng.integers(256)), int(rng.integers(256))), 0.5)
+    cast = mix(
+        (128, 128, 128),
+        (int(rng.integers(256)), int(rng.integers(256)), int(rng.integers(256))),
+        0.5,
+    )
     warmth = float(rng.uniform(0.0, 0.10))
     exposure = float(rng.uniform(0.90, 1.06))
 

@@ -21,15 +21,31 @@ CONDITIONS = ("dusk", "fog", "blur", "foliage")
 
 #: Top and bottom colours of the backgrounds.
 _BACKGROUNDS: dict[str, tuple[tuple[RGB, RGB], ...]] = {
-    "sky": (((118, 170, 222), (214, 230, 242)), ((150, 190, 228), (236, 232, 222)), ((176, 188, 200), (222, 226, 230))),
-    "leaves": (((96, 132, 78), (168, 190, 128)), ((62, 98, 66), (128, 150, 92)), ((150, 158, 96), (206, 196, 140))),
-    "water": (((132, 168, 190), (74, 116, 146)), ((186, 200, 206), (106, 138, 150)), ((148, 172, 150), (84, 118, 108))),
+    "sky": (
+        ((118, 170, 222), (214, 230, 242)),
+        ((150, 190, 228), (236, 232, 222)),
+        ((176, 188, 200), (222, 226, 230)),
+    ),
+    "leaves": (
+        ((96, 132, 78), (168, 190, 128)),
+        ((62, 98, 66), (128, 150, 92)),
+        ((150, 158, 96), (206, 196, 140)),
+    ),
+    "water": (
+        ((132, 168, 190), (74, 116, 146)),
+        ((186, 200, 206), (106, 138, 150)),
+        ((148, 172, 150), (84, 118, 108)),
+    ),
     "snow": (
         ((196, 212, 228), (238, 242, 247)),
         ((178, 196, 214), (226, 232, 240)),
         ((206, 208, 216), (244, 243, 242)),
     ),
-    "dusk": (((92, 84, 120), (226, 156, 118)), ((120, 110, 128), (206, 174, 150)), ((108, 120, 142), (196, 184, 172))),
+    "dusk": (
+        ((92, 84, 120), (226, 156, 118)),
+        ((120, 110, 128), (206, 174, 150)),
+        ((108, 120, 142), (196, 184, 172)),
+    ),
 }
 
 _USUAL = {
@@ -49,14 +65,22 @@ def background(rng: Generator, setting: str, size: int) -> Image.Image:
     top, bottom = _BACKGROUNDS[kind][int(rng.integers(3))]
     shift = rng.normal(0, 9, 3)
     ramp = np.linspace(0, 1, size, dtype=np.float32)[:, None, None]
-    page = (np.array(top, np.float32) + shift) * (1 - ramp) + (np.array(bottom, np.float32) + shift) * ramp
-    image = Image.fromarray(np.clip(np.broadcast_to(page, (size, size, 3)), 0, 255).astype(np.uint8))
+    page = (np.array(top, np.float32) + shift) * (1 - ramp) + (
+        np.array(bottom, np.float32) + shift
+    ) * ramp
+    image = Image.fromarray(
+        np.clip(np.broadcast_to(page, (size, size, 3)), 0, 255).astype(np.uint8)
+    )
     draw = ImageDraw.Draw(image)
     mean = mix(top, bottom, 0.5)
     for _ in range(int(rng.integers(3, 9))):
         x, y = rng.uniform(0, size, 2)
         r = rng.uniform(0.04, 0.22) * size
-        shade = mix(mean, (255, 255, 255) if rng.random() < 0.5 else (30, 40, 36), float(rng.uniform(0.08, 0.32)))
+        shade = mix(
+            mean,
+            (255, 255, 255) if rng.random() < 0.5 else (30, 40, 36),
+            float(rng.uniform(0.08, 0.32)),
+        )
         draw.ellipse((x - r, y - r * 0.7, x + r, y + r * 0.7), fill=shade)
     return image.filter(ImageFilter.GaussianBlur(size * 0.03))
 
@@ -75,11 +99,21 @@ def perch(pen: Pen, rng: Generator, setting: str, feet: float, *, front: bool) -
         bark = mix((96, 72, 52), (60, 52, 46), float(rng.random()))
         slope = rng.uniform(-0.12, 0.12)
         pen.stroke(
-            [(-2.6, feet + 0.06 - 2.6 * slope), (0.0, feet + 0.06), (2.6, feet + 0.06 + 2.6 * slope)], 0.12, bark
+            [
+                (-2.6, feet + 0.06 - 2.6 * slope),
+                (0.0, feet + 0.06),
+                (2.6, feet + 0.06 + 2.6 * slope),
+            ],
+            0.12,
+            bark,
         )
         for _ in range(int(rng.integers(0, 4))):
             x = float(rng.uniform(-1.8, 1.8))
-            pen.stroke([(x, feet + 0.06), (x + rng.uniform(-0.4, 0.4), feet + rng.uniform(0.35, 0.7))], 0.05, bark)
+            pen.stroke(
+                [(x, feet + 0.06), (x + rng.uniform(-0.4, 0.4), feet + rng.uniform(0.35, 0.7))],
+                0.05,
+                bark,
+            )
     elif setting == "ground" and not front:
         soil = mix((122, 128, 84), (150, 128, 96), float(rng.random()))
         pen.polygon([(-4, feet), (4, feet), (4, 4), (-4, 4)], soil)
@@ -91,7 +125,9 @@ def perch(pen: Pen, rng: Generator, setting: str, feet: float, *, front: bool) -
         pen.polygon([(0.28, -4), (0.86, -4), (0.90, 4), (0.30, 4)], bark)
         for _ in range(6):
             x, y = float(rng.uniform(0.34, 0.82)), float(rng.uniform(-1.4, 1.4))
-            pen.stroke([(x, y), (x + 0.02, y + rng.uniform(0.1, 0.4))], 0.03, mix(bark, (30, 26, 22), 0.5))
+            pen.stroke(
+                [(x, y), (x + 0.02, y + rng.uniform(0.1, 0.4))], 0.03, mix(bark, (30, 26, 22), 0.5)
+            )
     elif setting in {"water", "reeds"}:
         ripple = mix((150, 180, 196), (92, 128, 140), float(rng.random()))
         if front and setting == "water":
@@ -105,7 +141,11 @@ def perch(pen: Pen, rng: Generator, setting: str, feet: float, *, front: bool) -
             green = mix((120, 140, 84), (166, 150, 96), float(rng.random()))
             for _ in range(int(rng.integers(0, 7))):
                 x = float(rng.uniform(-1.7, 1.7))
-                pen.stroke([(x, feet), (x + rng.uniform(-0.25, 0.25), feet - rng.uniform(0.5, 1.5))], 0.035, green)
+                pen.stroke(
+                    [(x, feet), (x + rng.uniform(-0.25, 0.25), feet - rng.uniform(0.5, 1.5))],
+                    0.035,
+                    green,
+                )
 
 
 def light_for(condition: str, severity: float, rng: Generator) -> tuple[Callable[[RGB], RGB], RGB]:
@@ -135,7 +175,9 @@ def light_for(condition: str, severity: float, rng: Generator) -> tuple[Callable
     return lambda colour: mix(colour, tone, share), tone
 
 
-def foliage(image: Image.Image, rng: Generator, centre: tuple[float, float], scale: float, severity: float) -> None:
+def foliage(
+    image: Image.Image, rng: Generator, centre: tuple[float, float], scale: float, severity: float
+) -> None:
     """Hangs leaves in front of the bird, the more the worse."""
     draw = ImageDraw.Draw(image)
     count = round(5 + 26 * severity**1.5)
@@ -146,14 +188,26 @@ def foliage(image: Image.Image, rng: Generator, centre: tuple[float, float], sca
         c, s = math.cos(turn), math.sin(turn)
         t = np.linspace(-1, 1, 9)
         width = 0.36 * (1 - t**2)
-        xs, ys = np.concatenate([t, t[::-1]]) * length, np.concatenate([width, -width[::-1]]) * length
-        points = [(float(x + a * c - b * s), float(y + a * s + b * c)) for a, b in zip(xs, ys, strict=True)]
+        xs, ys = (
+            np.concatenate([t, t[::-1]]) * length,
+            np.concatenate([width, -width[::-1]]) * length,
+        )
+        points = [
+            (float(x + a * c - b * s), float(y + a * s + b * c))
+            for a, b in zip(xs, ys, strict=True)
+        ]
         green = mix((58, 96, 48), (136, 150, 70), float(rng.random()))
         draw.polygon(points, fill=green)
-        draw.line([points[0], points[8]], fill=mix(green, (230, 235, 200), 0.3), width=max(1, round(scale * 0.02)))
+        draw.line(
+            [points[0], points[8]],
+            fill=mix(green, (230, 235, 200), 0.3),
+            width=max(1, round(scale * 0.02)),
+        )
 
 
-def weather(image: Image.Image, condition: str, severity: float, tone: RGB, rng: Generator) -> Image.Image:
+def weather(
+    image: Image.Image, condition: str, severity: float, tone: RGB, rng: Generator
+) -> Image.Image:
     """Spoils the finished picture: veils it, blurs it, takes its colour and adds the noise of a sensor.
 
     Args:

@@ -83,7 +83,9 @@ def learn_to_see(
     ]
     batches = max(1, len(images) // _BATCH)
     optimizer = torch.optim.AdamW(parameters, lr=rate, weight_decay=0.05, betas=(0.9, 0.98))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=epochs * batches, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, rate, total_steps=epochs * batches, pct_start=0.1
+    )
     for epoch in range(epochs):
         model.train()
         total = 0.0
@@ -94,7 +96,9 @@ def learn_to_see(
                 seen = seen.flip(2)
             shift = torch.randint(-_SHIFT, _SHIFT + 1, (2,), generator=generator).tolist()
             seen = seen.roll(shift, (1, 2))
-            loss = nn.functional.cross_entropy(layer(image_tokens(model, seen).mean(1)), species[batch])
+            loss = nn.functional.cross_entropy(
+                layer(image_tokens(model, seen).mean(1)), species[batch]
+            )
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -118,12 +122,17 @@ def learn_to_name(model: Any, pictures: Pictures) -> Any:
 
     layer = nn.Linear(model.config.text_config.hidden_size, len(all_species()))
     tokens, _ = look(model, layer, pictures)
-    means, species = torch.from_numpy(tokens.mean(1, dtype=np.float32)), torch.from_numpy(pictures.species)
+    means, species = (
+        torch.from_numpy(tokens.mean(1, dtype=np.float32)),
+        torch.from_numpy(pictures.species),
+    )
     optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=300, line_search_fn="strong_wolfe")
 
     def loss() -> Any:
         optimizer.zero_grad()
-        value = nn.functional.cross_entropy(layer(means), species) + 1e-4 * layer.weight.square().sum()
+        value = (
+            nn.functional.cross_entropy(layer(means), species) + 1e-4 * layer.weight.square().sum()
+        )
         value.backward()
         return value
 
@@ -131,7 +140,9 @@ def learn_to_name(model: Any, pictures: Pictures) -> Any:
     return layer
 
 
-def look(model: Any, layer: Any, pictures: Pictures) -> tuple[NDArray[np.float16], NDArray[np.float64]]:
+def look(
+    model: Any, layer: Any, pictures: Pictures
+) -> tuple[NDArray[np.float16], NDArray[np.float64]]:
     """Runs the image side over pictures, without learning.
 
     Returns:
@@ -162,6 +173,8 @@ def sureness(chances: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     result = {"species": chances.max(1)}
     for rank in ("family", "order"):
         groups = sorted({getattr(bird, rank) for bird in birds})
-        member = np.array([[getattr(bird, rank) == group for group in groups] for bird in birds], float)
+        member = np.array(
+            [[getattr(bird, rank) == group for group in groups] for bird in birds], float
+        )
         result[rank] = (chances @ member).max(1)
     return result

@@ -34,7 +34,9 @@ def contact_sheet(*, size: int = 104) -> Image.Image:
         for column in range(_COLUMNS):
             bird = first[names[(3 * row + column) % len(names)]]
             severity = 0.35 + 0.10 * column
-            image = render(bird, seed=900 + 10 * row + column, sight=Sight(condition, severity), size=size)
+            image = render(
+                bird, seed=900 + 10 * row + column, sight=Sight(condition, severity), size=size
+            )
             cells.append((image, f"{condition} {severity:.2f}"))
     height = size + 16
     page = Image.new("RGB", (_COLUMNS * size, len(cells) // _COLUMNS * height), "white")

@@ -76,7 +76,9 @@ def _rgb(text: str) -> RGB:
 
 @cache
 def _table() -> dict[str, dict[str, dict[str, object]]]:
-    table: dict[str, dict[str, dict[str, object]]] = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
+    table: dict[str, dict[str, dict[str, object]]] = yaml.safe_load(
+        _TABLE.read_text(encoding="utf-8")
+    )
     return table
 
 
@@ -120,7 +122,11 @@ def all_species() -> tuple[Species, ...]:
         for part, lender in _LENDER.items():
             paint.setdefault(part, paint[lender])
         marks = {mark: _rgb(colour) for mark, colour in marks_row.items()}
-        birds.append(Species(label, _names(row["names"]), family.label, family.parent, family.shape, paint, marks))
+        birds.append(
+            Species(
+                label, _names(row["names"]), family.label, family.parent, family.shape, paint, marks
+            )
+        )
     return tuple(birds)
 
 
@@ -134,9 +140,19 @@ def taxonomy_rows() -> list[dict[str, str]]:
         for family in families().values():
             if family.parent != order.label:
                 continue
-            rows.append({"path": f"{above}/{family.label}", "rank": "family", "aliases": ";".join(family.names)})
+            rows.append(
+                {
+                    "path": f"{above}/{family.label}",
+                    "rank": "family",
+                    "aliases": ";".join(family.names),
+                }
+            )
             rows += [
-                {"path": f"{above}/{family.label}/{bird.label}", "rank": "species", "aliases": ";".join(bird.names)}
+                {
+                    "path": f"{above}/{family.label}/{bird.label}",
+                    "rank": "species",
+                    "aliases": ";".join(bird.names),
+                }
                 for bird in all_species()
                 if bird.family == family.label
             ]

@@ -83,7 +83,9 @@ def train(
     """
     settings = settings or Settings()
     if out.exists():
-        raise TaxtuneError("The folder for the model exists.", file=out, remedy="Name another one or remove it.")
+        raise TaxtuneError(
+            "The folder for the model exists.", file=out, remedy="Name another one or remove it."
+        )
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
@@ -103,7 +105,11 @@ def train(
 
 
 def _train(
-    folder: Path, settings: Settings, work: Path | None, seen_by: Path | None, say: Callable[[str], None]
+    folder: Path,
+    settings: Settings,
+    work: Path | None,
+    seen_by: Path | None,
+    say: Callable[[str], None],
 ) -> None:
     import torch
     from transformers import GenerationConfig
@@ -121,18 +127,35 @@ def _train(
 
     texts = corpus(settings.prompts, seed=settings.seed)
     tokenizer = build_tokenizer(texts, size=settings.vocabulary, pieces=settings.pieces)
-    special = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id, "pad": tokenizer.pad_token_id}
+    special = {
+        "bos": tokenizer.bos_token_id,
+        "eos": tokenizer.eos_token_id,
+        "pad": tokenizer.pad_token_id,
+    }
     model = build_model(settings.vocabulary, **special)
     say(f"{sum(p.numel() for p in model.parameters()):,} parameters")
 
-    layer = _sight(model, settings, work, say) if seen_by is None else _sight_of(seen_by, model, settings, work, say)
+    layer = (
+        _sight(model, settings, work, say)
+        if seen_by is None
+        else _sight_of(seen_by, model, settings, work, say)
+    )
     pictures = draw_pictures(
         settings.listen, seed=1000 * settings.seed + 3, workers=settings.workers, keep=work, say=say
     )
     tokens, chances = look(model, layer, pictures)
     sure = sureness(chances)
     # Hands the image side over as it is: the language side learns from tokens that stay as they are.
-    learn_to_listen(model, tokenizer, tokens, pictures.species, sure, steps=settings.steps, seed=settings.seed, say=say)
+    learn_to_listen(
+        model,
+        tokenizer,
+        tokens,
+        pictures.species,
+        sure,
+        steps=settings.steps,
+        seed=settings.seed,
+        say=say,
+    )
 
     model.eval()
     model.generation_config = GenerationConfig(
@@ -171,7 +194,9 @@ def _sight(model: Any, settings: Settings, work: Path | None, say: Callable[[str
     layer = learn_to_see(
         model,
         draw_pictures(settings.see, seed=first, workers=workers, keep=work, say=say),
-        draw_pictures(max(64, settings.see // 8), seed=first + 1, workers=workers, keep=work, say=say),
+        draw_pictures(
+            max(64, settings.see // 8), seed=first + 1, workers=workers, keep=work, say=say
+        ),
         epochs=settings.epochs,
         seed=settings.seed,
         say=say,
@@ -181,7 +206,9 @@ def _sight(model: Any, settings: Settings, work: Path | None, say: Callable[[str
     return layer
 
 
-def _sight_of(folder: Path, model: Any, settings: Settings, work: Path | None, say: Callable[[str], None]) -> Any:
+def _sight_of(
+    folder: Path, model: Any, settings: Settings, work: Path | None, say: Callable[[str], None]
+) -> Any:
     """Takes the image side of a model that was trained before; returns a naming layer, trained on it as it is."""
     from transformers import MllamaForConditionalGeneration
 
@@ -193,7 +220,9 @@ def _sight_of(folder: Path, model: Any, settings: Settings, work: Path | None, s
     model.model.vision_model.load_state_dict(other.vision_model.state_dict())
     model.model.multi_modal_projector.load_state_dict(other.multi_modal_projector.state_dict())
     n, seed = max(64, settings.see // 4), 1000 * settings.seed + 2
-    return learn_to_name(model, draw_pictures(n, seed=seed, workers=settings.workers, keep=work, say=say))
+    return learn_to_name(
+        model, draw_pictures(n, seed=seed, workers=settings.workers, keep=work, say=say)
+    )
 
 
 def _make_portable(folder: Path) -> None:
@@ -212,7 +241,9 @@ def _make_portable(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     processor = json.loads((folder / "processor_config.json").read_text(encoding="utf-8"))
     images = {**processor["image_processor"], "processor_class": "MllamaProcessor"}
-    (folder / "preprocessor_config.json").write_text(json.dumps(images, indent=2) + "\n", encoding="utf-8")
+    (folder / "preprocessor_config.json").write_text(
+        json.dumps(images, indent=2) + "\n", encoding="utf-8"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -220,8 +251,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     default = Settings()
     parser = argparse.ArgumentParser(prog="python -m fieldguide.train", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write the model to")
-    parser.add_argument("--work", type=Path, help="a folder to keep pictures and the image side in between runs")
-    parser.add_argument("--seen-by", type=Path, help="the folder of a trained model, whose image side is taken")
+    parser.add_argument(
+        "--work", type=Path, help="a folder to keep pictures and the image side in between runs"
+    )
+    parser.add_argument(
+        "--seen-by", type=Path, help="the folder of a trained model, whose image side is taken"
+    )
     for name, help_text in (
         ("seed", "seed of everything"),
         ("see", "pictures that the image side learns from"),
@@ -230,12 +265,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("steps", "batches that the language side learns from"),
         ("prompts", "prompts that the tokenizer is learnt from"),
         ("vocabulary", "tokens that the model can write"),
-        ("pieces", "longest token, in characters, of a model that writes names in pieces; 0: names are tokens"),
+        (
+            "pieces",
+            "longest token, in characters, of a model that writes names in pieces; 0: names are tokens",
+        ),
         ("workers", "processes that draw pictures"),
         ("threads", "threads that compute (0: torch decides)"),
     ):
         value = getattr(default, name)
-        parser.add_argument(f"--{name}", type=int, default=value, help=f"{help_text} (default {value})")
+        parser.add_argument(
+            f"--{name}", type=int, default=value, help=f"{help_text} (default {value})"
+        )
     given = vars(parser.parse_args(arguments))
     out, work, seen_by = given.pop("out"), given.pop("work"), given.pop("seen_by")
     try:

@@ -52,7 +52,15 @@ def build_tokenizer(texts: Iterable[str], *, size: int, pieces: int = 0) -> Any:
     Returns:
         A `transformers.PreTrainedTokenizerFast` of `size` + 1 tokens, padding on the left.
     """
-    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import (
+        AddedToken,
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        trainers,
+    )
     from transformers import PreTrainedTokenizerFast
 
     special = [BOS, EOS, PAD, _SYSTEM, _USER, _ASSISTANT, _PYTHON]
@@ -74,7 +82,9 @@ def build_tokenizer(texts: Iterable[str], *, size: int, pieces: int = 0) -> Any:
     tokenizer.train_from_iterator(texts, trainer)
     if tokenizer.get_vocab_size() != learnt:
         raise ValueError(f"too little text for {size} tokens")
-    tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in special])
+    tokenizer.add_special_tokens(
+        [AddedToken(text, normalized=False, special=True) for text in special]
+    )
     tokenizer.add_tokens(whole)
     tokenizer.add_special_tokens([AddedToken(IMAGE, normalized=False, special=True)])
     if tokenizer.token_to_id(IMAGE) != size:

@@ -24,7 +24,10 @@ def duck(pen: Pen, bird: Species) -> None:
     ]
     head, hr = (0.50, -0.42), 0.22
     pen.polygon([(-0.62, -0.02), (-0.98, -0.16), (-0.80, 0.18)], paint["tail"])
-    pen.blob([(0.66, -0.47), (0.80, -0.41), (1.0, -0.33), (0.99, -0.26), (0.80, -0.29), (0.62, -0.31)], paint["beak"])
+    pen.blob(
+        [(0.66, -0.47), (0.80, -0.41), (1.0, -0.33), (0.99, -0.26), (0.80, -0.29), (0.62, -0.31)],
+        paint["beak"],
+    )
 
     def outline(p: Pen) -> None:
         p.blob(hull, paint["back"])
@@ -42,18 +45,33 @@ def duck(pen: Pen, bird: Species) -> None:
         pen.polygon([(-0.55, -0.12), (-1.0, -0.20), (-0.9, 0.2), (-0.6, 0.26)], paint["tail"])
     pen.ellipse(head, hr * 1.08, hr, paint["crown"])
     if "nape crest" in marks:
-        pen.blob([(0.50, -0.63), (0.26, -0.56), (0.14, -0.20), (0.26, -0.12), (0.36, -0.34)], marks["nape crest"])
+        pen.blob(
+            [(0.50, -0.63), (0.26, -0.56), (0.14, -0.20), (0.26, -0.12), (0.36, -0.34)],
+            marks["nape crest"],
+        )
     if "tuft" in marks:
-        pen.blob([(0.40, -0.62), (0.26, -0.56), (0.12, -0.28), (0.20, -0.26), (0.34, -0.44)], marks["tuft"])
+        pen.blob(
+            [(0.40, -0.62), (0.26, -0.56), (0.12, -0.28), (0.20, -0.26), (0.34, -0.44)],
+            marks["tuft"],
+        )
     if "chin stripe" in marks:
         pen.stroke([(0.62, -0.25), (0.52, -0.22), (0.42, -0.36)], 0.06, marks["chin stripe"])
         pen.stroke([(0.36, -0.55), (0.22, -0.36)], 0.03, marks["chin stripe"])
-    wing: list[Point] = [(0.24, -0.06), (0.16, 0.20), (-0.25, 0.28), (-0.62, 0.10), (-0.74, -0.04), (-0.30, -0.13)]
+    wing: list[Point] = [
+        (0.24, -0.06),
+        (0.16, 0.20),
+        (-0.25, 0.28),
+        (-0.62, 0.10),
+        (-0.74, -0.04),
+        (-0.30, -0.13),
+    ]
     pen.blob(wing, paint["wing"])
     with pen.inside(lambda p: p.blob(wing, paint["wing"])):
         pen.polygon([(-0.45, -0.2), (-0.9, -0.2), (-0.9, 0.2), (-0.52, 0.12)], paint["wingtip"])
         if "speculum" in marks:
-            pen.polygon([(-0.22, 0.08), (-0.48, 0.04), (-0.46, 0.20), (-0.20, 0.24)], marks["speculum"])
+            pen.polygon(
+                [(-0.22, 0.08), (-0.48, 0.04), (-0.46, 0.20), (-0.20, 0.24)], marks["speculum"]
+            )
         if "shoulder" in marks:
             pen.stroke([(0.30, -0.06), (-0.60, -0.09)], 0.10, marks["shoulder"])
     draw_eye(pen, (0.56, -0.47), 0.032, marks.get("yellow eye"))
@@ -63,7 +81,9 @@ def heron(pen: Pen, bird: Species) -> None:
     """Draws a heron: an S of a neck, a dagger of a beak, long legs."""
     paint, marks = bird.paint, bird.marks
     for x in (-0.12, 0.04):
-        pen.stroke([(x, 0.28), (x + 0.05, 0.62), (x - 0.02, 1.0)], 0.042, paint["legs"], smooth=False)
+        pen.stroke(
+            [(x, 0.28), (x + 0.05, 0.62), (x - 0.02, 1.0)], 0.042, paint["legs"], smooth=False
+        )
     body: list[Point] = [
         (0.22, -0.04),
         (0.24, 0.18),
@@ -73,7 +93,14 @@ def heron(pen: Pen, bird: Species) -> None:
         (-0.42, 0.14),
         (-0.10, -0.08),
     ]
-    neck: list[Point] = [(0.16, 0.08), (0.34, -0.10), (0.20, -0.32), (0.06, -0.54), (0.12, -0.78), (0.30, -0.84)]
+    neck: list[Point] = [
+        (0.16, 0.08),
+        (0.34, -0.10),
+        (0.20, -0.32),
+        (0.06, -0.54),
+        (0.12, -0.78),
+        (0.30, -0.84),
+    ]
     pen.polygon([(0.36, -0.91), (0.96, -0.80), (0.36, -0.78)], paint["beak"])
     pen.polygon([(-0.40, 0.26), (-0.70, 0.56), (-0.46, 0.50)], paint["tail"])
     pen.stroke(neck, 0.135, paint["breast"])
@@ -83,7 +110,14 @@ def heron(pen: Pen, bird: Species) -> None:
     with pen.inside(lambda p: p.blob(body, paint["back"])):
         pen.ellipse((0.20, 0.12), 0.16, 0.24, paint["breast"])
         pen.ellipse((0.02, 0.36), 0.26, 0.12, paint["belly"])
-    wing: list[Point] = [(0.08, 0.0), (0.04, 0.22), (-0.26, 0.36), (-0.60, 0.48), (-0.40, 0.16), (-0.12, -0.02)]
+    wing: list[Point] = [
+        (0.08, 0.0),
+        (0.04, 0.22),
+        (-0.26, 0.36),
+        (-0.60, 0.48),
+        (-0.40, 0.16),
+        (-0.12, -0.02),
+    ]
     pen.blob(wing, paint["wing"])
     with pen.inside(lambda p: p.blob(wing, paint["wing"])):
         pen.stroke([(-0.16, 0.34), (-0.64, 0.52)], 0.13, paint["wingtip"])
@@ -116,13 +150,22 @@ def ibis(pen: Pen, bird: Species) -> None:
         pen.stroke([(0.52, -0.56), (0.74, -0.40), (0.90, -0.24)], 0.075, paint["beak"])
         pen.ellipse((0.92, -0.22), 0.12, 0.085, marks["spoon bill"], turn=42)
     else:
-        pen.stroke([(0.52, -0.60), (0.72, -0.55), (0.88, -0.38), (0.92, -0.14)], 0.06, paint["beak"])
+        pen.stroke(
+            [(0.52, -0.60), (0.72, -0.55), (0.88, -0.38), (0.92, -0.14)], 0.06, paint["beak"]
+        )
     pen.stroke(neck, 0.17, paint["breast"])
     pen.blob(body, paint["back"])
     with pen.inside(lambda p: p.blob(body, paint["back"])):
         pen.ellipse((0.34, 0.06), 0.20, 0.30, paint["breast"])
         pen.ellipse((0.02, 0.34), 0.36, 0.16, paint["belly"])
-    wing: list[Point] = [(0.20, -0.10), (0.14, 0.14), (-0.20, 0.24), (-0.66, 0.18), (-0.78, 0.12), (-0.30, -0.10)]
+    wing: list[Point] = [
+        (0.20, -0.10),
+        (0.14, 0.14),
+        (-0.20, 0.24),
+        (-0.66, 0.18),
+        (-0.78, 0.12),
+        (-0.30, -0.10),
+    ]
     pen.blob(wing, paint["wing"])
     with pen.inside(lambda p: p.blob(wing, paint["wing"])):
         pen.polygon([(-0.42, -0.2), (-0.9, 0.0), (-0.9, 0.3), (-0.50, 0.26)], paint["wingtip"])

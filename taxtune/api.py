@@ -101,7 +101,9 @@ def _parts(
         "prompt.domain": domain,
         "vlm": with_kind(str(parse_model(vlm).absolute)) if isinstance(vlm, str) else None,
     }
-    recipe = recipe.changed({key: value for key, value in keys.items() if value is not None} | proposer_keys | own)
+    recipe = recipe.changed(
+        {key: value for key, value in keys.items() if value is not None} | proposer_keys | own
+    )
     experiment = Experiment(
         recipe,
         folder,
@@ -110,7 +112,9 @@ def _parts(
         examples=examples,
         metrics=as_metrics(metrics),
         policy=policy,
-        vlm=None if vlm is None or isinstance(vlm, str) else deploy(vlm, execution=recipe.execution),
+        vlm=None
+        if vlm is None or isinstance(vlm, str)
+        else deploy(vlm, execution=recipe.execution),
     )
     if mapper is not None:
         given = mapper if isinstance(mapper, Mapper) else Mapper(experiment.taxonomy, config=mapper)
@@ -118,7 +122,9 @@ def _parts(
     return experiment
 
 
-def _proposer(proposer: Proposer | Callable[..., str] | str | None) -> tuple[dict[str, Any], Proposer | None]:
+def _proposer(
+    proposer: Proposer | Callable[..., str] | str | None,
+) -> tuple[dict[str, Any], Proposer | None]:
     """Returns a proposer's keys of a recipe, or the object that replaces the recipe's own."""
     from taxtune.plugins import plugin_names
     from taxtune.settings import PROPOSER_PLUGINS, proposer_named
@@ -212,10 +218,24 @@ def tune(
     from taxtune.tuning.run_folder import check_run_folder
 
     parts = _parts(
-        "tune", taxonomy, examples, vlm, goal, effort, proposer, metrics, baseline, domain, recipe, settings, out
+        "tune",
+        taxonomy,
+        examples,
+        vlm,
+        goal,
+        effort,
+        proposer,
+        metrics,
+        baseline,
+        domain,
+        recipe,
+        settings,
+        out,
     )
     aim = parts.recipe.objective.kind if objective is None else objective
-    make_objective(aim, metrics=tuple(parts.own_metrics))  # an unknown name is told before images are read
+    make_objective(
+        aim, metrics=tuple(parts.own_metrics)
+    )  # an unknown name is told before images are read
     if goal is not None and aim not in ("hr_at_hp", "ihr_at_ihp"):
         remedy = "Leave out goal, or objective."
         raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy=remedy)
@@ -227,7 +247,10 @@ def tune(
 
 
 def compare(
-    objectives: Sequence[Objective | Callable[[TemplateScores], float] | str] = ("hr_at_hp", "accuracy"),
+    objectives: Sequence[Objective | Callable[[TemplateScores], float] | str] = (
+        "hr_at_hp",
+        "accuracy",
+    ),
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     examples: Source | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
@@ -280,7 +303,19 @@ def compare(
     from taxtune.tuning.run_folder import check_run_folder
 
     parts = _parts(
-        "compare", taxonomy, examples, vlm, goal, effort, proposer, metrics, baseline, domain, recipe, settings, out
+        "compare",
+        taxonomy,
+        examples,
+        vlm,
+        goal,
+        effort,
+        proposer,
+        metrics,
+        baseline,
+        domain,
+        recipe,
+        settings,
+        out,
     )
     names = [make_objective(each, metrics=tuple(parts.own_metrics)).name for each in objectives]
     check_objectives(names)
@@ -336,9 +371,23 @@ def evaluate(
         raise DataError("There is no such split.", value=split, remedy="Use heldout or tuning.")
     templates = {"template": template} if isinstance(template, str) else dict(template)
     if "baseline" in templates:
-        raise DataError("A template cannot be called 'baseline'.", remedy="Give it as the argument `baseline`.")
+        raise DataError(
+            "A template cannot be called 'baseline'.", remedy="Give it as the argument `baseline`."
+        )
     parts = _parts(
-        "evaluate", taxonomy, examples, vlm, None, None, None, metrics, baseline, domain, recipe, settings, out
+        "evaluate",
+        taxonomy,
+        examples,
+        vlm,
+        None,
+        None,
+        None,
+        metrics,
+        baseline,
+        domain,
+        recipe,
+        settings,
+        out,
     )
     with _shown(progress) as shown:
         (made,) = _experiments(parts, ())
@@ -346,7 +395,9 @@ def evaluate(
             for text in made.own_notes(source, f"The template {name!r}"):
                 note(text)
         given = {"baseline": made.recipe.prompt.baseline, **templates}
-        return evaluate_templates(made, given, parts.folder, split=split, callbacks=[*shown, ReportCallback()])
+        return evaluate_templates(
+            made, given, parts.folder, split=split, callbacks=[*shown, ReportCallback()]
+        )
 
 
 def calibrate(
@@ -386,7 +437,9 @@ def calibrate(
     """
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(Path(run), risk, confidence_level, policy, samples, data, images, recipe, vlm)
+    work = CalibrationRun(
+        Path(run), risk, confidence_level, policy, samples, data, images, recipe, vlm
+    )
     with _shown(progress):
         return work.run()
 
@@ -426,11 +479,23 @@ def place(
             "label": tree.labels[placed.node],
             "depth": int(tree.depth[placed.node]),
             "stage": str(placed.stage),
-            **{name: getattr(placed, name) for name in ("confidence", "abstained", "off_tree", "evidence")},
+            **{
+                name: getattr(placed, name)
+                for name in ("confidence", "abstained", "off_tree", "evidence")
+            },
         }
         for placed in place_texts(made, list(given))
     ]
-    columns = ["placement", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
+    columns = [
+        "placement",
+        "label",
+        "depth",
+        "stage",
+        "confidence",
+        "abstained",
+        "off_tree",
+        "evidence",
+    ]
     frame = pd.DataFrame(rows, given.index, columns).reindex(texts.index)
     frame.insert(0, "answer", texts.where(texts.notna(), None))
     # So that a missing answer does not turn whole numbers and truth values into floats and objects.
@@ -466,7 +531,9 @@ def score(
     if len(predicted) != len(target) or not len(predicted):
         raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
     if free_text:
-        answers: list[Any] = [without_thoughts(text) if isinstance(text, str) else text for text in predicted]
+        answers: list[Any] = [
+            without_thoughts(text) if isinstance(text, str) else text for text in predicted
+        ]
         predicted = answers
     for name, given in (("answer", predicted), ("target", target)):
         if (absent := pd.Series(list(given), dtype=object).isna()).any():
@@ -477,7 +544,9 @@ def score(
         return score_nodes(tree, np.array([tree.resolve(label) for label in predicted]), truth)
     placements = Mapper(tree).place([str(text) for text in predicted])
     off_tree = np.array([placed.off_tree for placed in placements])
-    return score_nodes(tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree)
+    return score_nodes(
+        tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree
+    )
 
 
 def load_run(folder: str | Path) -> TuneResult | ComparisonResult:

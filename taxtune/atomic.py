@@ -78,7 +78,9 @@ def check_in_place(*paths: Path) -> None:
     for path in paths:
         if path.is_symlink():
             message = "This is a link, and writing here would change the file behind it."
-            raise TaxtuneError(message, file=path, remedy="Remove the link, or put the file itself in its place.")
+            raise TaxtuneError(
+                message, file=path, remedy="Remove the link, or put the file itself in its place."
+            )
 
 
 def _probe(folder: Path) -> None:
@@ -155,7 +157,9 @@ def write_json(path: str | Path, value: Any, *, indent: int | None = 2) -> Path:
         ValueError: If a number is NaN or infinite.
         TypeError: If a value is not plain.
     """
-    return write_text(path, json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False) + "\n")
+    return write_text(
+        path, json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False) + "\n"
+    )
 
 
 def _create_beside(target: Path) -> tuple[Path, int]:

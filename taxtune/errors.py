@@ -40,7 +40,11 @@ class TaxtuneError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        where = "" if self.file is None else self.file + ("" if self.row is None else f":{self.row}") + ": "
+        where = (
+            ""
+            if self.file is None
+            else self.file + ("" if self.row is None else f":{self.row}") + ": "
+        )
         what = "" if self.value is None else f" (got {_short(self.value)})"
         remedy = "" if self.remedy is None else f" {self.remedy}"
         return f"{where}{self.message}{what}{remedy}"
@@ -56,7 +60,11 @@ def shortened(lines: Sequence[str], limit: int = 10_000) -> list[str]:
 
     A message names everything that is wrong, so that it can be fixed at once; but not a million times the same.
     """
-    return list(lines) if len(lines) <= limit else [*lines[:limit], f"  and {len(lines) - limit:,} more"]
+    return (
+        list(lines)
+        if len(lines) <= limit
+        else [*lines[:limit], f"  and {len(lines) - limit:,} more"]
+    )
 
 
 def command(*words: str | Path) -> str:

@@ -140,13 +140,17 @@ class Worker:
             with showing(_Notes()) as notes, count_faults() as faults:
                 replies = self._model.answer(requests)
             if len(replies) != len(requests):
-                raise ModelError(f"The model gave {len(replies)} answers to {len(requests)} requests.")
+                raise ModelError(
+                    f"The model gave {len(replies)} answers to {len(requests)} requests."
+                )
             size = int(getattr(self._model, "batch_size", 8))
             return _Report(replies=replies, batch_size=size, faults=dict(faults), notes=notes.notes)
         except TaxtuneError as error:  # exceptions of packages need not survive the journey
             return _Report(error=str(error))
         except Exception as error:
-            return _Report(error=f"A worker failed: {type(error).__name__}: {error}\n{traceback.format_exc()}")
+            return _Report(
+                error=f"A worker failed: {type(error).__name__}: {error}\n{traceback.format_exc()}"
+            )
 
 
 @dataclass
@@ -184,8 +188,13 @@ class _Crew:
 
     def start(self) -> None:
         """Starts the workers that are not there."""
-        variables = {"OMP_NUM_THREADS": str(self.needs["num_cpus"]), "TOKENIZERS_PARALLELISM": "false"}
-        actor = self.ray.remote(Worker).options(**self.needs, max_restarts=0, runtime_env={"env_vars": variables})
+        variables = {
+            "OMP_NUM_THREADS": str(self.needs["num_cpus"]),
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+        actor = self.ray.remote(Worker).options(
+            **self.needs, max_restarts=0, runtime_env={"env_vars": variables}
+        )
         for slot in self.slots:
             if slot.actor is None:
                 slot.actor = actor.remote(*self.arguments)
@@ -201,7 +210,9 @@ class _Crew:
             try:
                 self.report = self.ray.get(ready[0])
             except self.ray.exceptions.RayError as error:
-                raise ModelError(f"A node of the Ray cluster cannot make the model: {_first_line(error)}.") from error
+                raise ModelError(
+                    f"A node of the Ray cluster cannot make the model: {_first_line(error)}."
+                ) from error
         if self.report.error is not None:
             raise ModelError(self.report.error)
         return self.report
@@ -253,7 +264,11 @@ class RayModel:
     def identity(self) -> Identity:
         """The model's identity where the workers are; only the seed differs between copies."""
         identity = self._crew.first().identity
-        return {**identity, "seed": self.settings.seed} if identity.get("seed") is not None else identity
+        return (
+            {**identity, "seed": self.settings.seed}
+            if identity.get("seed") is not None
+            else identity
+        )
 
     def check(self) -> list[str]:
         """Checks that the model can be asked where the workers are; see `LocalModel.check`."""
@@ -278,7 +293,9 @@ class RayModel:
             except ImageError as error:
                 yield place, Failure(str(error), retryable=False)
             else:
-                home = crew.homes.setdefault(request.image_sha256 or request.prompt, len(crew.homes) % len(queues))
+                home = crew.homes.setdefault(
+                    request.image_sha256 or request.prompt, len(crew.homes) % len(queues)
+                )
                 queues[home].append(place)
         again: deque[int] = deque()  # what was lost, one at a time
         losses: Counter[int] = Counter()
@@ -298,7 +315,9 @@ class RayModel:
             elif time.monotonic() - heard > _NO_ROOM:
                 raise ModelError(crew.no_room())
             if not finished and not any(node["Alive"] for node in crew.ray.nodes()):
-                raise ModelError("All nodes of the Ray cluster have ended.", remedy="Start them, and continue.")
+                raise ModelError(
+                    "All nodes of the Ray cluster have ended.", remedy="Start them, and continue."
+                )
             for reference in finished:
                 slot = crew.open.pop(reference)
                 places, slot.places = slot.places if slot.call is call else [], []
@@ -311,7 +330,9 @@ class RayModel:
                     losses.update(places)
                     if len(places) == 1 and losses[places[0]] >= _MOST_LOST:
                         done += 1
-                        reason = f"{_MOST_LOST} workers were lost with this question; the last: {said}"
+                        reason = (
+                            f"{_MOST_LOST} workers were lost with this question; the last: {said}"
+                        )
                         yield places[0], Failure(reason, retryable=False)
                     else:
                         again.extend(places)
@@ -336,13 +357,19 @@ class RayModel:
                     yield from zip(places, report.replies, strict=True)
 
 
-def _take(batch: int, own: deque[int], queues: Sequence[deque[int]], again: deque[int]) -> list[int]:
+def _take(
+    batch: int, own: deque[int], queues: Sequence[deque[int]], again: deque[int]
+) -> list[int]:
     """The questions that a worker is asked next: lost ones, its own, or else some of the longest queue."""
     if again:
         return [again.popleft()]
     queue = own or max(queues, key=len)
     half = -(-len(queue) // 2)  # few at the end, so that workers finish together
-    size = min(len(queue), _BATCHES * batch, max(batch, half)) if queue is own else min(_BATCHES * batch, half)
+    size = (
+        min(len(queue), _BATCHES * batch, max(batch, half))
+        if queue is own
+        else min(_BATCHES * batch, half)
+    )
     return [queue.popleft() if queue is own else queue.pop() for _ in range(size)]
 
 
@@ -359,12 +386,20 @@ def _connect(ray: Any) -> None:
     try:
         if colon:  # Ray itself would try for minutes
             socket.create_connection((host, int(port)), timeout=_CONNECT).close()
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+        ray.init(
+            address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=False
+        )
     except (OSError, RuntimeError, ValueError) as error:
         if address is None:
-            raise ModelError(f"Ray cannot be started on this machine: {_first_line(error)}.") from error
-        remedy = "Start one with `ray start --head`, or unset RAY_ADDRESS for a cluster on this machine."
-        raise ModelError("There is no Ray cluster at RAY_ADDRESS.", value=address, remedy=remedy) from error
+            raise ModelError(
+                f"Ray cannot be started on this machine: {_first_line(error)}."
+            ) from error
+        remedy = (
+            "Start one with `ray start --head`, or unset RAY_ADDRESS for a cluster on this machine."
+        )
+        raise ModelError(
+            "There is no Ray cluster at RAY_ADDRESS.", value=address, remedy=remedy
+        ) from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -35,7 +35,13 @@ def find_device(asked: str) -> str:
     import torch
 
     if asked == "auto":
-        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return (
+            "cuda"
+            if torch.cuda.is_available()
+            else "mps"
+            if torch.backends.mps.is_available()
+            else "cpu"
+        )
     try:
         torch.empty(1, device=asked).cpu()
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # as the backends have it
@@ -74,7 +80,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
     text = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+    return isinstance(error, RuntimeError) and (
+        "out of memory" in text or "can't allocate memory" in text
+    )
 
 
 def free_memory(device: str) -> None:
@@ -110,7 +118,9 @@ class AdaptiveBatches:
         item: What an item is called in the error: "text", "pair", "question".
     """
 
-    def __init__(self, size: int | Literal["auto"], *, model: str, device: str, item: str = "text") -> None:
+    def __init__(
+        self, size: int | Literal["auto"], *, model: str, device: str, item: str = "text"
+    ) -> None:
         self.model, self.device, self.item = model, device, item
         #: Items at once from now on.
         self.size = _START if size == "auto" else size

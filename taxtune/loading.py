@@ -38,7 +38,9 @@ def look_for_hub() -> None:
     if monotonic() < _Hub.until or (constants.HF_HUB_OFFLINE and not _Hub.out_of_reach):
         return
     answers: list[bool] = []
-    asking = Thread(target=lambda: answers.append(_answers(constants.ENDPOINT)), name="taxtune-hub", daemon=True)
+    asking = Thread(
+        target=lambda: answers.append(_answers(constants.ENDPOINT)), name="taxtune-hub", daemon=True
+    )
     asking.start()
     asking.join(_WHOLE)
     _Hub.out_of_reach = answers != [True]
@@ -54,7 +56,9 @@ def _answers(address: str) -> bool:
     except urllib.error.HTTPError:
         return True
     except (OSError, ValueError, http.client.HTTPException) as error:
-        return isinstance(getattr(error, "reason", None), ssl.SSLError)  # a server whose certificate is disputed
+        return isinstance(
+            getattr(error, "reason", None), ssl.SSLError
+        )  # a server whose certificate is disputed
 
 
 def not_here(name: str, what: str) -> ModelError:
@@ -85,7 +89,9 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
             remedy=f"Accept it at https://huggingface.co/{name} and run `hf auth login`.",
         )
     if "RevisionNotFoundError" in names or "is not a valid git identifier" in text:
-        return ModelError(f"The model {name!r} does not have this revision.", remedy="Check `revision`.")
+        return ModelError(
+            f"The model {name!r} does not have this revision.", remedy="Check `revision`."
+        )
     if "RepositoryNotFoundError" in names or "is not a valid model identifier" in text:
         return ModelError(
             f"There is no model {name!r} on Hugging Face, or it is private.",
@@ -108,7 +114,8 @@ def is_out_of_reach(error: BaseException) -> bool:
     """Tells whether an error of Hugging Face's libraries means that a file is neither here nor within reach."""
     names, text, _ = _causes(error)
     return bool(
-        names & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError"}
+        names
+        & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError"}
         or any(hint in text for hint in ("couldn't connect", "offline mode", "name resolution"))
     )
 
@@ -120,7 +127,9 @@ def _causes(error: BaseException) -> tuple[set[str], str, str]:
         chain.append(link)
     names = {one.__name__ for link in chain for one in type(link).__mro__}
     telling = next((link for link in chain if isinstance(link, ImportError)), error)
-    first = next((line.strip() for line in str(telling).splitlines() if line.strip()), type(telling).__name__)
+    first = next(
+        (line.strip() for line in str(telling).splitlines() if line.strip()), type(telling).__name__
+    )
     return names, " ".join(map(str, chain)).lower(), first
 
 

@@ -42,7 +42,9 @@ def measure_option(more: str) -> Any:
 _TAXONOMY = "The taxonomy file, or builtin:NAME for that of a built-in recipe."
 TaxonomyOption = Annotated[str, taxonomy_option()]
 TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help=_TAXONOMY)]
-FormatOption = Annotated[str, opt("Format of the taxonomy (see `taxtune taxonomy check --help`).", "--format")]
+FormatOption = Annotated[
+    str, opt("Format of the taxonomy (see `taxtune taxonomy check --help`).", "--format")
+]
 FileFormatOption = Annotated[str, opt(
     "Format of the taxonomy: paths, edges, inat21-csv, inat21-json, nested-json, rdf or obo; auto detects it.",
     "--format",
@@ -50,7 +52,9 @@ FileFormatOption = Annotated[str, opt(
 RootOption = Annotated[str | None, opt(
     "Score on the part of the taxonomy below this node (a label or path), and on the whole as well.", "--root",
 )]  # fmt: skip
-RootLabelOption = Annotated[str | None, opt("Label of the root, for formats without a root of their own.")]
+RootLabelOption = Annotated[
+    str | None, opt("Label of the root, for formats without a root of their own.")
+]
 EnglishNamesOption = Annotated[
     bool, opt("Add the English names of Latin taxa that come with taxtune.", "--names/--no-names")
 ]
@@ -60,28 +64,45 @@ EnglishNamesOption = Annotated[
 #: Takes the columns that the command needs.
 ANSWERS_HELP = "CSV, XLSX, Parquet or JSONL with the {}; or a run as RUN, RUN:baseline or RUN:N."
 AnswerColumnOption = Annotated[str, opt("Column with the answer.", "--answer-column")]
-TruthColumnOption = Annotated[str, opt("Column with the true node: a label, an alias or a path.", "--truth-column")]
+TruthColumnOption = Annotated[
+    str, opt("Column with the true node: a label, an alias or a path.", "--truth-column")
+]
 PlacementColumnOption = Annotated[
-    str, opt("Column with the node of a prediction, read instead of the answer.", "--placement-column")
+    str,
+    opt("Column with the node of a prediction, read instead of the answer.", "--placement-column"),
 ]
 IdColumnOption = Annotated[str, opt("Column that identifies the example.", "--id-column")]
-QuestionColumnOption = Annotated[str, opt("Column with the question, which judges need.", "--question-column")]
+QuestionColumnOption = Annotated[
+    str, opt("Column with the question, which judges need.", "--question-column")
+]
 InputOption = Annotated[str, opt(
     "text, csv, jsonl, json, xlsx or parquet; auto goes by the file's name and its content, and stdin is text.",
     "--input",
 )]  # fmt: skip
 WhereOption = Annotated[
-    list[str] | None, opt("Read only rows with this value; may be repeated.", "--where", metavar="COLUMN=VALUE")
+    list[str] | None,
+    opt("Read only rows with this value; may be repeated.", "--where", metavar="COLUMN=VALUE"),
 ]
 _GUESSES = "How a list of guesses becomes one answer"
 GuessesOption = Annotated[str, opt(f"{_GUESSES}: first or join.", "--guesses")]
-OtherGuessesOption = Annotated[str, opt(f"{_GUESSES} if --guess is not given: first or join.", "--guesses")]
-OffTreeOption = Annotated[
-    str, opt("What to do with rows whose true label is not on the taxonomy: error or leave-out.", "--off-tree")
+OtherGuessesOption = Annotated[
+    str, opt(f"{_GUESSES} if --guess is not given: first or join.", "--guesses")
 ]
-MissingOption = Annotated[str, opt("What to do with rows without an answer: error or leave-out.", "--missing")]
+OffTreeOption = Annotated[
+    str,
+    opt(
+        "What to do with rows whose true label is not on the taxonomy: error or leave-out.",
+        "--off-tree",
+    ),
+]
+MissingOption = Annotated[
+    str, opt("What to do with rows without an answer: error or leave-out.", "--missing")
+]
 MissingKeptOption = Annotated[
-    str, opt("What to do with rows without an answer: keep (and count), error or leave-out.", "--missing")
+    str,
+    opt(
+        "What to do with rows without an answer: keep (and count), error or leave-out.", "--missing"
+    ),
 ]
 MissingMeansOption = Annotated[Literal["error", "leave-out", "abstain"], opt(
     "A row without an answer: error, failed call (leave-out) or abstain.", "--missing"
@@ -108,10 +129,18 @@ OffTreeAsOption = Annotated[str, opt(
     "Score of what the taxonomy lacks: child (a wrong child of the root) or root (hP 1, as in the paper).",
     "--off-tree-as",
 )]  # fmt: skip
-DeviceOption = Annotated[str, opt("Device for models on this machine: auto, cpu, cuda, ...", "--device")]
-BatchSizeOption = Annotated[int, opt("Batch size of models on this machine.", "--batch-size", min=1)]
-ConcurrencyOption = Annotated[int, opt("Maximum number of concurrent API calls.", "--concurrency", min=1)]
-ApiBaseOption = Annotated[str | None, opt("Address of an OpenAI-compatible server for the judge.", "--api-base")]
+DeviceOption = Annotated[
+    str, opt("Device for models on this machine: auto, cpu, cuda, ...", "--device")
+]
+BatchSizeOption = Annotated[
+    int, opt("Batch size of models on this machine.", "--batch-size", min=1)
+]
+ConcurrencyOption = Annotated[
+    int, opt("Maximum number of concurrent API calls.", "--concurrency", min=1)
+]
+ApiBaseOption = Annotated[
+    str | None, opt("Address of an OpenAI-compatible server for the judge.", "--api-base")
+]
 CacheDirOption = Annotated[Path | None, opt(
     "Folder for cached replies and embeddings.", "--cache-dir", shown="the user's cache folder", file_okay=False
 )]  # fmt: skip
@@ -120,17 +149,30 @@ FrequenciesOption = Annotated[str | None, opt(
     "--frequencies", shown="all leaves alike",
 )]  # fmt: skip
 SmoothingOption = Annotated[
-    float, opt("Number of occurrences to add to every leaf when --frequencies is given.", "--smoothing", min=0)
+    float,
+    opt(
+        "Number of occurrences to add to every leaf when --frequencies is given.",
+        "--smoothing",
+        min=0,
+    ),
 ]
 
 # -- chance and results ------------------------------------------------------------------------------------------------
 
-ResamplesOption = Annotated[int, opt("Number of bootstrap resamples.", "--resamples", min=1, max=1_000_000)]
-SeedOption = Annotated[int, opt("Seed for the bootstrap and all other random draws.", "--seed", min=0)]
+ResamplesOption = Annotated[
+    int, opt("Number of bootstrap resamples.", "--resamples", min=1, max=1_000_000)
+]
+SeedOption = Annotated[
+    int, opt("Seed for the bootstrap and all other random draws.", "--seed", min=0)
+]
 ForceOption = Annotated[bool, opt("Overwrite files that are there.", "--force")]
-OutOption = Annotated[Path | None, opt("Write report.html, tables, figures and study.json to this folder.", "--out")]
+OutOption = Annotated[
+    Path | None, opt("Write report.html, tables, figures and study.json to this folder.", "--out")
+]
 JsonOption = Annotated[bool, opt("Print one JSON object.", "--json")]
-JsonRowsOption = Annotated[bool, opt("Print one JSON object with a record for each answer.", "--json")]
+JsonRowsOption = Annotated[
+    bool, opt("Print one JSON object with a record for each answer.", "--json")
+]
 
 # -- checks ------------------------------------------------------------------------------------------------------------
 
@@ -159,5 +201,7 @@ def choice(value: str, allowed: Sequence[str], option: str) -> str:
         DataError: If the value is not one of them.
     """
     if value not in allowed:
-        raise DataError(f"{option} has no such value.", value=value, remedy=f"Use {', '.join(allowed)}.")
+        raise DataError(
+            f"{option} has no such value.", value=value, remedy=f"Use {', '.join(allowed)}."
+        )
     return value

@@ -51,7 +51,8 @@ def find_plugin(group: str, name: str) -> Any:
     except Exception as error:
         package = point.dist.name if point.dist is not None else "a package"
         raise TaxtuneError(
-            f"{name!r}, which {package} registers for {group}, cannot be loaded: {error}.", value=point.value
+            f"{name!r}, which {package} registers for {group}, cannot be loaded: {error}.",
+            value=point.value,
         ) from error
 
 

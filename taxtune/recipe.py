@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 import yaml
-from pydantic import BaseModel, Field, PrivateAttr, StrictInt, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PrivateAttr,
+    StrictInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from taxtune.errors import RecipeError
 from taxtune.recipe_file import parse_override, read_mapping
@@ -220,10 +228,16 @@ def recipe_path(reference: str | Path) -> Path:
         return path
     shipped = {file.stem: file for file in sorted(recipes_dir().glob("*.yaml"))}
     # "fieldguide", "fieldguide.yaml" and "recipes/fieldguide.yaml" all work in a folder without a checkout.
-    if path.parts[:-1] in ((), ("recipes",)) and path.suffix in ("", ".yaml", ".yml") and path.stem in shipped:
+    if (
+        path.parts[:-1] in ((), ("recipes",))
+        and path.suffix in ("", ".yaml", ".yml")
+        and path.stem in shipped
+    ):
         return shipped[path.stem]
     if path.is_dir():
-        raise RecipeError("This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it.")
+        raise RecipeError(
+            "This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it."
+        )
     near = difflib.get_close_matches(path.stem, shipped, n=1)
     remedy = f"Did you mean {near[0]!r}? " if near else ""
     remedy += f"Give a file, or one of the built-in recipes: {', '.join(shipped)}."
@@ -247,13 +261,21 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] | Mapping[str, A
     return _made(stated, typed, str(path), text, "--set ").from_file(path.resolve(), typed)
 
 
-def _made(stated: Mapping[str, Any], changes: Mapping[str, Any], file: str, text: str = "", given: str = "") -> Recipe:
+def _made(
+    stated: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    file: str,
+    text: str = "",
+    given: str = "",
+) -> Recipe:
     """Makes a recipe of nested values and changes by dotted key; `given` tells how the changes are given."""
     data = _merged(stated, changes, given)
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        raise RecipeError("\n".join(_problems(error, data, file, text, changes if given else {}))) from None
+        raise RecipeError(
+            "\n".join(_problems(error, data, file, text, changes if given else {}))
+        ) from None
 
 
 def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -> dict[str, Any]:
@@ -272,12 +294,23 @@ def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -
                 assigned[key] = _NAMED[key](value) if key in _NAMED else value
         except ValueError as error:
             raise RecipeError(f"{given}{key}={value}: {error}") from None
-    for key, kind in assigned.items():  # another kind takes the keys along that only the former one knows
+    for (
+        key,
+        kind,
+    ) in assigned.items():  # another kind takes the keys along that only the former one knows
         group, _, name = key.partition(".")
-        if name == "kind" and group in Recipe.model_fields and isinstance(below := data.get(group), dict):
+        if (
+            name == "kind"
+            and group in Recipe.model_fields
+            and isinstance(below := data.get(group), dict)
+        ):
             kinds = _kinds(group)
             if (former := kinds.get(str(below.get("kind")))) and (chosen := kinds.get(str(kind))):
-                data[group] = {name: value for name, value in below.items() if name not in former or name in chosen}
+                data[group] = {
+                    name: value
+                    for name, value in below.items()
+                    if name not in former or name in chosen
+                }
     for key, value in assigned.items():
         *parents, last = key.split(".")
         place = data
@@ -286,7 +319,9 @@ def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -
                 place[parent] = {}
             place = place[parent]
             if not isinstance(place, dict):
-                raise RecipeError(f"{given}{key}={value}: {parent!r} is a value, not a group of keys.")
+                raise RecipeError(
+                    f"{given}{key}={value}: {parent!r} is a value, not a group of keys."
+                )
         place[last] = value
     return data
 
@@ -295,7 +330,9 @@ def _members(group: str) -> list[type[BaseModel]]:
     """The models that a group of keys may be."""
     annotation = Recipe.model_fields[group].annotation
     return [
-        one for one in get_args(annotation) or (annotation,) if isinstance(one, type) and issubclass(one, BaseModel)
+        one
+        for one in get_args(annotation) or (annotation,)
+        if isinstance(one, type) and issubclass(one, BaseModel)
     ]
 
 
@@ -320,14 +357,18 @@ def _problems(
     for problem in error.errors(include_url=False):
         place, kind, value = list(problem["loc"]), problem["type"], problem["input"]
         kinds = _kinds(str(place[0])) if place and place[0] in Recipe.model_fields else {}
-        if len(place) > 1 and place[1] in kinds:  # pydantic's tag of a union, which the YAML does not have
+        if (
+            len(place) > 1 and place[1] in kinds
+        ):  # pydantic's tag of a union, which the YAML does not have
             del place[1]
         message = problem["msg"].removeprefix("Value error, ")
         if kind.startswith("union_tag_"):  # the model's name says its kind
             place.append("model" if place == ["vlm"] else "kind")
             value = value.get(place[-1])
             known = str([*kinds])[1:-1]
-            message = "must be the name of a model" if place[-1] == "model" else f"must be one of {known}"
+            message = (
+                "must be the name of a model" if place[-1] == "model" else f"must be one of {known}"
+            )
         elif kind in ("model_type", "model_attributes_type"):
             first = next(iter(_members(str(place[0]))[0].model_fields))
             message = f"must be a group of keys, such as {place[0]}.{first}"
@@ -339,9 +380,15 @@ def _problems(
             message = f"unknown key; {_meant(str(place[-1]), group, data)}"
         where = f"{file}:{row}" if (row := _row(text, place)) is not None else file
         for setting, given in typed.items():
-            if place and (f"{key}.".startswith(f"{setting}.") or f"{setting}.".startswith(f"{key}.")):
+            if place and (
+                f"{key}.".startswith(f"{setting}.") or f"{setting}.".startswith(f"{key}.")
+            ):
                 where = f"--set {setting}={given}"
-        got = "" if isinstance(value, BaseModel | Mapping) or kind == "missing" else f" (got {value!r:.80})"
+        got = (
+            ""
+            if isinstance(value, BaseModel | Mapping) or kind == "missing"
+            else f" (got {value!r:.80})"
+        )
         lines.append(f"{where}: {f'{key}: ' if key else ''}{message}{got}")
     return lines
 
@@ -352,7 +399,11 @@ def _meant(key: str, group: str | None, data: Mapping[str, Any]) -> str:
     if key.startswith("api_key"):
         return "a key is taken from the provider's own variable, such as OPENAI_API_KEY."
     if group is None:
-        inside = [f"{name}.{key}" for name in known if any(key in model.model_fields for model in _members(name)[:1])]
+        inside = [
+            f"{name}.{key}"
+            for name in known
+            if any(key in model.model_fields for model in _members(name)[:1])
+        ]
     else:
         below = data[group]
         with contextlib.suppress(ValueError):  # the name of a model says its kind
@@ -367,7 +418,10 @@ def _row(text: str, place: Sequence[Any]) -> int | None:
     node, row = yaml.compose(text, Loader=yaml.SafeLoader), None
     for part in place:
         pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-        found = next(((key.start_mark.line + 1, value) for key, value in pairs if key.value == str(part)), None)
+        found = next(
+            ((key.start_mark.line + 1, value) for key, value in pairs if key.value == str(part)),
+            None,
+        )
         if found is None:
             return row
         row, node = found

@@ -18,7 +18,10 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark, problem = self.peek_event().start_mark, "aliases (*name) are not read; write the value out"  # type: ignore[no-untyped-call]
+            mark, problem = (
+                self.peek_event().start_mark,
+                "aliases (*name) are not read; write the value out",
+            )  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(None, None, problem, mark)
         return super().compose_node(parent, index)
 
@@ -54,9 +57,13 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         row = None if mark is None else int(mark.line) + 1
-        raise RecipeError(f"The recipe is not valid YAML: {_problem(error)}.", file=path, row=row) from None
+        raise RecipeError(
+            f"The recipe is not valid YAML: {_problem(error)}.", file=path, row=row
+        ) from None
     if not isinstance(data, dict):
-        raise RecipeError("The recipe must be a mapping of keys to values, such as 'name: mine'.", file=path)
+        raise RecipeError(
+            "The recipe must be a mapping of keys to values, such as 'name: mine'.", file=path
+        )
     return data, text
 
 
@@ -70,7 +77,9 @@ def parse_override(text: str) -> tuple[str, Any]:
     key = key.strip()
     if not separator or not all(key.split(".")):
         raise RecipeError(
-            "A setting on the command line must be KEY=VALUE.", value=text, remedy="For example: --set iterations=10"
+            "A setting on the command line must be KEY=VALUE.",
+            value=text,
+            remedy="For example: --set iterations=10",
         )
     try:
         return key, load_yaml(value)
@@ -85,4 +94,6 @@ def parse_override(text: str) -> tuple[str, Any]:
 def _problem(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).rstrip(".")
+    return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).rstrip(
+        "."
+    )

@@ -39,7 +39,9 @@ def template_path(reference: str | Path) -> Path:
     seeds = {file.stem: file for file in sorted((prompts_dir() / "seeds").glob("*.j2"))}
     if name not in seeds:
         raise TemplateError(
-            "Unknown built-in template.", value=str(reference), remedy=f"Built-in templates: {', '.join(seeds)}."
+            "Unknown built-in template.",
+            value=str(reference),
+            remedy=f"Built-in templates: {', '.join(seeds)}.",
         )
     return seeds[name]
 
@@ -49,4 +51,6 @@ def _find(name: str) -> Path:
     for candidate in (_PACKAGE / name, _PACKAGE.parent / name):
         if candidate.is_dir():
             return candidate
-    raise TaxtuneError(f"The folder {name!r} that belongs to taxtune is missing.", remedy="Reinstall taxtune.")
+    raise TaxtuneError(
+        f"The folder {name!r} that belongs to taxtune is missing.", remedy="Reinstall taxtune."
+    )

@@ -41,7 +41,11 @@ class Settings(BaseModel):
     """What every part of a recipe has: unknown keys are refused, and values do not change."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, str_strip_whitespace=False, protected_namespaces=(), allow_inf_nan=False
+        extra="forbid",
+        frozen=True,
+        str_strip_whitespace=False,
+        protected_namespaces=(),
+        allow_inf_nan=False,
     )
 
 
@@ -161,10 +165,14 @@ class FieldGuideData(_Images):
     """The drawn birds of the embedded field guide."""
 
     kind: Literal["fieldguide"] = "fieldguide"
-    count: StrictInt = Field(IMAGES.n, ge=2, le=IMAGES.n, description="Number of images to use, from the first on.")
+    count: StrictInt = Field(
+        IMAGES.n, ge=2, le=IMAGES.n, description="Number of images to use, from the first on."
+    )
 
 
-DataSettings = Annotated[ManifestData | FolderData | INat21Data | FieldGuideData, Field(discriminator="kind")]
+DataSettings = Annotated[
+    ManifestData | FolderData | INat21Data | FieldGuideData, Field(discriminator="kind")
+]
 
 
 class PromptSettings(Settings):
@@ -251,7 +259,10 @@ class ApiVLMSettings(Settings):
     @field_validator("extra")
     @classmethod
     def _leaves_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if own := {"model", "messages", "max_tokens", "temperature", "seed", "stream", "n"} & value.keys():
+        if (
+            own := {"model", "messages", "max_tokens", "temperature", "seed", "stream", "n"}
+            & value.keys()
+        ):
             raise ValueError(f"must not have {min(own)}, which taxtune sends itself")
         return value
 
@@ -278,7 +289,9 @@ def with_kind(value: Any) -> Any:
     return {"kind": meant, **settings, "model": name.model}
 
 
-VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="kind"), BeforeValidator(with_kind)]
+VLMSettings = Annotated[
+    LocalVLMSettings | ApiVLMSettings, Field(discriminator="kind"), BeforeValidator(with_kind)
+]
 
 
 class ExecutionSettings(Settings):
@@ -334,15 +347,21 @@ class MapperSettings(Settings):
 
     @model_validator(mode="after")
     def _can_doubt(self) -> MapperSettings:
-        if self.arbiter is not None and (self.preset != "default" or self.similarity.startswith("clip-i2t:")):
-            raise ValueError("the arbiter needs the preset 'default' and a similarity that does not look at images")
+        if self.arbiter is not None and (
+            self.preset != "default" or self.similarity.startswith("clip-i2t:")
+        ):
+            raise ValueError(
+                "the arbiter needs the preset 'default' and a similarity that does not look at images"
+            )
         return self
 
     @field_validator("similarity")
     @classmethod
     def _known(cls, value: str) -> str:
         if value != "lexical" and not re.fullmatch(r"(sentence|clip|clip-i2t):.+", value):
-            raise ValueError("must be 'lexical', 'sentence:MODEL', 'clip:MODEL' or 'clip-i2t:MODEL'")
+            raise ValueError(
+                "must be 'lexical', 'sentence:MODEL', 'clip:MODEL' or 'clip-i2t:MODEL'"
+            )
         return value
 
 
@@ -356,10 +375,16 @@ class ObjectiveSettings(Settings):
         "judge).",
     )
     hp_target: Number = Field(
-        0.98, gt=0, le=1, description="The hP that 'hr_at_hp' holds, and the ihP that 'ihr_at_ihp' holds."
+        0.98,
+        gt=0,
+        le=1,
+        description="The hP that 'hr_at_hp' holds, and the ihP that 'ihr_at_ihp' holds.",
     )
     confidence_level: Number = Field(
-        0.9, ge=0.5, lt=1, description="The confidence level at which a one-sided bound must reach hp_target."
+        0.9,
+        ge=0.5,
+        lt=1,
+        description="The confidence level at which a one-sided bound must reach hp_target.",
     )
     hr_floor: Number | str = Field(
         "80%",
@@ -371,7 +396,11 @@ class ObjectiveSettings(Settings):
     def _known(cls, value: Any, info: ValidationInfo) -> Any:
         from taxtune.tuning.objective import check_objective, read_floor
 
-        what, check = ("an objective", check_objective) if info.field_name == "kind" else ("a floor of hR", read_floor)
+        what, check = (
+            ("an objective", check_objective)
+            if info.field_name == "kind"
+            else ("a floor of hR", read_floor)
+        )
         try:
             check(value)
         except TaxtuneError as error:
@@ -476,7 +505,9 @@ def proposer_named(name: str) -> dict[str, str]:
     own = plugin_names(PROPOSER_PLUGINS)
     if name in own:
         remedy = f"Use it in Python: taxtune.tune(..., proposer={name!r})."
-        raise ProposerError("A recipe cannot name the proposer of a package.", value=name, remedy=remedy)
+        raise ProposerError(
+            "A recipe cannot name the proposer of a package.", value=name, remedy=remedy
+        )
     if not {"/", ":"} & set(name):
         known = ["fragments", "random", "PROVIDER/MODEL", "agent:PROVIDER/MODEL", *own]
         raise ProposerError("Unknown proposer.", value=name, remedy=names_near(name, known))
@@ -500,13 +531,19 @@ def with_proposer(value: Any) -> Any:
 
 
 ProposerSettings = Annotated[
-    FragmentsProposerSettings | ChatProposerSettings, Field(discriminator="kind"), BeforeValidator(with_proposer)
+    FragmentsProposerSettings | ChatProposerSettings,
+    Field(discriminator="kind"),
+    BeforeValidator(with_proposer),
 ]
 
 
 Effort = Literal["light", "medium", "heavy"]
 #: What a run may spend at each effort: templates to try after the baseline, and calls of the VLM about tuning images.
-EFFORTS: Mapping[Effort, tuple[int, int]] = {"light": (10, 800), "medium": (20, 1600), "heavy": (40, 3200)}
+EFFORTS: Mapping[Effort, tuple[int, int]] = {
+    "light": (10, 800),
+    "medium": (20, 1600),
+    "heavy": (40, 3200),
+}
 
 
 class BudgetSettings(Settings):

@@ -180,7 +180,9 @@ class Store(ABC, Generic[Item, Value]):
                     raise
                 if waited > _TELL_SECONDS and not told:
                     told = True
-                    note(f"another program has {self.path} locked; waiting for it, {_WAIT_SECONDS:.0f} s at most")
+                    note(
+                        f"another program has {self.path} locked; waiting for it, {_WAIT_SECONDS:.0f} s at most"
+                    )
             time.sleep(0.01)
 
     @contextlib.contextmanager
@@ -198,7 +200,9 @@ class Store(ABC, Generic[Item, Value]):
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.precious:
             check_in_place(self.path)
-        db = sqlite3.connect(self.path, timeout=_TELL_SECONDS, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(
+            self.path, timeout=_TELL_SECONDS, isolation_level=None, check_same_thread=False
+        )
         try:
             # Readers do not wait for the writer in WAL mode; FULL syncs the log at every commit.
             db.execute("PRAGMA journal_mode = WAL")
@@ -212,7 +216,9 @@ class Store(ABC, Generic[Item, Value]):
             if not columns:
                 body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
-            for name, kind in missing.items() if columns else ():  # an earlier version of taxtune wrote the file
+            for name, kind in (
+                missing.items() if columns else ()
+            ):  # an earlier version of taxtune wrote the file
                 try:
                     db.execute(f"ALTER TABLE {self.table} ADD COLUMN {name} {kind}")
                 except sqlite3.OperationalError as error:
@@ -234,12 +240,20 @@ class Store(ABC, Generic[Item, Value]):
             known = any(words in str(error).lower() for words in _DAMAGED)
             is_damaged = known or not isinstance(error, sqlite3.Error | OSError)
             if self.precious:
-                what, remedy = "cannot be used", "Free some space, or choose a file that you can write to."
+                what, remedy = (
+                    "cannot be used",
+                    "Free some space, or choose a file that you can write to.",
+                )
                 if "locked" in str(error):
                     remedy = "Close the program that has it open, and run the same command again."
                 if is_damaged:
-                    what, remedy = "is damaged", f"Move the file away; its {self.table} will then be regenerated."
-                raise DataError(f"The store of {self.table} {what}: {error}.", file=self.path, remedy=remedy) from error
+                    what, remedy = (
+                        "is damaged",
+                        f"Move the file away; its {self.table} will then be regenerated.",
+                    )
+                raise DataError(
+                    f"The store of {self.table} {what}: {error}.", file=self.path, remedy=remedy
+                ) from error
             if is_damaged:
                 with contextlib.suppress(OSError):
                     os.replace(self.path, self.path.with_name(f"{self.path.name}.damaged"))

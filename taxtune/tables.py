@@ -59,7 +59,9 @@ def lost_to_pandas(source: object) -> str:
     """Returns a sentence on values that a frame lacks since pandas took them for missing ones; "" of other sources."""
     if not hasattr(source, "iloc"):
         return ""
-    return 'pandas reads "None" and "NA" as missing values: read the file with keep_default_na=False. '
+    return (
+        'pandas reads "None" and "NA" as missing values: read the file with keep_default_na=False. '
+    )
 
 
 # -- bytes and text ----------------------------------------------------------------------------------------------------
@@ -75,18 +77,26 @@ def read_bytes(path: Path, *, error: type[TaxtuneError] = DataError, what: str) 
     try:
         with path.open("rb") as raw:
             start = raw.read(6)
-            unpack = next((opener for magic, opener in _PACKED.items() if start.startswith(magic)), None)
+            unpack = next(
+                (opener for magic, opener in _PACKED.items() if start.startswith(magic)), None
+            )
             if unpack is None:
                 return start + raw.read()
         with unpack(path) as stream:  # type: ignore[operator]
             data: bytes = stream.read(MOST_UNPACKED + 1)
     except FileNotFoundError:
-        raise error(f"The {what} file does not exist.", file=path, remedy="Check the path.") from None
+        raise error(
+            f"The {what} file does not exist.", file=path, remedy="Check the path."
+        ) from None
     except IsADirectoryError:
-        raise error(f"This is a folder and no {what} file.", file=path, remedy="Give the file in it.") from None
+        raise error(
+            f"This is a folder and no {what} file.", file=path, remedy="Give the file in it."
+        ) from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
         remedy = "The compressed data are damaged or incomplete." if unpack else None
-        raise error(f"The {what} file cannot be read: {problem}.", file=path, remedy=remedy) from None
+        raise error(
+            f"The {what} file cannot be read: {problem}.", file=path, remedy=remedy
+        ) from None
     counts = {"rows": data.count(b"\n"), "cells": data.count(b",")}
     _check_room(f"{what} file", path, error, size=len(data), **counts)
     return data
@@ -114,7 +124,9 @@ def _check_room(
         raise error(message, file=file, remedy="Unpack it, or save it as CSV.")
 
 
-def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy") -> str:
+def read_text(
+    path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy"
+) -> str:
     """Returns the text of a file, plain or packed, in UTF-8, or in UTF-16 with a byte-order mark.
 
     Raises:
@@ -124,19 +136,27 @@ def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: st
     return _decoded(read_bytes(path, error=error, what=what), path, error, what)
 
 
-def _decoded(data: bytes, file: str | Path, error: type[TaxtuneError], what: str, *, nul: bool = False) -> str:
-    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+def _decoded(
+    data: bytes, file: str | Path, error: type[TaxtuneError], what: str, *, nul: bool = False
+) -> str:
+    encoding = (
+        "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    )
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as problem:
         row, bad = data.count(b"\n", 0, problem.start) + 1, data[problem.start : problem.start + 8]
         remedy = "Save it as UTF-8."
-        raise error(f"The {what} file is not UTF-8 text.", file=file, row=row, value=bad, remedy=remedy) from None
+        raise error(
+            f"The {what} file is not UTF-8 text.", file=file, row=row, value=bad, remedy=remedy
+        ) from None
     if not text.strip():
         raise error(f"The {what} file is empty.", file=file)
     if "\0" in text and not nul:
         row = text.count("\n", 0, text.index("\0")) + 1
-        raise error(f"The {what} file contains a NUL character: it is not a text file.", file=file, row=row)
+        raise error(
+            f"The {what} file contains a NUL character: it is not a text file.", file=file, row=row
+        )
     return text
 
 
@@ -149,7 +169,12 @@ def text_lines(text: str) -> Iterator[str]:
 
 
 def parse_table(
-    text: str, file: str, *, error: type[TaxtuneError] = TaxonomyError, tidy: bool = True, none: bool = False
+    text: str,
+    file: str,
+    *,
+    error: type[TaxtuneError] = TaxonomyError,
+    tidy: bool = True,
+    none: bool = False,
 ) -> Table:
     """Returns the header and the rows of CSV text; the delimiter is the one the header has most of: "," tab or ";".
 
@@ -163,20 +188,29 @@ def parse_table(
     Raises:
         TaxtuneError: As `error`, if a quote is never closed, two columns share a name or there is no row.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=csv_delimiter(first_line(text)), strict=True)
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=csv_delimiter(first_line(text)), strict=True
+    )
     rows: list[Row] = []
     usual, start, ascii = csv.field_size_limit(2**31 - 1), 1, text.isascii()
     try:
         for cells in reader:
             if tidy:
-                cells = [" ".join(cell.split()) for cell in cells] if ascii else [clean(cell) for cell in cells]
+                cells = (
+                    [" ".join(cell.split()) for cell in cells]
+                    if ascii
+                    else [clean(cell) for cell in cells]
+                )
             # "" alone is how CSV writes an empty cell of a table of one column; a blank line has no cell.
             alone = not tidy and cells == [""] and rows and len(rows[0].cells) == 1
             if alone or (any(cells) and (tidy or any(map(str.strip, cells)))):
                 rows.append(Row(start, cells))
             start = reader.line_num + 1
     except csv.Error as problem:
-        message, remedy = f"The row cannot be read as CSV: {problem}.", "Close its quotes, and double any quote inside."
+        message, remedy = (
+            f"The row cannot be read as CSV: {problem}.",
+            "Close its quotes, and double any quote inside.",
+        )
         raise error(message, file=file, row=start, remedy=remedy) from None
     finally:
         csv.field_size_limit(usual)
@@ -189,9 +223,20 @@ def _table(rows: list[Row], file: str, error: type[TaxtuneError], none: bool = F
     header = tuple(map(column_key, rows[0].cells))
     if twice := [name for name, count in Counter(header).items() if name and count > 1]:
         remedy = "Rename one."
-        raise error("Two columns have the same name.", file=file, row=rows[0].line, value=twice[0], remedy=remedy)
+        raise error(
+            "Two columns have the same name.",
+            file=file,
+            row=rows[0].line,
+            value=twice[0],
+            remedy=remedy,
+        )
     if len(rows) == 1 and not none:
-        raise error("The file has a header but no rows.", file=file, row=rows[0].line, value=",".join(rows[0].cells))
+        raise error(
+            "The file has a header but no rows.",
+            file=file,
+            row=rows[0].line,
+            value=",".join(rows[0].cells),
+        )
     return Table(file, header, rows[0].line, rows[1:])
 
 
@@ -219,7 +264,13 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def read_rows(
-    path: Path, needed: Sequence[str], others: Sequence[str] = (), *, what: str, remedy: str, none: bool = False
+    path: Path,
+    needed: Sequence[str],
+    others: Sequence[str] = (),
+    *,
+    what: str,
+    remedy: str,
+    none: bool = False,
 ) -> list[tuple[int, dict[str, str]]]:
     """Returns the rows of a CSV file that has certain columns: the line of each, and its tidy cells by column.
 
@@ -234,12 +285,19 @@ def read_rows(
     Raises:
         DataError: If it cannot be read, lacks a column, or has no row and must have one.
     """
-    table = parse_table(read_text(path, error=DataError, what=what), str(path), error=DataError, none=none)
+    table = parse_table(
+        read_text(path, error=DataError, what=what), str(path), error=DataError, none=none
+    )
     if missing := [name for name in needed if name not in table.header]:
         message = f"The {what} file has no column {' and no column '.join(missing)}."
-        raise DataError(message, file=path, row=table.header_line, value=",".join(table.header), remedy=remedy)
+        raise DataError(
+            message, file=path, row=table.header_line, value=",".join(table.header), remedy=remedy
+        )
     columns = {name: table.column(name) for name in (*needed, *others)}
-    return [(row.line, {name: row.cell(column) for name, column in columns.items()}) for row in table.rows]
+    return [
+        (row.line, {name: row.cell(column) for name, column in columns.items()})
+        for row in table.rows
+    ]
 
 
 # -- records of any format ---------------------------------------------------------------------------------------------
@@ -264,7 +322,10 @@ def read_table(
         MissingExtraError: If it is XLSX and openpyxl is not installed.
     """
     if str(path) == "-" and sys.stdin is None:
-        raise DataError("Standard input is closed.", remedy="Give a file, or pipe the answers to standard input.")
+        raise DataError(
+            "Standard input is closed.",
+            remedy="Give a file, or pipe the answers to standard input.",
+        )
     data = sys.stdin.buffer.read() if str(path) == "-" else read_bytes(Path(path), what=what)
     file = "<stdin>" if str(path) == "-" else str(path)
     format = format or table_format(file)
@@ -275,10 +336,16 @@ def read_table(
     if format in ("xlsx", "parquet"):
         return _binary_records(data, file, format)
     if format == "text":
-        text = _decoded(data, file, DataError, what, nul=True) if data.strip() else data.decode("utf-8-sig")
+        text = (
+            _decoded(data, file, DataError, what, nul=True)
+            if data.strip()
+            else data.decode("utf-8-sig")
+        )
         # Lines end in LF alone: a model may say any other end of a line.
         lines = text.removesuffix("\n").split("\n") if text else []
-        return [(row, {"answer": line.removesuffix("\r")}) for row, line in enumerate(lines, start=1)]
+        return [
+            (row, {"answer": line.removesuffix("\r")}) for row, line in enumerate(lines, start=1)
+        ]
     text = _decoded(data, file, DataError, what)
     if format == "csv":
         return _records(parse_table(text, file, error=DataError, tidy=False))
@@ -287,7 +354,9 @@ def read_table(
 
 def table_format(name: str | Path) -> str | None:
     """Returns the format that the name of a file tells, whether it is packed or not; None where it tells none."""
-    suffixes = [suffix[1:].lower() for suffix in Path(name).suffixes if suffix not in (".gz", ".bz2", ".xz")]
+    suffixes = [
+        suffix[1:].lower() for suffix in Path(name).suffixes if suffix not in (".gz", ".bz2", ".xz")
+    ]
     format = _FORMATS.get(suffixes[-1], suffixes[-1]) if suffixes else None
     return format if format in ("csv", "jsonl", "xlsx", "parquet") else None
 
@@ -298,11 +367,18 @@ def _records(table: Table) -> list[tuple[int, dict[str, Any]]]:
         if any(map(str.strip, row.cells[width:])):
             message = f"The row has {len(row.cells)} cells, the header {width}."
             remedy = "Put text that contains the delimiter in double quotes."
-            raise DataError(message, file=table.file, row=row.line, value=row.cells[width], remedy=remedy)
+            raise DataError(
+                message, file=table.file, row=row.line, value=row.cells[width], remedy=remedy
+            )
     records = []
     for row in table.rows:
         pairs = zip_longest(table.header, row.cells)
-        records.append((row.line, {name: cell if cell and cell.strip() else None for name, cell in pairs if name}))
+        records.append(
+            (
+                row.line,
+                {name: cell if cell and cell.strip() else None for name, cell in pairs if name},
+            )
+        )
     return records
 
 
@@ -317,7 +393,9 @@ def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
         records = [(row, _json_value(line, line.strip())) for row, line in lines if line.strip()]
     for row, record in records:
         if not isinstance(record, dict):
-            message = f"{f'Entry {row} of the list' if is_list else 'The line'} is not a JSON object."
+            message = (
+                f"{f'Entry {row} of the list' if is_list else 'The line'} is not a JSON object."
+            )
             remedy = "JSONL has one object per line, JSON one list of objects."
             raise DataError(message, file=file, row=row, value=record, remedy=remedy)
     return records
@@ -344,13 +422,17 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
         raise
     except ImportError:
         raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
-    except Exception as error:  # damage shows as whatever zipfile, the XML parser, openpyxl and pyarrow raise
+    except (
+        Exception
+    ) as error:  # damage shows as whatever zipfile, the XML parser, openpyxl and pyarrow raise
         what = "sheet" if format == "xlsx" else "Parquet file"
         raise DataError(f"The {what} cannot be read.", file=file, value=str(error)) from None
     rows = []
     for line, cells in enumerate(sheet.itertuples(index=False, name=None), start=1):
         if filled := [column for column, cell in enumerate(cells, start=1) if cell.strip()]:
-            rows.append(Row(line, cells[: filled[-1]]))  # pandas makes all rows as wide as the widest
+            rows.append(
+                Row(line, cells[: filled[-1]])
+            )  # pandas makes all rows as wide as the widest
     return _records(_table(rows, file, DataError))
 
 
@@ -361,14 +443,21 @@ def _parquet_rows(data: bytes, file: str) -> list[dict[str, Any]]:
     metadata = parquet.read_metadata(io.BytesIO(data))
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    size, cells = (sum(getattr(chunk, name) for chunk in chunks) for name in ("total_uncompressed_size", "num_values"))
+    size, cells = (
+        sum(getattr(chunk, name) for chunk in chunks)
+        for name in ("total_uncompressed_size", "num_values")
+    )
     check = partial(_check_room, "Parquet file", file, packed=len(data))
     check(size=size, rows=metadata.num_rows, cells=cells)
     texts = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"}
     # Such a text comes once with the places where it stands; of others no value is larger than all of them together.
-    is_shared = not any("." in chunk.path_in_schema or "DELTA_BYTE_ARRAY" in chunk.encodings for chunk in chunks)
+    is_shared = not any(
+        "." in chunk.path_in_schema or "DELTA_BYTE_ARRAY" in chunk.encodings for chunk in chunks
+    )
     step = 4096 if is_shared else min(max(2**25 // max(size, 1), 16), 4096)
-    source = parquet.ParquetFile(io.BytesIO(data), metadata=metadata, read_dictionary=texts if is_shared else None)
+    source = parquet.ParquetFile(
+        io.BytesIO(data), metadata=metadata, read_dictionary=texts if is_shared else None
+    )
     rows: list[dict[str, Any]] = []
     read = 0
     for batch in source.iter_batches(step):

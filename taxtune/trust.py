@@ -55,7 +55,11 @@ def address_in(model: str) -> str | None:
 
 
 def check_server(
-    address: str | None, *, key: str, file: Path | None, sends: str = "images, prompts and your API key"
+    address: str | None,
+    *,
+    key: str,
+    file: Path | None,
+    sends: str = "images, prompts and your API key",
 ) -> None:
     """Checks that data may be sent to a server that a file names: this machine, or one in `TAXTUNE_SERVERS`.
 
@@ -76,7 +80,9 @@ def check_server(
         server = server_of(address)
     except ValueError:
         message = f"{key} is not an address."
-        raise TaxtuneError(message, file=file, value=redact(address), remedy=ADDRESS_REMEDY) from None
+        raise TaxtuneError(
+            message, file=file, value=redact(address), remedy=ADDRESS_REMEDY
+        ) from None
     if _is_here(server) or server in _listed():
         return
     raise TaxtuneError(

@@ -15,7 +15,11 @@ _NUMBER = re.compile(r"[+-]?(\d[\d.,]*|\.\d+)([eE][+-]?\d+)?\s?%?")
 
 def visible(text: str) -> str:
     """Returns a text from outside with its control characters spelled out, since a terminal would obey them."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda m: repr(m.group())[1:-1], text)
+    return re.sub(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]",
+        lambda m: repr(m.group())[1:-1],
+        text,
+    )
 
 
 def redact(text: str) -> str:

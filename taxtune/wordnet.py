@@ -32,7 +32,11 @@ INSTALL = (
 )
 _SYSTEM = Path("/usr/share/wordnet")
 # What nltk opens of the folder; the counts of senses and the index of senses are not asked for.
-_FILES = [name for pos in ("noun", "verb", "adj", "adv") for name in (f"index.{pos}", f"data.{pos}", f"{pos}.exc")]
+_FILES = [
+    name
+    for pos in ("noun", "verb", "adj", "adv")
+    for name in (f"index.{pos}", f"data.{pos}", f"{pos}.exc")
+]
 # The lexicographers' files in the order of their numbers: lexnames(5WN). nltk reads them from a file of that name,
 # which Debian leaves out.
 _LEXNAMES = (
@@ -90,7 +94,9 @@ class WordNet:
     @cached_property
     def version(self) -> str:
         """The version that the files state, such as "3.0"; "unknown" if they state none."""
-        with (self._folder / "data.noun").open("rb") as file:  # the licence at its head; nltk would load all
+        with (self._folder / "data.noun").open(
+            "rb"
+        ) as file:  # the licence at its head; nltk would load all
             stated = re.search(rb"WordNet (\d+(?:\.\d+)?) Copyright", file.read(4096))
         return stated[1].decode() if stated else "unknown"
 
@@ -110,14 +116,18 @@ class WordNet:
             pos: The part of speech: n, v, a or r.
         """
         lemma = word.strip().lower().replace(" ", "_")
-        return tuple(dict.fromkeys(map(self._wrapped, self.reader.synsets(lemma, pos) if lemma else ())))
+        return tuple(
+            dict.fromkeys(map(self._wrapped, self.reader.synsets(lemma, pos) if lemma else ()))
+        )
 
     def synset(self, name: str) -> Synset | None:
         """The synset that is called `name` ("dog.n.01"), or None."""
         if name not in self._known:
             try:
                 self._wrapped(self.reader.synset(name))
-            except Exception:  # nltk raises WordNetError, ValueError or KeyError, by what is wrong with the name
+            except (
+                Exception
+            ):  # nltk raises WordNetError, ValueError or KeyError, by what is wrong with the name
                 return None
         # nltk finds "canis_familiaris.n.01" too, and calls it by its first lemma.
         return self._known.get(name)
@@ -132,14 +142,24 @@ class WordNet:
 
     @cached_property
     def _lemmas(self) -> dict[str, frozenset[bytes]]:
-        lines = {pos: (self._folder / name).read_bytes().splitlines() for pos, name in _INDEXES.items()}
-        return {pos: frozenset(line.partition(b" ")[0] for line in some) for pos, some in lines.items()}
+        lines = {
+            pos: (self._folder / name).read_bytes().splitlines() for pos, name in _INDEXES.items()
+        }
+        return {
+            pos: frozenset(line.partition(b" ")[0] for line in some) for pos, some in lines.items()
+        }
 
     def pertainyms(self, word: str) -> tuple[Synset, ...]:
         """The senses of the nouns that an adjective pertains to: of "volcano" for "volcanic"."""
-        lemmas = [lemma for synset in self.reader.synsets(word.strip().lower(), "a") for lemma in synset.lemmas()]
+        lemmas = [
+            lemma
+            for synset in self.reader.synsets(word.strip().lower(), "a")
+            for lemma in synset.lemmas()
+        ]
         own = [lemma for lemma in lemmas if lemma.name().lower() == word.strip().lower()]
-        return tuple(dict.fromkeys(self._wrapped(p.synset()) for lemma in own for p in lemma.pertainyms()))
+        return tuple(
+            dict.fromkeys(self._wrapped(p.synset()) for lemma in own for p in lemma.pertainyms())
+        )
 
     def synset_at(self, offset: int) -> Synset | None:
         """The noun at an offset of the files, or None: ImageNet's n02084071 is 2084071 of WordNet 3.0."""
@@ -159,7 +179,9 @@ class WordNet:
 
     def member_of(self, synset: Synset) -> tuple[Synset, ...]:
         """The groups that a sense is a member of, as a genus is of its family."""
-        return tuple(map(self._wrapped, _in_order(self.reader.synset(synset.name), "member_holonyms")))
+        return tuple(
+            map(self._wrapped, _in_order(self.reader.synset(synset.name), "member_holonyms"))
+        )
 
     @cache  # noqa: B019
     def ancestors(self, synset: Synset) -> frozenset[Synset]:
@@ -181,10 +203,15 @@ class WordNet:
         # The whole file line by line: 82,000 synsets as objects of nltk's would take many times as long.
         with self.reader.open("data.noun") as file:
             lines = [line for line in file if not line.startswith(" ")]
-        above = {int(line[:8]): [int(offset) for offset in _UPWARD.findall(line.split("|")[0])] for line in lines}
+        above = {
+            int(line[:8]): [int(offset) for offset in _UPWARD.findall(line.split("|")[0])]
+            for line in lines
+        }
         ancestors: dict[int, frozenset[int]] = {}
         for offset in TopologicalSorter(above).static_order():
-            ancestors[offset] = frozenset({offset}).union(*(ancestors[other] for other in above[offset]))
+            ancestors[offset] = frozenset({offset}).union(
+                *(ancestors[other] for other in above[offset])
+            )
         return Counter(other for some in ancestors.values() for other in some)
 
     def _wrapped(self, synset: Any) -> Synset:
@@ -221,7 +248,11 @@ def find_wordnet() -> WordNet | None:
         return _at(_SYSTEM)
     import nltk
 
-    near = (Path(folder) / "corpora" / name for folder in nltk.data.path for name in ("wordnet", "wordnet.zip"))
+    near = (
+        Path(folder) / "corpora" / name
+        for folder in nltk.data.path
+        for name in ("wordnet", "wordnet.zip")
+    )
     found = next(filter(Path.exists, near), None)
     return None if found is None else _at(found)
 
@@ -260,7 +291,10 @@ def _reader(folder: Path | zipfile.Path) -> Any:
         def open(self, file: str) -> Any:
             if file == "lexnames":
                 names = enumerate(_LEXNAMES.split())
-                lines = (f"{number:02d}\t{name}\t{_CATEGORIES[name.partition('.')[0]]}\n" for number, name in names)
+                lines = (
+                    f"{number:02d}\t{name}\t{_CATEGORIES[name.partition('.')[0]]}\n"
+                    for number, name in names
+                )
                 return io.StringIO("".join(lines))
             # nltk seeks by byte offsets, so that a character must be a byte and a line end stay what it is.
             path = folder / file

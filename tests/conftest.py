@@ -52,8 +52,12 @@ def browser() -> Iterator[Any]:
 
     No longer than a module: as long as playwright runs, other tests cannot start an event loop.
     """
-    driver = pytest.importorskip("playwright.sync_api", reason="the playwright package is not installed")
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    driver = pytest.importorskip(
+        "playwright.sync_api", reason="the playwright package is not installed"
+    )
+    program = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     if program is None:
         pytest.skip("there is no Chromium")
     with driver.sync_playwright() as found:
@@ -69,7 +73,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         # One folder for all workers of a test run: the parent of each worker's own.
         shared = tmp_path_factory.getbasetemp()
         patch.setenv(
-            "XDG_CACHE_HOME", str((shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "cache")
+            "XDG_CACHE_HOME",
+            str((shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "cache"),
         )
         # No test may find a server trusted that the user trusts.
         patch.setenv("XDG_CONFIG_HOME", str(shared / "config"))
@@ -83,7 +88,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             if name.startswith(("MLFLOW_", "OPENAI_")):
                 patch.delenv(name)
         # Model hubs keep their own place: what a user has downloaded is not downloaded again.
-        patch.setenv("HF_HOME", os.environ.get("HF_HOME", str(Path.home() / ".cache" / "huggingface")))
+        patch.setenv(
+            "HF_HOME", os.environ.get("HF_HOME", str(Path.home() / ".cache" / "huggingface"))
+        )
         yield
 
 
@@ -105,7 +112,10 @@ def _figures_are_drawn_once(request: pytest.FixtureRequest) -> Iterator[None]:
         if stem.name not in _FIGURES:
             _FIGURES[stem.name] = [file.read_bytes() for file in drawing.save_figure(draw, stem)]
         files = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-        return [write_bytes(file, content) for file, content in zip(files, _FIGURES[stem.name], strict=True)]
+        return [
+            write_bytes(file, content)
+            for file, content in zip(files, _FIGURES[stem.name], strict=True)
+        ]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(html, "save_figure", saved)
@@ -132,7 +142,9 @@ def shared_data() -> Path:
     root = os.environ.get("TAXTUNE_SHARED") or Path(__file__).resolve().parents[1].parent / "shared"
     folder = Path(root) / "data"
     if not folder.is_dir():
-        pytest.skip(f"the development data is not here ({folder}); set TAXTUNE_SHARED to the folder that holds data/")
+        pytest.skip(
+            f"the development data is not here ({folder}); set TAXTUNE_SHARED to the folder that holds data/"
+        )
     return folder
 
 
@@ -212,5 +224,15 @@ def birds() -> Taxonomy:
             (),
             ("mallard",),
         ],
-        ranks=[None, "class", "order", "family", "species", "species", "order", "family", "species"],
+        ranks=[
+            None,
+            "class",
+            "order",
+            "family",
+            "species",
+            "species",
+            "order",
+            "family",
+            "species",
+        ],
     )

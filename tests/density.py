@@ -75,7 +75,9 @@ def joined(found: Iterable[Density]) -> Density:
     parts = list(found)
     statements = tuple(length for part in parts for length in part.statements)
     functions = {name: lines for part in parts for name, lines in part.functions.items()}
-    return Density(statements=statements, functions=functions, lines=sum(part.lines for part in parts))
+    return Density(
+        statements=statements, functions=functions, lines=sum(part.lines for part in parts)
+    )
 
 
 def _docstrings(tree: ast.AST) -> Iterator[range]:

@@ -36,11 +36,18 @@ def serving(command: Sequence[str], log: Path) -> Iterator[str]:
     with log.open("w") as said:
         # A session of its own: the server starts others, which end with it.
         server = subprocess.Popen(
-            [*command, "--port", str(port)], env=environment, stdout=said, stderr=said, start_new_session=True
+            [*command, "--port", str(port)],
+            env=environment,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
         )
         try:
             for _ in range(600):
-                with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
+                with (
+                    contextlib.suppress(OSError),
+                    urlopen(f"http://127.0.0.1:{port}/health", timeout=5),
+                ):
                     break
                 assert server.poll() is None, log.read_text()
                 time.sleep(0.2)

@@ -124,7 +124,9 @@ def text(
         "object": "chat.completion",
         "created": 1_700_000_000,
         "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": logprobs}],
+        "choices": [
+            {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": logprobs}
+        ],
         "usage": {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": completion_tokens,
@@ -134,7 +136,9 @@ def text(
     return Reply(body=json.dumps(payload).encode())
 
 
-def logprobs(*places: Mapping[str | bytes, float], most: int = 20, in_bytes: bool = True) -> dict[str, Any]:
+def logprobs(
+    *places: Mapping[str | bytes, float], most: int = 20, in_bytes: bool = True
+) -> dict[str, Any]:
     """Log-probabilities of an answer's tokens as OpenAI tells them.
 
     Args:
@@ -146,18 +150,26 @@ def logprobs(*places: Mapping[str | bytes, float], most: int = 20, in_bytes: boo
 
     def told(token: str | bytes, share: float) -> dict[str, Any]:
         raw = token if isinstance(token, bytes) else token.encode()
-        written = token if isinstance(token, str) else "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
+        written = (
+            token
+            if isinstance(token, str)
+            else "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
+        )
         logprob = math.log(share) if share > 0 else -9999.0
         return {"token": written, "bytes": list(raw) if in_bytes else None, "logprob": logprob}
 
     content = []
     for place in places:
         best = sorted(place.items(), key=lambda item: -item[1])[:most]
-        content.append({**told(*next(iter(place.items()))), "top_logprobs": [told(*each) for each in best]})
+        content.append(
+            {**told(*next(iter(place.items()))), "top_logprobs": [told(*each) for each in best]}
+        )
     return {"content": content, "refusal": None}
 
 
-def calls(*wanted: tuple[str, Any], content: str | None = None, finish_reason: str = "tool_calls") -> Reply:
+def calls(
+    *wanted: tuple[str, Any], content: str | None = None, finish_reason: str = "tool_calls"
+) -> Reply:
     """A completion that calls tools: each a name and arguments, as an object or as the text that stands for one."""
     made = [
         {
@@ -181,11 +193,15 @@ def status(code: int, message: str | None = None, *, retry_after: float | None =
         404: ("The model does not exist.", "invalid_request_error", "model_not_found"),
         429: ("Rate limit reached.", "rate_limit_error", "rate_limit_exceeded"),
     }
-    default, kind, error_code = known.get(code, ("The server had an error.", "server_error", "server_error"))
+    default, kind, error_code = known.get(
+        code, ("The server had an error.", "server_error", "server_error")
+    )
     headers = {"Content-Type": "application/json"}
     if retry_after is not None:
         headers["Retry-After"] = f"{retry_after:g}"
-    payload = {"error": {"message": message or default, "type": kind, "param": None, "code": error_code}}
+    payload = {
+        "error": {"message": message or default, "type": kind, "param": None, "code": error_code}
+    }
     return Reply(code=code, body=json.dumps(payload).encode(), headers=headers)
 
 
@@ -214,7 +230,9 @@ def error_in_200(message: str, **more: Any) -> Reply:
     return Reply(body=json.dumps({"error": {"message": message, **more}}).encode())
 
 
-def refusing(*parameters: str, then: Reply | str, words: str = "Unsupported parameter: '{}'.") -> Script:
+def refusing(
+    *parameters: str, then: Reply | str, words: str = "Unsupported parameter: '{}'."
+) -> Script:
     """A script that refuses calls with any of some parameters, by name, and else replies."""
 
     def reply(body: dict[str, Any]) -> Reply | str:
@@ -224,9 +242,13 @@ def refusing(*parameters: str, then: Reply | str, words: str = "Unsupported para
     return reply
 
 
-def html(page: str = "<!DOCTYPE html><html><body><h1>Sign in</h1></body></html>", code: int = 200) -> Reply:
+def html(
+    page: str = "<!DOCTYPE html><html><body><h1>Sign in</h1></body></html>", code: int = 200
+) -> Reply:
     """A web page, as a captive portal or a wrong address gives."""
-    return Reply(code=code, body=page.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
+    return Reply(
+        code=code, body=page.encode(), headers={"Content-Type": "text/html; charset=utf-8"}
+    )
 
 
 def refusal_text(content: str = "I'm sorry, but I can't help with that request.") -> Reply:
@@ -300,7 +322,9 @@ def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
         given: Fields of `ModelSettings` and of `RetryPolicy`.
     """
     policy = {"first_wait": 0.01, "max_retries": 2, "timeout": 30.0}
-    policy |= {field.name: given.pop(field.name) for field in fields(RetryPolicy) if field.name in given}
+    policy |= {
+        field.name: given.pop(field.name) for field in fields(RetryPolicy) if field.name in given
+    }
     base = server if isinstance(server, str) else server.api_base
     return ModelSettings(api_base=base, retry=RetryPolicy(**policy), **given)
 
@@ -386,7 +410,9 @@ class OpenAIServer:
     def chats(self) -> list[Request]:
         """The chat completion requests so far, in order of arrival."""
         with self._lock:
-            return [request for request in self.requests if request.path.endswith("/chat/completions")]
+            return [
+                request for request in self.requests if request.path.endswith("/chat/completions")
+            ]
 
     @property
     def prompts(self) -> list[str]:
@@ -395,7 +421,9 @@ class OpenAIServer:
 
     def __enter__(self) -> OpenAIServer:
         self._server = _Server(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self._thread.start()
         return self
 
@@ -406,14 +434,18 @@ class OpenAIServer:
         self._server.server_close()
         self._thread.join(5)
         if kind is None:
-            assert self.unexpected == 0, f"{self.unexpected} calls came that nothing was scripted for"
+            assert self.unexpected == 0, (
+                f"{self.unexpected} calls came that nothing was scripted for"
+            )
 
     def _reply(self, request: Request) -> Reply:
         with self._lock:
             self.requests.append(request)
             if request.method == "GET":
                 return Reply(
-                    body=json.dumps({"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]}).encode()
+                    body=json.dumps(
+                        {"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]}
+                    ).encode()
                 )
             if self._script is not None:
                 return _as_reply(self._script(request.json))

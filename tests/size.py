@@ -40,15 +40,21 @@ def packed(modules: dict[Path, Density]) -> list[Path]:
 
 def long_functions(modules: dict[Path, Density]) -> list[str]:
     """Returns the functions of more than `LONG` lines."""
-    return [name for one in modules.values() for name, lines in one.functions.items() if lines > LONG]
+    return [
+        name for one in modules.values() for name, lines in one.functions.items() if lines > LONG
+    ]
 
 
 def leaf_commands(command: Any) -> list[Any]:
     children = command.list_commands(None) if hasattr(command, "list_commands") else ()
-    return [leaf for name in children for leaf in leaf_commands(command.get_command(None, name))] or [command]
+    return [
+        leaf for name in children for leaf in leaf_commands(command.get_command(None, name))
+    ] or [command]
 
 
-def recipe_keys(schema: dict[str, Any], definitions: dict[str, Any], seen: frozenset[str] = frozenset()) -> set[str]:
+def recipe_keys(
+    schema: dict[str, Any], definitions: dict[str, Any], seen: frozenset[str] = frozenset()
+) -> set[str]:
     """The names of the settings of a recipe, a nested one with its path."""
     keys: set[str] = set()
     for name, value in schema.get("properties", {}).items():
@@ -65,7 +71,9 @@ def recipe_keys(schema: dict[str, Any], definitions: dict[str, Any], seen: froze
 def show(name: str, parts: Iterable[Density]) -> None:
     """Prints the density of some modules together."""
     whole = joined(parts)
-    print(f"{whole.tokens:7,d} tokens, {whole.mean:4.1f} a statement, nine in ten at most {whole.most:2d}  {name}")
+    print(
+        f"{whole.tokens:7,d} tokens, {whole.mean:4.1f} a statement, nine in ten at most {whole.most:2d}  {name}"
+    )
 
 
 def main() -> None:
@@ -81,7 +89,9 @@ def main() -> None:
         print(f"{len(packed(found)):7,d}  packed modules of {folder}")
         print(f"{len(long_functions(found)):7,d}  long functions of {folder}")
         print(f"         wanted: {wanted}\n")
-    circles = [circle for circle in nx.strongly_connected_components(import_graph()) if len(circle) > 1]
+    circles = [
+        circle for circle in nx.strongly_connected_components(import_graph()) if len(circle) > 1
+    ]
     root = typer.main.get_command(app)
     schema = Recipe.model_json_schema()
     pages = [page.read_text() for page in sorted((ROOT / "docs").rglob("*.md"))]
@@ -93,7 +103,9 @@ def main() -> None:
         "commands with sub-commands": len(leaf_commands(root)),
         "recipe keys (60)": len(recipe_keys(schema, schema.get("$defs", {}))),
         "words of documentation (35,000)": sum(len(page.split()) for page in written),
-        "words of pages written by the code": sum(len(page.split()) for page in pages if page not in written),
+        "words of pages written by the code": sum(
+            len(page.split()) for page in pages if page not in written
+        ),
     }
     for name, figure in figures.items():
         print(f"{figure:7,d}  {name}")

@@ -8,7 +8,9 @@ from pathlib import Path
 _LICENCE = "  1 WordNet 3.0 Copyright of a test.\n"
 
 
-def write_wordnet(folder: Path, senses: Sequence[tuple[str, Sequence[str], str, Sequence[str]]]) -> Path:
+def write_wordnet(
+    folder: Path, senses: Sequence[tuple[str, Sequence[str], str, Sequence[str]]]
+) -> Path:
     """Writes a WordNet of nouns without the file `lexnames`, as Debian has it.
 
     Args:

@@ -19,7 +19,12 @@ from taxtune.tuning.records import IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
 QUICK = {"data.tuning": 8, "iterations": 2, "tracking.mlflow": False}
-TREE = {"colour": {family: [shade for shade in PARENT if PARENT[shade] == family] for family in ("reddish", "bluish")}}
+TREE = {
+    "colour": {
+        family: [shade for shade in PARENT if PARENT[shade] == family]
+        for family in ("reddish", "bluish")
+    }
+}
 
 
 def answer(image: Image.Image, prompt: str) -> str:
@@ -27,8 +32,16 @@ def answer(image: Image.Image, prompt: str) -> str:
     red, green, blue = image.getpixel((0, 0))  # type: ignore[misc]
     family = "reddish" if red > blue else "bluish"
     if green >= 30:
-        return f"{family}, please" if "careful" in prompt else {"reddish": "scarlet", "bluish": "azure"}[family]
-    return ("scarlet" if red > 180 else "crimson") if family == "reddish" else ("azure" if blue > 200 else "navy")
+        return (
+            f"{family}, please"
+            if "careful" in prompt
+            else {"reddish": "scarlet", "bluish": "azure"}[family]
+        )
+    return (
+        ("scarlet" if red > 180 else "crimson")
+        if family == "reddish"
+        else ("azure" if blue > 200 else "navy")
+    )
 
 
 def next_template(history: list[IterationRecord]) -> str:
@@ -50,7 +63,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tuned(photos: Path, out: Path, **more: Any) -> taxtune.TuneResult:
-    given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "proposer": next_template}
+    given: dict[str, Any] = {
+        "taxonomy": TREE,
+        "examples": photos,
+        "vlm": answer,
+        "proposer": next_template,
+    }
     given |= {"objective": "hp", "baseline": "What is this?"}
     settings = {**QUICK, **more.pop("settings", {})}
     return taxtune.tune(**{**given, **more}, settings=settings, out=out)
@@ -93,7 +111,10 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     baseline, winner = result.heldout
     assert winner.scores.hp > baseline.scores.hp
     assert winner.scores.measures["polite"] > baseline.scores.measures["polite"] == 0
-    assert result.against("winner", "baseline").metrics["polite"].difference == winner.scores.measures["polite"]
+    assert (
+        result.against("winner", "baseline").metrics["polite"].difference
+        == winner.scores.measures["polite"]
+    )
     frame = result.to_frame()
     assert frame["iteration"].tolist() == [0, 1, 2]
     assert frame.loc[frame["winner"], "template"].item() == result.best.template
@@ -106,10 +127,14 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     run = taxtune.load_run(tmp_path / "run")
     assert run == result
     (kept,) = (tmp_path / "run/mlartifacts").rglob("result.json")
-    assert taxtune.load_run(kept.parent) == replace(result, folder=str(kept.parent)), "MLflow has what a machine needs"
+    assert taxtune.load_run(kept.parent) == replace(result, folder=str(kept.parent)), (
+        "MLflow has what a machine needs"
+    )
     answers = run.answers("winner")
     assert len(answers) == 12
-    assert {"image", "answer", "placement", "truth", "hp", "hr", "stage", "polite"} <= set(answers.columns)
+    assert {"image", "answer", "placement", "truth", "hp", "hr", "stage", "polite"} <= set(
+        answers.columns
+    )
     assert answers["hp"].mean() == pytest.approx(winner.scores.hp)
     assert run.answers(1)["answer"].tolist() == [row.answer for row in result.iterations[1].rows]
     for wrong in ("loser", 9):
@@ -119,12 +144,22 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_defaults_need_a_folder_a_tree_and_a_function(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = taxtune.tune(TREE, photos, answer, effort="light")
-    assert (result.objective, result.constraints) == ("hr_at_hp", (taxtune.Constraint("hp", 0.98, 0.9),))
-    assert (len(result.iterations), len(result.best.rows), len(result.heldout[0].rows)) == (7, 12, 8)
+    assert (result.objective, result.constraints) == (
+        "hr_at_hp",
+        (taxtune.Constraint("hp", 0.98, 0.9),),
+    )
+    assert (len(result.iterations), len(result.best.rows), len(result.heldout[0].rows)) == (
+        7,
+        12,
+        8,
+    )
     assert result.folder == "runs/tune"
     assert capsys.readouterr().out == ""
     with pytest.raises(ResumeError, match="already holds a tuning run"):
@@ -165,27 +200,45 @@ def test_a_recipe_holds_where_the_call_says_nothing(
     given: dict[str, Any] = {"goal": 0.9, "effort": "heavy", "baseline": "Which?"}
     taxtune.tune(recipe=recipe, vlm=answer, objective="hr_at_hp", **given, out=out)
     asked = {"vlm.temperature": 0.5, "seed": 4}
-    taxtune.tune(TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=out)
+    taxtune.tune(
+        TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=out
+    )
     taxtune.tune(TREE, photos, answer, settings={"policy": taxtune.Vote(4, 0.5)}, out=out)
     plain, other, named, voted = made
-    assert (plain.objective.name, plain.iterations, plain.recipe.prompt.baseline) == ("hp", 5, "What is this?")
+    assert (plain.objective.name, plain.iterations, plain.recipe.prompt.baseline) == (
+        "hp",
+        5,
+        "What is this?",
+    )
     assert plain.budget.vlm_calls is None
     assert other.objective.constraints == (taxtune.Constraint("hp", 0.9, 0.9),)
-    assert (other.iterations, other.budget.vlm_calls, other.recipe.prompt.baseline) == (5, 3200, "Which?")
+    assert (other.iterations, other.budget.vlm_calls, other.recipe.prompt.baseline) == (
+        5,
+        3200,
+        "Which?",
+    )
     known = {"kind": "api", "model": "openai/gpt-4o", "temperature": 0.5, "seed": 4}
     assert known.items() <= named.vlm.identity.items()
     assert named.proposer.identity()["model"] == "openai/gpt-4o-mini"
-    assert (named.iterations, named.budget.vlm_calls, named.recipe.prompt.domain) == (20, 1600, "colour")
+    assert (named.iterations, named.budget.vlm_calls, named.recipe.prompt.domain) == (
+        20,
+        1600,
+        "colour",
+    )
     assert voted.budget.vlm_calls == 4 * 1600, "a vote counts once"
 
 
 def test_images_and_labels_may_be_objects(photos: Path, tmp_path: Path) -> None:
     files = sorted(photos.glob("*/*.png"))
     pairs = [(Image.open(file).convert("RGB"), file.parent.name) for file in files]
-    frame = pd.DataFrame({"image": [str(file) for file in files], "label": [file.parent.name for file in files]})
+    frame = pd.DataFrame(
+        {"image": [str(file) for file in files], "label": [file.parent.name for file in files]}
+    )
     one = tuned(photos, tmp_path / "pairs", examples=pairs)
     other = tuned(photos, tmp_path / "frame", examples=frame)
-    assert {h.name for h in one.heldout} == {h.name for h in other.heldout} == {"baseline", "winner"}
+    assert (
+        {h.name for h in one.heldout} == {h.name for h in other.heldout} == {"baseline", "winner"}
+    )
     assert len(list((tmp_path / "pairs/images").iterdir())) == len(files)
 
 
@@ -197,7 +250,9 @@ def test_a_changed_function_is_another_run(photos: Path, plain: taxtune.TuneResu
         tuned(photos, folder, baseline="Which one?", resume=True)
 
 
-def test_async_functions_work_where_a_loop_is_running(photos: Path, tmp_path: Path, plain: taxtune.TuneResult) -> None:
+def test_async_functions_work_where_a_loop_is_running(
+    photos: Path, tmp_path: Path, plain: taxtune.TuneResult
+) -> None:
     async def slow(image: Image.Image, prompt: str) -> str:
         await asyncio.sleep(0)
         return answer(image, prompt)
@@ -205,7 +260,9 @@ def test_async_functions_work_where_a_loop_is_running(photos: Path, tmp_path: Pa
     async def notebook() -> taxtune.TuneResult:
         return tuned(photos, tmp_path / "async", vlm=slow)
 
-    assert [r.scores for r in asyncio.run(notebook()).iterations] == [r.scores for r in plain.iterations]
+    assert [r.scores for r in asyncio.run(notebook()).iterations] == [
+        r.scores for r in plain.iterations
+    ]
 
 
 @pytest.mark.heavy
@@ -218,7 +275,9 @@ def test_async_functions_work_where_a_loop_is_running(photos: Path, tmp_path: Pa
         (taxtune.Objective("short", lambda s: -s.depth), lambda scores: -scores.depth),
     ],
 )
-def test_any_score_can_be_the_objective(photos: Path, tmp_path: Path, objective: Any, expected: Any) -> None:
+def test_any_score_can_be_the_objective(
+    photos: Path, tmp_path: Path, objective: Any, expected: Any
+) -> None:
     metrics = {"polite": lambda row: "please" in row.answer}
     result = tuned(photos, tmp_path / "run", objective=objective, metrics=metrics)
     for record in result.iterations:
@@ -231,7 +290,9 @@ def test_any_score_can_be_the_objective(photos: Path, tmp_path: Path, objective:
 @pytest.mark.heavy
 def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "settings": QUICK}
-    both = taxtune.compare(["hp", "accuracy"], **given, proposer=next_template, out=tmp_path / "both")
+    both = taxtune.compare(
+        ["hp", "accuracy"], **given, proposer=next_template, out=tmp_path / "both"
+    )
     for name, run in both.named_runs:
         assert (tmp_path / f"both/winner-{name}.txt").read_text() == run.best.prompt
     assert [held.name for held in both.heldout] == ["baseline", "hp", "accuracy"]
@@ -252,19 +313,29 @@ def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(
     photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     closed = f"Which of these is it: {', '.join(COLOURS)}?"
-    scored = taxtune.evaluate(closed, TREE, photos, answer, baseline=closed, settings=QUICK, out=tmp_path / "evaluate")
+    scored = taxtune.evaluate(
+        closed, TREE, photos, answer, baseline=closed, settings=QUICK, out=tmp_path / "evaluate"
+    )
     assert scored.heldout[1].template == closed
-    said = [record.getMessage() for record in caplog.records if "labels in the prompt" in record.getMessage()]
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if "labels in the prompt" in record.getMessage()
+    ]
     assert len(said) == 1, "the baseline is checked where a run begins"
     assert "The template 'template'" in said[0]
     assert "and 1 more" in said[0]
     assert "hold for this list of labels" in said[0]
-    result = tuned(photos, tmp_path / "run", baseline=closed, proposer=lambda history: f"{closed} Really?")
+    result = tuned(
+        photos, tmp_path / "run", baseline=closed, proposer=lambda history: f"{closed} Really?"
+    )
     assert "The baseline has labels in the prompt" in caplog.text
     assert [record.state for record in result.iterations] == ["complete", "failed", "failed"]
     assert "gives away the answer" in (result.iterations[1].reason or "")
     with pytest.raises(TemplateError):
-        taxtune.evaluate("{{ nothing }}", TREE, photos, answer, settings=QUICK, out=tmp_path / "evaluate")
+        taxtune.evaluate(
+            "{{ nothing }}", TREE, photos, answer, settings=QUICK, out=tmp_path / "evaluate"
+        )
 
 
 def test_a_run_is_read_once_it_is_finished(photos: Path, tmp_path: Path) -> None:
@@ -315,7 +386,9 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
         ({"kind": lambda row: "much"}, "could not convert string to float"),
     ],
 )
-def test_metrics_that_cannot_be_taken(photos: Path, tmp_path: Path, metrics: Any, message: str) -> None:
+def test_metrics_that_cannot_be_taken(
+    photos: Path, tmp_path: Path, metrics: Any, message: str
+) -> None:
     with pytest.raises(TaxtuneError, match=message):
         tuned(photos, tmp_path / "run", metrics=metrics)
 
@@ -372,17 +445,28 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
     assert "kind: python" in (result.provenance.recipe or "")
     assert not (tmp_path / "run/mlflow.db").exists(), "the recipe wants no MLflow"
     longer = taxtune.tune(
-        **{**given, "settings": {"iterations": 3}}, metrics=metrics, out=tmp_path / "run", resume=True
+        **{**given, "settings": {"iterations": 3}},
+        metrics=metrics,
+        out=tmp_path / "run",
+        resume=True,
     )
     assert longer.iterations[:3] == result.iterations
 
     with pytest.raises(ResumeError, match="vlm"):
-        taxtune.tune(**{**given, "vlm": lambda image, prompt: "navy"}, out=tmp_path / "run", resume=True)
+        taxtune.tune(
+            **{**given, "vlm": lambda image, prompt: "navy"}, out=tmp_path / "run", resume=True
+        )
     fewer = {**given, "settings": {"iterations": 2, "data.heldout": 8}}
     both = taxtune.compare(["hp", "polite"], **fewer, metrics=metrics, out=tmp_path / "both")
-    assert [(held.name, held.scores.n) for held in both.heldout] == [("baseline", 8), ("hp", 8), ("polite", 8)]
+    assert [(held.name, held.scores.n) for held in both.heldout] == [
+        ("baseline", 8),
+        ("hp", 8),
+        ("polite", 8),
+    ]
     loaded = taxtune.load_recipe(recipe)
-    scored = taxtune.evaluate("Be careful!", recipe=loaded, vlm=answer, examples=photos, out=tmp_path / "evaluate")
+    scored = taxtune.evaluate(
+        "Be careful!", recipe=loaded, vlm=answer, examples=photos, out=tmp_path / "evaluate"
+    )
     assert len(scored.answers("template")) == 12
     with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*equal to 1 \(got 0\)"):
         taxtune.tune(**{**given, "settings": {"data.tuning": 0}}, out=tmp_path / "none")
@@ -391,5 +475,7 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
 def test_an_argument_that_there_is_not_is_named_with_its_function() -> None:
     with pytest.raises(TypeError, match=r"tune\(\) got an unexpected keyword argument 'gaol'"):
         taxtune.tune(recipe="fieldguide", gaol=0.9)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'effort'"):
+    with pytest.raises(
+        TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'effort'"
+    ):
         taxtune.evaluate("Say what.", recipe="fieldguide", effort="light")  # type: ignore[call-arg]

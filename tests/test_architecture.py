@@ -46,10 +46,16 @@ def import_graph() -> nx.DiGraph:
                 module = ".".join([*base, *([node.module] if node.module else [])])
                 targets = [f"{module}.{alias.name}" for alias in node.names]
                 targets = [target if target in known else module for target in targets]
-            graph.add_edges_from((name, target) for target in targets if target in known and target != name)
+            graph.add_edges_from(
+                (name, target) for target in targets if target in known and target != name
+            )
     return graph
 
 
 def test_no_circle_of_imports() -> None:
-    circles = [sorted(circle) for circle in nx.strongly_connected_components(import_graph()) if len(circle) > 1]
+    circles = [
+        sorted(circle)
+        for circle in nx.strongly_connected_components(import_graph())
+        if len(circle) > 1
+    ]
     assert not circles, f"Modules import each other: {circles}."

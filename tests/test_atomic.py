@@ -20,7 +20,10 @@ def test_writes_whole_files_and_leaves_no_temporary_behind(tmp_path: Path) -> No
     atomic.write_text(tmp_path / "a.txt", "Ärger\r\n")
     atomic.write_json(tmp_path / "deep" / "b.json", {"name": "Größe", "value": 1.5})
     assert (tmp_path / "a.txt").read_bytes() == "Ärger\r\n".encode()
-    assert json.loads((tmp_path / "deep" / "b.json").read_text(encoding="utf-8")) == {"name": "Größe", "value": 1.5}
+    assert json.loads((tmp_path / "deep" / "b.json").read_text(encoding="utf-8")) == {
+        "name": "Größe",
+        "value": 1.5,
+    }
     assert files(tmp_path) == ["a.txt", "deep"]
     assert files(tmp_path / "deep") == ["b.json"]
 
@@ -75,7 +78,10 @@ def test_every_refusal_names_file_and_remedy(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(atomic.os, "open", refuse)
-    for attempt in (lambda: atomic.write_text(tmp_path / "a", "x"), lambda: atomic.make_folder(tmp_path)):
+    for attempt in (
+        lambda: atomic.write_text(tmp_path / "a", "x"),
+        lambda: atomic.make_folder(tmp_path),
+    ):
         with pytest.raises(TaxtuneError, match=words) as caught:
             attempt()
         assert str(tmp_path) in str(caught.value)
@@ -102,7 +108,9 @@ def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
     assert files(tmp_path) == ["link", "pipe"]
 
 
-def test_a_full_disk_that_is_looked_at_has_nothing_left_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_that_is_looked_at_has_nothing_left_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Full(io.FileIO):
         def write(self, data: object) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

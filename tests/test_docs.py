@@ -16,14 +16,21 @@ from PIL import Image
 from tests.cli.commands import run_captured
 
 ROOT = Path(__file__).parents[1]
-SHADES = {"cake": (120, 60, 20), "ice cream": (250, 220, 230), "pho": (150, 160, 70), "ramen": (220, 160, 40)}
+SHADES = {
+    "cake": (120, 60, 20),
+    "ice cream": (250, 220, 230),
+    "pho": (150, 160, 70),
+    "ramen": (220, 160, 40),
+}
 TREE = "path,aliases\nfood/dessert/cake,\nfood/dessert/ice cream,gelato\nfood/soup/pho,\nfood/soup/ramen,\n"
 
 
 def see(image: Image.Image, prompt: str) -> str:
     """Names the dish of a shade that it was asked for, or its group where the prompt asks for care."""
     shade = image.resize((1, 1)).getpixel((0, 0))
-    label = min(SHADES, key=lambda name: sum((a - b) ** 2 for a, b in zip(SHADES[name], shade, strict=True)))
+    label = min(
+        SHADES, key=lambda name: sum((a - b) ** 2 for a, b in zip(SHADES[name], shade, strict=True))
+    )
     return "some kind of soup" if "sure" in prompt and label in ("pho", "ramen") else f"A: {label}."
 
 
@@ -52,7 +59,10 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:
     if "gepa" in page:
         pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
-    names: dict[str, Any] = {"my_model": see, "my_language_model": lambda prompt: "Only if you are sure, be specific."}
+    names: dict[str, Any] = {
+        "my_model": see,
+        "my_language_model": lambda prompt: "Only if you are sure, be specific.",
+    }
     exec("import taxtune", names)
     found = blocks(page, "python")
     assert found
@@ -62,32 +72,53 @@ def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:
     assert result.best.template
     assert {held.name for held in result.heldout} == {"baseline", "winner"}
     assert Path(result.folder).is_dir()
-    assert sorted(names["taxtune"].load_run(result.folder).answers("winner")["hp"].dropna().between(0, 1).unique()) == [
-        True
-    ]
+    assert sorted(
+        names["taxtune"]
+        .load_run(result.folder)
+        .answers("winner")["hp"]
+        .dropna()
+        .between(0, 1)
+        .unique()
+    ) == [True]
 
 
 def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S
+    )
 
 
 @pytest.mark.heavy
-def test_five_commands_lead_from_photos_to_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_five_commands_lead_from_photos_to_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the page has them, but for one template on few images."""
     monkeypatch.chdir(tmp_path)
-    lines = [line for block in blocks("docs/tutorial/your-photos.md", "bash") for line in block.splitlines()]
+    lines = [
+        line
+        for block in blocks("docs/tutorial/your-photos.md", "bash")
+        for line in block.splitlines()
+    ]
     (export, *commands, audit) = [shlex.split(line, comments=True) for line in lines]
     assert export[:2] == ["python", "-c"]
     exec(export[2], {})
     assert [command[1] for command in commands] == ["taxonomy", "init", "tune", "tune", "classify"]
     assert audit[1:] == ["audit", "runs/birds"]  # asks a person
-    small = ("iterations=1", "data.tuning=12", "data.block=6", "data.heldout=30", "tracking.mlflow=false")
+    small = (
+        "iterations=1",
+        "data.tuning=12",
+        "data.block=6",
+        "data.heldout=30",
+        "tracking.mlflow=false",
+    )
     for command in commands:
         more = [f"--set={each}" for each in small] if command[1] == "tune" else []
         done = run_captured(*command[1:], *more)
         assert done.code == 0, f"{' '.join(command)}\n{done.err}"
     assert "100 images: " in done.err
-    labels, review = ((tmp_path / name).read_text().splitlines() for name in ("labels.csv", "labels-review.csv"))
+    labels, review = (
+        (tmp_path / name).read_text().splitlines() for name in ("labels.csv", "labels-review.csv")
+    )
     shown = "".join(blocks("docs/tutorial/your-photos.md", "csv")).splitlines()
     assert labels[0] in shown
     assert review[0] == f"why,{labels[0]}"
@@ -112,7 +143,11 @@ def test_the_three_doors_of_a_guarantee(tmp_path: Path, monkeypatch: pytest.Monk
     shutil.copy("scores.csv", "new-scores.csv")
     for block in blocks("docs/how-to/calibrate.md", "bash"):
         for line in block.splitlines():
-            more = ["--set=iterations=1", "--set=tracking.mlflow=false"] if line.startswith("taxtune tune") else []
+            more = (
+                ["--set=iterations=1", "--set=tracking.mlflow=false"]
+                if line.startswith("taxtune tune")
+                else []
+            )
             done = run_captured(*shlex.split(line, comments=True)[1:], *more)
             assert done.code == 0, f"{line}\n{done.err}"
     assert len(Path("new-labels.csv").read_text().splitlines()) == 91
@@ -124,7 +159,9 @@ def test_the_three_doors_of_a_guarantee(tmp_path: Path, monkeypatch: pytest.Monk
     assert names["careful"].score(X, y) > 0.8
 
 
-def test_the_reference_follows_the_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reference_follows_the_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", ["reference.py", "--check"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(ROOT / "docs/code/reference.py"), run_name="__main__")

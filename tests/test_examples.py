@@ -14,7 +14,9 @@ NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
 
 
 def read(file: Path) -> Any:
-    return pytest.importorskip("nbformat", reason="nbformat is not installed").read(file, as_version=4)
+    return pytest.importorskip("nbformat", reason="nbformat is not installed").read(
+        file, as_version=4
+    )
 
 
 @pytest.mark.heavy
@@ -23,7 +25,9 @@ def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     package = Path(taxtune.__file__).parents[1]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
+    )
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     book = read(file)
@@ -36,7 +40,13 @@ def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def outputs(book: Any) -> list[list[str]]:
     """Returns the kinds of output of the cells; what a cell prints comes in one piece or several."""
     return [
-        sorted({mime for output in cell.outputs for mime in output.get("data", {output.get("name", "error"): ""})})
+        sorted(
+            {
+                mime
+                for output in cell.outputs
+                for mime in output.get("data", {output.get("name", "error"): ""})
+            }
+        )
         for cell in book.cells
         if cell.cell_type == "code"
     ]
@@ -48,12 +58,27 @@ def test_a_notebook_is_kept_with_its_outputs_and_nothing_of_the_machine(file: Pa
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     found = [output for cell in code for output in cell.outputs]
-    assert not [output for output in found if output.output_type == "error" or output.get("name") == "stderr"]
-    shown = [text for output in found for text in (output.get("text", ""), *output.get("data", {}).values())]
-    assert not [text for text in shown if str(Path(taxtune.__file__).parents[1]) in text or "site-packages" in text]
+    assert not [
+        output
+        for output in found
+        if output.output_type == "error" or output.get("name") == "stderr"
+    ]
+    shown = [
+        text
+        for output in found
+        for text in (output.get("text", ""), *output.get("data", {}).values())
+    ]
+    assert not [
+        text
+        for text in shown
+        if str(Path(taxtune.__file__).parents[1]) in text or "site-packages" in text
+    ]
     assert any("held-out images" in text for text in shown)
     assert file.stat().st_size < 1_000_000
 
 
 def test_there_are_notebooks() -> None:
-    assert [file.stem for file in NOTEBOOKS] == ["place_and_score_answers", "tune_your_own_function"]
+    assert [file.stem for file in NOTEBOOKS] == [
+        "place_and_score_answers",
+        "tune_your_own_function",
+    ]

@@ -33,11 +33,21 @@ def write_data(folder: Path) -> tuple[str, ...]:
         picture.save(folder / "images" / f"{i}.png")
         images.append({"id": i, "file_name": f"{i}.png"})
         captions.append({"id": i, "image_id": i, "caption": f"A {pair[0]} beside a {pair[1]}"})
-        labels += [{"id": 2 * i + j, "image_id": i, "category_id": names.index(name)} for j, name in enumerate(pair)]
+        labels += [
+            {"id": 2 * i + j, "image_id": i, "category_id": names.index(name)}
+            for j, name in enumerate(pair)
+        ]
     categories = [{"id": i, "name": name} for i, name in enumerate(names)]
     (folder / "captions.json").write_text(json.dumps({"images": images, "annotations": captions}))
-    (folder / "instances.json").write_text(json.dumps({"categories": categories, "annotations": labels}))
-    return ("--captions", str(folder / "captions.json"), "--instances", str(folder / "instances.json"))
+    (folder / "instances.json").write_text(
+        json.dumps({"categories": categories, "annotations": labels})
+    )
+    return (
+        "--captions",
+        str(folder / "captions.json"),
+        "--instances",
+        str(folder / "instances.json"),
+    )
 
 
 def study(*options: object) -> str:
@@ -71,20 +81,47 @@ def test_hard_texts_lower_the_scores_of_hard_negatives(tmp_path: Path) -> None:
     study(*data, "--negatives", 6, "--pairs", tmp_path / "pairs.jsonl")
     finetune = runpy.run_path(str(EXAMPLE))["finetune"]
     weights = folder / "open_clip_model.bin"
-    how: dict[str, Any] = {"model": f"tiny-finetuned@{weights}", "epochs": 30, "batch_size": 20, "lr": 3e-3}
+    how: dict[str, Any] = {
+        "model": f"tiny-finetuned@{weights}",
+        "epochs": 30,
+        "batch_size": 20,
+        "lr": 3e-3,
+    }
     models = {"before": weights}
     for texts in ("plain", "hard"):
         models[texts] = tmp_path / f"{texts}.pt"
-        losses = finetune(tmp_path / "pairs.jsonl", tmp_path / "images", models[texts], texts=texts, **how)
+        losses = finetune(
+            tmp_path / "pairs.jsonl", tmp_path / "images", models[texts], texts=texts, **how
+        )
         assert losses[-1] < 0.75 * losses[0]
     # Checkpoints of training are models of the study, by architecture and file.
     precision, altered = {}, {}
     for name, checkpoint in models.items():
         pairs = tmp_path / f"{name}.jsonl"
-        options = ("--images", tmp_path / "images", "--model", f"tiny-finetuned@{checkpoint}", "--device", "cpu")
-        more = ("--negatives", 6, "--resamples", 0, "--pairs", pairs, "--cache-dir", tmp_path / "cache", "--json")
+        options = (
+            "--images",
+            tmp_path / "images",
+            "--model",
+            f"tiny-finetuned@{checkpoint}",
+            "--device",
+            "cpu",
+        )
+        more = (
+            "--negatives",
+            6,
+            "--resamples",
+            0,
+            "--pairs",
+            pairs,
+            "--cache-dir",
+            tmp_path / "cache",
+            "--json",
+        )
         record = json.loads(study(*data, *options, *more))
-        precision[name] = {row["right texts"]: row["vs altered captions"] for row in record["tables"]["specificity"]}
+        precision[name] = {
+            row["right texts"]: row["vs altered captions"]
+            for row in record["tables"]["specificity"]
+        }
         lines = [json.loads(line) for line in pairs.read_text().splitlines()]
         altered[name] = np.mean([line["score"] for line in lines if line["kind"] == "altered"])
     assert altered["hard"] < altered["plain"] - 0.05

@@ -37,12 +37,16 @@ def there() -> set[str]:
                 needs = [Requirement(text) for text in requires(name) or ()]
             except PackageNotFoundError:
                 continue
-            waiting += [normal(need.name) for need in needs if need.marker is None or need.marker.evaluate()]
+            waiting += [
+                normal(need.name) for need in needs if need.marker is None or need.marker.evaluate()
+            ]
     return found | bundle | {"taxtune", "pip", "setuptools"}
 
 
 def test_what_the_list_leaves_out_is_not_in_the_closure_by_chance() -> None:
-    assert there().isdisjoint({"litellm", "mlflow", "openai", "nltk", "open-clip-torch", "ray", "lemminflect"})
+    assert there().isdisjoint(
+        {"litellm", "mlflow", "openai", "nltk", "open-clip-torch", "ray", "lemminflect"}
+    )
 
 
 @pytest.mark.heavy
@@ -55,7 +59,9 @@ def test_the_check_needs_nothing_but_the_bundle_and_what_the_list_names(tmp_path
     ]
     assert "litellm" in absent
     # Python imports this file at the start of each process.
-    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({absent!r}))\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys\nsys.modules.update(dict.fromkeys({absent!r}))\n"
+    )
     path = os.pathsep.join(map(str, (tmp_path, ROOT, ROOT / "benchmarks")))
     command = [sys.executable, ROOT / "benchmarks" / "gpu.py", "--out", tmp_path / "out", "--quick"]
     environment = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""}
@@ -66,6 +72,8 @@ def test_the_check_needs_nothing_but_the_bundle_and_what_the_list_names(tmp_path
     for name, row in figures["parity"].items():
         assert row["not kept"] == "", name
         if name not in rough:
-            assert [row["batched"], row["kept 1"], row["kept 8"], row["kept 32"]] == [0, 0, 0, 0], name
+            assert [row["batched"], row["kept 1"], row["kept 8"], row["kept 32"]] == [0, 0, 0, 0], (
+                name
+            )
     assert len(rough) == 2
     assert figures["tuning"]["cpu, float32"]["rows"]

@@ -45,11 +45,16 @@ def test_batches_shrink_until_they_fit() -> None:
     assert batch.size == 2
     assert told == [2] * 5
     assert batch.map([], device) == []
-    assert batches(4).map(range(10), device.__class__(9, device.error)) == [i * i for i in range(10)]
+    assert batches(4).map(range(10), device.__class__(9, device.error)) == [
+        i * i for i in range(10)
+    ]
 
 
 def test_an_automatic_batch_grows_until_the_card_is_full() -> None:
-    device, batch = Device(40, torch.cuda.OutOfMemoryError("CUDA out of memory.")), batches("auto", device="cuda")
+    device, batch = (
+        Device(40, torch.cuda.OutOfMemoryError("CUDA out of memory.")),
+        batches("auto", device="cuda"),
+    )
     assert batch.map(range(200), device) == [i * i for i in range(200)]
     assert device.batches == [8, 16, 32, 64, 32, 32, 32, 32, 16]
     roomy = batches("auto", device="cuda")
@@ -80,17 +85,23 @@ def test_a_computation_that_cuts_its_own_batches_begins_anew() -> None:
 
 
 def test_one_item_that_does_not_fit_is_an_error_that_names_it() -> None:
-    with pytest.raises(ModelError, match=r"'big' does not fit.*memory of the device 'cpu' with a single text\."):
+    with pytest.raises(
+        ModelError, match=r"'big' does not fit.*memory of the device 'cpu' with a single text\."
+    ):
         batches(4, model="big").map([1, 2], Device(0, MemoryError()))
     with pytest.raises(ModelError, match="with a single question"):
         batches(4, item="question").map([1, 2], Device(0, MemoryError()))
     assert "single" not in str(does_not_fit("big", "cpu"))
 
 
-def test_what_the_failed_batch_held_is_let_go_before_the_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_failed_batch_held_is_let_go_before_the_memory_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     held: list[Any] = []
     freed: list[tuple[str, bool]] = []
-    monkeypatch.setattr(hardware, "free_memory", lambda device: freed.append((device, held[-1]() is None)))
+    monkeypatch.setattr(
+        hardware, "free_memory", lambda device: freed.append((device, held[-1]() is None))
+    )
 
     def compute(items: Sequence[int]) -> list[int]:
         tensor = torch.zeros(3)
@@ -118,7 +129,8 @@ def test_devices_that_are_not_there(device: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cuda", "mps", "best"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu"), (True, False, "cuda")]
+    ("cuda", "mps", "best"),
+    [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu"), (True, False, "cuda")],
 )
 def test_the_best_device(cuda: bool, mps: bool, best: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
@@ -127,7 +139,9 @@ def test_the_best_device(cuda: bool, mps: bool, best: str, monkeypatch: pytest.M
 
 
 def test_number_formats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 6) if device == "cuda:1" else (7, 5))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_capability", lambda device: (8, 6) if device == "cuda:1" else (7, 5)
+    )
     assert [number_format("auto", device) for device in ("cpu", "mps", "cuda", "cuda:1")] == [
         "float32",
         "float16",

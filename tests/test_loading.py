@@ -20,11 +20,17 @@ def _named(name: str, message: str = "") -> Exception:
             _named("GatedRepoError"),
             r"licence.*Accept it at https://huggingface\.co/org/model and run .*hf auth login",
         ),
-        (_named("RepositoryNotFoundError"), "no model 'org/model' on Hugging Face, or it is private"),
+        (
+            _named("RepositoryNotFoundError"),
+            "no model 'org/model' on Hugging Face, or it is private",
+        ),
         (_named("RevisionNotFoundError"), "does not have this revision"),
         (_named("LocalEntryNotFoundError"), "cannot be reached.*hf download org/model"),
         (_named("OfflineModeIsEnabled"), "cannot be reached"),
-        (ImportError("Package `num2words` is required"), "cannot be loaded: Package .num2words.*missing package"),
+        (
+            ImportError("Package `num2words` is required"),
+            "cannot be loaded: Package .num2words.*missing package",
+        ),
         (ValueError("odd\nvery odd"), "cannot be loaded: outer"),
     ],
 )

@@ -24,7 +24,11 @@ from tests.tiny_text_models import make_sentence_model
 
 ELSEWHERE = "http://127.0.0.1:9/context"
 SKOS = "http://www.w3.org/2004/02/skos/core#"
-CONTEXT = {"broader": {"@id": f"{SKOS}broader", "@type": "@id"}, "prefLabel": f"{SKOS}prefLabel", "id": "@id"}
+CONTEXT = {
+    "broader": {"@id": f"{SKOS}broader", "@type": "@id"},
+    "prefLabel": f"{SKOS}prefLabel",
+    "id": "@id",
+}
 CONCEPTS = [
     {"id": "urn:bird", "@type": f"{SKOS}Concept", "prefLabel": "bird"},
     {"id": "urn:wren", "@type": f"{SKOS}Concept", "prefLabel": "wren", "broader": "urn:bird"},
@@ -71,14 +75,22 @@ def test_a_context_in_the_file_is_read(tmp_path: Path) -> None:
         [[CONTEXT, [ELSEWHERE]]],
         {**CONTEXT, "@import": ELSEWHERE},
         {**CONTEXT, "part": {"@id": "urn:part", "@context": ELSEWHERE}},
-        {**CONTEXT, "part": {"@id": "urn:part", "@context": [{}, {"x": {"@id": "urn:x", "@context": ELSEWHERE}}]}},
+        {
+            **CONTEXT,
+            "part": {
+                "@id": "urn:part",
+                "@context": [{}, {"x": {"@id": "urn:x", "@context": ELSEWHERE}}],
+            },
+        },
         [CONTEXT, "file:///etc/hostname"],
     ],
 )
 def test_a_context_from_elsewhere_is_refused(tmp_path: Path, context: Any) -> None:
     pytest.importorskip("rdflib")
     (tmp_path / "context.json").write_text(json.dumps({"@context": CONTEXT}))
-    with pytest.raises(TaxonomyError, match=r"tree\.jsonld: The file takes a context from elsewhere"):
+    with pytest.raises(
+        TaxonomyError, match=r"tree\.jsonld: The file takes a context from elsewhere"
+    ):
         read_taxonomy(json_ld(tmp_path, context))
 
 
@@ -156,11 +168,15 @@ def test_no_table_picture_or_recipe_is_read_from_elsewhere(tmp_path: Path) -> No
     book.active["A2"].hyperlink = ELSEWHERE
     book.save(tmp_path / "a.xlsx")
     with zipfile.ZipFile(tmp_path / "a.xlsx", "a") as parts:
-        parts.writestr("xl/externalLinks/externalLink1.xml", f'<externalLink r:href="{ELSEWHERE}"/>')
+        parts.writestr(
+            "xl/externalLinks/externalLink1.xml", f'<externalLink r:href="{ELSEWHERE}"/>'
+        )
     (tmp_path / "a.csv").write_text(f"answer,image\nwren,{ELSEWHERE}\n")
     (tmp_path / "a.jsonl").write_text(json.dumps({"answer": "wren", "$ref": ELSEWHERE}) + "\n")
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png", pnginfo=None)
-    (tmp_path / "a.yaml").write_text(f"name: x\nextends: {ELSEWHERE}\ndata: {{kind: folder, path: {ELSEWHERE!r}}}\n")
+    (tmp_path / "a.yaml").write_text(
+        f"name: x\nextends: {ELSEWHERE}\ndata: {{kind: folder, path: {ELSEWHERE!r}}}\n"
+    )
     for name in ("a.xlsx", "a.csv", "a.jsonl"):
         read_table(tmp_path / name)
         quietly(lambda name=name: read_taxonomy(tmp_path / name))
@@ -211,12 +227,17 @@ def test_a_transformer_in_it_is_refused_as_well(encoder: Path) -> None:
     folder, ran = encoder, encoder.parent / "ran"
     (config,) = (file for file in folder.rglob("config.json") if "model_type" in file.read_text())
     (config.parent / "own.py").write_text(f"open({str(ran)!r}, 'w')\n")
-    names = {"auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"}, "model_type": "own"}
+    names = {
+        "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"},
+        "model_type": "own",
+    }
     config.write_text(json.dumps(json.loads(config.read_text()) | names))
     for extra in folder.rglob("sentence_bert_config.json"):
         stated = json.loads(extra.read_text())
         trusting = {"trust_remote_code": True}
-        extra.write_text(json.dumps(stated | {"model_args": trusting, "config_args": trusting, **trusting}))
+        extra.write_text(
+            json.dumps(stated | {"model_args": trusting, "config_args": trusting, **trusting})
+        )
     with pytest.raises(ModelError):
         SentenceEncoder(str(folder), device="cpu")
     assert not ran.exists()

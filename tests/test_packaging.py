@@ -9,7 +9,9 @@ from pathlib import Path
 from taxtune.metrics.registry import MEASURES
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 
 
 def test_every_extra_that_a_message_names_exists() -> None:
@@ -18,8 +20,12 @@ def test_every_extra_that_a_message_names_exists() -> None:
     assert raised
     for package, extra in raised:
         wanted = re.sub(r"[-_.]+", "-", package).lower()
-        assert any(re.sub(r"[-_.]+", "-", need).lower().startswith(wanted) for need in EXTRAS[extra]), (package, extra)
-    named = set(re.findall(r"taxtune\[([a-z]+)\]", code)) | {kind.extra for kind in MEASURES.values()} - {None}
+        assert any(
+            re.sub(r"[-_.]+", "-", need).lower().startswith(wanted) for need in EXTRAS[extra]
+        ), (package, extra)
+    named = set(re.findall(r"taxtune\[([a-z]+)\]", code)) | {
+        kind.extra for kind in MEASURES.values()
+    } - {None}
     assert named <= set(EXTRAS)
 
 

@@ -49,7 +49,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_uses_a_packages_proposer_by_its_name(photos: Path, tmp_path: Path) -> None:
     assert plugin_names("taxtune.proposers") == ["broken", "careful", "gone", "number"]
     result = tuned(photos, tmp_path / "run", proposer="careful")
-    assert [record.template for record in result.iterations[1:]] == ["Be careful, try 1.", "Be careful, try 2."]
+    assert [record.template for record in result.iterations[1:]] == [
+        "Be careful, try 1.",
+        "Be careful, try 2.",
+    ]
     assert result.provenance.facts["Proposer"] == {"kind": "Careful"}
     assert taxtune.load_run(tmp_path / "run") == result
 
@@ -58,13 +61,21 @@ def test_a_run_uses_a_packages_proposer_by_its_name(photos: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("make", "name", "words"),
     [
-        (make_proposer, "broken", r"'broken', which a package provides, cannot be created: OSError: no licence"),
+        (
+            make_proposer,
+            "broken",
+            r"'broken', which a package provides, cannot be created: OSError: no licence",
+        ),
         (
             make_proposer,
             "number",
             r"'number', which a package provides, cannot be created: This is not a proposer\. \(got 3\)",
         ),
-        (make_proposer, "gone", r"'gone', which birdtuning registers for taxtune\.proposers, cannot be loaded"),
+        (
+            make_proposer,
+            "gone",
+            r"'gone', which birdtuning registers for taxtune\.proposers, cannot be loaded",
+        ),
         (make_proposer, "carefull", r"Unknown proposer.*Did you mean 'careful'"),
     ],
 )

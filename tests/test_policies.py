@@ -53,7 +53,12 @@ def placed(answers: list[int], share: float) -> tuple[int, float]:
         ([MALLARD, MALLARD, TEAL, DUCK], 0.5, MALLARD, 0.5),
         ([MALLARD, MALLARD, TEAL, DUCK], 0.7, DUCK, 1.0),
         ([MALLARD, TEAL, HERRING, HERRING], 0.7, ROOT, 1.0),
-        ([MALLARD, TEAL, DUCK, HERRING, HERRING], 0.3, DUCK, 0.6),  # most are ducks, though no one bird has more votes
+        (
+            [MALLARD, TEAL, DUCK, HERRING, HERRING],
+            0.3,
+            DUCK,
+            0.6,
+        ),  # most are ducks, though no one bird has more votes
         ([MALLARD, HERRING], 0.5, MALLARD, 0.5),  # of two alike the first on the tree
         ([HERRING, MALLARD], 0.5, MALLARD, 0.5),
         ([MALLARD, MALLARD, SILENT, SILENT], 0.7, ROOT, 1.0),
@@ -63,12 +68,16 @@ def placed(answers: list[int], share: float) -> tuple[int, float]:
         ([HERRING] * 7 + [TEAL] * 3, 0.7, HERRING, 0.7),  # 0.7 of 10 is 7
     ],
 )
-def test_the_place_is_the_deepest_node_with_the_share(answers: list[int], share: float, node: int, held: float) -> None:
+def test_the_place_is_the_deepest_node_with_the_share(
+    answers: list[int], share: float, node: int, held: float
+) -> None:
     assert placed(answers, share) == pytest.approx((node, held))
 
 
 @given(trees(), st.data())
-def test_places_nest_and_hp_never_rises_as_the_share_falls(tree: Taxonomy, data: st.DataObject) -> None:
+def test_places_nest_and_hp_never_rises_as_the_share_falls(
+    tree: Taxonomy, data: st.DataObject
+) -> None:
     answers = st.lists(st.integers(-1, len(tree) - 1), min_size=5, max_size=5)
     nodes = np.array(data.draw(st.lists(answers, min_size=1, max_size=6)))
     target = np.array([data.draw(st.integers(0, len(tree) - 1)) for _ in nodes])
@@ -83,7 +92,9 @@ def test_places_nest_and_hp_never_rises_as_the_share_falls(tree: Taxonomy, data:
 
 
 @given(trees(), st.data())
-def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(tree: Taxonomy, data: st.DataObject) -> None:
+def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(
+    tree: Taxonomy, data: st.DataObject
+) -> None:
     answers = data.draw(st.lists(st.integers(-1, len(tree) - 1), min_size=2, max_size=8))
     found = weighted_paths(tree, np.array([answers]))
     again = weighted_paths(tree, np.array([data.draw(st.permutations(answers))]))
@@ -91,13 +102,17 @@ def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(tree: Ta
     assert (path == again.nodes).all()
     assert (shares == again.shares).all()
     for depth, node in enumerate(path[0].tolist()):
-        below = sum(a >= 0 and node in tree.ancestors(a) for a in answers) if depth else len(answers)
+        below = (
+            sum(a >= 0 and node in tree.ancestors(a) for a in answers) if depth else len(answers)
+        )
         assert shares[0, depth] == pytest.approx(0 if node < 0 else below / len(answers))
 
 
 def test_requests_ask_for_distinct_answers(tmp_path: Path) -> None:
     image = tmp_path / "a.png"
-    assert Vote(3).requests(BIRDS, "p", image, "f") == [Request("p", image, "f", sample) for sample in (0, 1, 2)]
+    assert Vote(3).requests(BIRDS, "p", image, "f") == [
+        Request("p", image, "f", sample) for sample in (0, 1, 2)
+    ]
     assert Single().requests(BIRDS, "p", image, "f") == [Request("p", image, "f")]
 
 
@@ -120,25 +135,34 @@ def recorded() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 @pytest.fixture(scope="module")
-def losses(birds: Taxonomy, recorded: tuple[NDArray[np.int64], NDArray[np.int64]]) -> NDArray[np.float64]:
+def losses(
+    birds: Taxonomy, recorded: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> NDArray[np.float64]:
     """1 - hP of always answering the root, and at the eight shares that differ with 8 answers; shape (9, 400)."""
     nodes, target = recorded
     places = [Vote(8, votes / 8).majority(birds, nodes[:, :8])[0] for votes in range(8, 0, -1)]
-    return np.array([np.zeros(len(target)), *(1 - precision_recall(birds, each, target)[0] for each in places)])
+    return np.array(
+        [np.zeros(len(target)), *(1 - precision_recall(birds, each, target)[0] for each in places)]
+    )
 
 
 def test_eight_answers_of_the_baseline_are_as_good_as_measured(
     birds: Taxonomy, recorded: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> None:
     nodes, target = recorded
-    found = [score(birds, Vote(8, 0.7).majority(birds, some)[0], target) for some in (nodes[:, :8], nodes[:, 8:])]
+    found = [
+        score(birds, Vote(8, 0.7).majority(birds, some)[0], target)
+        for some in (nodes[:, :8], nodes[:, 8:])
+    ]
     assert np.mean([each.hp for each in found]) == pytest.approx(0.986, abs=0.004)
     assert np.mean([each.hr for each in found]) == pytest.approx(0.854, abs=0.012)
     direct = score(birds, nodes[:, 0], target)
     assert direct.hp < min(each.hp for each in found) - 0.03
 
 
-def chosen_risks(losses: NDArray[np.float64], n: int, risk: float, confidence: float | None) -> NDArray[np.float64]:
+def chosen_risks(
+    losses: NDArray[np.float64], n: int, risk: float, confidence: float | None
+) -> NDArray[np.float64]:
     """The mean loss, on all images, of what each of many draws of calibration images chose."""
     rng = np.random.default_rng(0)
     means = losses.mean(axis=1)
@@ -158,7 +182,9 @@ def test_the_risk_is_kept_in_expectation(losses: NDArray[np.float64], n: int, ri
     assert (risks > 0).mean() > 0.5, "the promise must not be kept by answering the root alone"
 
 
-@pytest.mark.parametrize(("n", "risk", "confidence"), [(200, 0.02, 0.9), (400, 0.02, 0.9), (400, 0.04, 0.8)])
+@pytest.mark.parametrize(
+    ("n", "risk", "confidence"), [(200, 0.02, 0.9), (400, 0.02, 0.9), (400, 0.04, 0.8)]
+)
 def test_the_risk_is_kept_with_the_confidence(
     losses: NDArray[np.float64], n: int, risk: float, confidence: float
 ) -> None:
@@ -193,8 +219,12 @@ def test_levels_stop_at_the_first_that_is_not_kept() -> None:
     assert confident[0].bound < confident[2].bound
 
 
-@pytest.mark.parametrize(("risk", "confidence", "worst"), [(0.02, None, 1.0), (0.02, 0.9, 0.75), (0.1, 0.99, 1.0)])
-def test_so_many_images_are_needed_at_best(risk: float, confidence: float | None, worst: float) -> None:
+@pytest.mark.parametrize(
+    ("risk", "confidence", "worst"), [(0.02, None, 1.0), (0.02, 0.9, 0.75), (0.1, 0.99, 1.0)]
+)
+def test_so_many_images_are_needed_at_best(
+    risk: float, confidence: float | None, worst: float
+) -> None:
     n = images_needed(risk, confidence, worst=worst)
     (enough,) = control_risk(np.zeros((1, n)), risk, confidence, worst=worst)
     (few,) = control_risk(np.zeros((1, n - 1)), risk, confidence, worst=worst)
@@ -221,7 +251,9 @@ def test_weights_that_are_counts_are_as_many_answers(tree: Taxonomy, data: st.Da
 
 
 @given(trees(), st.data())
-def test_an_inner_name_gives_its_probability_to_the_names_below(tree: Taxonomy, data: st.DataObject) -> None:
+def test_an_inner_name_gives_its_probability_to_the_names_below(
+    tree: Taxonomy, data: st.DataObject
+) -> None:
     nodes = np.array([-1, *range(len(tree))])
     weights = np.array([[data.draw(st.sampled_from([0.0, 0.25, 1.0, 3.0])) for _ in nodes]])
     given = spread(tree, nodes, weights)
@@ -229,8 +261,13 @@ def test_an_inner_name_gives_its_probability_to_the_names_below(tree: Taxonomy, 
     assert given[0, 0] == weights[0, 0]
     for node in range(len(tree)):
         below = [v + 1 for v in tree.descendants(node).tolist()]
-        if tree.depth[node] and weights[0, [v + 1 for v in tree.ancestors(node)[:-1].tolist()]].sum() == 0:
-            assert given[0, below].sum() == pytest.approx(weights[0, below].sum())  # nothing comes from above
+        if (
+            tree.depth[node]
+            and weights[0, [v + 1 for v in tree.ancestors(node)[:-1].tolist()]].sum() == 0
+        ):
+            assert given[0, below].sum() == pytest.approx(
+                weights[0, below].sum()
+            )  # nothing comes from above
         if len(below) > 1 and weights[0, [v for v in below if v != node + 1]].sum() > 0:
             assert given[0, node + 1] == 0
 
@@ -244,37 +281,68 @@ def test_a_share_next_to_one_is_told_from_one() -> None:
 
 
 def test_outcomes_are_the_nodes_that_they_may_stand_for() -> None:
-    tree = Taxonomy.from_paths(["bird/duck/mallard", "bird/duck/mandarin duck", "bird/gull/herring gull"])
+    tree = Taxonomy.from_paths(
+        ["bird/duck/mallard", "bird/duck/mandarin duck", "bird/gull/herring gull"]
+    )
     named = NamedNodes(tree, "all")
     assert named.candidates.names == ("mallard", "mandarin duck", "herring gull")
     assert named.candidates.broader == ("duck", "gull", "bird")
     found = {key: named.node(key) for key in ("mallard", "Ma…", "h…", "d…", "…", "x…")}
     duck, root = tree.resolve("duck"), tree.root
-    assert found == {"mallard": 2, "Ma…": duck, "h…": tree.resolve("herring gull"), "d…": duck, "…": -1, "x…": -1}
-    nodes, weights = named.weigh([{"mallard": math.log(0.5), "duck": math.log(0.25), "…": math.log(0.25)}])
-    assert dict(zip(nodes.tolist(), weights[0].tolist(), strict=True)) == {-1: 0.25, 2: 0.75, duck: 0.0}
+    assert found == {
+        "mallard": 2,
+        "Ma…": duck,
+        "h…": tree.resolve("herring gull"),
+        "d…": duck,
+        "…": -1,
+        "x…": -1,
+    }
+    nodes, weights = named.weigh(
+        [{"mallard": math.log(0.5), "duck": math.log(0.25), "…": math.log(0.25)}]
+    )
+    assert dict(zip(nodes.tolist(), weights[0].tolist(), strict=True)) == {
+        -1: 0.25,
+        2: 0.75,
+        duck: 0.0,
+    }
     assert root == 0
-    assert NamedNodes(tree, "species").candidates.weighed == ("mallard", "mandarin duck", "herring gull")
+    assert NamedNodes(tree, "species").candidates.weighed == (
+        "mallard",
+        "mandarin duck",
+        "herring gull",
+    )
 
 
 # -- placing -----------------------------------------------------------------------------------------------------------
 
 
-def mapped(*images: list[str | None], lift: dict[int, int] | None = None, **outcomes: float) -> MappedReplies:
+def mapped(
+    *images: list[str | None], lift: dict[int, int] | None = None, **outcomes: float
+) -> MappedReplies:
     """Replies about images with the placements of the default mapper; None is a refusal, "?" a doubtful answer."""
     mapper, logs = Unsure(BIRDS), {name: math.log(value) for name, value in outcomes.items()}
-    answers = [[Answer(text, outcomes=logs or None) for text in texts if text is not None] for texts in images]
-    pairs = [list(zip(own, mapper.place([answer.text for answer in own]), strict=True)) for own in answers]
+    answers = [
+        [Answer(text, outcomes=logs or None) for text in texts if text is not None]
+        for texts in images
+    ]
+    pairs = [
+        list(zip(own, mapper.place([answer.text for answer in own]), strict=True))
+        for own in answers
+    ]
     nodes = np.full((len(images), len(images[0])), SILENT)
     doubtful = np.zeros(nodes.shape, dtype=bool)
     for i, texts in enumerate(images):
         said = [j for j, text in enumerate(texts) if text is not None]
-        nodes[i, said] = [ROOT if placement.off_tree else placement.node for _, placement in pairs[i]]
+        nodes[i, said] = [
+            ROOT if placement.off_tree else placement.node for _, placement in pairs[i]
+        ]
         doubtful[i, said] = ["?" in answer.text for answer, _ in pairs[i]]
     allowed = np.arange(len(BIRDS))
     for node, above in (lift or {}).items():
         allowed[node] = above
-    return MappedReplies(BIRDS, pairs, nodes, doubtful, groups=[([*range(len(images))], allowed)] if lift else ())
+    return MappedReplies(
+        BIRDS, pairs, nodes, doubtful, groups=[([*range(len(images))], allowed)] if lift else ()
+    )
 
 
 def test_a_single_answer_is_placed_as_the_mapper_says() -> None:
@@ -289,8 +357,13 @@ def test_a_single_answer_is_placed_as_the_mapper_says() -> None:
 
 
 def test_a_vote_counts_what_was_said_and_hangs_on_doubtful_answers() -> None:
-    one, other = Vote(3, 0.6).place(mapped(["A mallard.", "A mallard?", None], ["A teal.", "A teal.", "A mallard?"]))
-    assert (one.answer, one.votes) == ("A mallard. (1 of 3); A mallard? (1 of 3)", (MALLARD, MALLARD, SILENT))
+    one, other = Vote(3, 0.6).place(
+        mapped(["A mallard.", "A mallard?", None], ["A teal.", "A teal.", "A mallard?"])
+    )
+    assert (one.answer, one.votes) == (
+        "A mallard. (1 of 3); A mallard? (1 of 3)",
+        (MALLARD, MALLARD, SILENT),
+    )
     assert (one.node, one.confidence, one.doubtful) == (MALLARD, 2 / 3, True)
     assert (other.node, other.doubtful) == (TEAL, False)
     (lifted,) = Vote(2, 1.0).place(mapped(["A teal.", "A teal."], lift={TEAL: DUCK}))
@@ -305,7 +378,9 @@ def test_a_posterior_sums_the_names_and_leaves_an_open_share_to_others() -> None
     assert careful.named == pytest.approx(0.9)
     with pytest.raises(ValueError, match="open"):
         Posterior().place(said)
-    (rooted,) = Posterior().fitted(lambda mapped, paths, off_tree: np.zeros(1, dtype=np.int64)).place(said)
+    (rooted,) = (
+        Posterior().fitted(lambda mapped, paths, off_tree: np.zeros(1, dtype=np.int64)).place(said)
+    )
     assert (rooted.node, rooted.abstained) == (ROOT, True)
     with pytest.raises(ModelError, match="no probabilities"):
         Posterior(0.9).place(mapped(["A mallard."]))

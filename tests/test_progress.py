@@ -48,7 +48,9 @@ def test_a_task_ends_with_an_error_and_with_a_loop_that_is_left(recorder: Record
     assert ended == [False, True] * 2
 
 
-def test_threads_and_coroutines_report_to_the_display_of_those_who_started_them(recorder: Recorder) -> None:
+def test_threads_and_coroutines_report_to_the_display_of_those_who_started_them(
+    recorder: Recorder,
+) -> None:
     def work(item: int, _: object) -> int:
         note(f"thread {item}")
         return item

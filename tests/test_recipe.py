@@ -33,8 +33,17 @@ def test_shipped_recipes_are_valid_and_found_by_name(path):
 
 def test_what_a_recipe_leaves_out(tmp_path):
     recipe = load_recipe(write(tmp_path, GOOD))
-    assert (recipe.data.tuning, recipe.data.block, recipe.data.heldout, recipe.seed) == (None, 20, None, 0)
-    assert (recipe.objective.kind, recipe.objective.hp_target, recipe.objective.confidence_level) == (
+    assert (recipe.data.tuning, recipe.data.block, recipe.data.heldout, recipe.seed) == (
+        None,
+        20,
+        None,
+        0,
+    )
+    assert (
+        recipe.objective.kind,
+        recipe.objective.hp_target,
+        recipe.objective.confidence_level,
+    ) == (
         "hr_at_hp",
         0.98,
         0.9,
@@ -45,16 +54,56 @@ def test_what_a_recipe_leaves_out(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "row", "said"),
     [
-        ("name: mine", "name: mine\niteratons: 3", 2, "iteratons: unknown key; did you mean 'iterations'?"),
-        ("name: mine", "name: mine\ntuning: 3", 2, "tuning: unknown key; did you mean 'data.tuning'?"),
-        ("name: mine", "name: mine\ncolour: 3", 2, "colour: unknown key; the keys here are name, description,"),
-        ("  path: photos", "  path: photos\n  tunning: 3", 6, "data.tunning: unknown key; did you mean 'tuning'?"),
+        (
+            "name: mine",
+            "name: mine\niteratons: 3",
+            2,
+            "iteratons: unknown key; did you mean 'iterations'?",
+        ),
+        (
+            "name: mine",
+            "name: mine\ntuning: 3",
+            2,
+            "tuning: unknown key; did you mean 'data.tuning'?",
+        ),
+        (
+            "name: mine",
+            "name: mine\ncolour: 3",
+            2,
+            "colour: unknown key; the keys here are name, description,",
+        ),
+        (
+            "  path: photos",
+            "  path: photos\n  tunning: 3",
+            6,
+            "data.tunning: unknown key; did you mean 'tuning'?",
+        ),
         ("  path: photos", "  path: photos\n  count: 3", 6, "data.count: unknown key"),
-        ("kind: folder", "kind: foldr", 4, "data.kind: must be one of 'manifest', 'folder', 'inat21', 'fieldguide'"),
+        (
+            "kind: folder",
+            "kind: foldr",
+            4,
+            "data.kind: must be one of 'manifest', 'folder', 'inat21', 'fieldguide'",
+        ),
         ("  kind: folder\n", "", 3, "data.kind: must be one of 'manifest'"),
-        ("  kind: local\n  model: builtin:fieldguide", "  device: cpu", 6, "vlm.model: must be the name of a model"),
-        ("name: mine", "name: mine\nobjective: hp", 2, "objective: must be a group of keys, such as objective.kind"),
-        ("name: mine", "name: mine\nprompt: {ranks: family}", 2, "prompt.ranks: must be a list (got 'family')"),
+        (
+            "  kind: local\n  model: builtin:fieldguide",
+            "  device: cpu",
+            6,
+            "vlm.model: must be the name of a model",
+        ),
+        (
+            "name: mine",
+            "name: mine\nobjective: hp",
+            2,
+            "objective: must be a group of keys, such as objective.kind",
+        ),
+        (
+            "name: mine",
+            "name: mine\nprompt: {ranks: family}",
+            2,
+            "prompt.ranks: must be a list (got 'family')",
+        ),
         ("name: mine", "name: mine\nsource: x", None, "source: unknown key"),
         (
             "  kind: local\n  model: builtin:fieldguide",
@@ -82,10 +131,25 @@ def test_what_a_recipe_leaves_out(tmp_path):
             "iterations: Input should be greater than or equal to 1 (got -1)",
         ),
         ("name: mine", "name: mine\nmapper: {similarity: cilp}", 2, "(got 'cilp')"),
-        ("name: mine", "name: mine\niterations: yes", 2, "iterations: Input should be a valid integer (got True)"),
-        ("name: mine", "name: mine\nmax_missing: yes", 2, "max_missing: must be a number (got True)"),
+        (
+            "name: mine",
+            "name: mine\niterations: yes",
+            2,
+            "iterations: Input should be a valid integer (got True)",
+        ),
+        (
+            "name: mine",
+            "name: mine\nmax_missing: yes",
+            2,
+            "max_missing: must be a number (got True)",
+        ),
         ("name: mine", "name: 2024", 1, "name: Input should be a valid string (got 2024)"),
-        ("name: mine", "name: mine\nseed: 1\nseed: 2", 3, "the key 'seed' is repeated here; it is already in line 2"),
+        (
+            "name: mine",
+            "name: mine\nseed: 1\nseed: 2",
+            3,
+            "the key 'seed' is repeated here; it is already in line 2",
+        ),
         ("name: mine", "name: ../mine", 1, "it is the name of a folder"),
     ],
 )
@@ -100,8 +164,14 @@ def test_a_wrong_key_or_value_is_named_with_its_line(tmp_path, old, new, row, sa
 
 def test_settings_on_the_command_line_are_yaml_and_checked(tmp_path):
     path = write(tmp_path, GOOD)
-    recipe = load_recipe(path, ["data.tuning = 5", "prompt.ranks=[order, family]", "objective.kind=accuracy"])
-    assert (recipe.data.tuning, recipe.prompt.ranks, recipe.objective.kind) == (5, ("order", "family"), "accuracy")
+    recipe = load_recipe(
+        path, ["data.tuning = 5", "prompt.ranks=[order, family]", "objective.kind=accuracy"]
+    )
+    assert (recipe.data.tuning, recipe.prompt.ranks, recipe.objective.kind) == (
+        5,
+        ("order", "family"),
+        "accuracy",
+    )
     with pytest.raises(RecipeError, match="did you mean 'tuning'"):
         load_recipe(path, ["data.tunin=5"])
     with pytest.raises(RecipeError, match="KEY=VALUE"):
@@ -129,7 +199,10 @@ def test_a_wrong_setting_on_the_command_line_is_named_and_not_a_line_of_the_file
 def test_another_kind_takes_the_former_kinds_keys_along(tmp_path):
     path = write(tmp_path, GOOD + "proposer: {kind: llm, model: openai/x, max_tokens: 9}\n")
     assert load_recipe(path, ["proposer.kind=fragments"]).proposer.fragments == "default"
-    assert load_recipe(path, ["proposer.kind=random", "proposer.fragments=x"]).proposer.fragments == "x"
+    assert (
+        load_recipe(path, ["proposer.kind=random", "proposer.fragments=x"]).proposer.fragments
+        == "x"
+    )
     assert load_recipe(path, ["proposer.kind=llm"]).proposer.max_tokens == 9
     with pytest.raises(RecipeError, match=r"proposer\.model: unknown key"):
         load_recipe(path, ["proposer.model=openai/y", "proposer.kind=fragments"])
@@ -184,7 +257,13 @@ def test_an_effort_is_templates_and_calls(tmp_path, stated, answers, templates, 
 
 
 def test_splits_that_nobody_sizes_are_half_of_the_images_each():
-    assert [split_sizes(found) for found in (1, 2, 61, 300, 2000)] == [(1, 1), (1, 1), (36, 25), (120, 105), (400, 200)]
+    assert [split_sizes(found) for found in (1, 2, 61, 300, 2000)] == [
+        (1, 1),
+        (1, 1),
+        (36, 25),
+        (120, 105),
+        (400, 200),
+    ]
     assert split_sizes(100, tuning=30) == (30, 70)
     assert split_sizes(1000, tuning=30) == (30, 200)
     assert split_sizes(100, heldout=30) == (70, 30)

@@ -26,7 +26,13 @@ from taxtune.progress import showing
 from taxtune.store import Store
 from tests.displays import Recorder
 
-IDENTITY = {"kind": "local", "model": "m", "revision": "abc", "dtype": "float32", "temperature": 0.0}
+IDENTITY = {
+    "kind": "local",
+    "model": "m",
+    "revision": "abc",
+    "dtype": "float32",
+    "temperature": 0.0,
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,10 @@ KINDS = {
         lambda i: Answer(f"{i}", True, 3, 5, 0.002, 1.5),
     ),
     "images": Kind(
-        VectorStore, lambda i: f"{i:064x}", lambda i: np.array([1, i], dtype=np.float32), lambda value: value.tolist()
+        VectorStore,
+        lambda i: f"{i:064x}",
+        lambda i: np.array([1, i], dtype=np.float32),
+        lambda value: value.tolist(),
     ),
 }
 precious = pytest.mark.parametrize("kind", ["answers"], indirect=True)
@@ -86,14 +95,24 @@ def test_values_come_back_by_content(kind: Kind, tmp_path: Path) -> None:
         assert get(kind, again, 2, 3, 1, 2) == [*values(kind, 2), None, *values(kind, 1, 2)]
         assert get(kind, again) == []
         again.put(IDENTITY, [(kind.item(1), kind.value(5))])
-        assert get(kind, again, *range(1203))[:3] == [None, *values(kind, 1, 2)], "of two values the first stays"
+        assert get(kind, again, *range(1203))[:3] == [None, *values(kind, 1, 2)], (
+            "of two values the first stays"
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("model", "n"), ("revision", "abd"), ("dtype", "bfloat16"), ("temperature", 0.5), ("system_prompt", "Be brief.")],
+    [
+        ("model", "n"),
+        ("revision", "abd"),
+        ("dtype", "bfloat16"),
+        ("temperature", 0.5),
+        ("system_prompt", "Be brief."),
+    ],
 )
-def test_anything_in_the_identity_changes_the_key(kind: Kind, tmp_path: Path, name: str, value: str | float) -> None:
+def test_anything_in_the_identity_changes_the_key(
+    kind: Kind, tmp_path: Path, name: str, value: str | float
+) -> None:
     with kind.open(tmp_path) as store:
         put(kind, store, 1)
         assert get(kind, store, 1, **{name: value}) == [None]
@@ -103,8 +122,15 @@ def test_anything_in_the_identity_changes_the_key(kind: Kind, tmp_path: Path, na
 
 def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:
     vectors = VectorStore(tmp_path)
-    vectors.put({}, zip("abc", np.array([[1, 0], [np.nan, 0], [0, 0]], dtype=np.float32), strict=True))
-    assert [vector is not None for vector in vectors.get({}, list("abcd"))] == [True, False, False, False]
+    vectors.put(
+        {}, zip("abc", np.array([[1, 0], [np.nan, 0], [0, 0]], dtype=np.float32), strict=True)
+    )
+    assert [vector is not None for vector in vectors.get({}, list("abcd"))] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -136,22 +162,31 @@ def test_a_precious_store_is_synced_with_every_batch(tmp_path: Path) -> None:
 
 # -- faults ------------------------------------------------------------------------------------------------------------
 
-NO_DATABASE = [b"no database at all, but longer than a header" * 40, b"SQLite format 3\0" + b"\xff" * 5000]
+NO_DATABASE = [
+    b"no database at all, but longer than a header" * 40,
+    b"SQLite format 3\0" + b"\xff" * 5000,
+]
 
 
 @precious
 @pytest.mark.parametrize("damage", NO_DATABASE)
-def test_a_damaged_file_of_a_precious_store_is_named_and_left(kind: Kind, tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_file_of_a_precious_store_is_named_and_left(
+    kind: Kind, tmp_path: Path, damage: bytes
+) -> None:
     file = tmp_path / "answers.db"
     file.write_bytes(damage)
-    with pytest.raises(DataError, match=r"answers\.db: The store of answers is damaged.*Move the file away"):
+    with pytest.raises(
+        DataError, match=r"answers\.db: The store of answers is damaged.*Move the file away"
+    ):
         kind.open(tmp_path)
     assert file.read_bytes() == damage
 
 
 @caches
 @pytest.mark.parametrize("damage", NO_DATABASE)
-def test_a_damaged_file_of_a_cache_is_moved_aside(kind: Kind, tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_file_of_a_cache_is_moved_aside(
+    kind: Kind, tmp_path: Path, damage: bytes
+) -> None:
     store = kind.open(tmp_path)
     store.path.write_bytes(damage)
     assert get(kind, store, 1) == [None]
@@ -208,7 +243,9 @@ def test_an_older_store_of_answers_gets_the_column_that_it_lacks(tmp_path: Path)
 def test_a_place_that_cannot_be_written_to(kind: Kind, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     if kind is KINDS["answers"]:
-        with pytest.raises(DataError, match=r"cannot be used: .*choose a file that you can write to"):
+        with pytest.raises(
+            DataError, match=r"cannot be used: .*choose a file that you can write to"
+        ):
             kind.open(tmp_path / "file")
         return
     store = kind.open(tmp_path / "file")
@@ -222,7 +259,9 @@ def test_a_full_disk_is_named(kind: Kind, tmp_path: Path) -> None:
         put(kind, store, 1)
         with store._connected() as db:
             db.execute("PRAGMA max_page_count = 4")
-        with pytest.raises(DataError, match=r"The store of answers cannot be used: .*full.*Free some space"):
+        with pytest.raises(
+            DataError, match=r"The store of answers cannot be used: .*full.*Free some space"
+        ):
             store.put(IDENTITY, [(kind.item(i), Answer("x" * 5_000)) for i in range(20)])
 
 
@@ -247,7 +286,9 @@ def _writer(kind: str, folder: Path, first: int, batches: int) -> subprocess.Pop
 
 
 @pytest.mark.parametrize("name", ["answers", "images"])
-def test_stores_that_begin_a_file_together_all_keep_what_they_have(name: str, tmp_path: Path) -> None:
+def test_stores_that_begin_a_file_together_all_keep_what_they_have(
+    name: str, tmp_path: Path
+) -> None:
     kind, together = KINDS[name], threading.Barrier(6)
 
     def write(number: int, folder: Path) -> None:
@@ -255,7 +296,9 @@ def test_stores_that_begin_a_file_together_all_keep_what_they_have(name: str, tm
         with kind.open(folder) as store:
             store.put(IDENTITY, [(kind.item(number), kind.value(number))])
 
-    for attempt in range(8):  # SQLite refuses all but one of those that switch to WAL mode at once, but not every time
+    for attempt in range(
+        8
+    ):  # SQLite refuses all but one of those that switch to WAL mode at once, but not every time
         folder = tmp_path / str(attempt)
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(write, range(6), [folder] * 6))
@@ -302,7 +345,9 @@ def test_a_file_that_another_program_has_locked_is_waited_for_and_said(
         with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             # It is let go as soon as the user has been told.
-            monkeypatch.setattr(shown, "note", lambda text: (shown.notes.append(text), other.execute("ROLLBACK")))
+            monkeypatch.setattr(
+                shown, "note", lambda text: (shown.notes.append(text), other.execute("ROLLBACK"))
+            )
             put(kind, store, 2)
         assert get(kind, store, 1, 2) == values(kind, 1, 2)
     assert [text.replace(str(tmp_path), "") for text in shown.notes] == [

@@ -56,7 +56,10 @@ THOUGHT = "A mallard? The format is 'A: <answer>.' So"
 
 @pytest.mark.parametrize("written", WRITTEN)
 def test_the_answer_follows_the_thought(written: str) -> None:
-    assert without_thoughts(written.replace("%", THOUGHT).replace("X", "Great egret.")) == "Great egret."
+    assert (
+        without_thoughts(written.replace("%", THOUGHT).replace("X", "Great egret."))
+        == "Great egret."
+    )
 
 
 @pytest.mark.parametrize("written", [each for each in WRITTEN if not each.startswith("%")])
@@ -71,7 +74,9 @@ def test_a_thought_after_the_answer_is_none_of_it(reply: str) -> None:
     assert without_thoughts(reply.replace("X", "Great egret.")) == "Great egret."
 
 
-@pytest.mark.parametrize("reply", ["<think>A mallard.</think>", "A mallard.\n</think>\n", "Egret. <think>Or a"])
+@pytest.mark.parametrize(
+    "reply", ["<think>A mallard.</think>", "A mallard.\n</think>\n", "Egret. <think>Or a"]
+)
 def test_a_thought_with_nothing_after_it_is_no_answer(reply: str) -> None:
     assert without_thoughts(reply) is None
 
@@ -97,10 +102,18 @@ def test_a_reply_without_thoughts_stays_as_it_is(reply: str) -> None:
     assert without_thoughts(reply) == reply
 
 
-@given(st.lists(st.sampled_from(["<think>", "</think>", "[/THINK]", "```", "\n", "x", " ", "<|channel|>final"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<think>", "</think>", "[/THINK]", "```", "\n", "x", " ", "<|channel|>final"]
+        )
+    )
+)
 def test_what_is_left_has_no_open_thought(pieces: list[str]) -> None:
     answer = without_thoughts("".join(pieces))
-    assert "```" in pieces or not any(mark in (answer or "") for mark in ("<think>", "</think>", "<|channel|>final"))
+    assert "```" in pieces or not any(
+        mark in (answer or "") for mark in ("<think>", "</think>", "<|channel|>final")
+    )
 
 
 def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities() -> None:
@@ -108,7 +121,9 @@ def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities() -> N
     assert [block.lines for block in unwrap(reply + "Great egret.")] == [("Great egret",)]
     boxed = "<think>A mallard?</think><answer><|begin_of_box|>Great egret<|end_of_box|></answer>"
     assert [block.lines for block in unwrap(boxed)] == [("Great egret",)]
-    assert [block.lines for block in unwrap('{"thinking": "A mallard?", "label": "egret"}')] == [("egret",)]
+    assert [block.lines for block in unwrap('{"thinking": "A mallard?", "label": "egret"}')] == [
+        ("egret",)
+    ]
     assert unwrap_reply(reply + "\n```\nWhat is it?\n```") == "What is it?"
     assert read_rating(reply + "Rating: 3") == 3
     assert read_choice(reply + "2", ["mallard", "egret"]) == 2
@@ -121,12 +136,23 @@ def test_marks_of_prompts_and_tokenizers() -> None:
     assert open_thought("<|im_start|>assistant\n<think>\n") == "<think>"
     assert open_thought("Use <think> tags.<|im_start|>assistant\n") == ""
     assert open_thought("<|im_start|>assistant\n<think>\n\n</think>\n\n") == ""
-    assert all(map(is_mark, ("[THINK]", "<|END_THINKING|>", "<|channel|>", "<|message|>", "<unused94>")))
+    assert all(
+        map(is_mark, ("[THINK]", "<|END_THINKING|>", "<|channel|>", "<|message|>", "<unused94>"))
+    )
     assert not any(map(is_mark, ("<image>", "</s>", "<|im_end|>", "[INST]")))
 
 
 def test_long_replies_are_read_in_linear_time() -> None:
-    for filler in ("<think> ", "```a\n", "<answer>", "</think>", "<a", "<|channel|>", "<think>x</think>", " "):
+    for filler in (
+        "<think> ",
+        "```a\n",
+        "<answer>",
+        "</think>",
+        "<a",
+        "<|channel|>",
+        "<think>x</think>",
+        " ",
+    ):
         long = "<think></think>" + filler * (200_000 // len(filler))
         assert without_thoughts(long + "x</think>egret") in ("egret", None)
         assert isinstance(fenced_blocks(long), list)

@@ -39,8 +39,16 @@ def recipe(folder: Path, groups: dict[str, Any], *typed: str) -> Recipe:
     [
         (vlm(api_base=FOREIGN), lambda p: p.vlm, "vlm.api_base"),
         (vlm(model="huggingface/http://gpu-box:8000/v1"), lambda p: p.vlm, "vlm.model"),
-        ({"proposer": {"kind": "llm", "api_base": FOREIGN}}, lambda p: p.proposer, "proposer.api_base"),
-        ({"proposer": {"kind": "agent", "api_base": FOREIGN}}, lambda p: p.proposer, "proposer.api_base"),
+        (
+            {"proposer": {"kind": "llm", "api_base": FOREIGN}},
+            lambda p: p.proposer,
+            "proposer.api_base",
+        ),
+        (
+            {"proposer": {"kind": "agent", "api_base": FOREIGN}},
+            lambda p: p.proposer,
+            "proposer.api_base",
+        ),
         (
             {"mapper": {"arbiter": "huggingface/http://gpu-box:8000/v1"}},
             lambda p: p.mapper,
@@ -53,7 +61,9 @@ def recipe(folder: Path, groups: dict[str, Any], *typed: str) -> Recipe:
         ),
     ],
 )
-def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(tmp_path, monkeypatch, groups, ask, key):
+def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(
+    tmp_path, monkeypatch, groups, ask, key
+):
     found = recipe(tmp_path / "in", groups)
     with pytest.raises(TaxtuneError, match=r"\.yaml: .* sends .* to \w+://gpu-box") as caught:
         ask(Experiment(found, tmp_path / "out"))
@@ -66,7 +76,11 @@ def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(tmp_path, monk
     with pytest.raises(TaxtuneError):
         ask(Experiment(found, tmp_path / "out"))
     group, name = key.split(".")
-    ask(Experiment(recipe(tmp_path / "in", groups, f"{key}={groups[group][name]}"), tmp_path / "out"))
+    ask(
+        Experiment(
+            recipe(tmp_path / "in", groups, f"{key}={groups[group][name]}"), tmp_path / "out"
+        )
+    )
     ask(Experiment(found.changed({key: groups[group][name]}), tmp_path / "out"))
 
 
@@ -90,7 +104,9 @@ def test_an_address_in_a_name_is_read_as_strictly(tmp_path, groups, ask):
         ask(Experiment(recipe(tmp_path / "in", groups), tmp_path / "out"))
 
 
-@pytest.mark.parametrize("name", ["openai/http-server", "hosted_vllm//models/llava", "openai/org/model:free"])
+@pytest.mark.parametrize(
+    "name", ["openai/http-server", "hosted_vllm//models/llava", "openai/org/model:free"]
+)
 def test_a_name_without_an_address_is_none(tmp_path, name):
     assert recipe(tmp_path, vlm(model=name, api_base="http://localhost:1/v1")).access("vlm")
 
@@ -129,7 +145,12 @@ def test_what_passes_leads_every_client_to_the_same_host(address):
 
 @pytest.mark.parametrize(
     "address",
-    ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1", "http://0.0.0.0:8000/v1"],
+    [
+        "http://localhost:8000/v1",
+        "http://127.0.0.1:8000/v1",
+        "http://[::1]:8000/v1",
+        "http://0.0.0.0:8000/v1",
+    ],
 )
 def test_this_machine_needs_no_consent(tmp_path, address):
     assert recipe(tmp_path, vlm(api_base=address)).access("vlm") == address
@@ -183,7 +204,9 @@ def test_no_file_can_say_that_it_is_the_users_own(tmp_path):
     with pytest.raises(TaxtuneError):
         recipe(tmp_path, {"_own": [""]} | vlm(api_base=FOREIGN)).access("vlm")
     with pytest.raises(TaxtuneError):
-        recipe(tmp_path, vlm(api_base=FOREIGN)).changed({"vlm.model": "openai/y", "iterations": 2}).access("vlm")
+        recipe(tmp_path, vlm(api_base=FOREIGN)).changed(
+            {"vlm.model": "openai/y", "iterations": 2}
+        ).access("vlm")
 
 
 def test_a_recipe_made_in_python_is_the_users_own(tmp_path):

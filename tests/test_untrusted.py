@@ -10,8 +10,30 @@ from taxtune.classifier.labels import csv_of
 from taxtune.report.output import Table
 from taxtune.untrusted import spreadsheet_cell
 
-HOSTILE = ('=HYPERLINK("http://x")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\n=1", "＝1+1")
-KEPT = ("", "a mallard", "a = b", "-0.5", "+12", "-1e-06", "1,234.5", "-3 %", "'quoted'", 0.5, -2, None, True)
+HOSTILE = (
+    '=HYPERLINK("http://x")',
+    "+1+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\n=1",
+    "＝1+1",
+)
+KEPT = (
+    "",
+    "a mallard",
+    "a = b",
+    "-0.5",
+    "+12",
+    "-1e-06",
+    "1,234.5",
+    "-3 %",
+    "'quoted'",
+    0.5,
+    -2,
+    None,
+    True,
+)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -29,7 +51,9 @@ def test_control_characters_are_spelled_out() -> None:
 
 
 def test_every_table_for_people_is_written_so() -> None:
-    labels = pd.DataFrame([{"image": "a.jpg", "answer": HOSTILE[0], "confidence": -0.5, "nodes": []}])
+    labels = pd.DataFrame(
+        [{"image": "a.jpg", "answer": HOSTILE[0], "confidence": -0.5, "nodes": []}]
+    )
     (row,) = csv.DictReader(io.StringIO(csv_of(labels)))
     assert (row["answer"], row["confidence"]) == (f"'{HOSTILE[0]}", "-0.5")
     table = Table("t", "T", ("answer", "score"), ((HOSTILE[1], -0.25),))

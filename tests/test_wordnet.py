@@ -54,7 +54,13 @@ def test_senses_of_a_word_in_any_form(small: WordNet) -> None:
 
 def test_a_sense_by_its_name(small: WordNet) -> None:
     assert small.synset("cat.n.02") == small.synsets("cat")[1]
-    assert small.synset("cat.n.03") is small.synset("dog.n.01") is small.synset("cat") is small.synset("") is None
+    assert (
+        small.synset("cat.n.03")
+        is small.synset("dog.n.01")
+        is small.synset("cat")
+        is small.synset("")
+        is None
+    )
 
 
 def test_what_is_a_kind_of_what(small: WordNet) -> None:
@@ -86,7 +92,10 @@ def test_nltks_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.has("cat")
     assert not found.has("dog")
     assert found.version == "3.0"
-    assert [sense.gloss for sense in found.synsets("cats")] == ["a small hunter", "a tracked vehicle"]
+    assert [sense.gloss for sense in found.synsets("cats")] == [
+        "a small hunter",
+        "a tracked vehicle",
+    ]
 
 
 def test_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,17 +114,23 @@ def test_a_misspelt_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.Monke
         find_wordnet()
 
 
-def test_a_damaged_one_is_an_error_that_names_folder_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_one_is_an_error_that_names_folder_and_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write_wordnet(tmp_path / "wn", SENSES)
     monkeypatch.setenv(ENVIRONMENT, str(folder))
     (folder / "data.noun").unlink()
-    with pytest.raises(DataError, match=r"wn: WordNet's files cannot be read: there is no data\.noun\. Install it"):
+    with pytest.raises(
+        DataError, match=r"wn: WordNet's files cannot be read: there is no data\.noun\. Install it"
+    ):
         find_wordnet()
     write_wordnet(folder, SENSES)
     (folder / "index.noun").write_text("cat n one 0\n")
     found = find_wordnet()
     assert found is not None
-    with pytest.raises(DataError, match=r"cannot be read: .*index\.noun, line 1.*none to do without"):
+    with pytest.raises(
+        DataError, match=r"cannot be read: .*index\.noun, line 1.*none to do without"
+    ):
         found.synsets("cat")
 
 
@@ -135,10 +150,17 @@ def test_the_real_one_knows_dogs(real: WordNet) -> None:
     assert isinstance(dog, Synset)
     assert (dog, dog.lexname) == (real.synsets("dogs")[0], "noun.animal")
     assert "domestic dog" in dog.lemmas
-    assert {sense.name for sense in real.ancestors(dog)} >= {"canine.n.02", "domestic_animal.n.01", "entity.n.01"}
+    assert {sense.name for sense in real.ancestors(dog)} >= {
+        "canine.n.02",
+        "domestic_animal.n.01",
+        "entity.n.01",
+    }
     assert real.version.startswith("3.")
     assert real.synsets("school buses")[0].name == "school_bus.n.01"
-    by_nltk = [synset.name() for synset in real.reader.synset("canine.n.02").closure(lambda s: s.hyponyms())]
+    by_nltk = [
+        synset.name()
+        for synset in real.reader.synset("canine.n.02").closure(lambda s: s.hyponyms())
+    ]
     assert real.information(real.synsets("canine")[1]) == pytest.approx(
         1 - math.log(len(set(by_nltk)) + 1) / math.log(82_115)
     )

@@ -13,19 +13,36 @@ from typing import Any
 
 import pytest
 
-from benchmarks.random_vlms import FAMILIES, TINY, TINY_TEXT, Shape, byte_tokenizer, write_checkpoint
+from benchmarks.random_vlms import (
+    FAMILIES,
+    TINY,
+    TINY_TEXT,
+    Shape,
+    byte_tokenizer,
+    write_checkpoint,
+)
 
 __all__ = ["EACH_FAMILY", "FAMILIES", "TEXT_FAMILIES", "Shape", "make_checkpoint"]
 
 #: For tests that take seconds per family: two stay quick, which differ most in how they see an image.
-EACH_FAMILY = [f if f in ("mllama", "smolvlm") else pytest.param(f, marks=pytest.mark.heavy) for f in FAMILIES]
+EACH_FAMILY = [
+    f if f in ("mllama", "smolvlm") else pytest.param(f, marks=pytest.mark.heavy) for f in FAMILIES
+]
 
 
 def _llama(shape: Shape) -> tuple[Any, Any]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    special = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|pad|>"]
-    tokenizer = byte_tokenizer(special, bos=special[0], eos="<|eot_id|>", pad="<|pad|>", writes_bos=True)
+    special = [
+        "<|begin_of_text|>",
+        "<|start_header_id|>",
+        "<|end_header_id|>",
+        "<|eot_id|>",
+        "<|pad|>",
+    ]
+    tokenizer = byte_tokenizer(
+        special, bos=special[0], eos="<|eot_id|>", pad="<|pad|>", writes_bos=True
+    )
     tokenizer.chat_template = (
         "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n"
         "{{ m.content }}<|eot_id|>{% endfor %}"
@@ -49,7 +66,11 @@ def _t5(shape: Shape) -> tuple[Any, Any]:
     pad, end = tokenizer.convert_tokens_to_ids(["<pad>", "</s>"])
     sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, **shape.text}
     config = T5Config(
-        vocab_size=len(tokenizer), **sizes, pad_token_id=pad, eos_token_id=end, decoder_start_token_id=pad
+        vocab_size=len(tokenizer),
+        **sizes,
+        pad_token_id=pad,
+        eos_token_id=end,
+        decoder_start_token_id=pad,
     )
     return T5ForConditionalGeneration(config), tokenizer
 
@@ -60,4 +81,6 @@ TEXT_FAMILIES: dict[str, Callable[[Shape], tuple[Any, Any]]] = {"llama": _llama,
 
 def make_checkpoint(family: str, parent: Path, shape: Shape = TINY, *, seed: int = 0) -> Path:
     """Writes a tiny checkpoint of a family and returns its folder."""
-    return write_checkpoint(TEXT_FAMILIES.get(family, family), parent / f"tiny-{family}-{seed}", shape, seed=seed)
+    return write_checkpoint(
+        TEXT_FAMILIES.get(family, family), parent / f"tiny-{family}-{seed}", shape, seed=seed
+    )

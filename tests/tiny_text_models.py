@@ -30,7 +30,15 @@ def _bert_tokenizer() -> Any:
     from transformers import PreTrainedTokenizerFast
 
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'()-"
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    tokens = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *letters,
+        *(f"##{letter}" for letter in letters),
+    ]
     vocabulary = {token: i for i, token in enumerate(tokens)}
     core = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     core.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -96,7 +104,9 @@ def make_sentence_model(parent: Path, *, seed: int = 0) -> Path:
     bert = make_bert(parent, seed=seed)
     transformer = Transformer(str(bert), max_seq_length=48)
     folder = parent / f"tiny-sentence-{seed}"
-    SentenceTransformer(modules=[transformer, Pooling(_SIZES["hidden_size"])], device="cpu").save(str(folder))
+    SentenceTransformer(modules=[transformer, Pooling(_SIZES["hidden_size"])], device="cpu").save(
+        str(folder)
+    )
     return folder
 
 
@@ -110,15 +120,29 @@ def make_clip(parent: Path, *, seed: int = 0, context_length: int = 24) -> str:
     config = {
         "model_cfg": {
             "embed_dim": 16,
-            "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-            "text_cfg": {"context_length": context_length, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
+            "vision_cfg": {
+                "image_size": 32,
+                "layers": 1,
+                "width": 32,
+                "head_width": 16,
+                "patch_size": 16,
+            },
+            "text_cfg": {
+                "context_length": context_length,
+                "vocab_size": 49408,
+                "width": 16,
+                "heads": 2,
+                "layers": 1,
+            },
         },
         "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]},
     }
     (folder / "open_clip_config.json").write_text(json.dumps(config), encoding="utf-8")
     torch.manual_seed(seed)
     model = open_clip.CLIP(
-        config["model_cfg"]["embed_dim"], config["model_cfg"]["vision_cfg"], config["model_cfg"]["text_cfg"]
+        config["model_cfg"]["embed_dim"],
+        config["model_cfg"]["vision_cfg"],
+        config["model_cfg"]["text_cfg"],
     )
     torch.save(model.state_dict(), folder / "open_clip_model.bin")
     return f"local-dir:{folder}"

@@ -15,6 +15,10 @@ __all__ = ["Unsure"]
 class Unsure(Mapper):
     """Places as the default mapper does."""
 
-    def place(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> Placements:
+    def place(
+        self, answers: Sequence[str], images: Sequence[Image | None] | None = None
+    ) -> Placements:
         found = super().place(answers, images)
-        return Placements(replace(one, confidence=0.4 if "?" in one.answer else 0.9) for one in found)
+        return Placements(
+            replace(one, confidence=0.4 if "?" in one.answer else 0.9) for one in found
+        )

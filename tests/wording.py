@@ -10,7 +10,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-WHERE = ("taxtune/**/*.py", "tests/**/*.py", "benchmarks/**/*.py", "fieldguide/*.py", "docs/**/*.md", "*.md")
+WHERE = (
+    "taxtune/**/*.py",
+    "tests/**/*.py",
+    "benchmarks/**/*.py",
+    "fieldguide/*.py",
+    "docs/**/*.md",
+    "*.md",
+)
 # What is not written -> what is.
 AVOIDED = {
     r"\bin the place of\b": "instead of, for",
@@ -44,7 +51,9 @@ def avoided(path: Path) -> list[str]:
 def main() -> int:
     """Prints what was found; the exit code says whether there is any."""
     paths = [Path(name).resolve() for name in sys.argv[1:]]
-    paths = paths or sorted({path for pattern in WHERE for path in ROOT.glob(pattern)} - {Path(__file__)})
+    paths = paths or sorted(
+        {path for pattern in WHERE for path in ROOT.glob(pattern)} - {Path(__file__)}
+    )
     hits = [hit for path in paths for hit in avoided(path)]
     print(*hits, sep="\n", end="\n" if hits else "")
     return 1 if hits else 0

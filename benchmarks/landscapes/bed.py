@@ -116,9 +116,15 @@ class Bed:
     def voted(self, votes: Sequence[IntArray]) -> Ways:
         """Returns the scores of votes at every share, after answering the root always, by template."""
         m = votes[0].shape[1]
-        places = [[Vote(m, k / m).majority(self.tree, nodes)[0] for k in range(m, 0, -1)] for nodes in votes]
+        places = [
+            [Vote(m, k / m).majority(self.tree, nodes)[0] for k in range(m, 0, -1)]
+            for nodes in votes
+        ]
         root = np.zeros(len(self.target), dtype=np.int64)
-        scored = [[precision_recall(self.tree, nodes, self.target) for nodes in (root, *one)] for one in places]
+        scored = [
+            [precision_recall(self.tree, nodes, self.target) for nodes in (root, *one)]
+            for one in places
+        ]
         scores = np.array(scored)
         return Ways(scores[:, :, 0], scores[:, :, 1], m)
 
@@ -127,15 +133,24 @@ def read_bed(name: str) -> Bed:
     """Returns the recorded arrays of a model: "fieldguide" or "long"."""
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     end = "" if name == "fieldguide" else f"-{name}"
-    with np.load(LANDSCAPES / f"votes{end}.npz") as votes, np.load(LANDSCAPES / f"outcomes{end}.npz") as file:
+    with (
+        np.load(LANDSCAPES / f"votes{end}.npz") as votes,
+        np.load(LANDSCAPES / f"outcomes{end}.npz") as file,
+    ):
         kept = dict(file)
         target, template = kept["targets"].astype(np.int64), votes["template"]
         if (votes["targets"] != target).any() or (votes["templates"] != kept["templates"]).any():
-            raise SystemExit("votes and outcomes do not fit together: record them again (votes.py, outcomes.py)")
+            raise SystemExit(
+                "votes and outcomes do not fit together: record them again (votes.py, outcomes.py)"
+            )
         of = [votes["nodes"][template == t].astype(np.int64).T for t in np.unique(template)]
     nodes, off = kept["greedy"].astype(np.int64), kept["off_tree"]
     if name == "fieldguide":
         with np.load(LANDSCAPES / "fieldguide.npz") as file:  # all templates
             nodes, off = file["nodes"].astype(np.int64), file["off_tree"]
-    scored = np.array([precision_recall(tree, n, target, off_tree=o) for n, o in zip(nodes, off, strict=True)])
-    return Bed(tree, target, kept["degraded"].astype(bool), Ways(scored[:, :1], scored[:, 1:], 1), of, kept)
+    scored = np.array(
+        [precision_recall(tree, n, target, off_tree=o) for n, o in zip(nodes, off, strict=True)]
+    )
+    return Bed(
+        tree, target, kept["degraded"].astype(bool), Ways(scored[:, :1], scored[:, 1:], 1), of, kept
+    )

@@ -57,7 +57,9 @@ class Landscape:
         One that was not composed counts as one slot away from every other.
         """
         slots = sorted({slot for each in self.parameters for slot in each})
-        choices = np.array([[each.get(slot, "") for slot in slots] for each in self.parameters], dtype=str)
+        choices = np.array(
+            [[each.get(slot, "") for slot in slots] for each in self.parameters], dtype=str
+        )
         different = np.zeros((len(self.templates),) * 2, dtype=np.int64)
         for column in choices.T:
             different += column[:, None] != column[None, :]
@@ -71,7 +73,9 @@ class Landscape:
         if template not in self._rows:
             scores = zip(self.hp[template].tolist(), self.hr[template].tolist(), strict=True)
             self._rows[template] = [
-                SampleResult(str(i), f"{i}.png", 0, "", answer="", node=0, placement="", hp=hp, hr=hr)
+                SampleResult(
+                    str(i), f"{i}.png", 0, "", answer="", node=0, placement="", hp=hp, hr=hr
+                )
                 for i, (hp, hr) in enumerate(scores)
             ]
         return self._rows[template]
@@ -83,7 +87,9 @@ class Landscape:
     def of_images(self, images: Sequence[int] | IntArray, name: str) -> Landscape:
         """Returns the part of the landscape with these images, by number."""
         degraded = None if self.degraded is None else self.degraded[images]
-        return replace(self, name=name, hp=self.hp[:, images], hr=self.hr[:, images], degraded=degraded)
+        return replace(
+            self, name=name, hp=self.hp[:, images], hr=self.hr[:, images], degraded=degraded
+        )
 
     def with_degraded(self, share: float) -> Landscape:
         """Returns the landscape on the most images of which a share is degraded: the first so many of either kind.
@@ -96,7 +102,8 @@ class Landscape:
         images = int(min(len(kinds[0]) / share, len(kinds[1]) / (1 - share)))
         bad = round(share * images)
         return self.of_images(
-            np.sort(np.concatenate([kinds[0][:bad], kinds[1][: images - bad]])), f"{share:.0%} degraded"
+            np.sort(np.concatenate([kinds[0][:bad], kinds[1][: images - bad]])),
+            f"{share:.0%} degraded",
         )
 
 
@@ -112,23 +119,38 @@ def read_landscape(file: Path = FIELDGUIDE, fragments: Path | None = FRAGMENTS) 
     """
     with np.load(file) as data:
         tree = Taxonomy(data["labels"].tolist(), data["parents"].astype(np.int64))
-        nodes, off, targets = data["nodes"].astype(np.int64), data["off_tree"], data["targets"].astype(np.int64)
+        nodes, off, targets = (
+            data["nodes"].astype(np.int64),
+            data["off_tree"],
+            data["targets"].astype(np.int64),
+        )
         templates = tuple(map(str, data["templates"]))
         parameters = tuple(json.loads(str(text)) for text in data["parameters"])
         degraded = data["degraded"]
     known = None if fragments is None else read_fragments(fragments)
     if known is not None:
-        wanted = sorted(known.compose(known.parameters(number)) for number in range(known.compositions))
+        wanted = sorted(
+            known.compose(known.parameters(number)) for number in range(known.compositions)
+        )
         if sorted(templates[1:]) != wanted:
             raise DataError(
                 f"The landscape does not hold every composition of {known.name!r} once.",
                 file=file,
                 remedy="Record it again with benchmarks/landscapes/record.py.",
             )
-    hp, hr = precision_recall(tree, nodes.ravel(), np.tile(targets, len(nodes)), off_tree=off.ravel())
+    hp, hr = precision_recall(
+        tree, nodes.ravel(), np.tile(targets, len(nodes)), off_tree=off.ravel()
+    )
     trivial = float((1 / (tree.depth[targets] + 1)).mean())
     return Landscape(
-        file.stem, hp.reshape(nodes.shape), hr.reshape(nodes.shape), templates, parameters, trivial, known, degraded
+        file.stem,
+        hp.reshape(nodes.shape),
+        hr.reshape(nodes.shape),
+        templates,
+        parameters,
+        trivial,
+        known,
+        degraded,
     )
 
 
@@ -143,7 +165,9 @@ def landscape_of_run(folder: Path) -> Landscape:
     """
     records = [record for record in finished_run(folder).iterations if record.state == "complete"]
     most = max((len(record.rows) for record in records), default=0)
-    whole = [r for r in records if len(r.rows) == most and all(row.hp is not None for row in r.rows)]
+    whole = [
+        r for r in records if len(r.rows) == most and all(row.hp is not None for row in r.rows)
+    ]
     if len(whole) < 3 or whole[0].iteration != 0:
         raise DataError(
             f"{len(whole)} templates of the run, the baseline included, have an answer to each of {most} images.",

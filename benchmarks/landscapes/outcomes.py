@@ -60,7 +60,9 @@ class Tokens:
         return [] if node < 0 else [*self.way(self.parent[node]), node]
 
 
-def read_names(network: Any, tokens: Tokens, head: Sequence[int], states: Any, image: int) -> tuple[Any, Any]:
+def read_names(
+    network: Any, tokens: Tokens, head: Sequence[int], states: Any, image: int
+) -> tuple[Any, Any]:
     """Returns the log-probability of each token after its parent and the lowest of the likeliest five there."""
     import torch
 
@@ -75,7 +77,9 @@ def read_names(network: Any, tokens: Tokens, head: Sequence[int], states: Any, i
     at_image = torch.zeros(1, size, 1, 1, dtype=torch.long)
     at_image[:, head.index(image) :] = 1
     places = torch.tensor([*range(before), *(before + len(way) - 1 for way in ways)])
-    parents = torch.tensor([before + parent if parent >= 0 else before - 1 for parent in tokens.parent])
+    parents = torch.tensor(
+        [before + parent if parent >= 0 else before - 1 for parent in tokens.parent]
+    )
     found, fifth = [], []
     with torch.inference_mode():
         for batch in states.split(_BATCH):
@@ -88,16 +92,23 @@ def read_names(network: Any, tokens: Tokens, head: Sequence[int], states: Any, i
                 use_cache=False,
             ).last_hidden_state
             logs = network.lm_head(hidden[:, parents]).log_softmax(-1)
-            found.append(logs[:, torch.arange(len(parents)), torch.tensor(tokens.token)].double().numpy())
+            found.append(
+                logs[:, torch.arange(len(parents)), torch.tensor(tokens.token)].double().numpy()
+            )
             fifth.append(logs.topk(_TOP, -1).values[..., -1].double().numpy())
     return np.concatenate(found), np.concatenate(fifth)
 
 
-def add_up(tokens: Tokens, logs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def add_up(
+    tokens: Tokens, logs: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns log-probabilities of the beginnings, and of the names, less what goes on as another name."""
-    begins = np.stack([logs[:, tokens.way(node)].sum(axis=1) for node in range(logs.shape[1])], axis=1)
+    begins = np.stack(
+        [logs[:, tokens.way(node)].sum(axis=1) for node in range(logs.shape[1])], axis=1
+    )
     ends = [
-        np.exp(begins[:, end]) - np.exp(begins[:, [*tokens.children.get(end, {}).values()]]).sum(axis=1)
+        np.exp(begins[:, end])
+        - np.exp(begins[:, [*tokens.children.get(end, {}).values()]]).sum(axis=1)
         for end in tokens.ends.values()
     ]
     return begins, np.log(np.maximum(np.stack(ends, axis=1), 1e-30))
@@ -128,7 +139,9 @@ def told_by_api(
             for child in tokens.children.get(at, {}).values():
                 if child != taken and logs[i, child] >= fifth[i, child]:
                     nodes, weight = below[child], np.exp(begins[i, child])
-                    told[i, tree.common_ancestor(nodes) + (len(tree) if len(nodes) > 1 else 0)] += weight
+                    told[i, tree.common_ancestor(nodes) + (len(tree) if len(nodes) > 1 else 0)] += (
+                        weight
+                    )
                     left -= weight if taken < 0 else 0.0
         told[i, node_of[name]] += left
     return told
@@ -147,7 +160,10 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     node_of = {tree.common_name(node): node for node in ordered}
     with (images / "manifest.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    processor, network = AutoProcessor.from_pretrained(folder), MllamaForConditionalGeneration.from_pretrained(folder)
+    processor, network = (
+        AutoProcessor.from_pretrained(folder),
+        MllamaForConditionalGeneration.from_pretrained(folder),
+    )
     tokenizer = processor.tokenizer
     image = tokenizer.convert_tokens_to_ids("<|image|>")
 
@@ -164,26 +180,43 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     states = []
     for start in range(0, len(pictures), _BATCH):
         some = [[one] for one in pictures[start : start + _BATCH]]
-        shown = processor(images=some, text=[chat("x")] * len(some), add_special_tokens=False, return_tensors="pt")
+        shown = processor(
+            images=some, text=[chat("x")] * len(some), add_special_tokens=False, return_tensors="pt"
+        )
         names = ("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask")
         with torch.inference_mode():
-            seen = network.eval().model.vision_model(**{name: shown[name] for name in names}).last_hidden_state
-            states.append(network.model.multi_modal_projector(seen).reshape(len(some), -1, network.model.hidden_size))
+            seen = (
+                network.eval()
+                .model.vision_model(**{name: shown[name] for name in names})
+                .last_hidden_state
+            )
+            states.append(
+                network.model.multi_modal_projector(seen).reshape(
+                    len(some), -1, network.model.hidden_size
+                )
+            )
     begin = ids(FRAME)
     tokens = Tokens({name: ids(f"{FRAME} {name}")[len(begin) :] for name in node_of})
     settings = ModelSettings(max_tokens=recipe.vlm.max_tokens, batch_size=160, device="cpu")
-    asked = make_model("builtin:fieldguide" if folder == MODEL_FOLDER else f"local:{folder}", settings)
+    asked = make_model(
+        "builtin:fieldguide" if folder == MODEL_FOLDER else f"local:{folder}", settings
+    )
     mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
     found: dict[str, Any] = {"logp": [], "greedy": [], "off_tree": []}
     for number, source in enumerate(sources):
         prompt = render(source, variables)
-        texts = [_text(reply) for reply in asked.answer([Request(prompt, images / row["image"]) for row in rows])]
+        texts = [
+            _text(reply)
+            for reply in asked.answer([Request(prompt, images / row["image"]) for row in rows])
+        ]
         if not all(text.startswith(FRAME) for text in texts):
             raise SystemExit(f"An answer to {source!r} does not begin with {FRAME!r}.")
         placements = mapper.place(texts)
         found["greedy"].append([placement.node for placement in placements])
         found["off_tree"].append([placement.off_tree for placement in placements])
-        logs, fifth = read_names(network, tokens, [*ids(chat(prompt)), *begin], torch.cat(states), image)
+        logs, fifth = read_names(
+            network, tokens, [*ids(chat(prompt)), *begin], torch.cat(states), image
+        )
         _, names_of = add_up(tokens, logs)
         found["logp"].append(_rounded(names_of[:-1], 1e-4 if number else 1e-6))
         if number == 0:
@@ -216,13 +249,19 @@ def _rounded(logs: NDArray[np.float64], floor: float) -> NDArray[np.float16]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="the file to write (.npz)")
-    parser.add_argument("--model", type=Path, default=MODEL_FOLDER, help="a model's folder (default: the package's)")
+    parser.add_argument(
+        "--model", type=Path, default=MODEL_FOLDER, help="a model's folder (default: the package's)"
+    )
     parser.add_argument("--drawn", type=Path, help="a folder with images that were drawn before")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
-        folder = given.drawn or make_dataset(Path(name) / "images", n=IMAGES, seed=SEED, degraded=DEGRADED)
+        folder = given.drawn or make_dataset(
+            Path(name) / "images", n=IMAGES, seed=SEED, degraded=DEGRADED
+        )
         np.savez_compressed(given.out, **record(folder, given.model))
 
 

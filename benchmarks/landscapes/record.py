@@ -42,7 +42,9 @@ def compositions(fragments: Fragments) -> list[dict[str, str]]:
     return [fragments.parameters(number) for number in range(fragments.compositions)]
 
 
-def record(images: Path, fragments: Fragments, *, templates: int | None = None, check: int = 40) -> dict[str, Any]:
+def record(
+    images: Path, fragments: Fragments, *, templates: int | None = None, check: int = 40
+) -> dict[str, Any]:
     """Asks every composition about every image.
 
     Args:
@@ -67,14 +69,17 @@ def record(images: Path, fragments: Fragments, *, templates: int | None = None, 
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
     model = LocalVLM(
-        "builtin:fieldguide", ModelSettings(max_tokens=recipe.vlm.max_tokens, batch_size=_BATCH, device="cpu")
+        "builtin:fieldguide",
+        ModelSettings(max_tokens=recipe.vlm.max_tokens, batch_size=_BATCH, device="cpu"),
     )
     contents = [content_hash(file) for file in files]
     placed: dict[str, Placement] = {}
     said: list[list[str]] = []
     for number, source in enumerate(sources):
         prompt = render(source, variables)
-        replies = model.answer([Request(prompt, file, content) for file, content in zip(files, contents, strict=True)])
+        replies = model.answer(
+            [Request(prompt, file, content) for file, content in zip(files, contents, strict=True)]
+        )
         said.append([_text(reply) for reply in replies])
         new = [text for text in dict.fromkeys(said[-1]) if text not in placed]
         placed.update(zip(new, mapper.place(new), strict=True))
@@ -82,7 +87,9 @@ def record(images: Path, fragments: Fragments, *, templates: int | None = None, 
             print(f"{number + 1} of {len(sources)} templates", file=sys.stderr, flush=True)
     _compare(model, files, [render(source, variables) for source in sources], said, check)
     return {
-        "nodes": np.array([[placed[text].node for text in texts] for texts in said], dtype=np.uint8),
+        "nodes": np.array(
+            [[placed[text].node for text in texts] for texts in said], dtype=np.uint8
+        ),
         "off_tree": np.array([[placed[text].off_tree for text in texts] for texts in said]),
         "targets": np.array([tree.resolve(row["label"]) for row in rows], dtype=np.uint8),
         "degraded": np.array([row["degraded"] == "yes" for row in rows]),
@@ -100,29 +107,49 @@ def _text(reply: Reply) -> str:
 
 
 def _compare(
-    model: LocalVLM, files: Sequence[Path], prompts: Sequence[str], said: Sequence[Sequence[str]], check: int
+    model: LocalVLM,
+    files: Sequence[Path],
+    prompts: Sequence[str],
+    said: Sequence[Sequence[str]],
+    check: int,
 ) -> None:
     """Asks some of the prompts about some of the images one by one, with the pixels."""
     rng = np.random.default_rng(0)
-    pairs = list(zip(rng.integers(len(prompts), size=check), rng.integers(len(files), size=check), strict=True))
+    pairs = list(
+        zip(
+            rng.integers(len(prompts), size=check),
+            rng.integers(len(files), size=check),
+            strict=True,
+        )
+    )
     plain = LocalVLM(model.model, replace(model.settings, batch_size=1, image_memory_gib=0.0))
     replies = plain.answer([Request(prompts[t], files[i]) for t, i in pairs])
     for (t, i), reply in zip(pairs, replies, strict=True):
         if not isinstance(reply, Answer) or reply.text != said[t][i]:
-            raise SystemExit(f"{files[i]}, {prompts[t]!r}: {said[t][i]!r}, but the ordinary way {reply}")
+            raise SystemExit(
+                f"{files[i]}, {prompts[t]!r}: {said[t][i]!r}, but the ordinary way {reply}"
+            )
     print(f"{check} answers are the same when asked the ordinary way", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="the file to write (.npz)")
     parser.add_argument("--fragments", default=str(FRAGMENTS), help="the fragment file")
-    parser.add_argument("--images", type=int, default=IMAGES, help="images to draw (default %(default)s)")
-    parser.add_argument("--templates", type=int, help="compositions to ask, the first of them (default: all)")
+    parser.add_argument(
+        "--images", type=int, default=IMAGES, help="images to draw (default %(default)s)"
+    )
+    parser.add_argument(
+        "--templates", type=int, help="compositions to ask, the first of them (default: all)"
+    )
     parser.add_argument("--drawn", type=Path, help="a folder with images that were drawn before")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
-        folder = given.drawn or make_dataset(Path(name) / "images", n=given.images, seed=SEED, degraded=DEGRADED)
+        folder = given.drawn or make_dataset(
+            Path(name) / "images", n=given.images, seed=SEED, degraded=DEGRADED
+        )
         arrays = record(folder, read_fragments(given.fragments), templates=given.templates)
     np.savez_compressed(given.out, **arrays)
     print(f"{arrays['nodes'].shape[0]} templates × {arrays['nodes'].shape[1]} images: {given.out}")

@@ -60,14 +60,18 @@ def record(
     recipe = load_recipe("fieldguide")
     variables = template_variables(recipe.prompt)
     every = np.load(LANDSCAPE)["templates"]
-    others = np.sort(np.random.default_rng(0).choice(np.arange(1, len(every)), templates, replace=False))
+    others = np.sort(
+        np.random.default_rng(0).choice(np.arange(1, len(every)), templates, replace=False)
+    )
     chosen = np.array([0, *others])
     sources = every[chosen].tolist()
     with (images / "manifest.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
-    settings = ModelSettings(max_tokens=recipe.vlm.max_tokens, temperature=temperature, batch_size=160, device="cpu")
+    settings = ModelSettings(
+        max_tokens=recipe.vlm.max_tokens, temperature=temperature, batch_size=160, device="cpu"
+    )
     asked = make_model(model, settings)
     files = [images / row["image"] for row in rows]
     contents = [content_hash(file) for file in files]
@@ -76,7 +80,10 @@ def record(
     for t, source in enumerate(sources):
         prompt = render(source, variables)
         for sample in range(first or samples if t == 0 else samples):
-            each = [Request(prompt, file, content, sample) for file, content in zip(files, contents, strict=True)]
+            each = [
+                Request(prompt, file, content, sample)
+                for file, content in zip(files, contents, strict=True)
+            ]
             texts = [_text(reply) for reply in asked.answer(each)]
             new = [text for text in dict.fromkeys(texts) if text not in placed]
             for text, found in zip(new, mapper.place(new), strict=True):
@@ -84,7 +91,11 @@ def record(
             nodes.append([placed[text] for text in texts])
             which.append(chosen[t])
             number.append(sample)
-        print(f"{t + 1} of {len(sources)} templates, {len(placed):,} different answers", file=sys.stderr, flush=True)
+        print(
+            f"{t + 1} of {len(sources)} templates, {len(placed):,} different answers",
+            file=sys.stderr,
+            flush=True,
+        )
     return {
         "nodes": np.array(nodes, dtype=np.uint8),
         "template": np.array(which, dtype=np.int16),
@@ -97,13 +108,22 @@ def record(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="the file to write (.npz)")
     parser.add_argument(
-        "--templates", type=int, default=11, help="templates to ask besides the baseline (default %(default)s)"
+        "--templates",
+        type=int,
+        default=11,
+        help="templates to ask besides the baseline (default %(default)s)",
     )
-    parser.add_argument("--samples", type=int, default=8, help="answers per image (default %(default)s)")
-    parser.add_argument("--first", type=int, help="answers per image of the baseline (default: --samples)")
+    parser.add_argument(
+        "--samples", type=int, default=8, help="answers per image (default %(default)s)"
+    )
+    parser.add_argument(
+        "--first", type=int, help="answers per image of the baseline (default: --samples)"
+    )
     parser.add_argument("--temperature", type=float, default=1.0, help="(default %(default)s)")
     parser.add_argument("--model", default="builtin:fieldguide", help="(default %(default)s)")
     parser.add_argument("--shipped", action="store_true", help="the images of the package")
@@ -113,7 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.shipped:
             folder = MANIFEST_FILE.parent
         else:
-            folder = given.drawn or make_dataset(Path(name) / "images", n=IMAGES, seed=SEED, degraded=DEGRADED)
+            folder = given.drawn or make_dataset(
+                Path(name) / "images", n=IMAGES, seed=SEED, degraded=DEGRADED
+            )
         arrays = record(
             folder,
             templates=given.templates,

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from taxtune.answers.read import AnswerRow, AnswerSchema, AnswerTable, Excluded, read_answers, split_by
+from taxtune.answers.read import (
+    AnswerRow,
+    AnswerSchema,
+    AnswerTable,
+    Excluded,
+    read_answers,
+    split_by,
+)
 from taxtune.answers.records import FORMATS, read_records
 from taxtune.answers.targets import rows_error
 

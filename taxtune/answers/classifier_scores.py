@@ -66,7 +66,9 @@ class Scores(NamedTuple):
         return np.asarray(np.maximum(nodes, 0))
 
 
-def read_scores(source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | None] | None = None) -> Scores:
+def read_scores(
+    source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | None] | None = None
+) -> Scores:
     """Reads a classifier's scores.
 
     Args:
@@ -101,7 +103,9 @@ def array_scores(array: ArrayLike, labels: Iterable[object], taxonomy: Taxonomy)
     return _scores(dict(zip(_ENTRY, entries, strict=True)), "<array>", taxonomy)
 
 
-def read_truth(source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | None] | None = None) -> dict[str, int]:
+def read_truth(
+    source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | None] | None = None
+) -> dict[str, int]:
     """Reads the node of each image from a table with a column of images and one of labels ("truth" in `columns`).
 
     Raises:
@@ -113,9 +117,15 @@ def read_truth(source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | N
     image = _image_column(file, rows, names, asked if {asked.get("image")} & {*names} else {})
     others = [name for name in names if name != image]
     # Of a name and its path it is the one that always tells the node.
-    likely = [name for name in others if all(find(record.get(name)).node is not None for _, record in rows)]
+    likely = [
+        name
+        for name in others
+        if all(find(record.get(name)).node is not None for _, record in rows)
+    ]
     label = find_column("truth", asked.get("truth"), others, _LABELS, likely, file)
-    table = read_answers(source, AnswerSchema(answer=image, truth=label, id=image, taxonomy=taxonomy))
+    table = read_answers(
+        source, AnswerSchema(answer=image, truth=label, id=image, taxonomy=taxonomy)
+    )
     for text in table.notes:
         note(text)
     return {row.id.strip(): row.target for row in table.rows}
@@ -127,7 +137,9 @@ def few(names: Iterable[object]) -> str:
     return ", ".join(listed[:5]) + (f" and {len(listed) - 5:,} more" if len(listed) > 5 else "")
 
 
-def _of_table(file: str, rows: Rows, taxonomy: Taxonomy, asked: Mapping[str, str | None]) -> Iterable[Any]:
+def _of_table(
+    file: str, rows: Rows, taxonomy: Taxonomy, asked: Mapping[str, str | None]
+) -> Iterable[Any]:
     names = _names(rows)
     known = {column_key(name): name for name in names}
     ranks = [known.get(rank, "") for rank in _RANKS]
@@ -142,18 +154,28 @@ def _of_table(file: str, rows: Rows, taxonomy: Taxonomy, asked: Mapping[str, str
             note(f"{file}: columns that are neither labels nor numbers are left out: {few(unused)}")
         labels = [name for name in others if name not in unused]
         first: dict[str, int] = {}
-        again = [row for row, record in rows if first.setdefault(_text(record.get(image)), row) != row]
+        again = [
+            row for row, record in rows if first.setdefault(_text(record.get(image)), row) != row
+        ]
         if again:
             problems = [(row, "its image already has a row") for row in again]
             raise rows_error(problems, file, len(rows), remedy="Keep one row per image.")
         for row, record in rows:  # an empty cell is none of the top k
             given = [name for name in labels if record.get(name) is not None]
-            yield from ((row, _text(record.get(image)), name, record.get(name)) for name in given or [""])
+            yield from (
+                (row, _text(record.get(image)), name, record.get(name)) for name in given or [""]
+            )
         return
     score = find_column("score", score, names, _SCORES, (), file)
-    label = "" if is_taxon else find_column("label", asked.get("label"), others, _LABELS, text, file)
+    label = (
+        "" if is_taxon else find_column("label", asked.get("label"), others, _LABELS, text, file)
+    )
     for row, record in rows:
-        name = _taxon([_text(record.get(rank)) for rank in ranks]) if is_taxon else _text(record.get(label))
+        name = (
+            _taxon([_text(record.get(rank)) for rank in ranks])
+            if is_taxon
+            else _text(record.get(label))
+        )
         yield row, _text(record.get(image)), name, record.get(score)
 
 
@@ -165,7 +187,9 @@ def _of_speciesnet(source: Source) -> list[tuple[int, str, Label | None, Any]] |
     if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".json":
         return None
     try:
-        predictions = list(json.loads(read_text(Path(source), error=DataError, what="scores"))["predictions"])
+        predictions = list(
+            json.loads(read_text(Path(source), error=DataError, what="scores"))["predictions"]
+        )
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     entries: list[tuple[int, str, Label | None, Any]] = []
@@ -173,29 +197,43 @@ def _of_speciesnet(source: Source) -> list[tuple[int, str, Label | None, Any]] |
     for row, one in enumerate(predictions, start=1):
         try:
             found = [each.get("raw_classifications") for each in one.get("detections") or ()]
-            found = [one["classifications"]] if one.get("classifications") else list(filter(None, found))
+            found = (
+                [one["classifications"]]
+                if one.get("classifications")
+                else list(filter(None, found))
+            )
             pairs = list(zip(found[0]["classes"], found[0]["scores"], strict=True)) if found else []
             for text, score in pairs:
                 *ranks, genus, epithet, common = text.split(";")[1:]
                 species = f"{genus} {epithet}" if epithet else ""
-                entries.append((row, str(one["filepath"]), _taxon([*ranks, genus, species, common]), score))
+                entries.append(
+                    (row, str(one["filepath"]), _taxon([*ranks, genus, species, common]), score)
+                )
             entries += [] if pairs else [(row, str(one["filepath"]), None, None)]
         except (KeyError, TypeError, ValueError, AttributeError):
             message = "The prediction is not as SpeciesNet writes it: a filepath, and classes with as many scores."
             raise DataError(message, file=source, row=row, value=one) from None
         several += len(found) > 1
     if several:
-        note(f"{source}: {several:,} images have several classified detections; the surest one counts")
+        note(
+            f"{source}: {several:,} images have several classified detections; the surest one counts"
+        )
     return entries
 
 
 def _taxon(ranks: Sequence[str]) -> Label:
     # Scientific names come first: a common name may be that of several species. Of a subspecies the species counts.
     *higher, species, common = ranks
-    return tuple(dict.fromkeys(filter(None, [species, common, " ".join(species.split()[:2]), *reversed(higher)])))
+    return tuple(
+        dict.fromkeys(
+            filter(None, [species, common, " ".join(species.split()[:2]), *reversed(higher)])
+        )
+    )
 
 
-def _image_column(file: str, rows: Rows, names: Sequence[str], asked: Mapping[str, str | None]) -> str:
+def _image_column(
+    file: str, rows: Rows, names: Sequence[str], asked: Mapping[str, str | None]
+) -> str:
     usual = [name for name in names if column_key(name) in IMAGES]
     likely = usual or [name for name in names if not _is_numeric(rows, name)]
     return find_column("image", asked.get("image"), names, IMAGES, likely, file)
@@ -232,7 +270,12 @@ def _scores(entries: Any, file: str, taxonomy: Taxonomy) -> Scores:
     found = np.array([_node(taxonomy, name) for name in labels], dtype=np.int64)
     if not (found >= 0).any():
         remedy = "Use labels, aliases, paths or ids of the tree, or add the names to it as aliases."
-        raise DataError("None of the labels is on the tree.", file=file, value=few(map(_name, labels)), remedy=remedy)
+        raise DataError(
+            "None of the labels is on the tree.",
+            file=file,
+            value=few(map(_name, labels)),
+            remedy=remedy,
+        )
     if (found < 0).any():
         mass = frame.value.groupby(label).sum()[found < 0].sort_values(ascending=False)
         note(
@@ -246,7 +289,9 @@ def _scores(entries: Any, file: str, taxonomy: Taxonomy) -> Scores:
     if len(sums) < len(scores):
         several = scores.image[scores.duplicated(["image", "taxon"])].unique()
         named = few(images[one] for one in several)
-        note(f"{file}: {len(several):,} images have several scores of one taxon, which are added up: {named}")
+        note(
+            f"{file}: {len(several):,} images have several scores of one taxon, which are added up: {named}"
+        )
     column = sums.groupby("image").cumcount()
     nodes = np.full((len(images), column.max() + 2), -1, dtype=np.int64)
     weights = np.zeros(nodes.shape)
@@ -262,9 +307,14 @@ def _check(frame: pd.DataFrame, file: str) -> None:
     kinds = (
         (~named, "image {0.image!r} has no scores"),
         (named & ~sure, "{1!r} of image {0.image!r} has no probability: {0.score!r}"),
-        ((frame.total > _MOST) & ~frame.duplicated("image"), "the scores of image {0.image!r} add up to {0.total:.4g}"),
+        (
+            (frame.total > _MOST) & ~frame.duplicated("image"),
+            "the scores of image {0.image!r} add up to {0.total:.4g}",
+        ),
     )
-    bad: list[tuple[Any, str]] = [(one, text) for wrong, text in kinds for one in frame[wrong].itertuples()]
+    bad: list[tuple[Any, str]] = [
+        (one, text) for wrong, text in kinds for one in frame[wrong].itertuples()
+    ]
     if problems := [(one.row, text.format(one, _name(one.label))) for one, text in bad]:
         raise rows_error(problems, file, frame.row.nunique(), remedy=_REMEDY)
 
@@ -278,7 +328,10 @@ def _node(taxonomy: Taxonomy, label: Label) -> int:
     written = {name.casefold() for name in label}
     for name in label:
         # A genus of animals and one of plants may share a name: the taxon's other names tell which is meant.
-        shared = {node: sum(up.casefold() in written for up in taxonomy.path(node)) for node in taxonomy.find(name)}
+        shared = {
+            node: sum(up.casefold() in written for up in taxonomy.path(node))
+            for node in taxonomy.find(name)
+        }
         nodes = [node for node, count in shared.items() if count == max(shared.values())]
         if len(nodes) == 1:
             return nodes[0]

@@ -23,4 +23,6 @@ def find_doubtful(mapper: Mapper, placements: Sequence[Placement]) -> NDArray[np
     """
     if mapper.identity().get("preset") != "default":
         return None
-    return np.array([one.confidence is not None and one.confidence < DOUBTFUL for one in placements], dtype=bool)
+    return np.array(
+        [one.confidence is not None and one.confidence < DOUBTFUL for one in placements], dtype=bool
+    )

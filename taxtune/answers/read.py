@@ -153,17 +153,25 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
     schema = schema or AnswerSchema()
     opened = open_table(source, format=schema.format, text=schema.answers_alone)
     columns = {name for _, record in opened.rows for name in record}
-    others = {name: other for name, other in _ALSO.items() if name not in columns and other in columns}
+    others = {
+        name: other for name, other in _ALSO.items() if name not in columns and other in columns
+    }
     names = {key: getattr(schema, key) for key in ("truth", "placement", "reference")}
     schema = replace(schema, **{key: others.get(name, name) for key, name in names.items()})
     sides = _find_sides(opened, schema)
-    found = [f"{name} from the column {column!r}" for name, column in sides.items() if getattr(schema, name) != column]
+    found = [
+        f"{name} from the column {column!r}"
+        for name, column in sides.items()
+        if getattr(schema, name) != column
+    ]
     schema = replace(schema, answer=sides["answer"], truth=sides["truth"])
     _check_columns(opened.file, columns, schema)
     selected = [(line, record) for line, record in opened.rows if _fits(record, schema.where)]
     if schema.where and not selected:
         values = ", ".join(f"{name}={value}" for name, value in schema.where.items())
-        raise DataError("No row matches the filter.", file=opened.file, value=values, remedy="Check the values.")
+        raise DataError(
+            "No row matches the filter.", file=opened.file, value=values, remedy="Check the values."
+        )
     reader = _Reader(schema, columns)
     rows = tuple(row for line, record in selected if (row := reader.read(line, record)) is not None)
     if reader.problems:
@@ -179,10 +187,18 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
         counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items())
         remedy = "Check the root, the taxonomy and the columns."
         raise DataError("No usable rows are left.", file=opened.file, value=counted, remedy=remedy)
-    excluded = [f"{n:,} of {len(selected):,} rows are left out: {reason}" for reason, n in reasons.items()]
+    excluded = [
+        f"{n:,} of {len(selected):,} rows are left out: {reason}" for reason, n in reasons.items()
+    ]
     taken = [f"taken: {', '.join(found)}"] if found else []
     notes = [f"{opened.file}: {text}" for text in (*taken, *excluded, *reader.notes(rows))]
-    return AnswerTable(opened.file, rows, reader.predicted is not None, tuple(reader.excluded), (*opened.notes, *notes))
+    return AnswerTable(
+        opened.file,
+        rows,
+        reader.predicted is not None,
+        tuple(reader.excluded),
+        (*opened.notes, *notes),
+    )
 
 
 class _Reader:
@@ -198,7 +214,9 @@ class _Reader:
         self._unnamed: Counter[str] = Counter()
         self._seen: dict[tuple[str, ...], int] = {}
         # A file may have both: "reference" where there is one and "references" where there are several.
-        self._references = [name for name in (schema.reference, f"{schema.reference}s") if name in columns]
+        self._references = [
+            name for name in (schema.reference, f"{schema.reference}s") if name in columns
+        ]
         if schema.taxonomy is not None:
             suggest = 5 if schema.off_tree == "error" else 0
             self._find = target_finder(schema.taxonomy, schema.part, suggest)
@@ -208,7 +226,9 @@ class _Reader:
         schema = self.schema
         given = None if schema.id is None else record.get(schema.id)
         name = str(line) if given in (None, "") else str(given)
-        first = self._seen.setdefault((name, *(str(record.get(column)) for column in schema.by)), line)
+        first = self._seen.setdefault(
+            (name, *(str(record.get(column)) for column in schema.by)), line
+        )
         target = Target("") if schema.taxonomy is None else self._find(record.get(schema.truth))
         placed = Target("") if self.predicted is None else self._find(record.get(self.predicted))
         answer, guesses, problem = self._answer(record)
@@ -268,7 +288,11 @@ class _Reader:
             return None, (), f"{column} is missing" if self.schema.missing == "error" else ""
         guesses = _given(value)
         if value != [] and not guesses:
-            return None, (), f"{column} is missing: {value!r}" if self.schema.missing == "error" else ""
+            return (
+                None,
+                (),
+                f"{column} is missing: {value!r}" if self.schema.missing == "error" else "",
+            )
         texts = [guess for guess in guesses if isinstance(guess, str)]
         if len(texts) < len(guesses):
             return None, (), f"{column} is not text: {value!r}"
@@ -283,7 +307,9 @@ class _Reader:
         """The references of a row, a text or a list of them, which a table has as JSON; and what is wrong with them."""
         if not self._references:
             return (), ""
-        column = next((name for name in self._references if record.get(name) is not None), self._references[0])
+        column = next(
+            (name for name in self._references if record.get(name) is not None), self._references[0]
+        )
         value = record.get(column)
         if isinstance(value, str) and value.lstrip().startswith("["):
             with suppress(ValueError, RecursionError):  # a text that begins with a bracket
@@ -319,13 +345,18 @@ def _given(value: object) -> tuple[object, ...]:
     for entry in value if isinstance(value, list) else [value]:
         guesses += entry if isinstance(entry, list) else [entry]
     failed = [isinstance(guess, str) and guess.startswith(_FAILED) for guess in guesses]
-    return tuple(guess for guess, lost in zip(guesses, failed, strict=True) if guess is not None and not lost)
+    return tuple(
+        guess for guess, lost in zip(guesses, failed, strict=True) if guess is not None and not lost
+    )
 
 
 def _fits(record: Mapping[str, Any], where: Mapping[str, str]) -> bool:
     """Tells whether a record has certain values: JSON's true and false in their own spelling, no value as ""."""
     values = {name: record.get(name) for name in where}
-    texts = {k: "" if v is None else json.dumps(v) if isinstance(v, bool) else str(v) for k, v in values.items()}
+    texts = {
+        k: "" if v is None else json.dumps(v) if isinstance(v, bool) else str(v)
+        for k, v in values.items()
+    }
     return texts == dict(where)
 
 
@@ -343,10 +374,21 @@ def _find_sides(opened: Records, schema: AnswerSchema) -> dict[str, str]:
         if len(fits) == 1 or named(others, usual):
             truth = find_column("truth", None, others, usual, fits, opened.file)
     if answer in ("answer", truth):
-        taken = {truth, schema.reference, f"{schema.reference}s", schema.placement, schema.id, schema.question}
+        taken = {
+            truth,
+            schema.reference,
+            f"{schema.reference}s",
+            schema.placement,
+            schema.id,
+            schema.question,
+        }
         rest = [name for name in columns if name not in taken]
         # A copy of the truths is no answer where there is another.
-        copies = [name for name in rest if all(record.get(name) == record.get(truth) for _, record in opened.rows)]
+        copies = [
+            name
+            for name in rest
+            if all(record.get(name) == record.get(truth) for _, record in opened.rows)
+        ]
         found = named(rest, ["answer", *ANSWERS[:-1]])
         answer = next(iter([name for name in found if name not in copies] or found), answer)
     scored = schema.placement if schema.placement in columns else answer
@@ -356,7 +398,9 @@ def _find_sides(opened: Records, schema: AnswerSchema) -> dict[str, str]:
     return {"answer": answer, "truth": truth}
 
 
-def _nodes_by_column(opened: Records, schema: AnswerSchema, columns: Sequence[str]) -> dict[str, list[int | None]]:
+def _nodes_by_column(
+    opened: Records, schema: AnswerSchema, columns: Sequence[str]
+) -> dict[str, list[int | None]]:
     """Returns the node in each row of the columns whose values all name nodes, or what is outside of the part."""
     assert schema.taxonomy is not None
     find = target_finder(schema.taxonomy, schema.part, suggest=0)
@@ -379,7 +423,9 @@ def _lowest(tree: Taxonomy, nodes: Mapping[str, Sequence[int | None]]) -> list[s
 
     def is_below(column: str, other: str) -> bool:
         pairs = zip(nodes[column], nodes[other], strict=True)
-        return all(low is None or high is None or tree.is_ancestor(high, low) for low, high in pairs)
+        return all(
+            low is None or high is None or tree.is_ancestor(high, low) for low, high in pairs
+        )
 
     lowest = [column for column in nodes if all(is_below(column, other) for other in nodes)]
     return lowest or [*nodes]
@@ -399,13 +445,17 @@ def _check_columns(file: str, columns: set[str], schema: AnswerSchema) -> None:
             continue
         # CSV headers are read in lower case, with underscores for spaces.
         near = column_key(name)
-        remedy = f"Did you mean {near!r}?" if near in columns else "Give the names of existing columns."
+        remedy = (
+            f"Did you mean {near!r}?" if near in columns else "Give the names of existing columns."
+        )
         if name == schema.answer and schema.placement is not None:
             remedy = (
                 f"It needs {schema.placement} (a node) or {schema.answer} (text). Columns of other names are given "
                 "with --placement-column, --answer-column and --truth-column."
             )
-        raise DataError(f"The file has no column {name!r}.", file=file, value=sorted(columns), remedy=remedy)
+        raise DataError(
+            f"The file has no column {name!r}.", file=file, value=sorted(columns), remedy=remedy
+        )
 
 
 def split_by(answers: AnswerTable, column: str) -> dict[str, AnswerTable]:
@@ -456,7 +506,11 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
     first, *others = by_id
     ids = tuple(key for key in by_id[first] if all(key in by_id[other] for other in others))
     common = set(ids)
-    surplus = {name: lacking for name, part in by_id.items() if (lacking := [key for key in part if key not in common])}
+    surplus = {
+        name: lacking
+        for name, part in by_id.items()
+        if (lacking := [key for key in part if key not in common])
+    }
     if surplus and rows == "error":
         lines = [
             f"\n  {name} ({files[name].file}): {len(lacking):,} rows that another file lacks, such as "
@@ -468,20 +522,30 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
             remedy="\nGive files with the same examples, or use only the common ones with --rows common.",
         )
     if not ids:
-        raise DataError("The files have no examples in common.", value=list(files), remedy="Check their ids.")
+        raise DataError(
+            "The files have no examples in common.", value=list(files), remedy="Check their ids."
+        )
     for key in ids:
         row = by_id[first][key]
         for other in others:
-            if (row.target, row.references) != (by_id[other][key].target, by_id[other][key].references):
+            if (row.target, row.references) != (
+                by_id[other][key].target,
+                by_id[other][key].references,
+            ):
                 message = f"The example has a different target in {other} ({files[other].file})."
                 remedy = "Give files with the same examples."
-                raise DataError(message, file=files[first].file, row=row.row, value=key, remedy=remedy)
+                raise DataError(
+                    message, file=files[first].file, row=row.row, value=key, remedy=remedy
+                )
     notes = [
         f"{len(lacking):,} of {len(by_id[name]):,} rows of {name} are left out because another file lacks them"
         for name, lacking in surplus.items()
     ]
     excluded = [
-        (files[name].file, Excluded(by_id[name][key].row, key, "missing for another model or prompt"))
+        (
+            files[name].file,
+            Excluded(by_id[name][key].row, key, "missing for another model or prompt"),
+        )
         for name, lacking in surplus.items()
         for key in lacking
     ]
@@ -489,7 +553,9 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
     return Aligned(ids, aligned, tuple(notes), tuple(excluded))
 
 
-def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = ()) -> list[dict[str, Any]]:
+def excluded_records(
+    files: Iterable[AnswerTable], aligned: Iterable[Aligned] = ()
+) -> list[dict[str, Any]]:
     """Every row that a study leaves out, with the reason, as `--json` lists them.
 
     Args:
@@ -498,4 +564,7 @@ def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = 
     """
     left_out = [(file.file, row) for file in files for row in file.excluded]
     left_out += [pair for match in aligned for pair in match.excluded]
-    return [{"file": file, "row": row.row, "id": row.id, "reason": row.reason} for file, row in dict.fromkeys(left_out)]
+    return [
+        {"file": file, "row": row.row, "id": row.id, "reason": row.reason}
+        for file, row in dict.fromkeys(left_out)
+    ]

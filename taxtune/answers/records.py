@@ -39,7 +39,9 @@ def read_records(source: str | Path, *, what: str = "answers") -> list[tuple[int
     return open_table(source, what=what).rows
 
 
-def open_table(source: Source, *, format: str = "auto", what: str = "answers", text: bool = False) -> Records:
+def open_table(
+    source: Source, *, format: str = "auto", what: str = "answers", text: bool = False
+) -> Records:
     """Reads the records of a source of `read_answers`.
 
     Args:
@@ -62,7 +64,10 @@ def open_table(source: Source, *, format: str = "auto", what: str = "answers", t
         container = {"auto": None, "json": "jsonl"}.get(format, format)
         rows = read_table(source, container, what=what, other="text" if text else "csv")
         opened = Records("<stdin>" if str(source) == "-" else str(source), rows)
-    whole = [(row, {name: _well_formed(cell) for name, cell in record.items()}) for row, record in opened.rows]
+    whole = [
+        (row, {name: _well_formed(cell) for name, cell in record.items()})
+        for row, record in opened.rows
+    ]
     return opened._replace(rows=whole)
 
 
@@ -77,7 +82,9 @@ def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]]) -> list[tuple[int
     if hasattr(source, "to_dict"):
         frame = cast("pd.DataFrame", source)
         # NaN is pandas' missing value, and no answer.
-        source = cast("list[Record]", frame.astype(object).where(frame.notna(), None).to_dict("records"))
+        source = cast(
+            "list[Record]", frame.astype(object).where(frame.notna(), None).to_dict("records")
+        )
     return [(row, {**record}) for row, record in enumerate(source, start=1)]
 
 
@@ -87,7 +94,11 @@ def split_run(source: str | Path) -> tuple[Path, str | None] | None:
     if path.is_dir():
         return path, None
     folder, colon, evaluation = str(source).rpartition(":")
-    return (Path(folder), evaluation) if colon and not path.exists() and Path(folder).is_dir() else None
+    return (
+        (Path(folder), evaluation)
+        if colon and not path.exists() and Path(folder).is_dir()
+        else None
+    )
 
 
 def run_evaluations(file: Path) -> dict[str, list[Any]]:
@@ -98,11 +109,20 @@ def run_evaluations(file: Path) -> dict[str, list[Any]]:
     """
     if not file.exists():
         remedy = "Give a folder that taxtune tune or taxtune compare finished, or an iteration of one: RUN:0."
-        raise DataError("The folder does not contain a taxtune run with such answers.", file=file, remedy=remedy)
+        raise DataError(
+            "The folder does not contain a taxtune run with such answers.", file=file, remedy=remedy
+        )
     try:
         if file.suffix == ".jsonl":
-            return {str(number): record["rows"] for number, record in read_iterations(file).items() if record["rows"]}
-        return {str(entry["name"]): entry["rows"] for entry in json.loads(file.read_text("utf-8"))["heldout"]}
+            return {
+                str(number): record["rows"]
+                for number, record in read_iterations(file).items()
+                if record["rows"]
+            }
+        return {
+            str(entry["name"]): entry["rows"]
+            for entry in json.loads(file.read_text("utf-8"))["heldout"]
+        }
     except _BROKEN as error:
         raise DataError("This is not a taxtune record.", file=file, value=str(error)) from error
 
@@ -121,14 +141,20 @@ def _run(folder: Path, evaluation: str | None) -> Records:
         # Answers are placed again, and node numbers are those of the run's tree.
         rows = [
             {key: value for key, value in row.items() if key not in ("placement", "target")}
-            | {"id": str(row["example"]), "reference": row["truth"].rpartition("/")[2], "answer": row["answer"]}
+            | {
+                "id": str(row["example"]),
+                "reference": row["truth"].rpartition("/")[2],
+                "answer": row["answer"],
+            }
             for row in evaluations.get(name, ())
         ]
     except _BROKEN as error:
         raise DataError("This is not a taxtune record.", file=file, value=str(error)) from error
     if not rows:
         remedy = f"Use {', '.join(evaluations)}, or the number of an iteration."
-        raise DataError("The run has no answers of this name.", file=file, value=name, remedy=remedy)
+        raise DataError(
+            "The run has no answers of this name.", file=file, value=name, remedy=remedy
+        )
     split = f"iteration {name} on the tuning" if is_iteration else f"{name} on the held-out"
     note = f"{folder}: the answers are those of {split} images"
     return Records(str(file), list(enumerate(rows, start=1)), (note,))

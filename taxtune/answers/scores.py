@@ -119,8 +119,15 @@ def score_answers(
         if unsure is not None:
             doubt = asdict(influence_of_doubt(taxonomy, nodes, targets, unsure, off_tree=off))
             doubtful = {"n": doubt.pop("n"), "below": DOUBTFUL, **doubt}
-    draws: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": CONFIDENCE, "seed": seed}
-    information = make_information(taxonomy, frequencies, smoothing=smoothing, targets=targets, part=part)
+    draws: dict[str, Any] = {
+        "off_tree": off,
+        "resamples": resamples,
+        "confidence": CONFIDENCE,
+        "seed": seed,
+    }
+    information = make_information(
+        taxonomy, frequencies, smoothing=smoothing, targets=targets, part=part
+    )
     scores = _intervals(information, nodes, targets, **draws)
     full: dict[str, Any] | None = None
     if part is not None:
@@ -128,7 +135,8 @@ def score_answers(
         bits = make_information(part.full, frequencies, smoothing=smoothing, targets=on_full)
         full = _intervals(bits, part.on_full(nodes), on_full, **draws)
     ranks = [
-        asdict(row.scores) | {name: (one := getattr(row, name)) and asdict(one) for name in ("precision", "recall")}
+        asdict(row.scores)
+        | {name: (one := getattr(row, name)) and asdict(one) for name in ("precision", "recall")}
         for row in bootstrap_ranks(taxonomy, nodes, targets, **draws)
     ]
     summary = {
@@ -144,7 +152,9 @@ def score_answers(
         "seed": seed,
         "scores": scores,
         "doubtful": doubtful,
-        "selective": _selective(answers, placements, precision_recall(taxonomy, nodes, targets, off_tree=off)[0]),
+        "selective": _selective(
+            answers, placements, precision_recall(taxonomy, nodes, targets, off_tree=off)[0]
+        ),
         "full_scores": full,
         "targets": {
             "depth": float(taxonomy.depth[targets].mean()),
@@ -165,11 +175,16 @@ def score_answers(
         },
         tables=_tables(summary, part, information.counted),
         notes=answers.notes,
-        data={**summary, "rows": _rows(answers, information, part, nodes, targets, off, placements)},
+        data={
+            **summary,
+            "rows": _rows(answers, information, part, nodes, targets, off, placements),
+        },
     )
 
 
-def _selective(answers: AnswerTable, placements: Sequence[Placement], hp: ArrayLike) -> dict[str, Any] | None:
+def _selective(
+    answers: AnswerTable, placements: Sequence[Placement], hp: ArrayLike
+) -> dict[str, Any] | None:
     """The worth of the mapper's confidence, or of a column `confidence` beside nodes: how surely each is right."""
     column: list[Any] = [row.fields.get("confidence") for row in answers.rows]
     try:
@@ -178,7 +193,9 @@ def _selective(answers: AnswerTable, placements: Sequence[Placement], hp: ArrayL
         sure = np.array([np.nan])
     if np.isnan(sure).any():
         if answers.has_nodes and any(one not in (None, "") for one in column):
-            note(f"{answers.file}: the column confidence has no number in some rows; it is not scored")
+            note(
+                f"{answers.file}: the column confidence has no number in some rows; it is not scored"
+            )
         return None
     claims = answers.has_nodes and bool(((sure >= 0) & (sure <= 1)).all())
     return asdict(selective_scores(sure, hp, np.asarray(hp) == 1 if claims else None))
@@ -189,7 +206,12 @@ _DOUBT = {"without": "without them", "wrong": "if all of them are wrong"}
 
 
 def _intervals(
-    information: Information, nodes: IntArray, targets: IntArray, *, off_tree: Mask | None, **draws: Any
+    information: Information,
+    nodes: IntArray,
+    targets: IntArray,
+    *,
+    off_tree: Mask | None,
+    **draws: Any,
 ) -> dict[str, dict[str, float]]:
     samples = (
         hierarchical_sample(information.taxonomy, nodes, targets, off_tree=off_tree),
@@ -218,20 +240,27 @@ def _rows(
     scores += information_values(information, nodes, targets, off_tree=off)
     if part is not None:
         names += ["full_hp", "full_hr"]
-        scores += precision_recall(part.full, part.on_full(nodes), part.on_full(targets), off_tree=off)
+        scores += precision_recall(
+            part.full, part.on_full(nodes), part.on_full(targets), off_tree=off
+        )
     columns |= {name: values.tolist() for name, values in zip(names, scores, strict=True)}
     if placements:
         columns["stage"] = [str(placed.stage) for placed in placements]
         for name in ("answer", "evidence", "confidence", "abstained", "off_tree"):
             columns[name] = [getattr(placed, name) for placed in placements]
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def _tables(summary: Mapping[str, Any], part: Domain | None, counted: str) -> tuple[Table, ...]:
     n, depth, bits = summary["n"], summary["targets"]["depth"], summary["targets"]["bits"]
     parts = {"": summary["scores"]}
     if part is not None:
-        parts = {f" on {part.label}": summary["scores"], f" on {part.full_label}": summary["full_scores"]}
+        parts = {
+            f" on {part.label}": summary["scores"],
+            f" on {part.full_label}": summary["full_scores"],
+        }
     shares: list[tuple[Cell, ...]] = []
     in_units: list[tuple[Cell, ...]] = []
     for i, (on, scores) in enumerate(parts.items()):
@@ -242,29 +271,58 @@ def _tables(summary: Mapping[str, Any], part: Domain | None, counted: str) -> tu
                 (in_units if key in _IN_UNITS else shares).append(cells)
     examples = f"{n:,} example{'' if n == 1 else 's'}"
     if summary["abstained"] is not None:
-        silent, off = (f"{summary[key]:,} ({100 * summary[key] / n:.1f} %)" for key in ("abstained", "off_tree"))
+        silent, off = (
+            f"{summary[key]:,} ({100 * summary[key] / n:.1f} %)"
+            for key in ("abstained", "off_tree")
+        )
         examples += f", {silent} of them abstentions, which claim nothing, and {off} off the tree, which are wrong"
     notes = [examples]
     if (doubtful := summary["doubtful"]) and doubtful["n"]:
         means = {how: doubtful[key] for key, how in _DOUBT.items() if doubtful[key]}
-        said = ", ".join(f"hP {mean['hp']:.3f} and hR {mean['hr']:.3f} {how}" for how, mean in means.items())
-        notes.append(f"doubtful placements (confidence below {doubtful['below']:g}): {doubtful['n']:,}; {said}")
+        said = ", ".join(
+            f"hP {mean['hp']:.3f} and hR {mean['hr']:.3f} {how}" for how, mean in means.items()
+        )
+        notes.append(
+            f"doubtful placements (confidence below {doubtful['below']:g}): {doubtful['n']:,}; {said}"
+        )
     if worth := summary["selective"]:
-        risks = ", ".join(f"{risk:.3f} at {share:.0%}" for share, risk in zip(COVERAGES, worth["risks"], strict=True))
-        measures = {"AURC": "aurc", "calibration error": "calibration_error", "Brier score": "brier"}
-        said = ", ".join(f"{name} {worth[key]:.3f}" for name, key in measures.items() if worth[key] is not None)
+        risks = ", ".join(
+            f"{risk:.3f} at {share:.0%}"
+            for share, risk in zip(COVERAGES, worth["risks"], strict=True)
+        )
+        measures = {
+            "AURC": "aurc",
+            "calibration error": "calibration_error",
+            "Brier score": "brier",
+        }
+        said = ", ".join(
+            f"{name} {worth[key]:.3f}" for name, key in measures.items() if worth[key] is not None
+        )
         notes.append(f"confidence: {said}; 1 - hP by coverage: {risks}".replace("%", " %"))
     outside = "" if part is None else f"with a target outside {part.label}"
     for rows, reason in ((summary["left_out"], "without an answer"), (summary["outside"], outside)):
         if rows:
             shown = ", ".join(map(str, rows[:20])) + (", …" if len(rows) > 20 else "")
-            notes.append(f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {reason} left out: {shown}")
+            notes.append(
+                f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {reason} left out: {shown}"
+            )
     notes.append(f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({counted})")
-    heads, none = ("score", "estimate", "low", "high"), {"estimate": None, "low": None, "high": None}
+    heads, none = (
+        ("score", "estimate", "low", "high"),
+        {"estimate": None, "low": None, "high": None},
+    )
     ranks = []
     for row in summary["ranks"]:
         precision, recall = (row[name] or none for name in ("precision", "recall"))
-        ranks.append((row["rank"], row["n_predicted"], *precision.values(), row["n_relevant"], *recall.values()))
+        ranks.append(
+            (
+                row["rank"],
+                row["n_predicted"],
+                *precision.values(),
+                row["n_relevant"],
+                *recall.values(),
+            )
+        )
     columns = ["rank"]
     for count, rate in (("predicted", "precision"), ("relevant", "recall")):
         columns += [count, rate, f"{rate} low", f"{rate} high"]
@@ -287,7 +345,12 @@ def check_questions(name: str, answers: AnswerTable) -> None:
     lacking = next((row.row for row in answers.rows if row.question is None), None)
     if lacking is not None:
         remedy = "Give each row its question, or give the column with --question-column."
-        raise DataError(f"{name} needs the question of every answer.", file=answers.file, row=lacking, remedy=remedy)
+        raise DataError(
+            f"{name} needs the question of every answer.",
+            file=answers.file,
+            row=lacking,
+            remedy=remedy,
+        )
 
 
 def measure_answers(measure: Measure, answers: AnswerTable) -> NDArray[np.float64]:
@@ -301,7 +364,9 @@ def measure_answers(measure: Measure, answers: AnswerTable) -> NDArray[np.float6
     if measure.needs_questions:
         check_questions(measure.name, answers)
         extra["questions"] = [row.question for row in rows]
-    return measure.scores_many([row.answer or "" for row in rows], [row.references for row in rows], **extra)
+    return measure.scores_many(
+        [row.answer or "" for row in rows], [row.references for row in rows], **extra
+    )
 
 
 def mean_interval(

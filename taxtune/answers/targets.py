@@ -30,7 +30,14 @@ from taxtune.tables import read_rows
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["TARGETS", "Target", "make_information", "read_frequencies", "rows_error", "target_finder"]
+__all__ = [
+    "TARGETS",
+    "Target",
+    "make_information",
+    "read_frequencies",
+    "rows_error",
+    "target_finder",
+]
 
 #: Instead of a file of frequencies: how often each node is a target.
 TARGETS = "targets"
@@ -62,7 +69,9 @@ class Target(NamedTuple):
         return f": {self.problem}" if self.text else f" is {self.problem}"
 
 
-def target_finder(taxonomy: Taxonomy, part: Domain | None = None, suggest: int = 20) -> Callable[[object], Target]:
+def target_finder(
+    taxonomy: Taxonomy, part: Domain | None = None, suggest: int = 20
+) -> Callable[[object], Target]:
     """A function from a cell of a file to the target that it means; each is looked up once.
 
     Of `suggest` targets that are off the tree the problem names what is spelt alike, which takes long.
@@ -73,7 +82,11 @@ def target_finder(taxonomy: Taxonomy, part: Domain | None = None, suggest: int =
 
     def find(value: object) -> Target:
         nonlocal left
-        if isinstance(value, list) and value and all(isinstance(label, str) and label.strip() for label in value):
+        if (
+            isinstance(value, list)
+            and value
+            and all(isinstance(label, str) and label.strip() for label in value)
+        ):
             value = tuple(value)
         elif value is None or (isinstance(value, str) and not value.strip()):
             return Target("", problem="missing")
@@ -105,13 +118,19 @@ def _find(finder: LabelFinder, value: str | tuple[str, ...], whole: Taxonomy | N
             said, node = unnamed
             return Target(text, None if node == OUTSIDE else node, said=said)
         if whole is not None:
-            problem = f"{problem} {whole.suggest(last if whole.led(last) else last.rsplit('/', 1)[-1])}"
+            problem = (
+                f"{problem} {whole.suggest(last if whole.led(last) else last.rsplit('/', 1)[-1])}"
+            )
     except TaxonomyError as error:  # several nodes of that name
         problem = f"{error.message} {error.remedy or ''}".strip()
-    return Target(text, problem=f"no node has the path {text!r}, and {problem}" if is_path else problem)
+    return Target(
+        text, problem=f"no node has the path {text!r}, and {problem}" if is_path else problem
+    )
 
 
-def rows_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, remedy: str) -> DataError:
+def rows_error(
+    problems: Sequence[tuple[int, str]], file: str, total: int, *, remedy: str
+) -> DataError:
     """One error for the bad rows of a file, each with its problem: their number of `total` and the first problems."""
     # One line for all rows that have the same problem: a species that the tree lacks has many photos.
     rows: dict[str, list[str]] = {}
@@ -120,11 +139,17 @@ def rows_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, re
     lines = []
     for problem, numbers in list(rows.items())[:_LISTED]:
         more = f" and {len(numbers) - _LISTED:,} more" if len(numbers) > _LISTED else ""
-        lines.append(f"\n  row{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_LISTED])}{more}: {problem}")
+        lines.append(
+            f"\n  row{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_LISTED])}{more}: {problem}"
+        )
     if len(rows) > _LISTED:
         lines.append(f"\n  and {sum(map(len, list(rows.values())[_LISTED:])):,} more rows")
     bad = len({line for line, _ in problems})
-    return DataError(f"{bad:,} of {total:,} rows cannot be used:{''.join(lines)}", file=file, remedy=f"\n{remedy}")
+    return DataError(
+        f"{bad:,} of {total:,} rows cannot be used:{''.join(lines)}",
+        file=file,
+        remedy=f"\n{remedy}",
+    )
 
 
 def read_frequencies(
@@ -136,7 +161,12 @@ def read_frequencies(
         DataError: If the file cannot be read, lacks a column, or has rows that cannot be used: a node that is not on
             the tree or is named twice, or a count that is negative or no number.
     """
-    rows = read_rows(Path(path), ("node", "count"), what="frequencies", remedy="It needs the columns node and count.")
+    rows = read_rows(
+        Path(path),
+        ("node", "count"),
+        what="frequencies",
+        remedy="It needs the columns node and count.",
+    )
     find = target_finder(taxonomy, part)
     counts = np.zeros(len(taxonomy))
     first: dict[int, int] = {}
@@ -152,14 +182,18 @@ def read_frequencies(
         elif not 0 <= count < math.inf:
             problems.append((line, f"count must be a number of at least 0, not {cells['count']!r}"))
         elif target.node is not None and first.setdefault(target.node, line) != line:
-            problems.append((line, f"{cells['node']!r} already has a count, in row {first[target.node]}"))
+            problems.append(
+                (line, f"{cells['node']!r} already has a count, in row {first[target.node]}")
+            )
         elif target.node is not None:
             counts[target.node] = count
     if problems:
         raise rows_error(problems, str(path), len(rows), remedy="Correct or remove these rows.")
     if not counts.any():
         where = "" if part is None else f" below {part.label!r}"
-        raise DataError(f"No node{where} has a count above 0, so all are equally likely.", file=path)
+        raise DataError(
+            f"No node{where} has a count above 0, so all are equally likely.", file=path
+        )
     return counts, len(rows) - len(first)
 
 
@@ -187,12 +221,18 @@ def make_information(
     if frequencies is None:
         if smoothing:
             remedy = f"Also give frequencies (a file, or {TARGETS!r}), or remove the smoothing."
-            raise DataError("Smoothing applies only to given frequencies.", value=smoothing, remedy=remedy)
+            raise DataError(
+                "Smoothing applies only to given frequencies.", value=smoothing, remedy=remedy
+            )
         return leaf_information(taxonomy)
     if frequencies == TARGETS:
-        counts = np.bincount(np.asarray(targets, dtype=np.int64), minlength=len(taxonomy)).astype(np.float64)
+        counts = np.bincount(np.asarray(targets, dtype=np.int64), minlength=len(taxonomy)).astype(
+            np.float64
+        )
     else:
         counts, outside = read_frequencies(frequencies, taxonomy, part=part)
         if outside and part is not None:
-            note(f"{outside:,} rows of {frequencies} name nodes outside {part.label!r} and are left out.")
+            note(
+                f"{outside:,} rows of {frequencies} name nodes outside {part.label!r} and are left out."
+            )
     return frequency_information(taxonomy, counts, smoothing=smoothing, source=str(frequencies))

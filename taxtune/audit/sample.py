@@ -54,7 +54,9 @@ _LONGEST_ALIAS = 6
 #: Room for a thought before the three lines; the last lines decide.
 MAX_TOKENS = 512
 _MOST_CHILDREN, _MOST_NEAR, _MOST_NAMES, _LONGEST_NAME = 40, 12, 4, 8
-_VERDICT = re.compile(r"^\W*(?:(?:final\s+)?verdict\s*[:=]\s*)\W*(right|too[\s-]+general|wrong)\W*$", re.I | re.M)
+_VERDICT = re.compile(
+    r"^\W*(?:(?:final\s+)?verdict\s*[:=]\s*)\W*(right|too[\s-]+general|wrong)\W*$", re.I | re.M
+)
 _NODE = re.compile(r"^[\s*_>-]*node[*_]*\s*[:=](.*)$", re.I | re.M)
 #: The draw takes no placement for less sure, or surer, than this: the mapper may be wrong about itself.
 _SUREST = (0.05, 0.95)
@@ -88,12 +90,17 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
     times = np.array(list(counts.values()))
     unsure = find_doubtful(mapper, placements)
     doubts = [None] * len(placements) if unsure is None else unsure.tolist()
-    by = [f"{placed.stage}{', doubtful' * bool(doubt)}" for placed, doubt in zip(placements, doubts, strict=True)]
+    by = [
+        f"{placed.stage}{', doubtful' * bool(doubt)}"
+        for placed, doubt in zip(placements, doubts, strict=True)
+    ]
     names, stratum = np.unique(by, return_inverse=True)
     sizes = np.bincount(stratum, times).astype(int)
     spread = np.ones(len(sizes))
     if unsure is not None:
-        confidence = np.array([1.0 if one.confidence is None else one.confidence for one in placements])
+        confidence = np.array(
+            [1.0 if one.confidence is None else one.confidence for one in placements]
+        )
         mean = np.clip(np.bincount(stratum, times * confidence) / sizes, *_SUREST)
         spread = np.sqrt(mean * (1 - mean))
     draws_of = _allocated(sizes, spread, n)
@@ -105,7 +112,10 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
     sample = pd.DataFrame(
         {
             # A digest, since a spreadsheet may change the text; with a letter, so that it is no number.
-            "id": ["a" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10] for text in counts],
+            "id": [
+                "a" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+                for text in counts
+            ],
             "answer": list(counts),
             "times": times,
             "draws": draws,
@@ -130,7 +140,9 @@ def _allocated(sizes: NDArray[np.int64], spread: NDArray[np.float64], n: int) ->
     """
     draws = np.ones_like(sizes)
     while draws.sum() < min(n, sizes.sum()):
-        draws[np.argmax(np.where(draws < sizes, sizes * spread / np.sqrt(draws * (draws + 1)), -1.0))] += 1
+        draws[
+            np.argmax(np.where(draws < sizes, sizes * spread / np.sqrt(draws * (draws + 1)), -1.0))
+        ] += 1
     return draws
 
 
@@ -139,11 +151,17 @@ def verdict_of(tree: Taxonomy, placement: str, stage: str, node: int) -> str:
     placed = tree.resolve(split_cell(placement, "/"))
     if node == placed:
         return "right"
-    return "too general" if tree.is_ancestor(placed, node) and stage not in OFF_TREE_STAGES else "wrong"
+    return (
+        "too general"
+        if tree.is_ancestor(placed, node) and stage not in OFF_TREE_STAGES
+        else "wrong"
+    )
 
 
 def _read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
-    remedy = "Write the column's name into the header again, or move the file away to draw a new sample."
+    remedy = (
+        "Write the column's name into the header again, or move the file away to draw a new sample."
+    )
     rows: dict[str, dict[str, str]] = {}
     for line, row in read_rows(path, _COLUMNS, what="verdicts", remedy=remedy, none=True):
         where: dict[str, Any] = {"file": path, "row": line}
@@ -151,7 +169,12 @@ def _read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
         if row["node"].startswith("'") and spreadsheet_cell(row["node"][1:]) == row["node"]:
             row["node"] = row["node"][1:]
         if row["verdict"] not in ("", *VERDICTS):
-            raise DataError("Unknown verdict.", value=row["verdict"], remedy=f"Write {', '.join(VERDICTS)}.", **where)
+            raise DataError(
+                "Unknown verdict.",
+                value=row["verdict"],
+                remedy=f"Write {', '.join(VERDICTS)}.",
+                **where,
+            )
         if row["node"]:
             try:
                 resolve_node(tree, row["node"])
@@ -161,7 +184,9 @@ def _read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
                 raise DataError(message, value=row["node"], remedy=remedy, **where) from None
         if row["id"] in rows:
             remedy = "Remove one of the two rows."
-            raise DataError("Another row judges this answer.", value=row["answer"], remedy=remedy, **where)
+            raise DataError(
+                "Another row judges this answer.", value=row["answer"], remedy=remedy, **where
+            )
         rows[row["id"]] = row
     return rows
 
@@ -201,10 +226,15 @@ def merge_verdicts(sample: pd.DataFrame, path: Path, tree: Taxonomy) -> tuple[pd
         verdict, node = known["verdict"], known["node"]
         if node:
             verdict = verdict_of(tree, row["placement"], row["stage"], resolve_node(tree, node))
-        elif verdict and (known["placement"], known["stage"]) != (spreadsheet_cell(row["placement"]), row["stage"]):
+        elif verdict and (known["placement"], known["stage"]) != (
+            spreadsheet_cell(row["placement"]),
+            row["stage"],
+        ):
             verdict, reopened = "", reopened + 1
         filled.loc[index, ["verdict", "node"]] = [verdict, node]
-    filled.attrs["others"] = [row | {"draws": "0"} for row in earlier.values() if row["verdict"] or row["node"]]
+    filled.attrs["others"] = [
+        row | {"draws": "0"} for row in earlier.values() if row["verdict"] or row["node"]
+    ]
     return filled, reopened
 
 
@@ -240,7 +270,10 @@ def judge_sample(
         for name in tree.names(node):
             nodes_of[_words(name)].append(node)
     rows = sample.to_dict("records")
-    prompts = [_render(prompt, tree, nodes_of, row) if len(row["answer"]) <= MAX_TEXT else None for row in rows]
+    prompts = [
+        _render(prompt, tree, nodes_of, row) if len(row["answer"]) <= MAX_TEXT else None
+        for row in rows
+    ]
 
     def code(reply: str) -> float | None:
         verdict = read_reply(reply)[0]
@@ -248,7 +281,9 @@ def judge_sample(
 
     replies = judge.judge(prompts, code, f"an answer longer than {MAX_TEXT:,} characters")
     filled, unusable = sample.copy(), 0
-    for index, (row, value, reply) in enumerate(zip(rows, replies.values, replies.replies, strict=True)):
+    for index, (row, value, reply) in enumerate(
+        zip(rows, replies.values, replies.replies, strict=True)
+    ):
         if np.isnan(value) or reply is None:
             continue
         verdict, named = read_reply(reply)
@@ -293,12 +328,19 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _render(
-    prompt: JudgePrompt, tree: Taxonomy, nodes_of: Mapping[tuple[str, ...], list[int]], row: Mapping[Any, Any]
+    prompt: JudgePrompt,
+    tree: Taxonomy,
+    nodes_of: Mapping[tuple[str, ...], list[int]],
+    row: Mapping[Any, Any],
 ) -> str:
     node, stage = tree.resolve(split_cell(row["placement"], "/")), row["stage"]
     words = _words(row["answer"][:400])
-    runs = [words[i : i + n] for n in range(_LONGEST_NAME, 0, -1) for i in range(len(words) - n + 1)]
-    near = dict.fromkeys(other for run in runs for other in nodes_of.get(run, ()) if other not in (node, tree.root))
+    runs = [
+        words[i : i + n] for n in range(_LONGEST_NAME, 0, -1) for i in range(len(words) - n + 1)
+    ]
+    near = dict.fromkeys(
+        other for run in runs for other in nodes_of.get(run, ()) if other not in (node, tree.root)
+    )
     children = tree.children(node).tolist()
     shown = [tree.names(child)[:2] for child in children[:_MOST_CHILDREN]]
     return prompt.render(
@@ -325,20 +367,41 @@ def summarise_audit(sample: pd.DataFrame, *, judge: str, notes: Sequence[str] = 
     """
     answers = sum(sample.attrs["sizes"].values())
     judged = sample[sample["verdict"] != ""]
-    rows = [("all", verdict, *_share(judged, verdict, sample.attrs["sizes"])) for verdict in VERDICTS]
+    rows = [
+        ("all", verdict, *_share(judged, verdict, sample.attrs["sizes"])) for verdict in VERDICTS
+    ]
     parts = [(str(stage), part) for stage, part in judged.groupby("stage", sort=True)]
-    for doubt, words in ((False, f"confidence from {DOUBTFUL:g} on"), (True, f"confidence below {DOUBTFUL:g}")):
+    for doubt, words in (
+        (False, f"confidence from {DOUBTFUL:g} on"),
+        (True, f"confidence below {DOUBTFUL:g}"),
+    ):
         parts.append((words, judged[judged["doubtful"].eq(doubt)]))
-    rows += [(name, "right", *_share(part, "right", sample.attrs["sizes"])) for name, part in parts if len(part)]
+    rows += [
+        (name, "right", *_share(part, "right", sample.attrs["sizes"]))
+        for name, part in parts
+        if len(part)
+    ]
     table = Table(
-        "audit", "Placements", ("answers", "verdict", "judged", "share", "low", "high"), tuple(rows), {"judged": 0}
+        "audit",
+        "Placements",
+        ("answers", "verdict", "judged", "share", "low", "high"),
+        tuple(rows),
+        {"judged": 0},
     )
     counted = f"{len(judged):,} of {len(sample):,} distinct answers judged, drawn from {answers:,}; judged by {judge}."
     settings = {"answers": answers, "drawn": len(sample), "judged": len(judged), "judge": judge}
-    return StudyReport("audit", "How many answers the mapper places right", settings, (table,), notes=(counted, *notes))
+    return StudyReport(
+        "audit",
+        "How many answers the mapper places right",
+        settings,
+        (table,),
+        notes=(counted, *notes),
+    )
 
 
-def _share(judged: pd.DataFrame, verdict: str, sizes: dict[str, int]) -> tuple[int, float, float, float]:
+def _share(
+    judged: pd.DataFrame, verdict: str, sizes: dict[str, int]
+) -> tuple[int, float, float, float]:
     if judged.empty:
         return 0, float("nan"), float("nan"), float("nan")
     has = judged["draws"].where(judged["verdict"] == verdict, 0).groupby(judged["stratum"]).sum()
@@ -346,8 +409,16 @@ def _share(judged: pd.DataFrame, verdict: str, sizes: dict[str, int]) -> tuple[i
     weights = has.index.map(sizes).to_numpy(dtype=float)
     share = float(has.to_numpy() / draws @ weights / weights.sum())
     n = float(weights.sum() ** 2 / (weights**2 / draws).sum())
-    middle, half = share + _Z**2 / (2 * n), _Z * np.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
-    return len(judged), share, max(0.0, (middle - half) / (1 + _Z**2 / n)), min(1.0, (middle + half) / (1 + _Z**2 / n))
+    middle, half = (
+        share + _Z**2 / (2 * n),
+        _Z * np.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2)),
+    )
+    return (
+        len(judged),
+        share,
+        max(0.0, (middle - half) / (1 + _Z**2 / n)),
+        min(1.0, (middle + half) / (1 + _Z**2 / n)),
+    )
 
 
 def helpful_aliases(
@@ -360,7 +431,9 @@ def helpful_aliases(
     """
     judged = sample[sample["verdict"] != ""].to_dict("records")
     placed = {one.answer: one for one in make_mapper(tree).place([row["answer"] for row in judged])}
-    right = {row["answer"]: placed[row["answer"]].node for row in judged if row["verdict"] == "right"}
+    right = {
+        row["answer"]: placed[row["answer"]].node for row in judged if row["verdict"] == "right"
+    }
     names = [list(names) for names in tree.aliases]
     taken: list[tuple[int, str]] = []
     for row in judged:

@@ -19,7 +19,14 @@ from taxtune.wordnet import WordNet
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
-__all__ = ["Proposal", "apply_proposals", "node_path", "proposals_csv", "propose_names", "read_proposals"]
+__all__ = [
+    "Proposal",
+    "apply_proposals",
+    "node_path",
+    "proposals_csv",
+    "propose_names",
+    "read_proposals",
+]
 
 _NEEDED, _OTHERS = ("node", "alias"), ("source", "mark", "comment")
 # A noun phrase's head stands before the first of these: "chest of drawers".
@@ -57,7 +64,9 @@ def propose_names(taxonomy: Taxonomy, mapper: Mapper, wordnet: WordNet | None) -
     for node in range(len(taxonomy)):
         for name in taxonomy.names(node):
             names.setdefault(_key(name), set()).add(node)
-    candidates = {(_key(row.name), row.node): row for row in reversed([*_candidates(taxonomy, wordnet)])}
+    candidates = {
+        (_key(row.name), row.node): row for row in reversed([*_candidates(taxonomy, wordnet)])
+    }
     claims: dict[str, list[int]] = {}
     for key, node in sorted(candidates, key=lambda one: one[1]):
         if key and not any(_related(taxonomy, node, owner) for owner in names.get(key, ())):
@@ -66,17 +75,29 @@ def propose_names(taxonomy: Taxonomy, mapper: Mapper, wordnet: WordNet | None) -
     for key, nodes in claims.items():
         # Of a node and one below it the one below is meant: "pickup" is a truck before it is a car.
         nodes = [
-            node for node in nodes if not any(other != node and taxonomy.is_ancestor(node, other) for other in nodes)
+            node
+            for node in nodes
+            if not any(other != node and taxonomy.is_ancestor(node, other) for other in nodes)
         ]
         owners = sorted(names.get(key, ()))
         for node in nodes:
             row = candidates[key, node]
             others = [other for other in [*owners, *nodes] if other != node]
             where = ", ".join("/".join(taxonomy.path(other)) for other in others[:3])
-            comment = f"{'names' if owners else 'would also name'} {where}; {row.comment}" if others else row.comment
-            proposals.append(Proposal(node, row.name, row.source, "ambiguous" if others else "", comment))
+            comment = (
+                f"{'names' if owners else 'would also name'} {where}; {row.comment}"
+                if others
+                else row.comment
+            )
+            proposals.append(
+                Proposal(node, row.name, row.source, "ambiguous" if others else "", comment)
+            )
     placed = mapper.place([row.name for row in proposals])
-    useful = [row for row, place in zip(proposals, placed, strict=True) if row.mark or place.node != row.node]
+    useful = [
+        row
+        for row, place in zip(proposals, placed, strict=True)
+        if row.mark or place.node != row.node
+    ]
     return sorted(useful, key=lambda row: (row.node, row.source, row.name))
 
 
@@ -96,8 +117,13 @@ def inflections(name: str) -> list[str]:
     words = name.split()
     if not words or name.isupper() or any(word[:1].isupper() for word in words[1:]):
         return []
-    head = next((i for i, word in enumerate(words) if i and word.lower() in _AFTER_HEAD), len(words)) - 1
-    return [" ".join((*words[:head], form, *words[head + 1 :])) for form in _forms(words[head].lower())]
+    head = (
+        next((i for i, word in enumerate(words) if i and word.lower() in _AFTER_HEAD), len(words))
+        - 1
+    )
+    return [
+        " ".join((*words[:head], form, *words[head + 1 :])) for form in _forms(words[head].lower())
+    ]
 
 
 @cache
@@ -107,7 +133,11 @@ def _forms(word: str) -> tuple[str, ...]:
     lemmas = lemminflect.getAllLemmas(word).get("NOUN", ())
     forms = [*lemmas]
     for lemma in lemmas:
-        forms += [form for tag in ("NN", "NNS") for form in lemminflect.getInflection(lemma, tag, inflect_oov=False)]
+        forms += [
+            form
+            for tag in ("NN", "NNS")
+            for form in lemminflect.getInflection(lemma, tag, inflect_oov=False)
+        ]
     return tuple(form for form in dict.fromkeys(forms) if form != word)
 
 
@@ -124,7 +154,10 @@ def _related(taxonomy: Taxonomy, one: int, other: int) -> bool:
 
 def proposals_csv(taxonomy: Taxonomy, proposals: Sequence[Proposal]) -> str:
     """Proposals as CSV, to be reviewed: rows may be removed, changed and added, and marks cleared."""
-    rows = ((node_path(taxonomy, row.node), row.name, row.source, row.mark, row.comment) for row in proposals)
+    rows = (
+        (node_path(taxonomy, row.node), row.name, row.source, row.mark, row.comment)
+        for row in proposals
+    )
     return csv_text((*_NEEDED, *_OTHERS), rows)
 
 
@@ -147,8 +180,12 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
     found = []
     for line, cell in read_rows(path, _NEEDED, _OTHERS, what="proposals", remedy=remedy, none=True):
         if not cell["alias"] or ";" in cell["alias"] or "|" in cell["alias"]:
-            message = "A name cannot contain ; or |." if cell["alias"] else "The row proposes no alias."
-            raise DataError(message, file=path, row=line, value=cell["alias"], remedy="Write one name per row.")
+            message = (
+                "A name cannot contain ; or |." if cell["alias"] else "The row proposes no alias."
+            )
+            raise DataError(
+                message, file=path, row=line, value=cell["alias"], remedy="Write one name per row."
+            )
         parts = split_cell(cell["node"], "/")
         try:
             node = taxonomy.resolve(parts if len(parts) > 1 else cell["node"])
@@ -164,7 +201,9 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
     return found
 
 
-def apply_proposals(taxonomy: Taxonomy, proposals: Sequence[Proposal]) -> tuple[Taxonomy, Counter[str]]:
+def apply_proposals(
+    taxonomy: Taxonomy, proposals: Sequence[Proposal]
+) -> tuple[Taxonomy, Counter[str]]:
     """The tree with the proposed aliases, and how many were "added", "marked" (not added) and "already there"."""
     aliases = [list(some) for some in taxonomy.aliases]
     known = [{name.casefold() for name in taxonomy.names(node)} for node in range(len(taxonomy))]

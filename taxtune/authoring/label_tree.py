@@ -41,7 +41,11 @@ class _Node:
 
     def replace_children(self, expand: dict[_Node, bool]) -> None:
         """Puts the children of those that `expand` marks where these stand."""
-        self.children = [one for child in self.children for one in (child.children if expand.get(child) else [child])]
+        self.children = [
+            one
+            for child in self.children
+            for one in (child.children if expand.get(child) else [child])
+        ]
 
 
 class LabelTree(NamedTuple):
@@ -56,7 +60,9 @@ class LabelTree(NamedTuple):
     nodes: dict[str, int]
 
 
-def tree_by_wordnet(labels: Sequence[Label], *, max_depth: int | None = MAX_DEPTH) -> tuple[list[Choice], LabelTree]:
+def tree_by_wordnet(
+    labels: Sequence[Label], *, max_depth: int | None = MAX_DEPTH
+) -> tuple[list[Choice], LabelTree]:
     """The synset of each label, and the tree of their hypernyms.
 
     Args:
@@ -83,7 +89,9 @@ def tree_by_wordnet(labels: Sequence[Label], *, max_depth: int | None = MAX_DEPT
     return choices, tree
 
 
-def tree_from_synsets(wordnet: WordNet, choices: Sequence[Choice], *, max_depth: int | None = None) -> LabelTree:
+def tree_from_synsets(
+    wordnet: WordNet, choices: Sequence[Choice], *, max_depth: int | None = None
+) -> LabelTree:
     """The tree of the hypernyms of labels' synsets; its root is the lowest synset above all labels.
 
     Of several hypernyms of a synset the one stays that has the most labels below it, weighted by its information
@@ -100,16 +108,24 @@ def tree_from_synsets(wordnet: WordNet, choices: Sequence[Choice], *, max_depth:
     """
     if not choices:
         raise TaxonomyError("There are no labels to build a tree from.")
-    counts = Counter(kind for choice in choices if choice.synset for kind in wordnet.ancestors(choice.synset))
+    counts = Counter(
+        kind for choice in choices if choice.synset for kind in wordnet.ancestors(choice.synset)
+    )
     nodes: dict[Synset, _Node] = {}
     parents: dict[_Node, _Node] = {}
     top = _Node("thing")
 
     def node_of(synset: Synset) -> _Node:
         if synset not in nodes:
-            nodes[synset] = _Node(synset.lemmas[0], synset.lemmas[1:], information=wordnet.information(synset))
+            nodes[synset] = _Node(
+                synset.lemmas[0], synset.lemmas[1:], information=wordnet.information(synset)
+            )
             above = wordnet.hypernyms(synset)
-            best = max(above, key=lambda one: (counts[one] * wordnet.information(one) ** 3, one.name), default=None)
+            best = max(
+                above,
+                key=lambda one: (counts[one] * wordnet.information(one) ** 3, one.name),
+                default=None,
+            )
             attach(nodes[synset], top if best is None else node_of(best))
         return nodes[synset]
 
@@ -162,7 +178,10 @@ def _remove_full_groups(root: _Node) -> None:
 
     for node in reversed(list(root.all())):
         node.replace_children(
-            {c: c.label is None and any(holds_most(below, c) for below in c.children) for c in node.children}
+            {
+                c: c.label is None and any(holds_most(below, c) for below in c.children)
+                for c in node.children
+            }
         )
     while any(holds_most(child, root) for child in root.children):
         root.replace_children({child: holds_most(child, root) for child in root.children})
@@ -186,7 +205,10 @@ def _limit_depth(root: _Node, most: int) -> None:
         if not groups:
             return
         tells = {
-            node: labels[node] * math.log(labels[parents[node]] / labels[node]) * node.information**2 for node in groups
+            node: labels[node]
+            * math.log(labels[parents[node]] / labels[node])
+            * node.information**2
+            for node in groups
         }
         least = min(groups, key=lambda node: (tells[node], -depth[node], node.name))
         parents[least].replace_children({least: True})
@@ -198,10 +220,16 @@ def _as_taxonomy(root: _Node) -> LabelTree:
     while stack:
         node, parent = stack.pop()
         order.append((node, parent))
-        below = sorted(node.children, key=lambda child: (child.name.casefold(), child.name), reverse=True)
+        below = sorted(
+            node.children, key=lambda child: (child.name.casefold(), child.name), reverse=True
+        )
         stack.extend((child, len(order) - 1) for child in below)
     # Labels keep their names; groups that are called alike give way to them and to those above.
-    taken = {node.name.casefold() for node, _ in order if node.label is not None and node.name == node.label.name}
+    taken = {
+        node.name.casefold()
+        for node, _ in order
+        if node.label is not None and node.name == node.label.name
+    }
     names: list[str] = []
     for node, parent in order:
         name = node.name
@@ -215,13 +243,17 @@ def _as_taxonomy(root: _Node) -> LabelTree:
     # A label's own spellings are aliases; a synset's other lemmas are, where no other node has them.
     needed = [(node.label.name, *node.label.aliases) if node.label else () for node, _ in order]
     certain = {name.casefold() for name in names}
-    certain |= {written.casefold() for node, _ in order if node.label for written in node.label.written}
+    certain |= {
+        written.casefold() for node, _ in order if node.label for written in node.label.written
+    }
     lemmas = [{one.casefold(): one for one in (*node.others, node.name)} for node, _ in order]
     owners = Counter(key for some in lemmas for key in some)
     aliases = []
     for name, own, some in zip(names, needed, lemmas, strict=True):
         more = [one for key, one in some.items() if owners[key] == 1 and key not in certain]
-        aliases.append([one for one in dict.fromkeys((*own, *more)) if one.casefold() != name.casefold()])
+        aliases.append(
+            [one for one in dict.fromkeys((*own, *more)) if one.casefold() != name.casefold()]
+        )
     taxonomy = Taxonomy(names, [parent for _, parent in order], aliases=aliases)
     nodes = {node.label.name: i for i, (node, _) in enumerate(order) if node.label is not None}
     return LabelTree(taxonomy, nodes)

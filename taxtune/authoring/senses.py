@@ -20,14 +20,25 @@ from taxtune.tables import clean, csv_text, header_of, read_rows, read_text, tex
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
-__all__ = ["WNID", "Choice", "Label", "as_labels", "choices_csv", "choose_synsets", "read_labels", "senses_on_tree"]
+__all__ = [
+    "WNID",
+    "Choice",
+    "Label",
+    "as_labels",
+    "choices_csv",
+    "choose_synsets",
+    "read_labels",
+    "senses_on_tree",
+]
 __all__ += ["unplaced"]
 
 #: A label that is WordNet's number of a noun, as ImageNet's folders are called.
 WNID = re.compile(r"n(\d{8})")
 # What data sets put in front of their labels: "012.Black_footed_Albatross".
 _NUMBER = re.compile(r"\d+\.\s*(?=\D)")
-_AFTER_HEAD = frozenset({"of", "with", "in", "on", "for", "from", "at", "to", "without", "de", "al", "la"})
+_AFTER_HEAD = frozenset(
+    {"of", "with", "in", "on", "for", "from", "at", "to", "without", "de", "al", "la"}
+)
 # The prior of a sense falls by the first factor with each sense of the word that is more frequent, and by the second
 # where the word is not the first lemma of the synset: "jellyfish" is the second name of the Portuguese man-of-war.
 _RARER, _SECOND_LEMMA = 0.95, 0.7
@@ -73,7 +84,9 @@ def read_labels(path: Path) -> list[Label]:
     """
     if path.is_dir():
         with os.scandir(path) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+            names = sorted(
+                entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")
+            )
         if not names:
             raise DataError(
                 "The folder has no sub-folders to use as labels.",
@@ -84,11 +97,18 @@ def read_labels(path: Path) -> list[Label]:
     text = read_text(path, error=DataError, what="labels")
     if path.suffix.lower() not in (".csv", ".tsv") and "label" not in header_of(text):
         return as_labels(filter(str.strip, text_lines(text)))
-    remedy = "Rename the column with the labels to label, or give a text file with one label per line."
+    remedy = (
+        "Rename the column with the labels to label, or give a text file with one label per line."
+    )
     rows = read_rows(path, ("label",), what="labels", remedy=remedy)
     for line, cells in rows:
         if not cells["label"]:
-            raise DataError("The row has no label.", file=path, row=line, remedy="Fill it in, or remove the row.")
+            raise DataError(
+                "The row has no label.",
+                file=path,
+                row=line,
+                remedy="Fill it in, or remove the row.",
+            )
     return as_labels(cells["label"] for _, cells in rows)
 
 
@@ -105,7 +125,9 @@ def as_labels(written: Iterable[str], *, folders: bool = False) -> list[Label]:
         name = clean(text[number.end() if number else 0 :].replace("_", " ")) or text
         known = labels.get(name.casefold(), Label(name, ()))
         spellings = tuple(dict.fromkeys((*known.written, text)))
-        aliases = [one for one in spellings if not (folders and known.name in label_references(one))]
+        aliases = [
+            one for one in spellings if not (folders and known.name in label_references(one))
+        ]
         aliases = [one for one in aliases if one.casefold() != known.name.casefold()]
         labels[name.casefold()] = Label(known.name, spellings, tuple(aliases))
     return list(labels.values())
@@ -146,21 +168,28 @@ def senses_of(wordnet: WordNet, name: str) -> dict[Synset, float]:
     return {}
 
 
-def agreement(wordnet: WordNet, senses: Sequence[Mapping[Synset, float]]) -> list[dict[Synset, float]]:
+def agreement(
+    wordnet: WordNet, senses: Sequence[Mapping[Synset, float]]
+) -> list[dict[Synset, float]]:
     """Scores each sense of each name by the kind that it shares with the other names.
 
     The score is the prior times the highest product, over all kinds of the sense, of the share of the other names that
     may be of this kind and of the kind's information content to the third power. A name alone scores its priors.
     """
     members = Counter(
-        kind for some in senses for kind in frozenset().union(*(wordnet.ancestors(synset) for synset in some))
+        kind
+        for some in senses
+        for kind in frozenset().union(*(wordnet.ancestors(synset) for synset in some))
     )
     others = sum(map(bool, senses)) - 1
 
     def score(synset: Synset) -> float:
         if others < 1:
             return 1.0
-        shared = ((members[kind] - 1) * wordnet.information(kind) ** _POWER for kind in wordnet.ancestors(synset))
+        shared = (
+            (members[kind] - 1) * wordnet.information(kind) ** _POWER
+            for kind in wordnet.ancestors(synset)
+        )
         return max(shared, default=0.0) / others
 
     return [{synset: prior * score(synset) for synset, prior in some.items()} for some in senses]
@@ -174,15 +203,22 @@ def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[Choice]:
     and the label has no synset.
     """
     lookups = [_lookups(wordnet, label) for label in labels]
-    scores = agreement(wordnet, [{synset: prior for synset, (prior, _, _) in some.items()} for some in lookups])
+    scores = agreement(
+        wordnet, [{synset: prior for synset, (prior, _, _) in some.items()} for some in lookups]
+    )
     whole = sorted(
         max(row.values())
         for row, senses in zip(scores, lookups, strict=True)
         if any(relation == "is" for *_, relation in senses.values())
     )
     least = _BELIEVED * whole[len(whole) // 2] if whole else 0.0
-    ranked_of = [sorted(senses, key=lambda synset: -row[synset]) for senses, row in zip(lookups, scores, strict=True)]
-    of_parts = [any(relation == "kind of" for *_, relation in senses.values()) for senses in lookups]
+    ranked_of = [
+        sorted(senses, key=lambda synset: -row[synset])
+        for senses, row in zip(lookups, scores, strict=True)
+    ]
+    of_parts = [
+        any(relation == "kind of" for *_, relation in senses.values()) for senses in lookups
+    ]
     pairs = [*zip(ranked_of, of_parts, strict=True)]
     domain = _Domain(
         wordnet,
@@ -190,7 +226,9 @@ def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[Choice]:
         heads=[ranked for ranked, of_part in pairs if of_part],
     )
     choices = []
-    for label, senses, ranked, of_part, row in zip(labels, lookups, ranked_of, of_parts, scores, strict=True):
+    for label, senses, ranked, of_part, row in zip(
+        labels, lookups, ranked_of, of_parts, scores, strict=True
+    ):
         likely = ranked
         if of_part:
             likely = [synset for synset in domain.fitting(ranked) if row[synset] >= least]
@@ -212,10 +250,14 @@ class _Domain:
         heads: The senses of the parts of each other label.
     """
 
-    def __init__(self, wordnet: WordNet, named: Sequence[Synset], heads: Sequence[Sequence[Synset]]) -> None:
+    def __init__(
+        self, wordnet: WordNet, named: Sequence[Synset], heads: Sequence[Sequence[Synset]]
+    ) -> None:
         self._wordnet = wordnet
         self._named = frozenset().union(*map(wordnet.ancestors, named))
-        kinds = [self._kinds(senses) for senses in (*([synset] for synset in named), *heads) if senses]
+        kinds = [
+            self._kinds(senses) for senses in (*([synset] for synset in named), *heads) if senses
+        ]
         self._labels = len(kinds)
         self._counts = Counter(chain.from_iterable(kinds))
         self._information = {kind: wordnet.information(kind) for kind in self._counts}
@@ -235,8 +277,12 @@ class _Domain:
         near = [synset for synset in senses if self._closeness(synset) >= _HALF_AS_CLOSE * closest]
         if domain is None:
             return near
-        telling = {kind for kind in self._named if self._information[kind] >= self._information[domain]} | {domain}
-        return [synset for synset in near if not telling.isdisjoint(self._wordnet.ancestors(synset))]
+        telling = {
+            kind for kind in self._named if self._information[kind] >= self._information[domain]
+        } | {domain}
+        return [
+            synset for synset in near if not telling.isdisjoint(self._wordnet.ancestors(synset))
+        ]
 
     def _closeness(self, synset: Synset) -> float:
         """Returns the information content of what a sense has in common with the labels that WordNet has."""
@@ -282,7 +328,10 @@ def senses_on_tree(wordnet: WordNet, taxonomy: Taxonomy) -> dict[int, Synset]:
             for synset, prior in senses_of(wordnet, name).items():
                 found[synset] = found.get(synset, 0.0) + prior
         senses.append(found)
-    kinds = [frozenset().union(*(wordnet.ancestors(synset) - {synset} for synset in some)) for some in senses]
+    kinds = [
+        frozenset().union(*(wordnet.ancestors(synset) - {synset} for synset in some))
+        for some in senses
+    ]
     chosen: dict[int, Synset] = {}
     for node, row in enumerate(agreement(wordnet, senses)):
         above, below = taxonomy.ancestors(node).tolist()[:-1], taxonomy.children(node).tolist()

@@ -11,4 +11,11 @@ from taxtune.classifier.classifier import Classification, Classifier, Step
 from taxtune.classifier.loading import load_classifier
 from taxtune.policies import Reliability, RiskGuarantee
 
-__all__ = ["Classification", "Classifier", "Reliability", "RiskGuarantee", "Step", "load_classifier"]
+__all__ = [
+    "Classification",
+    "Classifier",
+    "Reliability",
+    "RiskGuarantee",
+    "Step",
+    "load_classifier",
+]

@@ -40,7 +40,16 @@ from taxtune.tuning.template import render, variables_of
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
-__all__ = ["COLUMNS", "FILE", "Classification", "Classifier", "Saved", "Step", "read_saved", "read_tree"]
+__all__ = [
+    "COLUMNS",
+    "FILE",
+    "Classification",
+    "Classifier",
+    "Saved",
+    "Step",
+    "read_saved",
+    "read_tree",
+]
 
 #: The columns of a row of labels.
 COLUMNS = (
@@ -115,7 +124,10 @@ class Classification:
 
     def as_row(self) -> dict[str, Any]:
         """Returns `COLUMNS`, and as `nodes` the label, rank and confidence of each node of the path."""
-        return {**{name: getattr(self, name) for name in COLUMNS}, "nodes": [asdict(step) for step in self.path]}
+        return {
+            **{name: getattr(self, name) for name in COLUMNS},
+            "nodes": [asdict(step) for step in self.path],
+        }
 
 
 @dataclass
@@ -203,7 +215,9 @@ class Classifier:
                     found[i] = Classification(names[i], failure=reason)
             replies = self._asker.ask(list(requests.values()), store, what="answers")
             placed = self._asker.place(replies, list(examples.values()))
-        for (i, example), own_replies, answer in zip(examples.items(), replies, placed, strict=True):
+        for (i, example), own_replies, answer in zip(
+            examples.items(), replies, placed, strict=True
+        ):
             cut = sum(bool(reply.cut) for reply in own_replies)
             if isinstance(answer, Failure):
                 reason = _without_file(answer.reason, images[i], example.image)
@@ -227,7 +241,8 @@ class Classifier:
             return list(images), []
         if "image" not in images.columns:
             raise DataError(
-                "The data frame has no column `image`.", remedy="Give the column of images, such as frame['photo']."
+                "The data frame has no column `image`.",
+                remedy="Give the column of images, such as frame['photo'].",
             )
         rows = zip(*(images[column] for column in wanted.values()), strict=True) if wanted else ()
         return list(images["image"]), [dict(zip(wanted, row, strict=True)) for row in rows]
@@ -236,7 +251,10 @@ class Classifier:
         """Returns the values of the i-th image's variables."""
         if not self.context:
             return {}
-        own = {**(cells[i] if cells else {}), **exif_values(file, [each.column for each in self.context])}
+        own = {
+            **(cells[i] if cells else {}),
+            **exif_values(file, [each.column for each in self.context]),
+        }
         (values,) = values_of(self.context, [own], "images", [f"image {i + 1}"])
         if self.allowed is not None:
             list(self.allowed.groups([values]))  # tells of a month that is none
@@ -255,7 +273,10 @@ class Classifier:
             sure = [*answer.shares[: depth + 1]]
         elif self.reliability is not None:
             sure = self.reliability.confidences(depth).tolist()
-        steps = tuple(Step(tree.labels[v], tree.ranks[v], one) for v, one in zip(way.tolist(), sure, strict=True))
+        steps = tuple(
+            Step(tree.labels[v], tree.ranks[v], one)
+            for v, one in zip(way.tolist(), sure, strict=True)
+        )
         return Classification(
             name,
             answer.answer,
@@ -264,7 +285,9 @@ class Classifier:
             answer.off_tree,
             answer.not_subject,
             path=() if answer.off_tree or answer.not_subject else steps,
-            placement_confidence=None if answer.votes or answer.way or answer.doubtful is None else answer.confidence,
+            placement_confidence=None
+            if answer.votes or answer.way or answer.doubtful is None
+            else answer.confidence,
             doubtful=bool(answer.doubtful),
             masked=answer.masked,
         )
@@ -296,7 +319,11 @@ class Classifier:
                 file=folder,
                 remedy="Load it from its run with the same objects: taxtune.load_classifier(run, vlm=...).",
             )
-        if folder.exists() and not (folder / FILE).exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if (
+            folder.exists()
+            and not (folder / FILE).exists()
+            and (not folder.is_dir() or any(folder.iterdir()))
+        ):
             message = "The folder holds something else than a classifier."
             raise DataError(message, file=folder, remedy="Give a new or an empty folder.")
         make_folder(folder)
@@ -411,7 +438,14 @@ def tree_of_columns(columns: Mapping[str, Any], file: Path | None) -> Taxonomy:
     """
     try:
         return Taxonomy(**columns, source=None if file is None else str(file))
-    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, TaxonomyError) as error:
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        TaxonomyError,
+    ) as error:
         raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
 
 
@@ -428,5 +462,9 @@ def read_tree(folder: Path, saved: Saved) -> Taxonomy:
         raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
     tree = tree_of_columns(columns, file)
     if tree.digest != saved.taxonomy:
-        raise DataError("The tree is not the one that was saved.", file=file, remedy=f"{_AGAIN} Or tune on this tree.")
+        raise DataError(
+            "The tree is not the one that was saved.",
+            file=file,
+            remedy=f"{_AGAIN} Or tune on this tree.",
+        )
     return tree

@@ -41,7 +41,9 @@ _ENDS = ("nodes", "again", "why")
 FILE = " file"
 FORMATS = (".csv", ".jsonl")
 
-_LOOKED_AT = 200  # rows of a table that tell its column of images; each value may be looked for on the disk
+_LOOKED_AT = (
+    200  # rows of a table that tell its column of images; each value may be looked for on the disk
+)
 _BATCH = 512  # images that a model is given at a time
 _STOPPED = 16  # failures in a batch without an answer after which the work ends
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx")
@@ -70,7 +72,11 @@ def list_images(names: Sequence[str], find: Find) -> pd.DataFrame:
 
     frame = pd.DataFrame([row for name in names for row in _rows_of(name, find)], dtype=object)
     if frame.empty:
-        raise DataError("The list of images is empty.", value=", ".join(names), remedy="Give at least one image.")
+        raise DataError(
+            "The list of images is empty.",
+            value=", ".join(names),
+            remedy="Give at least one image.",
+        )
     if lacking := lacking_decoder(frame[FILE]):
         note(f"images of some formats cannot be read: {lacking}")
     return frame.where(frame.notna(), None)
@@ -84,17 +90,27 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
     if name == "-" or (suffix in _LISTS and path.is_file()):
         lines = read_table(name, "text", what="list of images")
         folder = Path() if name == "-" else path.parent
-        return [_row(name, n, line, "answer", folder) for n, line in lines if str(line["answer"]).strip()]
+        return [
+            _row(name, n, line, "answer", folder)
+            for n, line in lines
+            if str(line["answer"]).strip()
+        ]
     if path.is_dir():
         files = [path / label / file for label, files, _ in walk_images(path) for file in files]
         if not files:
-            raise DataError("There is no image in the folder or below it.", file=path, remedy=_ENDINGS)
+            raise DataError(
+                "There is no image in the folder or below it.", file=path, remedy=_ENDINGS
+            )
         return [{"image": str(file), FILE: file} for file in files]
     if suffix in _TABLES and path.is_file():
         records = read_table(path, what="list of images")
         first = pd.DataFrame([record for _, record in records[:_LOOKED_AT]], dtype=object)
         columns = {
-            str(column): [os.path.expanduser(text.strip()) for text in cells if isinstance(text, str) and text.strip()]
+            str(column): [
+                os.path.expanduser(text.strip())
+                for text in cells
+                if isinstance(text, str) and text.strip()
+            ]
             for column, cells in first.items()
         }
         column, folder = find(path, columns)
@@ -104,17 +120,25 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
             raise DataError("The image does not exist.", file=path, remedy="Check the path.")
         return [{"image": name, FILE: path}]
     raise DataError(
-        "This is neither an image, nor a folder, nor a list of images." if path.exists() else "There is no such file.",
+        "This is neither an image, nor a folder, nor a list of images."
+        if path.exists()
+        else "There is no such file.",
         file=path,
         remedy=f"{_ENDINGS} Lists end in {', '.join(sorted((*_TABLES, *_LISTS)))}.",
     )
 
 
-def _row(file: str, number: int, record: dict[str, Any], column: str, folder: Path) -> dict[str, Any]:
+def _row(
+    file: str, number: int, record: dict[str, Any], column: str, folder: Path
+) -> dict[str, Any]:
     image = record.get(column)
     if not isinstance(image, str) or not image.strip() or "\0" in image:
         raise DataError(
-            "The row names no image.", file=file, row=number, value=image, remedy="Give a path, or remove the row."
+            "The row names no image.",
+            file=file,
+            row=number,
+            value=image,
+            remedy="Give a path, or remove the row.",
         )
     others = {key: value for key, value in record.items() if key != column}
     if taken := others.keys() & {*COLUMNS, *_ENDS, FILE}:
@@ -168,8 +192,12 @@ def label_images(
                 )
             answered |= any(one.failure is None for one in found)
             rows = [_cells(one, review_below) for one in found]
-            labelled = pd.DataFrame(rows, index=batch.index, dtype=object).assign(image=batch["image"])
-            batches.append(pd.concat([labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]], axis=1))
+            labelled = pd.DataFrame(rows, index=batch.index, dtype=object).assign(
+                image=batch["image"]
+            )
+            batches.append(
+                pd.concat([labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]], axis=1)
+            )
             if write is not None:
                 write(batches[-1])
             task.advance(len(batch))
@@ -214,7 +242,11 @@ def check_format(path: Path) -> None:
 
 def csv_of(labels: pd.DataFrame, *, header: bool = True) -> str:
     """Labels as CSV, without the nodes; cells that a spreadsheet would take for a formula are made harmless."""
-    text: str = labels.drop(columns="nodes").map(_cell).to_csv(index=False, header=header, lineterminator="\n")
+    text: str = (
+        labels.drop(columns="nodes")
+        .map(_cell)
+        .to_csv(index=False, header=header, lineterminator="\n")
+    )
     return text
 
 
@@ -230,7 +262,10 @@ def jsonl_of(labels: pd.DataFrame) -> str:
     """Labels as JSON lines."""
     lines = (json.dumps(row, ensure_ascii=False, default=str) for row in labels.to_dict("records"))
     # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
-    return "".join(line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}) + "\n" for line in lines)
+    return "".join(
+        line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}) + "\n"
+        for line in lines
+    )
 
 
 def write_labels(labels: pd.DataFrame, path: Path) -> None:

@@ -61,12 +61,21 @@ def load_classifier(
         RecipeError: If the run does not know its recipe.
         TaxtuneError: If the folder names a server that is not known to be the user's own (see `taxtune.trust`).
     """
-    voting = {key.removeprefix("policy."): one for key, one in (settings or {}).items() if key.startswith("policy.")}
+    voting = {
+        key.removeprefix("policy."): one
+        for key, one in (settings or {}).items()
+        if key.startswith("policy.")
+    }
     if voting and policy is None:
-        policy = _policy({"kind": "vote", **voting}, Path(run.folder if isinstance(run, TuneResult) else run))
+        policy = _policy(
+            {"kind": "vote", **voting}, Path(run.folder if isinstance(run, TuneResult) else run)
+        )
     if calibrated and policy is not None:
         raise DataError("A calibration has its own policy.", remedy="Leave out the other.")
-    given: dict[str, Any] = {"mapper": mapper, "taxonomy": None if taxonomy is None else as_taxonomy(taxonomy)}
+    given: dict[str, Any] = {
+        "mapper": mapper,
+        "taxonomy": None if taxonomy is None else as_taxonomy(taxonomy),
+    }
     changes: list[dict[str, Any]] = [dict(settings or {})]
     if isinstance(vlm, str):  # known by its settings, as a recipe's
         changes.insert(0, {"vlm": str(parse_model(vlm).absolute)})
@@ -75,7 +84,9 @@ def load_classifier(
     if not isinstance(run, TuneResult) and (Path(run) / FILE).exists():
         if recipe is not None or taxonomy is not None:
             raise DataError(
-                "A saved classifier holds its recipe and its tree.", file=Path(run), remedy="Leave them out."
+                "A saved classifier holds its recipe and its tree.",
+                file=Path(run),
+                remedy="Leave them out.",
             )
         folder = Path(run)
         saved = read_saved(folder)
@@ -85,9 +96,15 @@ def load_classifier(
                 file=folder,
                 remedy="Save it from its run with load_classifier(run, calibrated=True).save(folder).",
             )
-        groups = {"vlm": saved.vlm.model_dump(), "mapper": saved.mapper.model_dump(), "seed": saved.seed}
+        groups = {
+            "vlm": saved.vlm.model_dump(),
+            "mapper": saved.mapper.model_dump(),
+            "seed": saved.seed,
+        }
         # The folder may come from anyone, so that its server needs the user's consent.
-        known = Recipe.model_validate({"name": "classifier", **STAND_INS, **groups}).from_file(folder / FILE)
+        known = Recipe.model_validate({"name": "classifier", **STAND_INS, **groups}).from_file(
+            folder / FILE
+        )
         given["taxonomy"] = read_tree(folder, saved)
         asked = policy or _policy(saved.policy, folder)
         parts = _parts(known, folder, asked, changes, given)
@@ -99,20 +116,30 @@ def load_classifier(
         result = run if isinstance(run, TuneResult) else finished_run(Path(run))
         folder, name = Path(result.folder), result.name
         if recipe is None:
-            groups_given = {"data", *(group for group, one in (given | {"vlm": vlm}).items() if one is not None)}
+            groups_given = {
+                "data",
+                *(group for group, one in (given | {"vlm": vlm}).items() if one is not None),
+            }
             recipe = recipe_of(result, given=groups_given)
         known = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-        known, template, asked, guarantee = _winner(result, known, calibrated, policy, same_model=vlm is None)
+        known, template, asked, guarantee = _winner(
+            result, known, calibrated, policy, same_model=vlm is None
+        )
         parts = _parts(known, folder, asked, changes, given)
         variables = template_variables(known.prompt)
         allowed = parts.allowed
-        used = {*variables_of(template, blank(result.context)), *(allowed.variables if allowed else ())}
+        used = {
+            *variables_of(template, blank(result.context)),
+            *(allowed.variables if allowed else ()),
+        }
         context = tuple(variable for variable in result.context if variable.name in used)
         reliability = _reliability(result, parts.taxonomy)
         then, now = result.provenance.facts.get("Mapper", {}), as_texts(parts.mapper.identity())
         for key in sorted(then):
             if then[key] != now.get(key):
-                note(f"the run placed answers with {key} {then[key]}, and not {now.get(key)}: placements may differ")
+                note(
+                    f"the run placed answers with {key} {then[key]}, and not {now.get(key)}: placements may differ"
+                )
     return Classifier(
         template,
         parts.taxonomy,
@@ -145,16 +172,24 @@ def _winner(
         return recipe, str(result.best.template), policy or Experiment(recipe, folder).policy, None
     calibration = read_calibration(folder)
     if calibration.policy is None:
-        raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
+        raise DataError(
+            "The calibration found that only always answering the root keeps the risk.", file=folder
+        )
     temperature = calibration.identity.get("vlm.temperature")
     if temperature and calibration.names is None:
-        recipe = recipe.changed({"policy.samples": calibration.samples, "vlm.temperature": temperature})
+        recipe = recipe.changed(
+            {"policy.samples": calibration.samples, "vlm.temperature": temperature}
+        )
     guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
     return recipe, calibration.template, calibration.policy, guarantee
 
 
 def _parts(
-    recipe: Recipe, folder: Path, policy: Policy, changes: list[dict[str, Any]], given: dict[str, Any]
+    recipe: Recipe,
+    folder: Path,
+    policy: Policy,
+    changes: list[dict[str, Any]],
+    given: dict[str, Any],
 ) -> Experiment:
     """Makes the experiment of a recipe with its changes, whose model is asked at the temperature of the policy."""
     for some in changes:

@@ -16,7 +16,14 @@ from taxtune.answers.records import Source
 from taxtune.classifier.classifier import Classification, Step, tree_columns, tree_of_columns
 from taxtune.data.names import match_names
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.policies import Paths, ShareLevel, images_needed, share_levels, weighted_paths, worst_loss
+from taxtune.policies import (
+    Paths,
+    ShareLevel,
+    images_needed,
+    share_levels,
+    weighted_paths,
+    worst_loss,
+)
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 
@@ -114,7 +121,9 @@ class ScoreCalibration(BaseModel):
         paths = weighted_paths(self.tree, scores.nodes, scores.weights)
         depths = _depths(paths, self.share)
         if self.by is not None:
-            own = {self.nodes.get(path, -1): level.share for path, (_, level) in self.groups.items()}
+            own = {
+                self.nodes.get(path, -1): level.share for path, (_, level) in self.groups.items()
+            }
             nodes = _grouped(self.tree, paths, self.by, [*own])
             for node, share in own.items():
                 depths = np.where(nodes == node, _depths(paths, share), depths)
@@ -132,16 +141,31 @@ class ScoreCalibration(BaseModel):
         Raises:
             DataError: If the scores cannot be read.
         """
-        tree, scores = self.tree, scores if isinstance(scores, Scores) else read_scores(scores, self.tree, columns)
+        tree, scores = (
+            self.tree,
+            scores if isinstance(scores, Scores) else read_scores(scores, self.tree, columns),
+        )
         paths, depths = self.place(scores)
-        rows = zip(scores.images, paths.nodes.tolist(), paths.shares.tolist(), (depths + 1).tolist(), strict=True)
+        rows = zip(
+            scores.images,
+            paths.nodes.tolist(),
+            paths.shares.tolist(),
+            (depths + 1).tolist(),
+            strict=True,
+        )
         found = []
         for image, nodes, shares, ends in rows:
             way = zip(nodes[:ends], shares[:ends], strict=True)
             steps = tuple(Step(tree.labels[node], tree.ranks[node], share) for node, share in way)
             last = nodes[ends - 1]
-            found.append(Classification(image, placement="/".join(tree.path(last)), rank=tree.ranks[last], path=steps))
-        return found + [Classification(image, failure="There are no scores.") for image in scores.missing]
+            found.append(
+                Classification(
+                    image, placement="/".join(tree.path(last)), rank=tree.ranks[last], path=steps
+                )
+            )
+        return found + [
+            Classification(image, failure="There are no scores.") for image in scores.missing
+        ]
 
 
 def calibrate_scores(
@@ -179,9 +203,13 @@ def calibrate_scores(
     unknown = [image for image in found.images if image not in meant]
     silent = sorted(labels.keys() - meant.values())
     if unknown:
-        note(f"{len(unknown):,} of {len(found.images):,} images with scores have no label: {few(unknown)}")
+        note(
+            f"{len(unknown):,} of {len(found.images):,} images with scores have no label: {few(unknown)}"
+        )
     if silent:
-        note(f"{len(silent):,} of {len(labels):,} images with a label have no scores: {few(silent)}")
+        note(
+            f"{len(silent):,} of {len(labels):,} images with a label have no scores: {few(silent)}"
+        )
     found = Scores(tuple(found.images[i] for i in both), found.nodes[both], found.weights[both])
     name = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
     target = np.array([labels[meant[image]] for image in found.images])
@@ -205,13 +233,23 @@ def guaranteed(
     needed, n = images_needed(risk, confidence_level, worst=worst_loss(tree)), len(target)
     if n < needed:
         said = f"{n:,} images cannot show that the risk is kept: even if every answer were right, it takes {needed:,}."
-        raise DataError(said, file=source, remedy="Label more images, or allow more risk or less confidence.")
+        raise DataError(
+            said, file=source, remedy="Label more images, or allow more risk or less confidence."
+        )
     # Files are often sorted by class, and the tests take the images in the order in which they were drawn.
     order = np.random.default_rng(0).permutation(np.argsort(scores.images, kind="stable"))
-    nodes, weights, target, best = scores.nodes[order], scores.weights[order], target[order], scores.best()[order]
+    nodes, weights, target, best = (
+        scores.nodes[order],
+        scores.weights[order],
+        target[order],
+        scores.best()[order],
+    )
     paths = weighted_paths(tree, nodes, weights)
     judge = partial(share_levels, tree, risk=risk, confidence=confidence_level)
-    levels, argmax = judge(paths, target), judge(weighted_paths(tree, best[:, np.newaxis]), target, shares=[1.0])[1]
+    levels, argmax = (
+        judge(paths, target),
+        judge(weighted_paths(tree, best[:, np.newaxis]), target, shares=[1.0])[1],
+    )
     groups: dict[str, Group] = {}
     if by is not None:
         own, counts = np.unique(_grouped(tree, paths, str(by)), return_counts=True)
@@ -230,7 +268,8 @@ def guaranteed(
         source=source,
         needed=needed,
         levels=levels,
-        compared={"argmax": argmax} | {k: judge(paths, target, shares=[v])[1] for k, v in _CONSTANTS.items()},
+        compared={"argmax": argmax}
+        | {k: judge(paths, target, shares=[v])[1] for k, v in _CONSTANTS.items()},
         by=None if by is None else str(by),
         groups=groups,
         labels=nodes.shape[1] - 1,
@@ -238,7 +277,9 @@ def guaranteed(
     )
 
 
-def _grouped(tree: Taxonomy, paths: Paths, by: str, own: list[int] | None = None) -> NDArray[np.int64]:
+def _grouped(
+    tree: Taxonomy, paths: Paths, by: str, own: list[int] | None = None
+) -> NDArray[np.int64]:
     """The group of each image: the node of a rank or a depth on its way, shape (n,); -1 for none, or none of `own`."""
     if by.isdecimal() and 0 < int(by) <= tree.height:
         nodes = paths.nodes[:, int(by)]

@@ -48,8 +48,12 @@ def main() -> None:
     with contextlib.suppress(AttributeError, ValueError):  # a stream of a test, or none at all
         sys.stdout.reconfigure(errors="taxtune.escape")  # type: ignore[union-attr]
     try:
-        shown = sys.stdout is not None and sys.stdout.isatty()  # elsewhere output is data, and left as it is
-        with contextlib.redirect_stdout(_Harmless(sys.stdout)) if shown else contextlib.nullcontext():
+        shown = (
+            sys.stdout is not None and sys.stdout.isatty()
+        )  # elsewhere output is data, and left as it is
+        with (
+            contextlib.redirect_stdout(_Harmless(sys.stdout)) if shown else contextlib.nullcontext()
+        ):
             try:
                 app(prog_name="taxtune")
             finally:

@@ -40,7 +40,9 @@ class _Group(TyperGroup):
         def terminate(*_: object) -> None:
             nonlocal code
             code = 143
-            handler: Any = signal.getsignal(signal.SIGINT)  # of a job in the background that is "ignore"
+            handler: Any = signal.getsignal(
+                signal.SIGINT
+            )  # of a job in the background that is "ignore"
             (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, None)
 
         before = signal.signal(signal.SIGTERM, terminate)
@@ -49,7 +51,12 @@ class _Group(TyperGroup):
         except KeyboardInterrupt as stop:
             said = getattr(stop, "__notes__", [_KEPT])[-1]
             # A terminal has written ^C where the cursor was.
-            print("\n" if sys.stderr.isatty() else "", f"taxtune: stopped; {said}", sep="", file=sys.stderr)
+            print(
+                "\n" if sys.stderr.isatty() else "",
+                f"taxtune: stopped; {said}",
+                sep="",
+                file=sys.stderr,
+            )
             raise typer.Exit(code) from None
         finally:
             signal.signal(signal.SIGTERM, before)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune.errors import DataError, command
-from taxtune.options import ANSWERS_HELP, ApiBaseOption, CacheDirOption, ConcurrencyOption, JsonOption, opt
+from taxtune.options import (
+    ANSWERS_HELP,
+    ApiBaseOption,
+    CacheDirOption,
+    ConcurrencyOption,
+    JsonOption,
+    opt,
+)
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -23,18 +30,29 @@ __all__ = ["audit"]
 def audit(
     source: Annotated[
         str,
-        typer.Argument(metavar="RUN|FILE", help=f"A run, or a file of answers. {ANSWERS_HELP.format('column answer')}"),
+        typer.Argument(
+            metavar="RUN|FILE",
+            help=f"A run, or a file of answers. {ANSWERS_HELP.format('column answer')}",
+        ),
     ],
-    taxonomy: Annotated[str | None, opt("The taxonomy file.", "--taxonomy", "-t", shown="the run's")] = None,
+    taxonomy: Annotated[
+        str | None, opt("The taxonomy file.", "--taxonomy", "-t", shown="the run's")
+    ] = None,
     n: Annotated[int, opt("Number of answers to draw.", min=1)] = 60,
-    llm: Annotated[str | None, opt("Let a chat model judge: PROVIDER/MODEL or local:MODEL.")] = None,
+    llm: Annotated[
+        str | None, opt("Let a chat model judge: PROVIDER/MODEL or local:MODEL.")
+    ] = None,
     similarity: Annotated[
         str | None,
-        opt("The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.", shown="the run's, or lexical"),
+        opt(
+            "The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.",
+            shown="the run's, or lexical",
+        ),
     ] = None,
     seed: Annotated[int, opt("Seed for drawing the answers.", min=0)] = 0,
     out: Annotated[
-        Path | None, opt("Folder for the verdicts and results.", shown="the run's folder, or FILE-audit")
+        Path | None,
+        opt("Folder for the verdicts and results.", shown="the run's folder, or FILE-audit"),
     ] = None,
     as_json: JsonOption = False,
     api_base: ApiBaseOption = None,
@@ -78,12 +96,20 @@ def audit(
     atomic.make_folder(out)
     if llm is None:
         sample = by_hand
-        notes += [f"{reopened:,} answers are placed elsewhere now: judge them again."] if reopened else []
+        notes += (
+            [f"{reopened:,} answers are placed elsewhere now: judge them again."]
+            if reopened
+            else []
+        )
     else:
         from taxtune.models import ModelSettings, check_model, make_model
 
         settings = ModelSettings(
-            task="text-generation", max_tokens=MAX_TOKENS, api_base=api_base, concurrency=concurrency, batch_size=8
+            task="text-generation",
+            max_tokens=MAX_TOKENS,
+            api_base=api_base,
+            concurrency=concurrency,
+            batch_size=8,
         )
         model, stem = make_model(llm, settings), "audit-llm"
         for text in check_model(model):
@@ -93,11 +119,15 @@ def audit(
         both = (by_hand["verdict"] != "") & (sample["verdict"] != "")
         if both.any():
             agreed = int((by_hand["verdict"] == sample["verdict"])[both].sum())
-            notes.append(f"Of {both.sum():,} placements that a person also judged, the model agrees on {agreed:,}.")
+            notes.append(
+                f"Of {both.sum():,} placements that a person also judged, the model agrees on {agreed:,}."
+            )
     write_sample(out / f"{stem}.csv", sample)
     unjudged = int((sample["verdict"] == "").sum())
     if unjudged and llm is None:
-        note(f"{unjudged:,} answers in {out / 'audit.csv'} have no verdict: fill them in and run the command again")
+        note(
+            f"{unjudged:,} answers in {out / 'audit.csv'} have no verdict: fill them in and run the command again"
+        )
     if unjudged == len(sample):
         return
     aliases = helpful_aliases(sample, tree, make_mapper)
@@ -107,8 +137,16 @@ def audit(
     atomic.write_json(out / f"{stem}.json", report.as_json())
     publish(report, out=None, as_json=as_json)
     if aliases:
-        words = ("taxonomy", "enrich", taxonomy or tree.source or "TREE", "--apply", out / f"{stem}-aliases.csv")
-        note(f"{len(aliases):,} aliases would place more answers right; to add them, run: {command(*words)}")
+        words = (
+            "taxonomy",
+            "enrich",
+            taxonomy or tree.source or "TREE",
+            "--apply",
+            out / f"{stem}-aliases.csv",
+        )
+        note(
+            f"{len(aliases):,} aliases would place more answers right; to add them, run: {command(*words)}"
+        )
 
 
 def _placing(
@@ -122,7 +160,9 @@ def _placing(
     run, arbiter = split_run(source), None
     if run is None:
         if taxonomy is None:
-            raise DataError("A file of answers needs a taxonomy.", file=source, remedy="Give it with -t TREE.")
+            raise DataError(
+                "A file of answers needs a taxonomy.", file=source, remedy="Give it with -t TREE."
+            )
         file = Path(source)
         folder, config, recorded = file.with_name(f"{file.stem}-audit"), MapperConfig(), "lexical"
         tree, _ = read_part(taxonomy)
@@ -133,7 +173,9 @@ def _placing(
         folder = run[0]
         recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
         experiment = Experiment(recipe, folder)
-        tree = read_part(experiment.full_taxonomy if taxonomy is None else taxonomy, root=recipe.taxonomy.root)[0]
+        tree = read_part(
+            experiment.full_taxonomy if taxonomy is None else taxonomy, root=recipe.taxonomy.root
+        )[0]
         recorded, arbiter = recipe.mapper.similarity, experiment.arbiter
         config = MapperConfig(preset=recipe.mapper.preset, off_tree=recipe.mapper.off_tree)
     chosen = similarity or recorded

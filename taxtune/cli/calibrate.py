@@ -41,28 +41,42 @@ def calibrate(
     ],
     risk: Annotated[float, opt("The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")],
     confidence_level: Annotated[
-        float | None, opt("Confidence that the risk is kept, by learn-then-test.", shown="none: in expectation")
+        float | None,
+        opt("Confidence that the risk is kept, by learn-then-test.", shown="none: in expectation"),
     ] = None,
     policy: Annotated[
         Literal["vote", "posterior"] | None,
         opt(
-            "Several answers per image, or one with the probabilities of the tree's names.", shown="the run's, or vote"
+            "Several answers per image, or one with the probabilities of the tree's names.",
+            shown="the run's, or vote",
         ),
     ] = None,
-    samples: Annotated[int | None, opt("Answers per image of a vote.", shown="the run's, or 8", min=2, max=100)] = None,
-    data: Annotated[
-        str | None, opt("Labelled images; those of the run's splits are left out.", shown="those in neither split")
+    samples: Annotated[
+        int | None, opt("Answers per image of a vote.", shown="the run's, or 8", min=2, max=100)
     ] = None,
-    images: Annotated[int | None, opt("Most images to calibrate on.", shown=f"{_IMAGES}", min=1)] = None,
+    data: Annotated[
+        str | None,
+        opt(
+            "Labelled images; those of the run's splits are left out.",
+            shown="those in neither split",
+        ),
+    ] = None,
+    images: Annotated[
+        int | None, opt("Most images to calibrate on.", shown=f"{_IMAGES}", min=1)
+    ] = None,
     recipe: Annotated[str | None, opt("The recipe of the run.", shown="the run's own")] = None,
     dry_run: Annotated[bool, opt("Say what it would cost; ask nothing.", "--dry-run")] = False,
     taxonomy: Annotated[str | None, taxonomy_option("For scores.")] = None,
     truth: Annotated[Path | None, opt("For scores: a table with the label of each image.")] = None,
     by: Annotated[
         str | None,
-        opt("For scores: rank or depth at which groups of enough images get a share of their own, each guaranteed."),
+        opt(
+            "For scores: rank or depth at which groups of enough images get a share of their own, each guaranteed."
+        ),
     ] = None,
-    out: Annotated[Path | None, opt("For scores: the file to write.", "--out", shown="calibration.json")] = None,
+    out: Annotated[
+        Path | None, opt("For scores: the file to write.", "--out", shown="calibration.json")
+    ] = None,
     image_column: Annotated[
         str | None, opt("Column of the images in tables.", shown="by its name and its values")
     ] = None,
@@ -82,16 +96,31 @@ def calibrate(
     """
     from taxtune.tuning.calibrate import CalibrationRun
 
-    names = {"image": image_column, "label": label_column, "score": score_column, "truth": truth_column}
+    names = {
+        "image": image_column,
+        "label": label_column,
+        "score": score_column,
+        "truth": truth_column,
+    }
     if run.is_file():
-        runs = {"--policy": policy, "--samples": samples, "--data": data, "--images": images, "--recipe": recipe}
+        runs = {
+            "--policy": policy,
+            "--samples": samples,
+            "--data": data,
+            "--images": images,
+            "--recipe": recipe,
+        }
         only_for("a run", {**runs, "--dry-run": dry_run})
         promise = {"risk": risk, "confidence_level": confidence_level, "by": by, "columns": names}
         calibrate_file(run, taxonomy, truth, out or _OUT, force=force, as_json=as_json, **promise)
         return
     others = {"-t": taxonomy, "--truth": truth, "--by": by, "--out": out, "--force": force}
-    only_for("a file of scores", others | {f"--{name}-column": column for name, column in names.items()})
-    work = CalibrationRun(run, risk, confidence_level, policy, samples, data, images or _IMAGES, recipe)
+    only_for(
+        "a file of scores", others | {f"--{name}-column": column for name, column in names.items()}
+    )
+    work = CalibrationRun(
+        run, risk, confidence_level, policy, samples, data, images or _IMAGES, recipe
+    )
     calls, stored = work.cost()
     answers = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
     note(

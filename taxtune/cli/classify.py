@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from taxtune.cli.scores import LabelColumnOption, ScoreColumnOption, TruthLabelsOption, classify_file, only_for
+from taxtune.cli.scores import (
+    LabelColumnOption,
+    ScoreColumnOption,
+    TruthLabelsOption,
+    classify_file,
+    only_for,
+)
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import ForceOption, opt
 from taxtune.progress import note
@@ -34,7 +40,8 @@ PolicyOption = Annotated[
     opt("Ask as often as the run, as `taxtune calibrate` chose, or once.", "--policy"),
 ]
 ModelSetOption = Annotated[
-    list[str] | None, opt("Override a setting of the model, e.g. vlm.device=cuda. Repeatable.", "--set")
+    list[str] | None,
+    opt("Override a setting of the model, e.g. vlm.device=cuda. Repeatable.", "--set"),
 ]
 
 
@@ -55,20 +62,30 @@ def classify(
         ),
     ],
     image_column: Annotated[
-        str | None, opt("Column of the images in a table that lists them.", shown="by its name and its values")
+        str | None,
+        opt("Column of the images in a table that lists them.", shown="by its name and its values"),
     ] = None,
     candidates: Annotated[
-        Path | None, opt("Another classifier's scores of the images, for a prompt that asks for candidates.")
+        Path | None,
+        opt("Another classifier's scores of the images, for a prompt that asks for candidates."),
     ] = None,
-    out: Annotated[Path | None, opt("Write the labels to this file: .csv or .jsonl.", shown="CSV on stdout")] = None,
+    out: Annotated[
+        Path | None, opt("Write the labels to this file: .csv or .jsonl.", shown="CSV on stdout")
+    ] = None,
     policy: PolicyOption = "run",
     review_below: Annotated[
         float | None,
-        opt("Confidence below which a label is unsure.", shown=f"{_UNSURE}; none if calibrated", min=0, max=1),
+        opt(
+            "Confidence below which a label is unsure.",
+            shown=f"{_UNSURE}; none if calibrated",
+            min=0,
+            max=1,
+        ),
     ] = None,
     settings: ModelSetOption = None,
     truth: Annotated[
-        Path | None, opt("For scores: a table with the label of each image, to say whether the risk is kept.")
+        Path | None,
+        opt("For scores: a table with the label of each image, to say whether the risk is kept."),
     ] = None,
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
@@ -90,7 +107,10 @@ def classify(
     from taxtune.tuning.calibrate import CALIBRATION
 
     review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
-    scored, names = run.is_file(), {"label": label_column, "score": score_column, "truth": truth_column}
+    scored, names = (
+        run.is_file(),
+        {"label": label_column, "score": score_column, "truth": truth_column},
+    )
     files = [file for file in (out, None if scored else review) if file is not None]
     _check_files(files, images, force=force)
     if scored:
@@ -105,7 +125,10 @@ def classify(
         )
         classify_file(run, images, out, truth, {"image": image_column, **names})
         return
-    only_for("scores", {"--truth": truth, **{f"--{name}-column": column for name, column in names.items()}})
+    only_for(
+        "scores",
+        {"--truth": truth, **{f"--{name}-column": column for name, column in names.items()}},
+    )
     classifier = named_classifier(run, policy, settings)
     if review_below is None:
         # No label of a calibrated vote has less than its share, and with that share the guarantee was made.
@@ -133,14 +156,20 @@ def classify(
 
     with nullcontext() if place is None else AnswerStore(place) as store:
         labels = label_images(
-            classifier, listed, review_below=review_below, store=store, write=show if out is None else None
+            classifier,
+            listed,
+            review_below=review_below,
+            store=store,
+            write=show if out is None else None,
         )
     if out is not None and review is not None:
         write_labels(labels.drop(columns=["again", "why"]), out)
         # The least sure first: what has no label, then labels by their confidence.
         least = labels[["confidence", "placement_confidence"]].astype(float).min(axis=1)
         sure = least.where(labels["why"].isin(["doubtful", "unsure"]), -1.0)
-        unsure = labels.loc[sure[labels["why"].notna()].sort_values(kind="stable").index].drop(columns="again")
+        unsure = labels.loc[sure[labels["why"].notna()].sort_values(kind="stable").index].drop(
+            columns="again"
+        )
         unsure.insert(0, "why", unsure.pop("why"))
         write_labels(unsure, review)
         note(f"the labels are in {out}, those to review in {review}, the least sure first")
@@ -156,7 +185,9 @@ def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[l
 
     top = next((variable.top for variable in classifier.context if variable.top), None)
     if top is None:
-        raise DataError("The prompt asks for no candidates.", value=str(file), remedy="Leave out --candidates.")
+        raise DataError(
+            "The prompt asks for no candidates.", value=str(file), remedy="Leave out --candidates."
+        )
     found = candidates_of(file, classifier.taxonomy, images, top)
     return [found.get(image, []) for image in images]
 
@@ -173,7 +204,9 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Clas
 
     overrides = dict(map(parse_override, settings or ()))
     chosen = Single() if policy == "direct" else None
-    return load_classifier(run, calibrated=policy == "calibrated", policy=chosen, settings=overrides)
+    return load_classifier(
+        run, calibrated=policy == "calibrated", policy=chosen, settings=overrides
+    )
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
@@ -185,9 +218,15 @@ def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
     for file in files:
         check_format(file)
         if file.resolve() in named:
-            raise DataError("The labels would replace the list of images.", file=file, remedy="Choose another name.")
+            raise DataError(
+                "The labels would replace the list of images.",
+                file=file,
+                remedy="Choose another name.",
+            )
         if file.exists() and not force:
-            raise DataError("The file already exists.", file=file, remedy="Choose another name, or add --force.")
+            raise DataError(
+                "The file already exists.", file=file, remedy="Choose another name, or add --force."
+            )
         check_folder(file.parent)
 
 
@@ -220,7 +259,9 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
             "doubtful": f" (the mapper's is below {DOUBTFUL:g})",
             "cut off": " (raise vlm.max_tokens)",
         }
-        reasons = (f"{count:,} {reason}{limits.get(str(reason), '')}" for reason, count in why.items())
+        reasons = (
+            f"{count:,} {reason}{limits.get(str(reason), '')}" for reason, count in why.items()
+        )
         yield f"{why.sum():,} to review: {', '.join(reasons)}"
     if (guarantee := classifier.guarantee) is not None:
         sure = guarantee.confidence_level
@@ -234,10 +275,15 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
 
 def serve(
     classifier: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run or of a saved classifier.")
+        Path,
+        typer.Argument(
+            metavar="RUN", help="The folder of a finished tuning run or of a saved classifier."
+        ),
     ],
     port: Annotated[int, opt("Port; 0 takes a free one.", min=0, max=65535)] = 8000,
-    host: Annotated[str, opt("Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    host: Annotated[
+        str, opt("Address to listen on; 0.0.0.0 lets other machines in.")
+    ] = "127.0.0.1",
     policy: PolicyOption = "run",
     settings: ModelSetOption = None,
 ) -> None:
@@ -259,10 +305,15 @@ def serve(
         note("Loading the model")
         served.load()
         configured = uvicorn.Config(
-            make_app(served, address, [host]), log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE
+            make_app(served, address, [host]),
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=_GRACE,
         )
         if here.getsockname()[0] in ("0.0.0.0", "::"):
-            note("every machine that reaches this one can ask the model: there is no password and no encryption")
+            note(
+                "every machine that reaches this one can ask the model: there is no password and no encryption"
+            )
         note(f"{found.name}: {address} (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt):  # how a server is meant to end
             uvicorn.Server(configured).run(sockets=[here])

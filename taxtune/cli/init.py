@@ -19,20 +19,29 @@ __all__ = ["init"]
 def init(
     file: Annotated[Path, typer.Argument(metavar="RECIPE.yaml", help="The recipe to write.")],
     data: Annotated[
-        Path, opt("A folder with one sub-folder per label, or a CSV, XLSX or JSONL file with images and labels.")
+        Path,
+        opt(
+            "A folder with one sub-folder per label, or a CSV, XLSX or JSONL file with images and labels."
+        ),
     ],
     taxonomy: Annotated[
         Path | None,
-        opt("The label tree: a file in any format that taxtune reads, or builtin:NAME.", shown="made of the labels"),
+        opt(
+            "The label tree: a file in any format that taxtune reads, or builtin:NAME.",
+            shown="made of the labels",
+        ),
     ] = None,
-    domain: Annotated[str | None, opt("What the images show: bird, dish, car.", shown="after the tree")] = None,
+    domain: Annotated[
+        str | None, opt("What the images show: bird, dish, car.", shown="after the tree")
+    ] = None,
     model: Annotated[
         str, opt("The vision-language model: PROVIDER/MODEL (an API), local:MODEL (this machine).")
     ] = "local:HuggingFaceTB/SmolVLM-500M-Instruct",
     image_column: Annotated[str | None, opt("Column of the images.", shown="looked for")] = None,
     label_column: Annotated[str | None, opt("Column of the labels.", shown="by its name")] = None,
     skip_broken: Annotated[
-        bool, opt("Leave out images that are missing or unreadable, and name them.", "--skip-broken")
+        bool,
+        opt("Leave out images that are missing or unreadable, and name them.", "--skip-broken"),
     ] = False,
     force: ForceOption = False,
 ) -> None:
@@ -88,7 +97,11 @@ def _show(draft: Draft, model: str) -> None:
     tree, subject, sizes, count = draft.tree, draft.subject, draft.sizes, len(draft.examples)
     listed, domain = draft.source.labels.total(), "/".join(tree.path(subject.node))
     labels = len({example.target for example in draft.examples})
-    more = f"{sizes.calibration:,} left" if sizes.calibration else f"some left from {CALIBRATION_FROM} photos on,"
+    more = (
+        f"{sizes.calibration:,} left"
+        if sizes.calibration
+        else f"some left from {CALIBRATION_FROM} photos on,"
+    )
     rest = f"{more} for `taxtune calibrate`"
     for name, text in (
         ("images", f"{count:,}" + (f" of {listed:,}" if listed > count else "")),
@@ -96,9 +109,20 @@ def _show(draft: Draft, model: str) -> None:
         ("domain", domain + ("" if draft.word == domain else f", in a word: {draft.word}")),
         ("ranks", ", ".join(subject.ranks) or "the tree names none"),
         ("examples", ", ".join(subject.examples)),
-        ("splits", f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {rest}"),
+        (
+            "splits",
+            f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {rest}",
+        ),
         ("model", model.removeprefix("local:")),
     ):
         if text:
             start = f"{name:<10}"
-            print(textwrap.fill(text, 80, initial_indent=start, subsequent_indent=" " * 10, break_on_hyphens=False))
+            print(
+                textwrap.fill(
+                    text,
+                    80,
+                    initial_indent=start,
+                    subsequent_indent=" " * 10,
+                    break_on_hyphens=False,
+                )
+            )

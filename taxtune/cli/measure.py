@@ -26,15 +26,20 @@ class TextMeasures(ApiSettings):
     file: Annotated[
         str | None,
         typer.Argument(
-            metavar="FILE", help=options.ANSWERS_HELP.format("columns answer and reference (a text, or a list)")
+            metavar="FILE",
+            help=options.ANSWERS_HELP.format("columns answer and reference (a text, or a list)"),
         ),
     ] = None
-    measure: Annotated[tuple[str, ...], options.measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = (
-        _DEFAULT
+    measure: Annotated[
+        tuple[str, ...], options.measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED
+    ] = _DEFAULT
+    listed: Annotated[bool, options.opt("List the measures and exit.", "--list"), NOT_RECORDED] = (
+        False
     )
-    listed: Annotated[bool, options.opt("List the measures and exit.", "--list"), NOT_RECORDED] = False
     answer_column: options.AnswerColumnOption = "answer"
-    reference_column: Annotated[str, options.opt("Column with the reference or references.")] = "reference"
+    reference_column: Annotated[str, options.opt("Column with the reference or references.")] = (
+        "reference"
+    )
     question_column: options.QuestionColumnOption = "question"
     missing: options.MissingMeansOption = "error"
     resamples: options.ResamplesOption = 2000
@@ -57,15 +62,22 @@ def run(settings: TextMeasures) -> StudyReport:
     if settings.listed:
         return _list()
     if settings.file is None:
-        raise DataError("No file of answers was given.", remedy="Give one, or list the measures with --list.")
+        raise DataError(
+            "No file of answers was given.", remedy="Give one, or list the measures with --list."
+        )
     asking = [spec for spec in settings.measure if split_spec(spec)[0].needs_question]
-    columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "reference", "question")}
+    columns = {
+        name: getattr(settings, f"{name}_column") for name in ("answer", "reference", "question")
+    }
     missing = options.MISSING_MEANS[settings.missing]
     answers = read_answers(settings.file, AnswerSchema(**columns, missing=missing, id=None))
     for spec in asking:
         check_questions(spec, answers)
     # Models are loaded once the file is known to be in order.
-    measures, drawn = settings.measures(settings.measure), {"resamples": settings.resamples, "seed": settings.seed}
+    measures, drawn = (
+        settings.measures(settings.measure),
+        {"resamples": settings.resamples, "seed": settings.seed},
+    )
     return measured_report(answers, measures, settings=settings.record(), **drawn)
 
 
@@ -74,7 +86,13 @@ def _list() -> StudyReport:
 
     rows = []
     for kind in MEASURES.values():
-        needs = ["a column question"] * kind.needs_question + ([install_extra(kind.extra)] if kind.extra else [])
-        rows.append((kind.kind, f"{kind.summary} ({kind.source})", kind.default_model, "; ".join(needs)))
+        needs = ["a column question"] * kind.needs_question + (
+            [install_extra(kind.extra)] if kind.extra else []
+        )
+        rows.append(
+            (kind.kind, f"{kind.summary} ({kind.source})", kind.default_model, "; ".join(needs))
+        )
     heads = ("measure", "what it is", "model, unless MEASURE:MODEL", "needs")
-    return StudyReport("measures", "Text measures", {}, (Table("measures", "Text measures", heads, tuple(rows)),))
+    return StudyReport(
+        "measures", "Text measures", {}, (Table("measures", "Text measures", heads, tuple(rows)),)
+    )

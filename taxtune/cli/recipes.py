@@ -18,7 +18,8 @@ __all__ = ["missing_for", "recipes"]
 
 def recipes(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Print this recipe, to start one of your own from.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Print this recipe, to start one of your own from."),
     ] = None,
 ) -> None:
     """List the recipes that come with taxtune, with what each lacks on this machine, or print one of them.
@@ -32,7 +33,9 @@ def recipes(
         typer.echo(recipe_path(name).read_text(encoding="utf-8"), nl=False)
         return
     for recipe in map(load_recipe, sorted(file.stem for file in recipes_dir().glob("*.yaml"))):
-        typer.echo(textwrap.fill(f"{recipe.name}: {recipe.description}", 100, subsequent_indent=" " * 4))
+        typer.echo(
+            textwrap.fill(f"{recipe.name}: {recipe.description}", 100, subsequent_indent=" " * 4)
+        )
         missing = "; ".join(missing_for(recipe)) or "nothing: ready to run"
         for key, text in (("model", recipe.vlm.model), ("missing", missing)):
             typer.echo(textwrap.fill(f"  {key:<9}{text}", 100, subsequent_indent=" " * 11))
@@ -56,11 +59,22 @@ def missing_for(recipe: Recipe) -> Iterator[str]:
         model = getattr(settings, "model", getattr(settings, "arbiter", None))
         own = isinstance(settings, LocalVLMSettings) or getattr(settings, "api_base", None)
         if model is not None and not own and not is_local(model):
-            variables.append(f"{parse_model(model).model.partition('/')[0].upper()}_API_KEY")  # as litellm has it
+            variables.append(
+                f"{parse_model(model).model.partition('/')[0].upper()}_API_KEY"
+            )  # as litellm has it
     yield from (f"{name} is not set" for name in dict.fromkeys(variables) if name not in os.environ)
-    named = [recipe.taxonomy.path, getattr(recipe.data, "path", None), getattr(recipe.data, "images", None)]
-    for text in dict.fromkeys(text for text in named if text is not None and not text.startswith("builtin:")):
-        if all(name in os.environ for name in re.findall(r"\$\{(\w+)\}", text)) and not recipe.path(text).exists():
+    named = [
+        recipe.taxonomy.path,
+        getattr(recipe.data, "path", None),
+        getattr(recipe.data, "images", None),
+    ]
+    for text in dict.fromkeys(
+        text for text in named if text is not None and not text.startswith("builtin:")
+    ):
+        if (
+            all(name in os.environ for name in re.findall(r"\$\{(\w+)\}", text))
+            and not recipe.path(text).exists()
+        ):
             yield f"{recipe.path(text)} does not exist"
     vlm = recipe.vlm
     if isinstance(vlm, LocalVLMSettings) and not (

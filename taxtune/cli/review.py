@@ -17,21 +17,30 @@ __all__ = ["mlflow", "report"]
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of tune, compare or evaluate.")],
-    out: Annotated[Path | None, opt("The file to write.", shown="report.html in the run's folder")] = None,
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of tune, compare or evaluate.")
+    ],
+    out: Annotated[
+        Path | None, opt("The file to write.", shown="report.html in the run's folder")
+    ] = None,
 ) -> None:
     """Write the report of a run again, from its records."""
     from taxtune.report.html import save_report
     from taxtune.tuning.run_folder import read_result
 
     if out is not None and (out.is_dir() or out.suffix.lower() not in (".html", ".htm")):
-        raise DataError("A report is one HTML file.", file=out, remedy="Give a name that ends in .html.")
+        raise DataError(
+            "A report is one HTML file.", file=out, remedy="Give a name that ends in .html."
+        )
     typer.echo(save_report(read_result(run), out))
 
 
 def mlflow(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of tune or compare, or a database of MLflow's (SQLite).")
+        Path,
+        typer.Argument(
+            metavar="RUN", help="Folder of tune or compare, or a database of MLflow's (SQLite)."
+        ),
     ],
     port: Annotated[int, opt("Port to use.", min=1, max=65535)] = 5000,
 ) -> None:
@@ -42,13 +51,26 @@ def mlflow(
     from taxtune.tracking.store import DATABASE, UI_ENVIRONMENT, bring_along
 
     # A comparison's run has its record beside the others'.
-    database = next((file for file in (run, run / DATABASE, run.parent / DATABASE) if file.is_file()), None)
+    database = next(
+        (file for file in (run, run / DATABASE, run.parent / DATABASE) if file.is_file()), None
+    )
     if database is None:
         remedy = "Give the folder of a run with tracking.mlflow; one made with MLFLOW_TRACKING_URI is on that server."
-        raise TaxtuneError("There is no record of MLflow's here.", file=run / DATABASE, remedy=remedy)
+        raise TaxtuneError(
+            "There is no record of MLflow's here.", file=run / DATABASE, remedy=remedy
+        )
     bring_along(database)
     address = f"sqlite:///{database.resolve().as_posix()}"
-    serve = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", address, "--port", str(port)]
+    serve = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "server",
+        "--backend-store-uri",
+        address,
+        "--port",
+        str(port),
+    ]
     os.environ.update({**UI_ENVIRONMENT, **os.environ})
     print(f"http://127.0.0.1:{port} (in a few seconds; Ctrl-C ends it)", flush=True)
     # With a single worker: there is one reader.

@@ -35,7 +35,15 @@ from taxtune.untrusted import visible
 if TYPE_CHECKING:
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
-__all__ = ["announce", "check_recorded", "open_recipe", "read_templates", "run_guarded", "show_plan", "show_result"]
+__all__ = [
+    "announce",
+    "check_recorded",
+    "open_recipe",
+    "read_templates",
+    "run_guarded",
+    "show_plan",
+    "show_result",
+]
 
 T = TypeVar("T")
 
@@ -100,11 +108,17 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str) -> T:
     try:
         return work()
     except KeyboardInterrupt as stop:
-        stop.add_note(f"finished work is saved. {go_on}" if _holds_work(folder) else "nothing was done yet.")
+        stop.add_note(
+            f"finished work is saved. {go_on}" if _holds_work(folder) else "nothing was done yet."
+        )
         raise
     except Exception as error:
         problem = _as_taxtune_error(error)
-        if isinstance(problem, TaxtuneError) and not isinstance(problem, ResumeError) and _holds_work(folder):
+        if (
+            isinstance(problem, TaxtuneError)
+            and not isinstance(problem, ResumeError)
+            and _holds_work(folder)
+        ):
             problem.add_note(f"Finished work is saved. {go_on}")
         if problem is error:
             raise
@@ -114,8 +128,12 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str) -> T:
 def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
     """Raises a TaxtuneError if MLflow lacks a part of a finished run's record, which the run's notes have named."""
     if not Callbacks(callbacks).settled():
-        message = "The result is complete, but MLflow has no complete record of it; see the notes above."
-        remedy = f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}"
+        message = (
+            "The result is complete, but MLflow has no complete record of it; see the notes above."
+        )
+        remedy = (
+            f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}"
+        )
         raise TaxtuneError(message, file=folder, remedy=remedy)
 
 
@@ -128,14 +146,19 @@ def _as_taxtune_error(error: Exception) -> Exception:
     problem = None if isinstance(error, TaxtuneError) else database_problem(error)
     if problem is None:
         return error
-    remedy = "The disk may be full or read-only. Free some space, or choose another folder with --out."
+    remedy = (
+        "The disk may be full or read-only. Free some space, or choose another folder with --out."
+    )
     return TaxtuneError(f"Cannot write to a database of the run: {problem}.", remedy=remedy)
 
 
 def _holds_work(folder: Path) -> bool:
     """Tells whether a folder, or that of a run of a comparison in it, holds anything to go on with."""
     with suppress(OSError):
-        return any(next(folder.glob(name), None) for name in ("history.jsonl", "*/history.jsonl", "answers.db"))
+        return any(
+            next(folder.glob(name), None)
+            for name in ("history.jsonl", "*/history.jsonl", "answers.db")
+        )
     return False
 
 
@@ -177,7 +200,9 @@ def read_templates(references: Sequence[Path]) -> dict[Path, str]:
     for file in files:
         if names.count(file.stem) > 1:
             remedy = "Give each template once, in files with different names, or evaluate them one by one."
-            raise TemplateError(f"The results would name two templates {file.stem!r}.", file=file, remedy=remedy)
+            raise TemplateError(
+                f"The results would name two templates {file.stem!r}.", file=file, remedy=remedy
+            )
     return {file: read_text(file, error=TemplateError, what="template") for file in files}
 
 
@@ -186,8 +211,12 @@ def _print_plan(plan: Plan) -> None:
 
     console = Console()
     left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
-    splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (f", {left:,} in neither" if left else "")
-    race = ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages)
+    splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (
+        f", {left:,} in neither" if left else ""
+    )
+    race = ", ".join(
+        f"{stage.templates} templates on {stage.images} images" for stage in plan.stages
+    )
     most = f"{plan.max_off_tree:.0%}".replace("%", " %")
     lines = [
         ("recipe", plan.name),
@@ -204,26 +233,39 @@ def _print_plan(plan: Plan) -> None:
         ("LLM calls", f"at most {plan.llm_calls:,}" if plan.llm_calls else ""),
         ("judge calls", f"at most {plan.judge_calls:,}" if plan.judge_calls else ""),
         ("arbiter calls", _arbiter_calls(plan) if plan.arbiter else ""),
-        ("off the tree", f"the run stops if more than {most} of the baseline's answers are (max_off_tree)"),
+        (
+            "off the tree",
+            f"the run stops if more than {most} of the baseline's answers are (max_off_tree)",
+        ),
         *(("note", text) for text in plan.notes),
     ]
     # A file or a pipe gets a line for each fact, whatever its length.
     width = console.width if console.is_terminal else sys.maxsize
     for name, value in lines:
         if value:
-            text = textwrap.fill(visible(value), width, initial_indent=f"{name:<16}", subsequent_indent=" " * 16)
+            text = textwrap.fill(
+                visible(value), width, initial_indent=f"{name:<16}", subsequent_indent=" " * 16
+            )
             console.print(text, markup=False, highlight=False, soft_wrap=True)
     if not plan.problems:
         console.print("\nAll checks passed. Nothing has been run.")
         return
-    console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
+    console.print(
+        f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold"
+    )
     for problem in plan.problems:
         console.print(visible(f"- {problem}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _arbiter_calls(plan: Plan) -> str:
     usd = plan.arbiter_usd
-    price = "price unknown" if usd is None else f"${usd:,.2f}" if usd >= 0.01 or not usd else "less than $0.01"
+    price = (
+        "price unknown"
+        if usd is None
+        else f"${usd:,.2f}"
+        if usd >= 0.01 or not usd
+        else "less than $0.01"
+    )
     return f"about {plan.arbiter_calls:,} ({price}), if three in ten answers are doubtful and all differ"
 
 

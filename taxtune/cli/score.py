@@ -26,7 +26,9 @@ def place(
         str,
         typer.Argument(
             metavar="[FILE|-]",
-            help="Text with one answer per line. " + options.ANSWERS_HELP.format("column answer") + " - reads stdin.",
+            help="Text with one answer per line. "
+            + options.ANSWERS_HELP.format("column answer")
+            + " - reads stdin.",
         ),
     ] = "-",
     similarity: options.SimilarityOption = "lexical",
@@ -35,7 +37,9 @@ def place(
     input: options.InputOption = "auto",
     format: options.FormatOption = "auto",
     root_label: options.RootLabelOption = None,
-    root: Annotated[str | None, options.opt("Place on the part of the taxonomy below this node.")] = None,
+    root: Annotated[
+        str | None, options.opt("Place on the part of the taxonomy below this node.")
+    ] = None,
     as_json: Annotated[bool, options.opt("Print one JSON object per line.", "--json")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
@@ -68,12 +72,20 @@ def place(
             print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
     if any(cut):
         note(f"{answers.file}: {sum(cut):,} of {len(cut):,} answers are missing: {CUT_THOUGHT}")
-    abstained, off = sum(one.abstained for one in placements), sum(one.off_tree for one in placements)
+    abstained, off = (
+        sum(one.abstained for one in placements),
+        sum(one.off_tree for one in placements),
+    )
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
-    looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
+    looked_up = (
+        f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
+    )
     if chat is not None:
         chat.note_spent()
-    print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
+    print(
+        f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}",
+        file=sys.stderr,
+    )
 
 
 def _json_line(tree: Taxonomy, placement: Placement) -> str:
@@ -82,7 +94,10 @@ def _json_line(tree: Taxonomy, placement: Placement) -> str:
         "path": list(tree.path(placement.node)),
         "label": tree.labels[placement.node],
         "stage": str(placement.stage),
-        **{name: getattr(placement, name) for name in ("evidence", "confidence", "abstained", "off_tree")},
+        **{
+            name: getattr(placement, name)
+            for name in ("evidence", "confidence", "abstained", "off_tree")
+        },
     }
     return _one_line(record)
 
@@ -90,7 +105,9 @@ def _json_line(tree: Taxonomy, placement: Placement) -> str:
 def _missing_line(reply: str, *, as_json: bool) -> str:
     """Returns the line of a reply without an answer."""
     if as_json:
-        nothing = dict.fromkeys(("path", "label", "stage", "evidence", "confidence", "abstained", "off_tree"))
+        nothing = dict.fromkeys(
+            ("path", "label", "stage", "evidence", "confidence", "abstained", "off_tree")
+        )
         return _one_line({"answer": reply, **nothing, "stage": "missing"})
     return visible("\t".join(("", "missing", "", " ".join(reply.split()))))
 
@@ -110,7 +127,10 @@ def score(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help=options.ANSWERS_HELP.format("columns truth and answer (text) or placement (a node)")
+            metavar="FILE",
+            help=options.ANSWERS_HELP.format(
+                "columns truth and answer (text) or placement (a node)"
+            ),
         ),
     ],
     taxonomy: options.TaxonomyOption,
@@ -159,7 +179,9 @@ def score(
     report = score_answers(
         answers,
         tree,
-        None if answers.has_nodes else Mapper(tree, similarity=similarity, config=config, arbiter=chat),
+        None
+        if answers.has_nodes
+        else Mapper(tree, similarity=similarity, config=config, arbiter=chat),
         part=part,
         frequencies=frequencies,
         smoothing=smoothing,

@@ -19,12 +19,24 @@ if TYPE_CHECKING:
     from taxtune.report.output import Table
     from taxtune.tuning.calibrate import Calibration
 
-__all__ = ["LabelColumnOption", "ScoreColumnOption", "TruthLabelsOption", "calibrate_file", "classify_file"]
+__all__ = [
+    "LabelColumnOption",
+    "ScoreColumnOption",
+    "TruthLabelsOption",
+    "calibrate_file",
+    "classify_file",
+]
 __all__ += ["guarantee", "levels_table", "only_for"]
 
-LabelColumnOption = Annotated[str | None, opt("Column of the labels of scores.", shown="by its name and its values")]
-ScoreColumnOption = Annotated[str | None, opt("Column of the scores, if they have one.", shown="by its name")]
-TruthLabelsOption = Annotated[str | None, opt("Column of the labels of --truth.", shown="by its name and its values")]
+LabelColumnOption = Annotated[
+    str | None, opt("Column of the labels of scores.", shown="by its name and its values")
+]
+ScoreColumnOption = Annotated[
+    str | None, opt("Column of the scores, if they have one.", shown="by its name")
+]
+TruthLabelsOption = Annotated[
+    str | None, opt("Column of the labels of --truth.", shown="by its name and its values")
+]
 _ROWS = 9  # of the table of shares, besides the chosen one
 _COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
 
@@ -45,17 +57,44 @@ def levels_table(
     if len(some) > _ROWS:
         rising = [some[0], *(one for before, one in pairwise(some) if one.hr > before.hr)]
         step = (rising[-1].hr - rising[0].hr) / (_ROWS - 1)
-        near = [min(rising, key=lambda one: abs(one.hr - rising[0].hr - i * step)) for i in range(_ROWS)]
+        near = [
+            min(rising, key=lambda one: abs(one.hr - rising[0].hr - i * step)) for i in range(_ROWS)
+        ]
         at = some.index(found.chosen)
         some = [one for one in some if one in near or one in some[at : at + 2]]
     named = [("always the root" if one.share is None else needs(one), one) for one in some]
     named += getattr(found, "compared", {}).items()
-    limit = "expected" if found.confidence_level is None else f"with {100 * found.confidence_level:g} %"
-    heads = (head, "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
+    limit = (
+        "expected" if found.confidence_level is None else f"with {100 * found.confidence_level:g} %"
+    )
+    heads = (
+        head,
+        "share",
+        "hP",
+        "hR",
+        "hR lost",
+        "accuracy",
+        "on the root",
+        "1 - hP",
+        f"at most, {limit}",
+        "risk",
+    )
     rows = tuple(
         (
-            *(name, one.share, one.hp, one.hr, one.hr - found.levels[-1].hr, one.accuracy, one.root),
-            *(1 - one.hp, one.bound, ("chosen" if one is found.chosen else "kept") if one.kept else ""),
+            *(
+                name,
+                one.share,
+                one.hp,
+                one.hr,
+                one.hr - found.levels[-1].hr,
+                one.accuracy,
+                one.root,
+            ),
+            *(
+                1 - one.hp,
+                one.bound,
+                ("chosen" if one is found.chosen else "kept") if one.kept else "",
+            ),
         )
         for name, one in named
     )
@@ -68,10 +107,19 @@ def levels_table(
 
 
 def guarantee(
-    found: Calibration | ScoreCalibration, needs: str, *, cost: str = "", each: str = "", more: str = ""
+    found: Calibration | ScoreCalibration,
+    needs: str,
+    *,
+    cost: str = "",
+    each: str = "",
+    more: str = "",
 ) -> str:
     """Returns in a sentence what is guaranteed, at which cost, and what `more` may help where nothing is."""
-    how = "in expectation" if found.confidence_level is None else f"with a confidence of {found.confidence_level:g}"
+    how = (
+        "in expectation"
+        if found.confidence_level is None
+        else f"with a confidence of {found.confidence_level:g}"
+    )
     if found.share is None:
         return f"Only always answering the root keeps the risk of {found.risk:g} {how}: it takes more images{more}."
     return (
@@ -81,7 +129,14 @@ def guarantee(
 
 
 def calibrate_file(
-    scores: Path, tree: str | None, truth: Path | None, out: Path, *, force: bool, as_json: bool, **promise: Any
+    scores: Path,
+    tree: str | None,
+    truth: Path | None,
+    out: Path,
+    *,
+    force: bool,
+    as_json: bool,
+    **promise: Any,
 ) -> None:
     """Calibrates a file of scores, writes that and prints what it says; `promise` is of `calibrate_scores`."""
     from taxtune.atomic import check_folder, write_json
@@ -92,7 +147,9 @@ def calibrate_file(
         remedy = "Add -t TREE and --truth LABELS, a table with the label of each image."
         raise DataError("Scores are calibrated on a tree, with labels.", file=scores, remedy=remedy)
     if out.exists() and not force:
-        raise DataError("The file already exists.", file=out, remedy="Choose another name, or add --force.")
+        raise DataError(
+            "The file already exists.", file=out, remedy="Choose another name, or add --force."
+        )
     check_folder(out.parent)
     found = calibrate_scores(scores, tree, truth, **promise)
     record = found.model_dump(mode="json")
@@ -100,13 +157,28 @@ def calibrate_file(
     if as_json:
         print(json.dumps({**record, "taxonomy": found.tree.digest}, ensure_ascii=False, indent=2))
     else:
-        tables = [levels_table(found, "A node needs so much of the scores", "place", lambda _: "share")]
+        tables = [
+            levels_table(found, "A node needs so much of the scores", "place", lambda _: "share")
+        ]
         each = ""
         if found.by is not None:
             heads = ("group", "images", "share", "hP", "hR", "at most")
-            rows = [(name or "all others", n, a.share, a.hp, a.hr, a.bound) for name, (n, a) in found.groups.items()]
-            text = f"Groups of fewer than {found.needed:,} images, by {found.by}, go with all others."
-            tables.append(Table("groups", "Groups with a guarantee of their own", heads, tuple(rows), notes=(text,)))
+            rows = [
+                (name or "all others", n, a.share, a.hp, a.hr, a.bound)
+                for name, (n, a) in found.groups.items()
+            ]
+            text = (
+                f"Groups of fewer than {found.needed:,} images, by {found.by}, go with all others."
+            )
+            tables.append(
+                Table(
+                    "groups",
+                    "Groups with a guarantee of their own",
+                    heads,
+                    tuple(rows),
+                    notes=(text,),
+                )
+            )
             each = ", and so it is in each group with a guarantee of its own"
         publish(StudyReport("calibrate", "", {}, tuple(tables)), out=None, as_json=False)
         print(guarantee(found, f"{found.share or 0:.4g} of the scores", each=each))
@@ -114,7 +186,11 @@ def calibrate_file(
 
 
 def classify_file(
-    calibration: Path, scores: list[str], out: Path | None, truth: Path | None, columns: Mapping[str, str | None]
+    calibration: Path,
+    scores: list[str],
+    out: Path | None,
+    truth: Path | None,
+    columns: Mapping[str, str | None],
 ) -> None:
     """Labels images by their scores, and says how well where their labels are known."""
     import pandas as pd
@@ -139,11 +215,18 @@ def classify_file(
     if truth is None:
         return
     placed = {one.image: one.placement for one in labels if one.placement}
-    pairs = [(found.nodes[placed[image]], known[other]) for image, other in match_names(placed, known).items()]
+    pairs = [
+        (found.nodes[placed[image]], known[other])
+        for image, other in match_names(placed, known).items()
+    ]
     if not pairs:
-        raise DataError("No image that was labelled has a true label.", file=truth, value=few(known))
+        raise DataError(
+            "No image that was labelled has a true label.", file=truth, value=few(known)
+        )
     if len(pairs) < len(labels):
-        note(f"{len(labels) - len(pairs):,} of {len(labels):,} images have no scores or no true label")
+        note(
+            f"{len(labels) - len(pairs):,} of {len(labels):,} images have no scores or no true label"
+        )
     hp, hr = precision_recall(found.tree, *(list(nodes) for nodes in zip(*pairs, strict=True)))
     loss, error = 1 - hp.mean(), hp.std(ddof=1) / len(hp) ** 0.5 if len(hp) > 1 else 0.0
     said = "kept" if loss <= found.risk else "not kept"

@@ -61,9 +61,13 @@ def study_command(name: str, module: str = "taxtune.studies") -> Callable[..., N
             check_folder(out)  # before anything long
         publish(study.run(settings), out=out, as_json=as_json)
 
-    parameters = [_parameter(one.name, _annotation(one), one.default) for one in declarations(kind).values()]
+    parameters = [
+        _parameter(one.name, _annotation(one), one.default) for one in declarations(kind).values()
+    ]
     parameters.append(_parameter("out", OutOption, None))
-    parameters.append(_parameter("as_json", JsonRowsOption if kind.rows_in_json else JsonOption, False))
+    parameters.append(
+        _parameter("as_json", JsonRowsOption if kind.rows_in_json else JsonOption, False)
+    )
     command.__name__ = name
     command.__doc__ = re.split(r"\n\n(?:Args|Raises):", inspect.cleandoc(study.run.__doc__))[0]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -76,7 +80,9 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
         default = inspect.Parameter.empty
     elif isinstance(default, tuple | Mapping):
         default = None  # help shows no default of what repeats
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
 
 
 def _annotation(declared: Declared) -> Any:

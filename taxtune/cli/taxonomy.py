@@ -39,7 +39,10 @@ taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no
 def enrich(
     file: TaxonomyArgument,
     out: Annotated[
-        Path | None, opt("File for the proposals (CSV) or, with --apply, for the tree.", shown="standard output")
+        Path | None,
+        opt(
+            "File for the proposals (CSV) or, with --apply, for the tree.", shown="standard output"
+        ),
     ] = None,
     apply: Annotated[Path | None, opt("Add these reviewed proposals to the tree.")] = None,
     format: FileFormatOption = "auto",
@@ -51,7 +54,12 @@ def enrich(
     is marked as ambiguous and not added, unless its mark is removed from the file.
     """
     from taxtune import atomic
-    from taxtune.authoring.enrich import apply_proposals, proposals_csv, propose_names, read_proposals
+    from taxtune.authoring.enrich import (
+        apply_proposals,
+        proposals_csv,
+        propose_names,
+        read_proposals,
+    )
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy import read_taxonomy
     from taxtune.wordnet import INSTALL, find_wordnet
@@ -79,7 +87,10 @@ def enrich(
         atomic.write_text(out, text)
     marked = sum(bool(row.mark) for row in proposals)
     where = "" if out is None else f" written to {out}"
-    print(f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous", file=sys.stderr)
+    print(
+        f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous",
+        file=sys.stderr,
+    )
 
 
 @taxonomy_app.command(cls=Command)
@@ -93,7 +104,9 @@ def from_labels(
         ),
     ],
     out: Annotated[Path | None, opt("File for the tree, as CSV.", shown="standard output")] = None,
-    max_depth: Annotated[int, opt("Maximum number of levels below the root; 0 for no limit.", min=0)] = 6,
+    max_depth: Annotated[
+        int, opt("Maximum number of levels below the root; 0 for no limit.", min=0)
+    ] = 6,
 ) -> None:
     """Make a tree for labels that have none, from what WordNet says they are kinds of.
 
@@ -127,14 +140,24 @@ def from_labels(
 
 @taxonomy_app.command(cls=Command)
 def build(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, compressed or not.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Files with edges, compressed or not.")
+    ],
     out: Annotated[Path, opt("File to write the tree to, as CSV (an edge list).")],
-    names: Annotated[list[Path] | None, opt("File with labels and aliases of the nodes; repeatable.")] = None,
-    root: Annotated[str | None, opt("Id or label of the root. Default: the node that reaches the most nodes.")] = None,
-    join_roots: Annotated[str | None, opt("Put all nodes without a parent under a new root.")] = None,
+    names: Annotated[
+        list[Path] | None, opt("File with labels and aliases of the nodes; repeatable.")
+    ] = None,
+    root: Annotated[
+        str | None, opt("Id or label of the root. Default: the node that reaches the most nodes.")
+    ] = None,
+    join_roots: Annotated[
+        str | None, opt("Put all nodes without a parent under a new root.")
+    ] = None,
     leaves: Annotated[
         Path | None,
-        opt("Keep only these nodes and their ancestors: a file with one id per line, or imagenet_class_index.json."),
+        opt(
+            "Keep only these nodes and their ancestors: a file with one id per line, or imagenet_class_index.json."
+        ),
     ] = None,
     format: FileFormatOption = "auto",
     seed: Annotated[int, opt("Seed of the choice between paths of one length.", min=0)] = 0,
@@ -187,7 +210,9 @@ def check(
 def convert(
     file: TaxonomyArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to, as CSV.")],
-    names: Annotated[bool, opt("Add taxtune's English names for Latin taxa, as leads.", "--english-names")] = False,
+    names: Annotated[
+        bool, opt("Add taxtune's English names for Latin taxa, as leads.", "--english-names")
+    ] = False,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
     force: ForceOption = False,
@@ -209,7 +234,8 @@ def convert(
 def show(
     file: TaxonomyArgument,
     node: Annotated[
-        str | None, typer.Argument(metavar="[NODE]", help="A label, an alias or a path. Default: the root.")
+        str | None,
+        typer.Argument(metavar="[NODE]", help="A label, an alias or a path. Default: the root."),
     ] = None,
     depth: Annotated[int, opt("Number of levels to print below the node.", min=0)] = 1,
     names: EnglishNamesOption = True,
@@ -222,14 +248,23 @@ def show(
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     top = taxonomy.root if node is None else taxonomy.resolve(node)
     below, rank = len(taxonomy.descendants(top)) - 1, taxonomy.ranks[top] or "unknown"
-    lines = [" / ".join(taxonomy.path(top)), f"rank {rank}, depth {taxonomy.depth[top]}, {below:,} nodes below"]
+    lines = [
+        " / ".join(taxonomy.path(top)),
+        f"rank {rank}, depth {taxonomy.depth[top]}, {below:,} nodes below",
+    ]
     lines += [f"also called {'; '.join(taxonomy.aliases[top])}"] if taxonomy.aliases[top] else []
-    lines += [f"names that lead here: {'; '.join(taxonomy.leads[top])}"] if taxonomy.leads[top] else []
+    lines += (
+        [f"names that lead here: {'; '.join(taxonomy.leads[top])}"] if taxonomy.leads[top] else []
+    )
     for child in taxonomy.walk[taxonomy.places[top] + 1 :][:below].tolist():
         level = int(taxonomy.depth[child] - taxonomy.depth[top])
         if level <= depth:
             others = taxonomy.names(child)[1:]
-            lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(others)})" if others else ""))
+            lines.append(
+                "  " * level
+                + taxonomy.labels[child]
+                + (f" ({'; '.join(others)})" if others else "")
+            )
     print(visible("\n".join(lines)))
 
 
@@ -245,25 +280,37 @@ def _write(tree: Taxonomy, out: Path | None) -> None:
 def _keep(read: Sequence[Path | None], out: Path) -> None:
     """Raises a TaxtuneError if the file that is to be written is one of those that are read."""
     if out.resolve() in {path.resolve() for path in read if path is not None}:
-        raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")
+        raise TaxtuneError(
+            "The output file is also an input file.", file=out, remedy="Choose another."
+        )
 
 
 def _print_report(report: TaxonomyReport) -> None:
-    lines = [f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}", *_summary(report.counts)]
+    lines = [
+        f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}",
+        *_summary(report.counts),
+    ]
     breaking = sum(defect.breaks for defect in report.defects)
-    lines.append(f"defects  {breaking:,} that break the tree, {len(report.defects) - breaking:,} notes")
+    lines.append(
+        f"defects  {breaking:,} that break the tree, {len(report.defects) - breaking:,} notes"
+    )
     for defect in report.defects:
         where = defect.file if defect.row is None else f"{defect.file}:{defect.row}"
         value = "" if defect.value is None else f" (got {defect.value!r})"
         remedy = f" {defect.remedy}" if defect.remedy and defect.breaks else ""
-        lines.append(f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}")
+        lines.append(
+            f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}"
+        )
     print(visible("\n".join(lines)))
 
 
 def _summary(counts: dict[str, Any]) -> Iterator[str]:
     for what, value in counts.items():
         if isinstance(value, dict):
-            cells = [f"{name or 'none'} {n:,}" if isinstance(n, int) else f"{name} {n}" for name, n in value.items()]
+            cells = [
+                f"{name or 'none'} {n:,}" if isinstance(n, int) else f"{name} {n}"
+                for name, n in value.items()
+            ]
             more = f" and {len(cells) - _MOST:,} more" if len(cells) > _MOST else ""
             yield f"{what:<9}{', '.join(cells[:_MOST]) or 'none'}{more}"
         else:

@@ -14,10 +14,14 @@ __all__ = ["compare", "evaluate", "tune"]
 
 
 RecipeArgument = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a built-in recipe: fieldguide, ...")
+    str,
+    typer.Argument(
+        metavar="RECIPE", help="A YAML file, or the name of a built-in recipe: fieldguide, ..."
+    ),
 ]
 SetOption = Annotated[
-    list[str] | None, opt("Override a setting, e.g. data.tuning=40. Repeatable.", "--set", metavar="KEY=VALUE")
+    list[str] | None,
+    opt("Override a setting, e.g. data.tuning=40. Repeatable.", "--set", metavar="KEY=VALUE"),
 ]
 ProposerOption = Annotated[str | None, opt(
     "What writes the templates: PROVIDER/MODEL, agent:PROVIDER/MODEL (with tools) or fragments.",
@@ -30,11 +34,19 @@ ModelOption = Annotated[str | None, opt(
 EffortOption = Annotated[Literal["light", "medium", "heavy"] | None, opt(
     "How much the search may spend: 10, 20 or 40 templates.", shown="the recipe's"
 )]  # fmt: skip
-SeedOption = Annotated[int | None, opt("Seed for the splits and all other random draws.", shown="the recipe's", min=0)]
-OutOption = Annotated[Path | None, opt("Folder of the run.", shown="runs/NAME, runs/NAME-compare, ...")]
+SeedOption = Annotated[
+    int | None, opt("Seed for the splits and all other random draws.", shown="the recipe's", min=0)
+]
+OutOption = Annotated[
+    Path | None, opt("Folder of the run.", shown="runs/NAME, runs/NAME-compare, ...")
+]
 ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is one.", "--resume")]
 DryRunOption = Annotated[
-    bool, opt("Check everything and report what is missing and how many calls the run takes; run nothing.", "--dry-run")
+    bool,
+    opt(
+        "Check everything and report what is missing and how many calls the run takes; run nothing.",
+        "--dry-run",
+    ),
 ]
 JsonOption = Annotated[bool, opt("Print only the result on standard output, as JSON.", "--json")]
 
@@ -64,14 +76,23 @@ def tune(
     aim = objective[0] if objective else None
     if aim is not None:
         check_objective(aim)
-    options = {"objective": aim, "proposer": proposer, "model": model, "effort": effort, "seed": seed}
-    _run("tune", recipe, (), settings, options, out, resume=resume, dry_run=dry_run, as_json=as_json)
+    options = {
+        "objective": aim,
+        "proposer": proposer,
+        "model": model,
+        "effort": effort,
+        "seed": seed,
+    }
+    _run(
+        "tune", recipe, (), settings, options, out, resume=resume, dry_run=dry_run, as_json=as_json
+    )
 
 
 def compare(
     recipe: RecipeArgument,
     objective: Annotated[
-        list[str] | None, opt("An objective to tune for; give two or more.", shown="hr_at_hp and accuracy")
+        list[str] | None,
+        opt("An objective to tune for; give two or more.", shown="hr_at_hp and accuracy"),
     ] = None,
     proposer: ProposerOption = None,
     model: ModelOption = None,
@@ -92,7 +113,17 @@ def compare(
         check_objective(name)
     check_objectives(names)
     options = {"proposer": proposer, "model": model, "effort": effort, "seed": seed}
-    _run("compare", recipe, names, settings, options, out, resume=resume, dry_run=dry_run, as_json=as_json)
+    _run(
+        "compare",
+        recipe,
+        names,
+        settings,
+        options,
+        out,
+        resume=resume,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
 
 
 def _run(
@@ -109,7 +140,14 @@ def _run(
 ) -> None:
     """Tunes a recipe for its own objective, or for each of several that are named."""
     from taxtune.api import tracking_callbacks
-    from taxtune.cli.running import announce, check_recorded, open_recipe, run_guarded, show_plan, show_result
+    from taxtune.cli.running import (
+        announce,
+        check_recorded,
+        open_recipe,
+        run_guarded,
+        show_plan,
+        show_result,
+    )
     from taxtune.errors import command
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.compare import compare_objectives
@@ -126,7 +164,9 @@ def _run(
     objectives = [word for name in names for word in ("--objective", name)]
 
     def work() -> Any:
-        check_run_folder(parts.folder, names, resume=resume)  # before images are read, which may take minutes
+        check_run_folder(
+            parts.folder, names, resume=resume
+        )  # before images are read, which may take minutes
         if resume and (complete := complete_result(parts.recipe, parts.folder, names)) is not None:
             return complete
         parts.check_reachable()
@@ -154,7 +194,9 @@ def evaluate(
     recipe: RecipeArgument,
     template: Annotated[
         list[Path],
-        opt("The Jinja template to evaluate: a file, or builtin:NAME for one that comes with taxtune. Repeatable."),
+        opt(
+            "The Jinja template to evaluate: a file, or builtin:NAME for one that comes with taxtune. Repeatable."
+        ),
     ],
     split: Annotated[Literal["tuning", "heldout"], opt("Which images to evaluate on.")] = "heldout",
     settings: SetOption = None,
@@ -186,7 +228,10 @@ def evaluate(
             names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
             return evaluate_templates(
                 experiment,
-                {"baseline": experiment.recipe.prompt.baseline, **dict(zip(names, sources.values(), strict=True))},
+                {
+                    "baseline": experiment.recipe.prompt.baseline,
+                    **dict(zip(names, sources.values(), strict=True)),
+                },
                 parts.folder,
                 split=split,
                 called="-".join(file.stem for file in sources),

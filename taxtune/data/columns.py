@@ -11,16 +11,65 @@ from taxtune.tables import column_key
 __all__ = ["ANSWERS", "IMAGES", "LABELS", "TRUTHS", "find_column", "named"]
 
 #: What columns of image files and of labels are called, in files that people have.
-IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "path", "image_path", "img_path", "img")
-LABELS = ("label", "class", "class_name", "category", "species", "name", "target", "category_name", "scientific_name")
+IMAGES = (
+    "image",
+    "file",
+    "filename",
+    "file_name",
+    "filepath",
+    "file_path",
+    "path",
+    "image_path",
+    "img_path",
+    "img",
+)
+LABELS = (
+    "label",
+    "class",
+    "class_name",
+    "category",
+    "species",
+    "name",
+    "target",
+    "category_name",
+    "scientific_name",
+)
 #: What columns of right labels and of models' answers are called; of these the first that there is counts.
 TRUTHS = (
-    *("truth", "target", "gt", "ground_truth", "groundtruth", "gold", "correct", "y_true", "true_label", "gt_label"),
+    *(
+        "truth",
+        "target",
+        "gt",
+        "ground_truth",
+        "groundtruth",
+        "gold",
+        "correct",
+        "y_true",
+        "true_label",
+        "gt_label",
+    ),
     *("correct_label", "expected", "label"),
 )
 ANSWERS = (
-    *("prediction", "pred", "response", "output", "filtered_resps", "resps", "generated_text", "completion"),
-    *("model_output", "model_answer", "model_response", "y_pred", "predicted_label", "reply", "answer"),
+    *(
+        "prediction",
+        "pred",
+        "response",
+        "output",
+        "filtered_resps",
+        "resps",
+        "generated_text",
+        "completion",
+    ),
+    *(
+        "model_output",
+        "model_answer",
+        "model_response",
+        "y_pred",
+        "predicted_label",
+        "reply",
+        "answer",
+    ),
 )
 
 
@@ -46,11 +95,17 @@ def find_column(
     """
     listed = f"There are {', '.join(map(repr, columns))}."
     if asked is not None:
-        if (name := next((name for name in (asked, column_key(asked)) if name in columns), None)) is None:
-            raise DataError(f"There is no column {asked!r} with the {what}s.", file=file, remedy=listed)
+        if (
+            name := next((name for name in (asked, column_key(asked)) if name in columns), None)
+        ) is None:
+            raise DataError(
+                f"There is no column {asked!r} with the {what}s.", file=file, remedy=listed
+            )
         return name
     known = named(columns, usual)
-    wanted = [name for name in known if name in likely] or (list(likely) if len(likely) == 1 else known)
+    wanted = [name for name in known if name in likely] or (
+        list(likely) if len(likely) == 1 else known
+    )
     if wanted and (len(wanted) == 1 or column_key(wanted[0]) == usual[0]):
         return wanted[0]
     which = f"It may be {', '.join(map(repr, wanted))}." if wanted else listed

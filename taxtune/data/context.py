@@ -77,7 +77,11 @@ class Variable:
         if self.kind == "list":
             # A table has candidates as text.
             items = _items(cell if self.top is None else _parsed(cell))[: self.top]
-            room = MAX_VALUE - 1 if sum(map(len, items)) > MAX_VALUE or len(items) > MAX_ITEMS else MAX_VALUE
+            room = (
+                MAX_VALUE - 1
+                if sum(map(len, items)) > MAX_VALUE or len(items) > MAX_ITEMS
+                else MAX_VALUE
+            )
             fits = [item for i, item in enumerate(items) if sum(map(len, items[: i + 1])) <= room]
             return items if room == MAX_VALUE else [*fits[: MAX_ITEMS - 1], _CUT]
         text = _text(cell)
@@ -89,7 +93,11 @@ class Variable:
 
 
 def make_variables(
-    columns: Sequence[str], rows: Sequence[Mapping[str, object]], describe: Mapping[str, str], *, top: int
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, object]],
+    describe: Mapping[str, str],
+    *,
+    top: int,
 ) -> tuple[Variable, ...]:
     """Makes the variables of columns, each of the kind that its cells have: numbers, lists, else text.
 
@@ -106,7 +114,11 @@ def make_variables(
     for column in columns:
         name = re.sub(r"\W", "_", column_key(column.removeprefix("exif:")))
         if name in VARIABLES or name in found or not name.isidentifier():
-            why = "is no name for a variable" if not name.isidentifier() else "is the name of another variable already"
+            why = (
+                "is no name for a variable"
+                if not name.isidentifier()
+                else "is the name of another variable already"
+            )
             raise DataError(f"{name!r} {why}.", value=column, remedy="Rename the column.")
         cells = [row.get(column) for row in rows]
         texts = {text for cell in cells if (text := _text(cell)) is not None}
@@ -116,15 +128,22 @@ def make_variables(
             isinstance(cell, list | tuple | Mapping) or hasattr(cell, "tolist") for cell in cells
         ):
             kind = "list"
-        found[name] = Variable(name, column, kind, describe.get(name, ""), top if name == CANDIDATES else None)
+        found[name] = Variable(
+            name, column, kind, describe.get(name, ""), top if name == CANDIDATES else None
+        )
     if unknown := sorted(describe.keys() - {*found, CANDIDATES}):
         remedy = f"The variables are {', '.join(map(repr, found)) or 'none'}."
-        raise DataError("A variable is described that there is not.", value=unknown[0], remedy=remedy)
+        raise DataError(
+            "A variable is described that there is not.", value=unknown[0], remedy=remedy
+        )
     return tuple(found.values())
 
 
 def values_of(
-    variables: Sequence[Variable], rows: Sequence[Mapping[str, object]], file: str | Path, names: Sequence[str]
+    variables: Sequence[Variable],
+    rows: Sequence[Mapping[str, object]],
+    file: str | Path,
+    names: Sequence[str],
 ) -> list[dict[str, Value]]:
     """Returns the values of variables for each image.
 
@@ -148,7 +167,9 @@ def values_of(
                 faults.append(f"  {name}: {variable.column} {error}: {cell!r:.60}")
     if faults:
         listed = "\n".join(shortened(faults, 20))
-        raise DataError(f"{len(faults)} cells cannot be used:\n{listed}\nCorrect or empty them.", file=file)
+        raise DataError(
+            f"{len(faults)} cells cannot be used:\n{listed}\nCorrect or empty them.", file=file
+        )
     return found
 
 
@@ -193,12 +214,18 @@ def _parsed(cell: Any) -> Any:
 def _items(cell: Any) -> list[str]:
     """Returns a cell as a list of text; scores by name, and pairs of a name and a score, become candidates."""
     if isinstance(cell, Mapping):
-        cell = sorted(((name, score) for name, score in cell.items() if score), key=lambda pair: -pair[1])
+        cell = sorted(
+            ((name, score) for name, score in cell.items() if score), key=lambda pair: -pair[1]
+        )
     cell = cell.tolist() if hasattr(cell, "tolist") else cell
     if not isinstance(cell, list | tuple):
         text = _text(cell)
         return [] if text is None else [text]
-    scored = [len(item) == 2 and isinstance(item[1], int | float) for item in cell if isinstance(item, list | tuple)]
+    scored = [
+        len(item) == 2 and isinstance(item[1], int | float)
+        for item in cell
+        if isinstance(item, list | tuple)
+    ]
     if scored and all(scored) and len(scored) == len(cell):
         cell = [candidate(str(name), score) for name, score in cell]
     return [text for item in cell if (text := _text(item)) is not None]

@@ -99,18 +99,30 @@ def load_examples(
     name, base = type(source).__name__, Path()
     if isinstance(source, str | Path):
         source = Path(source)
-        kind = kind or ("folder" if source.is_dir() else "inat21" if source.suffix.lower() == ".json" else "manifest")
+        kind = kind or (
+            "folder"
+            if source.is_dir()
+            else "inat21"
+            if source.suffix.lower() == ".json"
+            else "manifest"
+        )
         name, base = str(source), source if kind == "folder" else source.parent
     if images is not None:
         base = Path(images)
         if not base.is_dir():
-            raise DataError("The folder of the images does not exist.", file=base, remedy="Check `images`.")
+            raise DataError(
+                "The folder of the images does not exist.", file=base, remedy="Check `images`."
+            )
     further = [column for column in columns if column not in EXIF]
     if isinstance(source, Path) and kind in ("folder", "inat21"):
         refuse_columns(further, name)
         found = read_folder(source) if kind == "folder" else read_inat21(source)
     else:
-        named_columns = {"image_column": image_column, "label_column": label_column, "further": further}
+        named_columns = {
+            "image_column": image_column,
+            "label_column": label_column,
+            "further": further,
+        }
         found = read_rows(source, pattern=pattern, **named_columns)  # type: ignore[arg-type]
     records: list[Record] = []
     problems = Problems()
@@ -120,7 +132,9 @@ def load_examples(
         problems.tell()
         raise DataError("There are no images in the data.", file=name)
     nodes = _find_nodes(records, taxonomy, part, name, problems)
-    placed = [(record, node) for record in records if (node := nodes[record.references]) is not None]
+    placed = [
+        (record, node) for record in records if (node := nodes[record.references]) is not None
+    ]
     if part is not None:
         outside = Counter(record.label for record in records if nodes[record.references] is None)
         _note_outside(outside, len(records), part.label, name)
@@ -130,7 +144,9 @@ def load_examples(
         outside = Counter(record.label for record, node in placed if node not in inside)
         _note_outside(outside, len(placed), taxonomy.labels[domain], name)
         placed = [(record, node) for record, node in placed if node in inside]
-    files = _stored([record for record, _ in placed], base, None if folder is None else Path(folder), name)
+    files = _stored(
+        [record for record, _ in placed], base, None if folder is None else Path(folder), name
+    )
     examples = [
         Example(id, file, record.label, node, context=record.cells)
         for (id, file), (record, node) in zip(files, placed, strict=True)
@@ -138,14 +154,24 @@ def load_examples(
     if skip_broken or (kind != "inat21" and len(examples) <= _LARGE):
         short = source.name if isinstance(source, Path) else name
         listed = kind in (None, "manifest")
-        named = {e.image: f"{short}, {r.where}" for e, (r, _) in zip(examples, placed, strict=True)} if listed else {}
+        named = (
+            {e.image: f"{short}, {r.where}" for e, (r, _) in zip(examples, placed, strict=True)}
+            if listed
+            else {}
+        )
         files_of = [example.image for example in examples]
         hashes = check_images(files_of, named_in=named, skip_broken=skip_broken, problems=problems)
         if not hashes and not problems:
-            raise ImageError(f"None of the {len(examples):,} images can be used.", file=name, remedy="Check the paths.")
+            raise ImageError(
+                f"None of the {len(examples):,} images can be used.",
+                file=name,
+                remedy="Check the paths.",
+            )
         examples = [replace(e, sha256=hashes[e.image]) for e in examples if e.image in hashes]
     with problems.gathered():
-        kept, repeated = distinct([example for example in examples if example.target != _UNKNOWN], source=name)
+        kept, repeated = distinct(
+            [example for example in examples if example.target != _UNKNOWN], source=name
+        )
     problems.tell()
     note_repeated(repeated)
     if any(column in EXIF for column in columns):
@@ -153,7 +179,9 @@ def load_examples(
     return kept
 
 
-def distinct(examples: Sequence[Example], *, source: str | None = None) -> tuple[list[Example], list[Example]]:
+def distinct(
+    examples: Sequence[Example], *, source: str | None = None
+) -> tuple[list[Example], list[Example]]:
     """The first of the examples that show each image, and the others.
 
     Images are the same that have the same content where it is known, or else are the same file.
@@ -164,10 +192,14 @@ def distinct(examples: Sequence[Example], *, source: str | None = None) -> tuple
     first: dict[str, Example] = {}
     others = [e for e in examples if first.setdefault(e.sha256 or str(e.image), e) is not e]
     pairs = [(first[e.sha256 or str(e.image)], e) for e in others]
-    conflicts = [f"  {a.id} is {a.label!r}, {b.id} is {b.label!r}" for a, b in pairs if a.target != b.target]
+    conflicts = [
+        f"  {a.id} is {a.label!r}, {b.id} is {b.label!r}" for a, b in pairs if a.target != b.target
+    ]
     if conflicts:
         listed = "\n".join(shortened(conflicts, 20))
-        raise DataError(f"The same image has two labels:\n{listed}\nKeep one row of each pair.", file=source)
+        raise DataError(
+            f"The same image has two labels:\n{listed}\nKeep one row of each pair.", file=source
+        )
     return list(first.values()), others
 
 
@@ -180,10 +212,14 @@ def note_repeated(repeated: Sequence[Example]) -> None:
 
 
 def _some(names: Sequence[str], limit: int = 5) -> str:
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+    return ", ".join(names[:limit]) + (
+        f" and {len(names) - limit} more" if len(names) > limit else ""
+    )
 
 
-def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: str) -> list[tuple[str, Path]]:
+def _stored(
+    records: Sequence[Record], base: Path, folder: Path | None, source: str
+) -> list[tuple[str, Path]]:
     """The id and the file of each image; those that are in no file are written to a folder."""
     files: list[tuple[str, Path]] = []
     faults: list[str] = []
@@ -208,7 +244,9 @@ def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: 
             faults.append(f"  {record.where}: no image")
     if faults:
         listed = "\n".join(shortened(faults, 20))
-        raise ImageError(f"{len(faults)} of {len(records)} images cannot be used:\n{listed}", file=source)
+        raise ImageError(
+            f"{len(faults)} of {len(records)} images cannot be used:\n{listed}", file=source
+        )
     return files
 
 
@@ -216,7 +254,11 @@ def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: 
 
 
 def _find_nodes(
-    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, source: str, problems: Problems
+    records: Sequence[Record],
+    taxonomy: Taxonomy,
+    part: Domain | None,
+    source: str,
+    problems: Problems,
 ) -> Mapping[tuple[Reference, ...], int | None]:
     """The node of what each label refers to; None where it is on the whole tree, outside the part.
 
@@ -247,7 +289,9 @@ def _find_nodes(
         lines = "\n".join(shortened(_label_lines(rows, said, taxonomy)))
         count = f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'}"
         remedy = f"Correct the labels, or add them to the taxonomy as nodes or aliases. {UNNAMED}"
-        problems.append(DataError(f"{count} no single node of the taxonomy:\n{lines}\n{remedy}", file=source))
+        problems.append(
+            DataError(f"{count} no single node of the taxonomy:\n{lines}\n{remedy}", file=source)
+        )
     nodes |= dict.fromkeys(reasons, _UNKNOWN)
     for references, phrase in told.items():
         times = sum(record.references == references for record in records)
@@ -258,7 +302,9 @@ def _find_nodes(
     return nodes
 
 
-def _label_lines(rows: Mapping[str, Sequence[str]], reasons: Mapping[str, str], taxonomy: Taxonomy) -> list[str]:
+def _label_lines(
+    rows: Mapping[str, Sequence[str]], reasons: Mapping[str, str], taxonomy: Taxonomy
+) -> list[str]:
     lines: list[str] = []
     for number, (label, where) in enumerate(rows.items()):
         line = f"  {label!r} ({_some(where)})"
@@ -282,4 +328,6 @@ def _note_outside(outside: Counter[str], total: int, label: str, source: str) ->
         raise DataError(message, file=source, remedy="Choose another root or domain.")
     if outside:
         labels = _some(sorted(outside))
-        note(f"{outside.total()} of {total} images are outside {label!r} and are left out: {labels}.")
+        note(
+            f"{outside.total()} of {total} images are outside {label!r} and are left out: {labels}."
+        )

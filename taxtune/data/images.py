@@ -48,7 +48,21 @@ MIN_SIDE = 8
 MAX_FILE_BYTES = 512 * 1024 * 1024
 #: File endings that count as images where a folder is searched.
 IMAGE_SUFFIXES = frozenset(
-    (".avif", ".bmp", ".gif", ".heic", ".heif", ".hif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".png", ".ppm")
+    (
+        ".avif",
+        ".bmp",
+        ".gif",
+        ".heic",
+        ".heif",
+        ".hif",
+        ".jfif",
+        ".jp2",
+        ".jpe",
+        ".jpeg",
+        ".jpg",
+        ".png",
+        ".ppm",
+    )
 ) | {".tif", ".tiff", ".webp"}
 
 # Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left out on purpose.
@@ -92,7 +106,9 @@ def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
     path = Path(path)
     data = _read(path)
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-        raise ImageError("The image has changed since the run started.", file=path, remedy="Start the run again.")
+        raise ImageError(
+            "The image has changed since the run started.", file=path, remedy="Start the run again."
+        )
     return _decode(data, path)
 
 
@@ -127,7 +143,10 @@ def check_images(
     hashes: dict[Path, str] = {}
     faults: list[ImageError] = []
     # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the memory as well.
-    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as pool, track("reading images", len(files)) as task:
+    with (
+        ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as pool,
+        track("reading images", len(files)) as task,
+    ):
         for file, digest in zip(files, pool.map(examine, files), strict=True):
             if isinstance(digest, ImageError):
                 faults.append(digest)
@@ -142,12 +161,18 @@ def check_images(
     if not skip_broken:
         remedy = "Fix or remove these files, or leave them out: add --skip-broken to `taxtune init`, data.skip_broken "
         remedy += "to a recipe."
-        error = ImageError(f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\n{remedy}")
+        error = ImageError(
+            f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\n{remedy}"
+        )
         if problems is None:
             raise error
         problems.append(error)
         return hashes
-    count = "1 image cannot be used and is" if len(faults) == 1 else f"{len(faults):,} images cannot be used and are"
+    count = (
+        "1 image cannot be used and is"
+        if len(faults) == 1
+        else f"{len(faults):,} images cannot be used and are"
+    )
     note(f"{count} left out:\n{listed}")
     return hashes
 
@@ -163,7 +188,9 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
     with contextlib.suppress(Exception), Image.open(path, formats=_formats()) as image:
         exif = image.getexif()
         with contextlib.suppress(KeyError, ValueError, TypeError):
-            taken = datetime.strptime(exif.get_ifd(ExifTags.IFD.Exif)[ExifTags.Base.DateTimeOriginal], _EXIF_TIME)
+            taken = datetime.strptime(
+                exif.get_ifd(ExifTags.IFD.Exif)[ExifTags.Base.DateTimeOriginal], _EXIF_TIME
+            )
             found |= {"month": taken.month, "hour": taken.hour}
         gps = exif.get_ifd(ExifTags.IFD.GPSInfo)
         for name, number, most in (("latitude", 2, 90), ("longitude", 4, 180)):
@@ -171,7 +198,9 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
                 degrees, minutes, seconds = map(float, gps[number])
                 angle = degrees + minutes / 60 + seconds / 3600
                 if 0 <= angle <= most:
-                    found[name] = round(-angle if gps[number - 1].upper() in ("S", "W") else angle, 1)
+                    found[name] = round(
+                        -angle if gps[number - 1].upper() in ("S", "W") else angle, 1
+                    )
     return found
 
 
@@ -274,7 +303,9 @@ def _decode(data: bytes, path: Path) -> Image.Image:
         image = _opened(data)
     except UnidentifiedImageError:
         brand = data[8:12] if data[4:8] == b"ftyp" else b""  # of both formats' container
-        if said := lacking_decoder(["a.avif" if brand.startswith(b"avi") else "a.heic"] if brand else []):
+        if said := lacking_decoder(
+            ["a.avif" if brand.startswith(b"avi") else "a.heic"] if brand else []
+        ):
             raise ImageError(said.rstrip("."), file=path, remedy=_SAVE_AGAIN) from None
         message = f"This is not an image, or its format is not supported (supported formats: {', '.join(_formats())})."
         raise ImageError(message, file=path, remedy=_SAVE_AGAIN) from None
@@ -285,13 +316,17 @@ def _decode(data: bytes, path: Path) -> Image.Image:
     is_bomb = pixels > MAX_PIXELS and pixels > _MOST_PER_BYTE * len(data)
     if is_bomb or pixels > 4 * MAX_PIXELS:
         allowed = (
-            f"in {len(data):,} bytes, as no photo has" if is_bomb else f"and at most {4 * MAX_PIXELS:,} are allowed"
+            f"in {len(data):,} bytes, as no photo has"
+            if is_bomb
+            else f"and at most {4 * MAX_PIXELS:,} are allowed"
         )
         message = f"The image is too large: {width:,} × {height:,} = {pixels:,} pixels, {allowed}."
         raise ImageError(message, file=path, remedy="Reduce its size.")
     if min(width, height) < MIN_SIDE:
         message = f"The image has {width} × {height} pixels; its shorter side must be at least {MIN_SIDE}."
-        raise ImageError(message, file=path, remedy="Remove it from the data or give a larger copy.")
+        raise ImageError(
+            message, file=path, remedy="Remove it from the data or give a larger copy."
+        )
     if pixels > MAX_PIXELS:
         with _LARGE:  # one at a time: others than JPEG are decoded whole before they are reduced
             _halve(image, path)
@@ -327,7 +362,9 @@ def _upright(image: Image.Image, path: Path | None) -> Image.Image:
         image.load()  # to the end of the file: a truncated one shows only now
     except Exception as error:
         raise _corrupt(path, error) from error
-    with contextlib.suppress(Exception):  # the pixels are sound; broken metadata holds no orientation to apply
+    with contextlib.suppress(
+        Exception
+    ):  # the pixels are sound; broken metadata holds no orientation to apply
         image = ImageOps.exif_transpose(image)
     try:
         return _to_rgb(image)
@@ -338,7 +375,9 @@ def _upright(image: Image.Image, path: Path | None) -> Image.Image:
 
 def _corrupt(path: Path | None, error: Exception) -> ImageError:
     detail = " ".join(str(error).split()) or type(error).__name__
-    return ImageError(f"The image is corrupt or truncated: {detail}.", file=path, remedy=_SAVE_AGAIN)
+    return ImageError(
+        f"The image is corrupt or truncated: {detail}.", file=path, remedy=_SAVE_AGAIN
+    )
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

@@ -14,7 +14,15 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["OUTSIDE", "UNNAMED", "LabelFinder", "Reference", "label_references", "label_text", "leaves_meant"]
+__all__ = [
+    "OUTSIDE",
+    "UNNAMED",
+    "LabelFinder",
+    "Reference",
+    "label_references",
+    "label_text",
+    "leaves_meant",
+]
 
 #: What may name a node: a label, alias or id, or a path of labels.
 Reference = str | tuple[str, ...]
@@ -27,7 +35,9 @@ UNNAMED = (
 )
 # What labels say that name nothing, in front of or after a name or alone.
 _NOTHING = frozenset({"blank", "empty", "none", "nothing", "there", "background"})
-_UNKNOWN = frozenset({"unidentified", "unknown", "unnamed", "undetermined", "indeterminate", "indet", "sp", "spp"})
+_UNKNOWN = frozenset(
+    {"unidentified", "unknown", "unnamed", "undetermined", "indeterminate", "indet", "sp", "spp"}
+)
 _NUMBER = re.compile(r"^\d+[.\s-]+(?=.*[^\W\d])")
 # A possessive that lost its apostrophe: "Wilson_s_Warbler".
 _LOST_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[ _-]+s(?=[ _-]|$)")
@@ -79,7 +89,9 @@ class LabelFinder:
     def __init__(self, taxonomy: Taxonomy, part: Domain | None = None) -> None:
         self.leaves: set[str] = set()
         self._part = part
-        self._names = [_Names(tree) for tree in ([taxonomy] if part is None else [taxonomy, part.full])]
+        self._names = [
+            _Names(tree) for tree in ([taxonomy] if part is None else [taxonomy, part.full])
+        ]
 
     def node(self, references: Iterable[Reference]) -> int | None:
         """Returns the node of the first reference that names one; `OUTSIDE` of the part, or None for none.
@@ -102,7 +114,9 @@ class LabelFinder:
             if len(nodes) > 1:
                 options = ", ".join("/".join(names.tree.path(node)) for node in nodes[:5])
                 message = f"{len(nodes)} nodes are called {name!r}."
-                raise TaxonomyError(message, file=names.tree.source, remedy=f"Give the path: {options}.")
+                raise TaxonomyError(
+                    message, file=names.tree.source, remedy=f"Give the path: {options}."
+                )
             if nodes:
                 return nodes[0]
         return None
@@ -140,7 +154,11 @@ class _Names:
         """Returns the nodes of the first reference that is on the tree, and their name; none, and "", for none."""
         texts = [reference for reference in references if isinstance(reference, str)]
         found = [(self._written(reference), str(reference)) for reference in references]
-        found += [(self._folded.get(_fold(text), []), text) for text in texts if not any(nodes for nodes, _ in found)]
+        found += [
+            (self._folded.get(_fold(text), []), text)
+            for text in texts
+            if not any(nodes for nodes, _ in found)
+        ]
         named = [one for one in found if one[0]]
         return next((one for one in named if len(one[0]) == 1), named[0] if named else ([], ""))
 
@@ -148,7 +166,11 @@ class _Names:
         tree = self.tree
         if isinstance(reference, str):
             if nodes := tree.find(reference):
-                labelled = [node for node in nodes if tree.labels[node].casefold() == reference.strip().casefold()]
+                labelled = [
+                    node
+                    for node in nodes
+                    if tree.labels[node].casefold() == reference.strip().casefold()
+                ]
                 exact = [node for node in labelled if tree.labels[node] == reference.strip()]
                 return exact or labelled or nodes
             if reference in tree.by_id:
@@ -170,7 +192,9 @@ class _Names:
     @cached_property
     def _folded(self) -> dict[str, list[int]]:
         found: dict[str, dict[int, None]] = defaultdict(dict)
-        for node, (label, aliases) in enumerate(zip(self.tree.labels, self.tree.aliases, strict=True)):
+        for node, (label, aliases) in enumerate(
+            zip(self.tree.labels, self.tree.aliases, strict=True)
+        ):
             for name in (label, *aliases):
                 found[_fold(name)][node] = None
         found.pop("", None)

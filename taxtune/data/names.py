@@ -56,7 +56,11 @@ def match_names(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
         if len(alike) == 1:
             found[name] = keys[alike[0]]
     times = Counter(found.values())
-    return {name: other for name, other in found.items() if times[other] == 1 or _key(name) == _key(other)}
+    return {
+        name: other
+        for name, other in found.items()
+        if times[other] == 1 or _key(name) == _key(other)
+    }
 
 
 def _key(name: str) -> str:

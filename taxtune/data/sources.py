@@ -86,7 +86,11 @@ def read_rows(
     name = str(source) if isinstance(source, Path) else type(source).__name__
     columns = (image_column, label_column, *further)
     if isinstance(source, Path):
-        rows = _file_rows(source, columns) if pattern is None else _matched_rows(source, line_pattern(pattern), further)
+        rows = (
+            _file_rows(source, columns)
+            if pattern is None
+            else _matched_rows(source, line_pattern(pattern), further)
+        )
     elif hasattr(source, "features") and hasattr(source, "column_names"):
         rows = _dataset_rows(source, columns, name)
     elif hasattr(source, "columns") and hasattr(source, "iloc"):
@@ -103,7 +107,9 @@ def read_rows(
         missing = [] if held or callable(image) or file else [image_column]
         missing += [] if label else [label_column]
         if missing:
-            said = next((f" (got {value!r:.60})" for value in (image, written) if _is_odd(value)), "")
+            said = next(
+                (f" (got {value!r:.60})" for value in (image, written) if _is_odd(value)), ""
+            )
             faults.append(f"  {where}: no {' and '.join(missing)}{said}")
             continue
         references = label_references(label)
@@ -129,7 +135,11 @@ def _is_odd(value: object) -> bool:
 
 def _pairs(source: Any, name: str) -> Iterator[Row]:
     if isinstance(source, dict) or not isinstance(source, Iterable):
-        splits = f"Choose one of its splits: {', '.join(map(repr, source))}." if isinstance(source, dict) else ""
+        splits = (
+            f"Choose one of its splits: {', '.join(map(repr, source))}."
+            if isinstance(source, dict)
+            else ""
+        )
         remedy = splits or "Give a path, a list of (image, label), a DataFrame or a Dataset."
         raise DataError(f"A {name} cannot be used as a source of images.", remedy=remedy)
     for number, pair in enumerate(source):
@@ -141,7 +151,9 @@ def _pairs(source: Any, name: str) -> Iterator[Row]:
 
 def _frame_rows(frame: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
     _check_columns(columns, list(frame.columns), name)
-    for index, image, label, *cells in zip(frame.index, *(frame[column] for column in columns), strict=True):
+    for index, image, label, *cells in zip(
+        frame.index, *(frame[column] for column in columns), strict=True
+    ):
         yield f"row {index}", image, label, dict(zip(columns[2:], cells, strict=True))
 
 
@@ -163,7 +175,9 @@ def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[R
         names: list[str] | None = getattr(dataset.features[column], "names", None)
         for cell in dataset.with_format(None)[column]:
             known = names is None or not isinstance(cell, int)
-            yield cell if known or names is None else names[cell] if 0 <= cell < len(names) else None
+            yield (
+                cell if known or names is None else names[cell] if 0 <= cell < len(names) else None
+            )
 
     for number, (label, *rest) in enumerate(zip(*map(cells, others), strict=True)):
         # Fetched one by one when they are needed: all together may be more than fits in memory.
@@ -200,7 +214,9 @@ def line_pattern(pattern: str) -> re.Pattern[str]:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise DataError(f"The pattern is not a regular expression: {error}.", value=pattern, remedy=example) from None
+        raise DataError(
+            f"The pattern is not a regular expression: {error}.", value=pattern, remedy=example
+        ) from None
     for group in ("image", "label"):
         if group not in expression.groupindex:
             raise DataError(f"The pattern has no group {group!r}.", value=pattern, remedy=example)
@@ -210,7 +226,11 @@ def line_pattern(pattern: str) -> re.Pattern[str]:
 def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) -> Iterator[Row]:
     _check_columns(further, [*pattern.groupindex], path)
     lines = enumerate(read_text(path, error=DataError, what="manifest").split("\n"), start=1)
-    matches = [(number, line.strip(), pattern.fullmatch(line.strip())) for number, line in lines if line.strip()]
+    matches = [
+        (number, line.strip(), pattern.fullmatch(line.strip()))
+        for number, line in lines
+        if line.strip()
+    ]
     for number, _, match in matches:
         if match:
             cells = {name: match[name] for name in further}
@@ -225,7 +245,9 @@ def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) 
         )
 
 
-def _check_columns(columns: Iterable[str], names: list[str], file: str | Path, row: int | None = None) -> None:
+def _check_columns(
+    columns: Iterable[str], names: list[str], file: str | Path, row: int | None = None
+) -> None:
     for column in columns:
         if column not in names:
             near = difflib.get_close_matches(column.lower(), list(map(str, names)), n=1)
@@ -238,7 +260,9 @@ def refuse_columns(columns: Iterable[str], name: str) -> None:
     """Raises a DataError if columns are wanted of a source that has none."""
     for column in columns:
         remedy = "Give a table or a data frame with one row per image; from image files come exif:month and the like."
-        raise DataError(f"There is no column {column!r}: this source has no columns.", file=name, remedy=remedy)
+        raise DataError(
+            f"There is no column {column!r}: this source has no columns.", file=name, remedy=remedy
+        )
 
 
 def read_inat21(path: Path) -> Iterator[Record]:
@@ -260,18 +284,27 @@ def read_inat21(path: Path) -> Iterator[Record]:
         raise DataError(f"The file is not valid JSON: {error}.", file=path, remedy=remedy) from None
     chosen: dict[Any, Any] = {}
     for number, (image, category) in enumerate(pairs, start=1):
-        for key, value, known in (("image_id", image, names), ("category_id", category, categories)):
+        for key, value, known in (
+            ("image_id", image, names),
+            ("category_id", category, categories),
+        ):
             if value not in known:
-                raise DataError(f"Annotation {number} has an unknown {key}.", file=path, value=value)
+                raise DataError(
+                    f"Annotation {number} has an unknown {key}.", file=path, value=value
+                )
         first = chosen.setdefault(image, category)
         if first != category:
             message = f"The image has two categories, {categories[first][0]!r} and {categories[category][0]!r}."
-            raise DataError(message, file=path, value=names[image], remedy="Keep one category per image.")
+            raise DataError(
+                message, file=path, value=names[image], remedy="Keep one category per image."
+            )
     for image, category in chosen.items():
         label, references = categories[category]
         yield Record(names[image], label, f"image {image}", references)
     if len(chosen) < len(names):
-        note(f"{len(names) - len(chosen)} of {len(names)} images have no annotation and are left out.")
+        note(
+            f"{len(names) - len(chosen)} of {len(names)} images have no annotation and are left out."
+        )
 
 
 def _category(row: Mapping[str, Any]) -> tuple[str, tuple[Reference, ...]]:
@@ -286,7 +319,11 @@ def _needed(row: dict[str, Any]) -> dict[str, Any]:
     """The needed members of an object as soon as it is read: an image has ten, of which two are used."""
     for name in ("file_name", "category_id"):
         if name in row:
-            return {key: row[key] for key in ("id", "file_name", "image_id", "category_id") if key in row}
+            return {
+                key: row[key]
+                for key in ("id", "file_name", "image_id", "category_id")
+                if key in row
+            }
     return row
 
 
@@ -305,7 +342,9 @@ def read_folder(path: Path) -> Iterator[Record]:
         DataError: If the folder is missing, or images lie in no class folder.
     """
     if not path.is_dir():
-        raise DataError("The folder of the classes does not exist.", file=path, remedy="Check the path.")
+        raise DataError(
+            "The folder of the classes does not exist.", file=path, remedy="Check the path."
+        )
     stray: list[str] = []
     unread: list[str] = []
     others: Counter[str] = Counter()

@@ -14,7 +14,15 @@ from taxtune.data.examples import Example, distinct, note_repeated
 from taxtune.data.images import check_images
 from taxtune.errors import DataError
 
-__all__ = ["CALIBRATION_FROM", "SplitSizes", "Splits", "default_split", "remaining", "split", "split_sizes"]
+__all__ = [
+    "CALIBRATION_FROM",
+    "SplitSizes",
+    "Splits",
+    "default_split",
+    "remaining",
+    "split",
+    "split_sizes",
+]
 
 #: With fewer images `default_split` leaves none for calibration: a promised hP of 0.98 takes 37 of them at least.
 CALIBRATION_FROM = 150
@@ -44,11 +52,16 @@ def default_split(n_photos: int) -> SplitSizes:
     """
     tuning, heldout = max(1, n_photos * 3 // 5), n_photos - max(1, n_photos * 3 // 5)
     if n_photos >= CALIBRATION_FROM:
-        tuning, heldout = min(_MOST_TUNING, n_photos * 2 // 5), min(_MOST_HELDOUT, n_photos * 7 // 20)
+        tuning, heldout = (
+            min(_MOST_TUNING, n_photos * 2 // 5),
+            min(_MOST_HELDOUT, n_photos * 7 // 20),
+        )
     return SplitSizes(tuning, heldout, n_photos - tuning - heldout)
 
 
-def split_sizes(n_photos: int, tuning: int | None = None, heldout: int | None = None) -> tuple[int, int]:
+def split_sizes(
+    n_photos: int, tuning: int | None = None, heldout: int | None = None
+) -> tuple[int, int]:
     """The sizes of the tuning and the held-out split, of which either may be given.
 
     Args:
@@ -103,7 +116,10 @@ def split(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     if tuning < 0 or heldout < 0 or tuning + heldout == 0:
-        raise DataError(f"The splits cannot have {tuning} and {heldout} images.", remedy="Give sizes of at least 1.")
+        raise DataError(
+            f"The splits cannot have {tuning} and {heldout} images.",
+            remedy="Give sizes of at least 1.",
+        )
     wanted = tuning + heldout
     order = iter(_stratified(examples, seed))
     taken: list[Example] = []
@@ -165,7 +181,12 @@ def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
         rounds.append((taken[example.target], example))
         taken[example.target] += 1
     rank = cache(lambda number, target: _rank(seed, f"round {number}", str(target)))
-    return [e for _, e in sorted(rounds, key=lambda pair: (pair[0], rank(pair[0], pair[1].target), pair[1].target))]
+    return [
+        e
+        for _, e in sorted(
+            rounds, key=lambda pair: (pair[0], rank(pair[0], pair[1].target), pair[1].target)
+        )
+    ]
 
 
 def _rank(seed: int, what: str, name: str) -> bytes:

@@ -48,7 +48,9 @@ def model_folder(model: str) -> Path | None:
     if folder.is_dir():
         return folder
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
-        raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
+        raise ModelError(
+            "The folder of the model does not exist.", value=model, remedy="Check the path."
+        )
     return None
 
 
@@ -56,7 +58,9 @@ def folder_digest(folder: Path) -> str:
     """A hash of the contents of a model's folder: its configuration and its weights."""
     digest = hashlib.sha256()
     for file in sorted(
-        p for p in folder.rglob("*") if p.is_file() and p.suffix in (".json", ".safetensors", ".bin", ".txt")
+        p
+        for p in folder.rglob("*")
+        if p.is_file() and p.suffix in (".json", ".safetensors", ".bin", ".txt")
     ):
         digest.update(str(file.relative_to(folder)).encode())
         with file.open("rb") as stream:

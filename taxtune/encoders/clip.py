@@ -45,7 +45,12 @@ class ClipEncoder:
     """
 
     def __init__(
-        self, model: str, *, device: str = "auto", cache_dir: Path | None = None, batch_size: int = 256
+        self,
+        model: str,
+        *,
+        device: str = "auto",
+        cache_dir: Path | None = None,
+        batch_size: int = 256,
     ) -> None:
         import open_clip
 
@@ -54,7 +59,8 @@ class ClipEncoder:
         self._device = find_device(device)
         # An image takes far more memory than a text.
         self._text_batches, self._image_batches = (
-            AdaptiveBatches(batch_size, model=model, device=self._device, item=item) for item in ("text", "image")
+            AdaptiveBatches(batch_size, model=model, device=self._device, item=item)
+            for item in ("text", "image")
         )
         architecture, _, weights = model.partition("@")
         if not model.startswith("local-dir:"):
@@ -67,7 +73,9 @@ class ClipEncoder:
             self._tokenizer = open_clip.get_tokenizer(architecture)
         except Exception as error:  # the library raises whatever its parts raise: RuntimeError, OSError, HTTP errors
             if model.startswith("hf-hub:") and is_out_of_reach(error):
-                raise explain_load_error(model.removeprefix("hf-hub:"), error, "configuration") from error
+                raise explain_load_error(
+                    model.removeprefix("hf-hub:"), error, "configuration"
+                ) from error
             raise ModelError(
                 # Shortened, as open_clip lists every architecture that it knows.
                 f"The CLIP model cannot be loaded: {shorten(str(error), 300, placeholder=' …')}",
@@ -112,7 +120,11 @@ class ClipEncoder:
         """Tells, for each text, whether it fills the context, so that its end may not have been read."""
         flags = np.zeros(len(texts), dtype=bool)
         # A token has at least a byte of the text, but for letters that are normalised to several.
-        long = [i for i, text in enumerate(texts) if len(text.encode("utf-8", "replace")) > self.context_length // 2]
+        long = [
+            i
+            for i, text in enumerate(texts)
+            if len(text.encode("utf-8", "replace")) > self.context_length // 2
+        ]
         for start in range(0, len(long), self.batch_size):
             rows = long[start : start + self.batch_size]
             tokens = self._tokenizer(["", *(well_formed(texts[i]) for i in rows)])
@@ -120,7 +132,9 @@ class ClipEncoder:
             flags[rows] = (tokens[1:, -1] != tokens[0, -1]).numpy()
         return flags
 
-    def _in_batches(self, batches: AdaptiveBatches, items: Sequence[Any], encode: Callable[..., Any]) -> FloatMatrix:
+    def _in_batches(
+        self, batches: AdaptiveBatches, items: Sequence[Any], encode: Callable[..., Any]
+    ) -> FloatMatrix:
         import torch
 
         def compute(batch: Sequence[Any]) -> list[FloatMatrix]:

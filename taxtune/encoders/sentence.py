@@ -40,12 +40,19 @@ class SentenceEncoder:
     """
 
     def __init__(
-        self, model: str, *, device: str = "auto", cache_dir: Path | None = None, batch_size: int = 256
+        self,
+        model: str,
+        *,
+        device: str = "auto",
+        cache_dir: Path | None = None,
+        batch_size: int = 256,
     ) -> None:
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
-            raise MissingExtraError("sentence-transformers", "measures", f"The sentence encoder {model}") from error
+            raise MissingExtraError(
+                "sentence-transformers", "measures", f"The sentence encoder {model}"
+            ) from error
         self.name = f"sentence:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
         where, folder = find_device(device), model_folder(model)
@@ -56,12 +63,18 @@ class SentenceEncoder:
             # What is on this machine is loaded at once; only a download deserves a bar.
             with quiet_progress() if folder else nullcontext():
                 self._model: Any = SentenceTransformer(str(folder or model), device=where)
-        except Exception as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
+        except (
+            Exception
+        ) as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
             called = model if folder or "/" in model else f"sentence-transformers/{model}"
             raise explain_load_error(called, error, "configuration") from error
         config = getattr(getattr(self._model[0], "auto_model", None), "config", None)
         version = folder_digest(folder) if folder else getattr(config, "_commit_hash", None)
-        self.identity: dict[str, str | int | None] = {"kind": "sentence", "model": model, "version": version}
+        self.identity: dict[str, str | int | None] = {
+            "kind": "sentence",
+            "model": model,
+            "version": version,
+        }
         limit = getattr(self._model, "max_seq_length", None)
         self.token_limit: int | None = None if limit is None else int(limit)
 
@@ -71,7 +84,9 @@ class SentenceEncoder:
 
         def encode(size: int) -> Any:
             # The library sorts the texts by length and cuts batches itself.
-            return self._model.encode(texts, batch_size=size, normalize_embeddings=True, show_progress_bar=False)
+            return self._model.encode(
+                texts, batch_size=size, normalize_embeddings=True, show_progress_bar=False
+            )
 
         return np.asarray(self._batches.run(encode, len(texts)), dtype=np.float32)
 

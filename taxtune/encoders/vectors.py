@@ -86,11 +86,15 @@ def stored_embeddings(
     if keys and len(known) == len(keys) and sum(map(len, known)) % len(names) == 0:
         return np.concatenate(known).reshape(len(names), -1)
     embeddings = np.ascontiguousarray(encode(names), dtype=np.float32)
-    store.put(identity, [(key, embeddings[start : start + _NAMES_A_ROW]) for key, start in keys.items()])
+    store.put(
+        identity, [(key, embeddings[start : start + _NAMES_A_ROW]) for key, start in keys.items()]
+    )
     return embeddings
 
 
-def stored_images(encoder: ClipEncoder, files: Sequence[Path], *, sha256: Sequence[str] | None = None) -> FloatMatrix:
+def stored_images(
+    encoder: ClipEncoder, files: Sequence[Path], *, sha256: Sequence[str] | None = None
+) -> FloatMatrix:
     """A unit vector for each image file, shape (images, dimensions), from disk where it was encoded before.
 
     Files are known by a hash of their bytes; only those that the store lacks are decoded.
@@ -112,12 +116,16 @@ def stored_images(encoder: ClipEncoder, files: Sequence[Path], *, sha256: Sequen
             known = sha256[chosen] if sha256 is not None else [""] * len(batch)
             hashes = [given or content_hash(file) for file, given in zip(batch, known, strict=True)]
             vectors = dict(zip(hashes, store.get(identity, hashes), strict=True))
-            fresh = {key: file for key, file in zip(hashes, batch, strict=True) if vectors[key] is None}
+            fresh = {
+                key: file for key, file in zip(hashes, batch, strict=True) if vectors[key] is None
+            }
             if fresh:
                 made = encoder.images([load_image(file, sha256=key) for key, file in fresh.items()])
                 store.put(identity, zip(fresh, made, strict=True))
                 vectors.update(zip(fresh, made, strict=True))
-            parts.append(np.stack([vector for key in hashes if (vector := vectors[key]) is not None]))
+            parts.append(
+                np.stack([vector for key in hashes if (vector := vectors[key]) is not None])
+            )
             task.advance(len(batch))
     return np.concatenate(parts) if parts else np.zeros((0, 1), dtype=np.float32)
 

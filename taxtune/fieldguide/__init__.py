@@ -52,16 +52,26 @@ def export(folder: str | Path, labelled: int = 300, manifest: str | Path = MANIF
     folder, manifest = Path(folder), Path(manifest)
     with manifest.open(encoding="utf-8", newline="") as stream:
         rows = [*csv.DictReader(stream)]
-    homes = {row["label"]: _PLACES[hashlib.sha256(row["label"].encode()).digest()[0] % len(_PLACES)] for row in rows}
+    homes = {
+        row["label"]: _PLACES[hashlib.sha256(row["label"].encode()).digest()[0] % len(_PLACES)]
+        for row in rows
+    }
     tables = {"photos.csv": ["image,label,place"], "new-photos.csv": ["image,place"]}
     for i, row in enumerate(rows):
         into = folder / "photos" / row["label"] if i < labelled else folder / "new-photos"
         into.mkdir(parents=True, exist_ok=True)
         file = into / Path(row["image"]).name
         shutil.copyfile(manifest.parent / row["image"], file)
-        cells = [file.relative_to(folder).as_posix(), *([row["label"]] if i < labelled else []), homes[row["label"]]]
+        cells = [
+            file.relative_to(folder).as_posix(),
+            *([row["label"]] if i < labelled else []),
+            homes[row["label"]],
+        ]
         tables["photos.csv" if i < labelled else "new-photos.csv"].append(",".join(cells))
-    tables["checklist.csv"] = ["node,place", *(f"{label},{place}" for label, place in sorted(homes.items()))]
+    tables["checklist.csv"] = [
+        "node,place",
+        *(f"{label},{place}" for label, place in sorted(homes.items())),
+    ]
     for name, lines in tables.items():
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     shutil.copyfile(TAXONOMY_FILE, folder / "tree.csv")

@@ -27,8 +27,29 @@ __all__ = ["Draft", "MadeTree", "Subject", "find_subject", "make_draft", "make_t
 _FEWEST = 6
 # What roots are called that say nothing of what the images show; among them the top of WordNet.
 _EMPTY = frozenset(
-    {"abstraction", "all", "artifact", "being", "entity", "everything", "life", "living thing", "matter", "object"}
-    | {"objects", "organism", "physical entity", "physical object", "root", "substance", "thing", "things", "unit"}
+    {
+        "abstraction",
+        "all",
+        "artifact",
+        "being",
+        "entity",
+        "everything",
+        "life",
+        "living thing",
+        "matter",
+        "object",
+    }
+    | {
+        "objects",
+        "organism",
+        "physical entity",
+        "physical object",
+        "root",
+        "substance",
+        "thing",
+        "things",
+        "unit",
+    }
     | {"whole"}
 )
 _MOST_RANKS = 32
@@ -106,16 +127,24 @@ class Draft:
             },
             "vlm": {"model": model},
         }
-        others = f"the other {rest:,} images are for `taxtune calibrate`" if rest else "no images are left to calibrate"
+        others = (
+            f"the other {rest:,} images are for `taxtune calibrate`"
+            if rest
+            else "no images are left to calibrate"
+        )
         return (
             f"# By `taxtune init`. Keys that are not here have their defaults; {others}.\n"
             "# prompt: what the images show, in a word, with its ranks and example answers, general to specific.\n"
-            + yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+            + yaml.safe_dump(
+                recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
+            )
             + "# proposer: openai/gpt-5-mini  # a chat model writes the templates; its key is OPENAI_API_KEY\n"
         )
 
 
-def make_draft(source: Source, tree: Taxonomy, *, word: str | None = None, skip_broken: bool = False) -> Draft:
+def make_draft(
+    source: Source, tree: Taxonomy, *, word: str | None = None, skip_broken: bool = False
+) -> Draft:
     """Looks at the images and their labels as a run does, and sizes its splits.
 
     Args:
@@ -192,7 +221,9 @@ def _word(tree: Taxonomy, node: int) -> str | None:
         if name != tree.labels[above] or not _is_latin(tree, above):
             *first, last = name.lower().split()
             # A word that English lacks has no plural that could be told.
-            return " ".join([*first, next(iter(getLemma(last, upos="NOUN", lemmatize_oov=False)), last)])
+            return " ".join(
+                [*first, next(iter(getLemma(last, upos="NOUN", lemmatize_oov=False)), last)]
+            )
     return None
 
 
@@ -205,27 +236,35 @@ def _name(tree: Taxonomy, node: int) -> str:
     if _is_latin(tree, node):
         return tree.common_name(node)
     label = tree.labels[node]
-    known = (row.english[0] for row in read_english_names() if row.name.casefold() == label.casefold())
+    known = (
+        row.english[0] for row in read_english_names() if row.name.casefold() == label.casefold()
+    )
     return next(known, label)
 
 
 def _ranks(tree: Taxonomy, node: int, targets: Sequence[int]) -> tuple[str, ...]:
     depths: dict[str, list[int]] = {}
-    for above in {ancestor for target in set(targets) for ancestor in tree.ancestors(target).tolist()}:
+    for above in {
+        ancestor for target in set(targets) for ancestor in tree.ancestors(target).tolist()
+    }:
         rank = tree.ranks[above]
         if rank is not None and tree.depth[above] > tree.depth[node]:
             depths.setdefault(rank, []).append(int(tree.depth[above]))
     return tuple(sorted(depths, key=lambda rank: (np.mean(depths[rank]), rank))[:_MOST_RANKS])
 
 
-def _examples(tree: Taxonomy, node: int, word: str | None, targets: Sequence[int]) -> tuple[str, ...]:
+def _examples(
+    tree: Taxonomy, node: int, word: str | None, targets: Sequence[int]
+) -> tuple[str, ...]:
     """A way down to a leaf that no image shows, or else to the label that the fewest show."""
     leaves = tree.leaves[tree.is_ancestor(node, tree.leaves)]
     shown = np.bincount(np.asarray(targets), minlength=len(tree))[leaves]
     depth = tree.depth[np.asarray(targets)].max()
     # Of leaves alike in both the first: which it is depends on the tree alone.
     chosen = int(leaves[np.lexsort((np.abs(tree.depth[leaves] - depth), shown))[0]])
-    way = [above for above in tree.ancestors(chosen).tolist() if tree.depth[above] > tree.depth[node]]
+    way = [
+        above for above in tree.ancestors(chosen).tolist() if tree.depth[above] > tree.depth[node]
+    ]
     if len(way) > 3:
         way = [way[0], way[(len(way) - 1) // 2], way[-1]]
     names = dict.fromkeys(filter(None, (word, *(_name(tree, below) for below in way))))

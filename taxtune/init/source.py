@@ -57,11 +57,16 @@ class Source:
         records = (
             read_folder(self.path)
             if self.kind == "folder"
-            else read_rows(self.path, image_column=self.image_column, label_column=self.label_column)
+            else read_rows(
+                self.path, image_column=self.image_column, label_column=self.label_column
+            )
         )
         counted: Counter[str] = Counter()
         problems = Problems()
-        with showing(_Silent()), problems.gathered():  # notes and problems come again when the images are read
+        with (
+            showing(_Silent()),
+            problems.gathered(),
+        ):  # notes and problems come again when the images are read
             counted.update(record.label for record in records)
         if not counted:
             problems.tell()
@@ -73,7 +78,9 @@ class _Silent(Display):
         """Drops the note."""
 
 
-def find_source(path: Path, *, image_column: str | None = None, label_column: str | None = None) -> Source:
+def find_source(
+    path: Path, *, image_column: str | None = None, label_column: str | None = None
+) -> Source:
     """Looks at a folder or a file of labelled images.
 
     Args:
@@ -88,7 +95,9 @@ def find_source(path: Path, *, image_column: str | None = None, label_column: st
         raise DataError("There is no such file or folder.", file=path, remedy="Check the path.")
     if path.is_dir():
         if image_column or label_column:
-            raise DataError("A folder of images has no columns; its sub-folders are the labels.", file=path)
+            raise DataError(
+                "A folder of images has no columns; its sub-folders are the labels.", file=path
+            )
         return _folder(path)
     if path.suffix.lower() not in LISTS:
         remedy = f"Give a folder with one sub-folder for each label, or a file that ends in {', '.join(LISTS)}."
@@ -110,13 +119,19 @@ def _folder(path: Path) -> Source:
         )
     if not filled:
         remedy = f"Names of images end in {', '.join(sorted(IMAGE_SUFFIXES))}."
-        raise DataError("There are no images in the folder or its sub-folders.", file=path, remedy=remedy)
+        raise DataError(
+            "There are no images in the folder or its sub-folders.", file=path, remedy=remedy
+        )
     if not loose and {folder.lower() for folder in folders} <= _PARTS:
         message = f"The sub-folders are called {', '.join(folders)}, which are parts of a data set and not labels."
         remedy = f"Give one of them: --data {shlex.quote(str(path / folders[0]))}. taxtune splits its images itself."
         raise DataError(message, file=path, remedy=remedy)
     empty = [folder for folder in folders if folder not in filled]
-    notes = (f"Sub-folders without images are left out ({len(empty)}): {', '.join(empty)}.",) if empty else ()
+    notes = (
+        (f"Sub-folders without images are left out ({len(empty)}): {', '.join(empty)}.",)
+        if empty
+        else ()
+    )
     return Source("folder", path, notes=notes)
 
 
@@ -133,7 +148,9 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
     images = None if folder == path.parent else folder
     notes = []
     if (image, label) != ("image", "label"):
-        notes.append(f"The images are taken from the column {image!r} and the labels from {label!r}.")
+        notes.append(
+            f"The images are taken from the column {image!r} and the labels from {label!r}."
+        )
     if images is not None:
         notes.append(f"The images' names are relative to {images}.")
     return Source("manifest", path, image, label, images, tuple(notes))
@@ -156,8 +173,14 @@ def find_images(path: Path, columns: Columns, image_column: str | None = None) -
     base, folders = path.parent, {}
     near = [base, *sorted(base.glob("*/")), *sorted(base.glob("*/*/")), base.parent, Path()]
     for name, values in columns.items():
-        likely = [folder for folder in near if any(os.path.isfile(find_file(folder, value)) for value in values[:5])]
-        counts = [sum(os.path.isfile(find_file(folder, value)) for value in values) for folder in likely]
+        likely = [
+            folder
+            for folder in near
+            if any(os.path.isfile(find_file(folder, value)) for value in values[:5])
+        ]
+        counts = [
+            sum(os.path.isfile(find_file(folder, value)) for value in values) for folder in likely
+        ]
         if counts and 2 * max(counts) > len(values):
             folders[name] = likely[counts.index(max(counts))]
     image = find_column("image", image_column, list(columns), IMAGES, folders, path)

@@ -53,14 +53,25 @@ if TYPE_CHECKING:
 
     from taxtune.tuning.loop import Tuner
 
-__all__ = ["COMPONENT", "REFUSED", "Adapter", "GepaProposer", "Log", "feedback", "image_value", "optimize"]
+__all__ = [
+    "COMPONENT",
+    "REFUSED",
+    "Adapter",
+    "GepaProposer",
+    "Log",
+    "feedback",
+    "image_value",
+    "optimize",
+]
 
 COMPONENT = "template"
 """The one text of a gepa candidate."""
 REFUSED = -math.inf
 """The score of a template that is refused without being asked: none is worse."""
 
-_REMEDY = "Continue with resume=True when the model answers again; answers and replies so far are saved."
+_REMEDY = (
+    "Continue with resume=True when the model answers again; answers and replies so far are saved."
+)
 #: The weight of a constraint beside the aim's, which is 1: of one promised with confidence, and of a mere floor.
 #: With hP and hR either makes hP count four times hR. What matters is that it counts at all: in gepa searches among 329
 #: recorded templates of the field guide (800 calls, 40 images, templates drawn at random in place of reflection) the
@@ -111,10 +122,19 @@ class GepaProposer(Proposer):
     """
 
     def __init__(
-        self, reflection_lm: str | Callable[[str], str] | Model, *, max_metric_calls: int, pictures: int = 0
+        self,
+        reflection_lm: str | Callable[[str], str] | Model,
+        *,
+        max_metric_calls: int,
+        pictures: int = 0,
     ) -> None:
         self.max_metric_calls, self.pictures = max_metric_calls, pictures
-        usual = ModelSettings(task="text-generation", max_tokens=4_000, temperature=1.0, retry=RetryPolicy(timeout=120))
+        usual = ModelSettings(
+            task="text-generation",
+            max_tokens=4_000,
+            temperature=1.0,
+            retry=RetryPolicy(timeout=120),
+        )
         self.model = make_model(reflection_lm, usual)
         self._tuner: Tuner | None = None
         self._kept: list[tuple[str, str]] | None = None
@@ -129,7 +149,8 @@ class GepaProposer(Proposer):
         return {
             "kind": "gepa",
             **{f"reflection.{key}": value for key, value in self.model.identity.items()},
-            "prompts_digest": Messages().digest + hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16],
+            "prompts_digest": Messages().digest
+            + hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16],
             **({"reflection.pictures": self.pictures} if self.pictures else {}),
         }
 
@@ -145,18 +166,28 @@ class GepaProposer(Proposer):
         except ImportError as error:
             raise MissingExtraError("gepa", "gepa", "Tuning with gepa") from error
         check_model(self.model)
-        sees = getattr(self.model, "takes_images", getattr(self.model, "task", "") != "text-generation")
+        sees = getattr(
+            self.model, "takes_images", getattr(self.model, "task", "") != "text-generation"
+        )
         if self.pictures and not sees:
             remedy = "Set pictures to 0, or give a model that takes images; a function takes (image, prompt)."
             raise ProposerError("The reflection model takes no images.", remedy=remedy)
 
     def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        *,
+        iteration: int,
+        seed: int,
+        check: Check,
     ) -> Proposal:
         """Returns the first template of gepa's that the run has not tried, until all have been; `Proposer.propose`."""
         tuner = self._tuner
         if tuner is None:
-            raise ProposerError("gepa has not been told its run.", remedy="Give this proposer as a callback, too.")
+            raise ProposerError(
+                "gepa has not been told its run.", remedy="Give this proposer as a callback, too."
+            )
         if self._kept is None:
             self._kept = self._search(tuner, history[:1], goal, seed)
         # Not `check`, which knows what was proposed when the search began, and an earlier session may have finished it.
@@ -170,11 +201,17 @@ class GepaProposer(Proposer):
         kept = f"gepa kept {len(self._kept)} templates within {self.max_metric_calls} metric calls"
         raise ProposalFailed(f"{kept}; all have been asked.", final=True, **spent)
 
-    def _search(self, tuner: Tuner, history: Sequence[IterationRecord], goal: Goal, seed: int) -> list[tuple[str, str]]:
+    def _search(
+        self, tuner: Tuner, history: Sequence[IterationRecord], goal: Goal, seed: int
+    ) -> list[tuple[str, str]]:
         """Returns the templates that gepa kept but for the seed, in their order, each with its parents' numbers."""
         import gepa
 
-        experiment, stage, calls = tuner.experiment, tuner.experiment.stages[0], self.max_metric_calls
+        experiment, stage, calls = (
+            tuner.experiment,
+            tuner.experiment.stages[0],
+            self.max_metric_calls,
+        )
         block = experiment.splits.tuning[: stage.images]
         if experiment.budget.vlm_calls is not None:
             calls = min(calls, stage.templates * stage.images)
@@ -209,7 +246,10 @@ class GepaProposer(Proposer):
             "trace": tuple(adapter.shown),
             "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
         }
-        return [(t, ", ".join(map(str, parents))) for t, parents in zip(templates, found.parents, strict=True)][1:]
+        return [
+            (t, ", ".join(map(str, parents)))
+            for t, parents in zip(templates, found.parents, strict=True)
+        ][1:]
 
 
 class Adapter:
@@ -225,7 +265,9 @@ class Adapter:
 
     propose_new_texts = None  # gepa's own, which asks its reflection model
 
-    def __init__(self, experiment: Experiment, store: AnswerStore | None, *, pictures: int = 0) -> None:
+    def __init__(
+        self, experiment: Experiment, store: AnswerStore | None, *, pictures: int = 0
+    ) -> None:
         self.experiment = experiment
         self.examples = list(experiment.splits.tuning)
         self.seed = {COMPONENT: experiment.recipe.prompt.baseline}
@@ -243,7 +285,9 @@ class Adapter:
         """Returns an answer's value for the experiment's objective (`image_value`)."""
         experiment = self.experiment
         information, off_tree = self._evaluator.information, self._evaluator.off_tree
-        return image_value(experiment.objective, experiment.taxonomy, information, row, off_tree=off_tree)
+        return image_value(
+            experiment.objective, experiment.taxonomy, information, row, off_tree=off_tree
+        )
 
     def evaluate(
         self, batch: list[Example], candidate: Mapping[str, str], capture_traces: bool = False
@@ -259,20 +303,31 @@ class Adapter:
         try:
             self.experiment.check(template)
         except TemplateError as error:
-            rows = [SampleResult(e.id, e.image.name, e.target, "", failure=f"Refused: {error}") for e in batch]
-            return EvaluationBatch([None] * len(batch), [REFUSED] * len(batch), rows, num_metric_calls=0)
+            rows = [
+                SampleResult(e.id, e.image.name, e.target, "", failure=f"Refused: {error}")
+                for e in batch
+            ]
+            return EvaluationBatch(
+                [None] * len(batch), [REFUSED] * len(batch), rows, num_metric_calls=0
+            )
         evaluation = self._evaluator.evaluate(template, batch)
         rows = list(evaluation.rows)
-        self.asked += [(template, row.example) for row in rows if row.answer is not None and not row.from_store]
+        self.asked += [
+            (template, row.example) for row in rows if row.answer is not None and not row.from_store
+        ]
         self.usage += evaluation.usage.new()
         values = [None if row.node is None or row.unrated else self.value(row) for row in rows]
         known = [value for value in values if value is not None]
         if not known and evaluation.retryable:
             first = evaluation.failures[0]
-            raise ModelError(f"None of {len(batch)} images has an answer; the first: {first}", remedy=_REMEDY)
+            raise ModelError(
+                f"None of {len(batch)} images has an answer; the first: {first}", remedy=_REMEDY
+            )
         mean = fmean(known) if known else math.nan
         scores = [mean if value is None else value for value in values]
-        return EvaluationBatch([row.answer for row in rows], scores, rows if capture_traces else None)
+        return EvaluationBatch(
+            [row.answer for row in rows], scores, rows if capture_traces else None
+        )
 
     def make_reflective_dataset(
         self,
@@ -288,10 +343,14 @@ class Adapter:
         rows, goal = [row for row, _ in answered], self.experiment.goal()
         hidden = hidden_answers(rows, goal, template=prompt)
         # gepa fills up its last minibatch with images that are in it.
-        batch = IterationRecord(0, "complete", prompt, rows=tuple({row.example: row for row in rows}.values()))
+        batch = IterationRecord(
+            0, "complete", prompt, rows=tuple({row.example: row for row in rows}.values())
+        )
         shown = worst_failures(batch, goal, self._pictures)
         self.sheet = contact_sheet(shown, self.experiment.folder / "pictures") if shown else None
-        tiles = {picture.example: f", tile {n} of the picture" for n, picture in enumerate(shown, 1)}
+        tiles = {
+            picture.example: f", tile {n} of the picture" for n, picture in enumerate(shown, 1)
+        }
         self.shown += [Turn("pictures", "", ", ".join(tiles))] if shown else []
         records = [
             {
@@ -323,7 +382,9 @@ class _Reflection:
             request = Request(f"{self._system}\n\n{prompt}", self._adapter.sheet)
             (reply,) = ask(self._model, [request], self._store, what="reflection")
             if isinstance(reply, Failure) and reply.retryable:
-                raise ModelError(f"The reflection model gave no answer: {reply.reason}", remedy=_REMEDY)
+                raise ModelError(
+                    f"The reflection model gave no answer: {reply.reason}", remedy=_REMEDY
+                )
         except ModelError as error:
             self.error = ProposerError(error.message, value=error.value, remedy=error.remedy)
             raise self.error from None
@@ -331,7 +392,9 @@ class _Reflection:
             return ""
         if not reply.cached:
             self.replies.append(reply)
-        if isinstance(self._model, FunctionModel) and "```" not in reply.text:  # what it returns is the template
+        if (
+            isinstance(self._model, FunctionModel) and "```" not in reply.text
+        ):  # what it returns is the template
             return f"```\n{reply.text}\n```"
         try:
             return f"```\n{unwrap_reply(reply.text)}\n```"
@@ -353,7 +416,12 @@ def _reflection_prompt() -> str:
 
 
 def image_value(
-    objective: Objective, taxonomy: Taxonomy, information: Information, row: SampleResult, *, off_tree: str = "child"
+    objective: Objective,
+    taxonomy: Taxonomy,
+    information: Information,
+    row: SampleResult,
+    *,
+    off_tree: str = "child",
 ) -> float:
     """Returns one answer's value for an objective; larger is better.
 
@@ -369,7 +437,10 @@ def image_value(
     """
     scores = template_scores(taxonomy, information, [row], off_tree=off_tree)
     weights = [_PROMISED if each.confidence > 0.5 else _FLOOR for each in objective.constraints]
-    held = sum(weight * scores.get(each.measure) for weight, each in zip(weights, objective.constraints, strict=True))
+    held = sum(
+        weight * scores.get(each.measure)
+        for weight, each in zip(weights, objective.constraints, strict=True)
+    )
     return (objective.aimed(scores) + held) / (1 + sum(weights))
 
 
@@ -378,9 +449,13 @@ def feedback(taxonomy: Taxonomy, domain: int, row: SampleResult) -> str:
     assert row.node is not None  # a failed call has no feedback
     if row.off_tree:
         return "The answer names something that the taxonomy does not have, so nothing that it says is right."
-    n_predicted, n_right, n_relevant = (int(part[0]) for part in overlap(taxonomy, [row.node], [row.target]))
+    n_predicted, n_right, n_relevant = (
+        int(part[0]) for part in overlap(taxonomy, [row.node], [row.target])
+    )
     given = f"{n_right} of the {n_relevant} true labels are given (hR {n_right / n_relevant:.2f})"
     if row.abstained:
         return f"The answer says nothing about what the image shows: {given}."
     right = f"{n_right} of its {n_predicted} labels from the root down are right (hP {n_right / n_predicted:.2f})"
-    return f"The answer is {relation(taxonomy, domain, row.node, row.target)}: {right}, and {given}."
+    return (
+        f"The answer is {relation(taxonomy, domain, row.node, row.target)}: {right}, and {given}."
+    )

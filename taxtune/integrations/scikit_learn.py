@@ -73,7 +73,9 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         targets = self._targets(labels)
         if not hasattr(self.clf, "predict_proba"):
             remedy = "Wrap it in sklearn.calibration.CalibratedClassifierCV, which adds it."
-            raise DataError("The classifier has no predict_proba.", value=type(self.clf).__name__, remedy=remedy)
+            raise DataError(
+                "The classifier has no predict_proba.", value=type(self.clf).__name__, remedy=remedy
+            )
         try:
             check_is_fitted(self.clf)
             self.clf_ = self.clf
@@ -82,7 +84,9 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             how = {"test_size": 0.5, "stratify": stratify, "random_state": self.random_state}
             fitted, X, known, _, _, targets = train_test_split(X, labels, targets, **how)  # noqa: N806
             self.clf_ = clone(self.clf).fit(fitted, known)
-        self.calibration_ = guaranteed(self.tree_, self._scores(X), targets, self.risk, self.confidence, self.by)
+        self.calibration_ = guaranteed(
+            self.tree_, self._scores(X), targets, self.risk, self.confidence, self.by
+        )
         self.classes_ = np.array(list(self.calibration_.nodes), dtype=object)
         return self
 

@@ -18,4 +18,12 @@ from taxtune.mapping.config import MapperConfig, Placement, Placements, Stage
 from taxtune.mapping.mapper import Mapper
 from taxtune.mapping.similarity import Similarity, make_similarity
 
-__all__ = ["Mapper", "MapperConfig", "Placement", "Placements", "Similarity", "Stage", "make_similarity"]
+__all__ = [
+    "Mapper",
+    "MapperConfig",
+    "Placement",
+    "Placements",
+    "Similarity",
+    "Stage",
+    "make_similarity",
+]

@@ -199,7 +199,9 @@ class Placements(list[Placement]):
         """Returns a row for each placement: answer, path (labels joined by " > "), stage, evidence, confidence."""
         import pandas as pd
 
-        rows = [(p.answer, " > ".join(p.path), str(p.stage), p.evidence, p.confidence) for p in self]
+        rows = [
+            (p.answer, " > ".join(p.path), str(p.stage), p.evidence, p.confidence) for p in self
+        ]
         frame = pd.DataFrame(rows, columns=["answer", "path", "stage", "evidence", "confidence"])
         return frame.astype({"confidence": float})
 
@@ -207,5 +209,7 @@ class Placements(list[Placement]):
         """Returns a table of at most 60 rows, its texts escaped and cut to 200 characters."""
         frame = self.to_frame()
         for column in ("answer", "path", "evidence"):
-            frame[column] = [text if len(text) <= 200 else f"{text[:200]}…" for text in frame[column]]
+            frame[column] = [
+                text if len(text) <= 200 else f"{text[:200]}…" for text in frame[column]
+            ]
         return str(frame.to_html(max_rows=60, na_rep="", show_dimensions=True))

@@ -86,7 +86,9 @@ COPULAS = _words(
 FOCUS = _words("subject focus")
 
 #: Behind these, "with", "from", "in" tell what the thing is after all: "a crate filled with beets", "belongs in glass".
-TELLING = _words("filled full loaded packed stuffed made belong belongs belonging consists consisting composed")
+TELLING = _words(
+    "filled full loaded packed stuffed made belong belongs belonging consists consisting composed"
+)
 
 #: After these stands what the subject has; where the subject is on the tree, that is context.
 HAVING = _words(

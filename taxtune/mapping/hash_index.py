@@ -110,9 +110,13 @@ def cached(path: Path, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
     arrays: dict[str, Any] = {}
     for name, part in parts.items():
         if isinstance(part, Multimap):
-            arrays |= {f"{name}/{field}": getattr(part, field) for field in ("keys", "starts", "values")}
+            arrays |= {
+                f"{name}/{field}": getattr(part, field) for field in ("keys", "starts", "values")
+            }
         elif isinstance(part, list):
-            arrays[f"{name}/texts"] = np.frombuffer("".join(f"{t}\n" for t in part).encode(*_ENCODING), dtype=np.uint8)
+            arrays[f"{name}/texts"] = np.frombuffer(
+                "".join(f"{t}\n" for t in part).encode(*_ENCODING), dtype=np.uint8
+            )
         else:
             arrays[name] = part
     stream = io.BytesIO()

@@ -87,7 +87,9 @@ class NameIndex:
     @classmethod
     def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
         """Returns the index of a tree, read from `folder` (None: the user's cache folder) if it is there."""
-        parts: dict[str, Any] = stored(taxonomy, "names", folder, lambda: _Learner(taxonomy).learnt())
+        parts: dict[str, Any] = stored(
+            taxonomy, "names", folder, lambda: _Learner(taxonomy).learnt()
+        )
         parts |= {name: bool(parts[name]) for name in ("shares_heads", "latin")}
         return cls(**parts)
 
@@ -105,7 +107,9 @@ class NameIndex:
         return dict(words)
 
 
-def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
+def stored(
+    taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Part]]
+) -> dict[str, Part]:
     """Returns the arrays derived from a large tree, from disk where they are there and whole."""
     if len(taxonomy) < _MIN_STORED:
         return make()
@@ -129,7 +133,10 @@ def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[i
             yield node, table, " ".join(words)
         if taxonomy.sizes[node] > 1:
             own = [*names[node], *parts]
-            below = (known.union(own), begun.union(words[:n] for words in own for n in range(1, len(words))))
+            below = (
+                known.union(own),
+                begun.union(words[:n] for words in own for n in range(1, len(words))),
+            )
             above[depth + 1 :] = [below]
 
 
@@ -150,7 +157,8 @@ def _said(
         fronted = [
             n
             for n in range(1, len(words))
-            if words[:n] in known or (words[:n] in begun and any(map(has_digit, words[n:])))  # "Nikon" + "D90"
+            if words[:n] in known
+            or (words[:n] in begun and any(map(has_digit, words[n:])))  # "Nikon" + "D90"
         ]
         if fronted and not (latin and taxonomy.ranks[node] == "species"):
             yield "shortened", words[fronted[-1] :]
@@ -159,7 +167,9 @@ def _said(
                 yield "shortened", (*name, *words)
         if len(words) > 1 and words[-1:] in of_root:
             yield "shortened", words[:-1]
-        elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):
+        elif (len(words) > 2 and words[-1:] in known) or (
+            len(words) > 1 < len(label) and words[-1] == label[-1]
+        ):
             yield "clipped", words[:-1]
 
 
@@ -182,7 +192,12 @@ class _Learner:
         self._names = folded_names(taxonomy)
         self._places = taxonomy.places.tolist()
         self._tables: dict[str, MultimapBuilder] = defaultdict(MultimapBuilder)
-        self._named, self._spelt, self._in_latin, self._preferred = array("i"), array("Q"), array("b"), array("b")
+        self._named, self._spelt, self._in_latin, self._preferred = (
+            array("i"),
+            array("Q"),
+            array("b"),
+            array("b"),
+        )
 
     def learnt(self) -> dict[str, Part]:
         """Returns all tables."""
@@ -191,7 +206,9 @@ class _Learner:
         for node, table, text in name_tails(self.taxonomy, self._names):
             self._tables[table].add(text, self._places[node])
         tables = {name: self._tables[name].build(repeats=name == "heads") for name in _TABLES}
-        nodes = Counter(word for group in self._names for word in {word for words in group for word in words})
+        nodes = Counter(
+            word for group in self._names for word in {word for words in group for word in words}
+        )
         return {
             **tables,
             "vocabulary": list(nodes),
@@ -205,7 +222,11 @@ class _Learner:
         }
 
     def _add_node(self, node: int) -> None:
-        names, rank, place = self.taxonomy.names(node), self.taxonomy.ranks[node], self._places[node]
+        names, rank, place = (
+            self.taxonomy.names(node),
+            self.taxonomy.ranks[node],
+            self._places[node],
+        )
         keys: set[str] = set()
         for position, (name, words) in enumerate(zip(names, self._names[node], strict=True)):
             if not words:
@@ -231,11 +252,17 @@ class _Learner:
         own: dict[int, set[str]] = {}
         parents = {node: int(self.taxonomy.parents[node]) for node in self.taxonomy.leaves.tolist()}
         for node, parent in parents.items():
-            named = self._names[node][1:2] or self._names[node][:1]  # the common name where there is one
+            named = (
+                self._names[node][1:2] or self._names[node][:1]
+            )  # the common name where there is one
             own[node] = {words[-1] for words in named if words}
             nouns[parent].update(own[node])
         sisters = Counter(parents.values())
-        shared = [any(nouns[parents[v]][noun] > 1 for noun in own[v]) for v in own if sisters[parents[v]] > 1]
+        shared = [
+            any(nouns[parents[v]][noun] > 1 for noun in own[v])
+            for v in own
+            if sisters[parents[v]] > 1
+        ]
         return sum(shared) / max(1, len(shared))
 
 

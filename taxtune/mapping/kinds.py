@@ -17,7 +17,14 @@ import numpy as np
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import Part
-from taxtune.mapping.index import MAX_HEAD, NameIndex, folded_names, name_tails, stored, without_article
+from taxtune.mapping.index import (
+    MAX_HEAD,
+    NameIndex,
+    folded_names,
+    name_tails,
+    stored,
+    without_article,
+)
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
@@ -38,7 +45,9 @@ _MIN_SHARE = 0.05
 class Kinds:
     """Places words by what they are kinds of."""
 
-    def __init__(self, taxonomy: Taxonomy, index: NameIndex, wordnet: WordNet | None, cache_dir: Path | None) -> None:
+    def __init__(
+        self, taxonomy: Taxonomy, index: NameIndex, wordnet: WordNet | None, cache_dir: Path | None
+    ) -> None:
         self.taxonomy, self.wordnet = taxonomy, wordnet
         self._index, self._cache_dir = index, cache_dir
         self.of = lru_cache(maxsize=50_000)(self._of)
@@ -63,8 +72,13 @@ class Kinds:
         if self.wordnet is None or words[-1] in english.SAYS_NOTHING:
             return None
         for start in range(max(0, len(words) - MAX_HEAD), len(words)):
-            if senses := self._senses(" ".join(words[start:]))[:_MAX_SENSES]:  # a "hot dog" is no dog
-                return next((self._general[sense.name] for sense in senses if sense.name in self._general), None)
+            if senses := self._senses(" ".join(words[start:]))[
+                :_MAX_SENSES
+            ]:  # a "hot dog" is no dog
+                return next(
+                    (self._general[sense.name] for sense in senses if sense.name in self._general),
+                    None,
+                )
         return None
 
     def is_outside(self, words: Sequence[str]) -> bool:
@@ -78,7 +92,8 @@ class Kinds:
         senses = next(filter(None, (self._noun(" ".join(words[start:])) for start in starts)), ())
         above_root = frozenset[Synset]().union(*map(self.wordnet.ancestors, self._root))
         return bool(senses) and not any(
-            sense in above_root or not self._root.isdisjoint(self.wordnet.ancestors(sense)) for sense in senses
+            sense in above_root or not self._root.isdisjoint(self.wordnet.ancestors(sense))
+            for sense in senses
         )
 
     def covering(self, words: Sequence[str]) -> list[int]:
@@ -105,9 +120,16 @@ class Kinds:
                 nodes = {self._nodes[synset.name] for synset in level if synset.name in self._nodes}
                 if nodes and (common := self.taxonomy.common_ancestor(nodes)):
                     return common
-                level = [above for synset in level for above in self.wordnet.hypernyms(synset) if above not in seen]
+                level = [
+                    above
+                    for synset in level
+                    for above in self.wordnet.hypernyms(synset)
+                    if above not in seen
+                ]
                 seen.update(level)
-        for sense in self._senses(text)[:1]:  # a genus is a member of a family, and a kind of nothing in particular
+        for sense in self._senses(text)[
+            :1
+        ]:  # a genus is a member of a family, and a kind of nothing in particular
             while above := self.wordnet.member_of(sense):
                 sense = above[0]
                 if sense.name in self._nodes:
@@ -141,18 +163,27 @@ class Kinds:
     @cached_property
     def _general(self) -> dict[str, int]:
         """The lowest node above all names on the tree that are kinds of a sense, where that are several."""
-        return dict(zip(self._learnt["general"], self._learnt["general_nodes"].tolist(), strict=True))
+        return dict(
+            zip(self._learnt["general"], self._learnt["general_nodes"].tolist(), strict=True)
+        )
 
     @cached_property
     def _root(self) -> frozenset[Synset]:
         """What the tree is about."""
         assert self.wordnet is not None
-        return frozenset(sense for name in self._learnt["root"] if (sense := self.wordnet.synset(name)))
+        return frozenset(
+            sense for name in self._learnt["root"] if (sense := self.wordnet.synset(name))
+        )
 
     @cached_property
     def _learnt(self) -> dict[str, Any]:
         assert self.wordnet is not None
-        return stored(self.taxonomy, f"{self.wordnet.place} {self.wordnet.source}", self._cache_dir, self._learn)
+        return stored(
+            self.taxonomy,
+            f"{self.wordnet.place} {self.wordnet.source}",
+            self._cache_dir,
+            self._learn,
+        )
 
     def _learn(self) -> dict[str, Part]:
         assert self.wordnet is not None
@@ -160,18 +191,29 @@ class Kinds:
         first = Counter(found[0].lexname for found in senses.values())
         about = {lexname for lexname, n in first.items() if n >= _MIN_SHARE * first.total()}
         nodes: dict[Synset, int] = {}
-        meant: dict[Synset, None] = {}  # the senses that names have first of those that agree with the names above
+        meant: dict[
+            Synset, None
+        ] = {}  # the senses that names have first of those that agree with the names above
         for node in sorted(senses, key=lambda v: (-int(self.taxonomy.depth[v]), v)):
-            above = {s for v in self.taxonomy.ancestors(node)[1:-1].tolist() for s in senses.get(v, ())}
+            above = {
+                s for v in self.taxonomy.ancestors(node)[1:-1].tolist() for s in senses.get(v, ())
+            }
             found = senses[node]
             agreeing = [s for s in found if not above.isdisjoint(self.wordnet.ancestors(s) - {s})]
             meant.setdefault((agreeing or found)[0])
-            for sense in agreeing + [s for s in found if s.lexname in about and s not in agreeing][:_OTHER_SENSES]:
+            for sense in (
+                agreeing
+                + [s for s in found if s.lexname in about and s not in agreeing][:_OTHER_SENSES]
+            ):
                 known = nodes.get(sense)
-                nodes[sense] = node if known is None else self.taxonomy.common_ancestor([node, known])
+                nodes[sense] = (
+                    node if known is None else self.taxonomy.common_ancestor([node, known])
+                )
         kept = {sense: node for sense, node in nodes.items() if node}
         below = self._below({sense: kept[sense] for sense in meant if sense in kept})
-        general = {s.name: self.taxonomy.common_ancestor(below[s]) for s in below if len(below[s]) > 1}
+        general = {
+            s.name: self.taxonomy.common_ancestor(below[s]) for s in below if len(below[s]) > 1
+        }
         return {
             "senses": [sense.name for sense in kept],
             "nodes": np.fromiter(kept.values(), dtype=np.int32, count=len(kept)),
@@ -186,7 +228,9 @@ class Kinds:
         below: dict[Synset, set[int]] = {}
         for sense, node in nodes.items():
             above = self.wordnet.ancestors(sense) - {sense}
-            if not any(each.name == "group.n.01" for each in above):  # a genus is a group there, no kind of animal
+            if not any(
+                each.name == "group.n.01" for each in above
+            ):  # a genus is a group there, no kind of animal
                 for each in above:
                     below.setdefault(each, set()).add(node)
         return below
@@ -202,7 +246,9 @@ class Kinds:
             return of_name
         most = max(_MIN_COVERED, _ROOT_SHARE * len(set().union(*below.values())))
         covering = {sense for sense, nodes in below.items() if len(nodes) >= most}
-        return frozenset(covering.difference(*(self.wordnet.ancestors(sense) - {sense} for sense in covering)))
+        return frozenset(
+            covering.difference(*(self.wordnet.ancestors(sense) - {sense} for sense in covering))
+        )
 
     def _senses_of_names(self) -> dict[int, list[Synset]]:
         """Returns the senses of the names of each node but the root that has any, in the order of the names."""
@@ -210,11 +256,19 @@ class Kinds:
         for node in range(1, len(self.taxonomy)):
             for name in self.taxonomy.names(node):
                 for text in dict.fromkeys(
-                    (" ".join(name.lower().replace("_", " ").split()), " ".join(without_article(name)))
+                    (
+                        " ".join(name.lower().replace("_", " ").split()),
+                        " ".join(without_article(name)),
+                    )
                 ):
                     senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
         for node, table, text in name_tails(self.taxonomy, folded_names(self.taxonomy)):
             # Where several nodes can be shortened to a text, it is no name of any of them.
-            if table == "shortened" and node and self._noun(text) and len(self._index.shortened.find(text)) == 1:
+            if (
+                table == "shortened"
+                and node
+                and self._noun(text)
+                and len(self._index.shortened.find(text)) == 1
+            ):
                 senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
         return {node: [*found] for node, found in senses.items() if found}

@@ -25,7 +25,9 @@ def foreign_language(text: str) -> str | None:
     if not letters:
         return None
     code, probability = _identifier().classify(text)
-    return str(code) if code != "en" and (probability >= _SURE or 2 * latin < len(letters)) else None
+    return (
+        str(code) if code != "en" and (probability >= _SURE or 2 * latin < len(letters)) else None
+    )
 
 
 @cache

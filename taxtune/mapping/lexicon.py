@@ -64,7 +64,9 @@ class Lexicon:
         self._head = lru_cache(maxsize=50_000)(self._head_uncached)
         self._common_of = lru_cache(maxsize=50_000)(self._common_of_uncached)
         #: Calls a function of the lexicon and of words, and remembers what it returns.
-        self.remember: Callable[..., Any] = lru_cache(maxsize=20_000)(lambda function, words: function(self, words))
+        self.remember: Callable[..., Any] = lru_cache(maxsize=20_000)(
+            lambda function, words: function(self, words)
+        )
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
     def exact(self, words: Sequence[str], *, respelled: bool = True) -> tuple[int, ...]:
@@ -75,7 +77,9 @@ class Lexicon:
         key = "".join(words)
         names = self.index.exact.find(key)
         spelt_alike = names[self.index.spelt[names] == text_key(" ".join(words))]
-        if not respelled or len(spelt_alike):  # "wheatear" is the bird, although "wheat ear" joins to the same key
+        if not respelled or len(
+            spelt_alike
+        ):  # "wheatear" is the bird, although "wheat ear" joins to the same key
             names = spelt_alike
         if not len(names):
             return ()
@@ -93,7 +97,9 @@ class Lexicon:
         for name in self.index.exact.find("".join(words)):
             node = int(self.index.named[name])
             label = self.taxonomy.labels[node]
-            if fold_words(label) == words and (plain(label) == plain(text) or not self.index.in_latin[name]):
+            if fold_words(label) == words and (
+                plain(label) == plain(text) or not self.index.in_latin[name]
+            ):
                 labelled.append(node)
             if any(fold_words(alias) == words for alias in self.taxonomy.aliases[node]):
                 identified.append(node)
@@ -136,13 +142,19 @@ class Lexicon:
         named = self.index.named[names].tolist()
         if len(named) == 1:
             return (named[0],)
-        preferred = {v for v, first in zip(named, self.index.preferred[names].tolist(), strict=True) if first}
+        preferred = {
+            v for v, first in zip(named, self.index.preferred[names].tolist(), strict=True) if first
+        }
         kept: dict[int, None] = {}
         labels = self.taxonomy.labels
         for node in sorted(set(named), key=lambda v: int(self.taxonomy.depth[v])):
-            above = next((v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None)
+            above = next(
+                (v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None
+            )
             is_first = node in preferred and self.is_leaf(node)
-            if above is not None and (not is_first or labels[node].casefold() == labels[above].casefold()):
+            if above is not None and (
+                not is_first or labels[node].casefold() == labels[above].casefold()
+            ):
                 continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
             kept = {v: None for v in kept if v != above}
             kept[node] = None
@@ -163,7 +175,11 @@ class Lexicon:
         A noun that only one species has stands for the species' parent, because an unknown "striped X" is most likely
         another species than the known "spotted X".
         """
-        if not words or len(words) > MAX_HEAD or (len(words) == 1 and words[0] in english.SAYS_NOTHING):
+        if (
+            not words
+            or len(words) > MAX_HEAD
+            or (len(words) == 1 and words[0] in english.SAYS_NOTHING)
+        ):
             return None
         return self._head("".join(words))
 
@@ -227,7 +243,9 @@ class Lexicon:
     def mentions(self, words: Sequence[str]) -> bool:
         """Tells whether one of the words, or a run of them, names something below the root."""
         for word in words:
-            if word not in english.SAYS_NOTHING and (any(self.called((word,))) or self.is_shared((word,))):
+            if word not in english.SAYS_NOTHING and (
+                any(self.called((word,))) or self.is_shared((word,))
+            ):
                 return True
         return bool(self.locate(words))
 
@@ -244,7 +262,9 @@ class Lexicon:
         """
         if self.kinds.knows(word):
             return None
-        return self._corrected(word, generous or (self.kinds.wordnet is not None and not self.latin))
+        return self._corrected(
+            word, generous or (self.kinds.wordnet is not None and not self.latin)
+        )
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
         one, two = (5, 7) if generous else (5, 10)
@@ -252,10 +272,16 @@ class Lexicon:
         if limit == 0 or self.knows(word) or not word.isalpha() or word in english.SAYS_NOTHING:
             return None
         lengths = range(max(_MIN_MENDED, len(word) - limit), len(word) + limit + 1)
-        like = [known for length in lengths for known in self.index.of_shape.get((word[0], length), ())]
+        like = [
+            known for length in lengths for known in self.index.of_shape.get((word[0], length), ())
+        ]
         hits = process.extract(word, like, scorer=OSA.distance, score_cutoff=limit, limit=None)
         if not generous and len(word) < 7:  # doubled letters only: "castle" is no "cattle"
-            hits = [hit for hit in hits if [c for c, _ in groupby(word)] == [c for c, _ in groupby(hit[0])]]
+            hits = [
+                hit
+                for hit in hits
+                if [c for c, _ in groupby(word)] == [c for c, _ in groupby(hit[0])]
+            ]
         nearest = [known for known, distance, _ in hits if distance == hits[0][1]]
         return nearest[0] if len(nearest) == 1 else None
 

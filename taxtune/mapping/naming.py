@@ -71,11 +71,15 @@ def _name(lexicon: Lexicon, phrase: tuple[Word, ...]) -> Mention | None:
     keys = [word.key for word in words]
     mention = _whole(lexicon, words) or _read(lexicon, words)
     if mention is None and (node := lexicon.kinds.general(keys)) is not None:
-        strength = Strength.HEAD if node else Strength.PART  # what holds for all of the tree says little
+        strength = (
+            Strength.HEAD if node else Strength.PART
+        )  # what holds for all of the tree says little
         mention = Mention((node,), strength, keys[-1], broad=True, inferred=True)
     if mention is None:
         return None
-    strength = Strength.PART if english.SAYS_NOTHING.issuperset(keys) else mention.strength  # a person, a pattern
+    strength = (
+        Strength.PART if english.SAYS_NOTHING.issuperset(keys) else mention.strength
+    )  # a person, a pattern
     described = phrase[0].lower in english.ARTICLES
     evidence = mention.evidence or text_of(words)
     return replace(mention, strength=strength, described=described, evidence=evidence)
@@ -106,9 +110,13 @@ def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         if stop < len(words) and words[stop].glued:
             mention = _series(lexicon, words[stop - 1].key, words[stop].text)
         else:
-            cut = not all(word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last])
+            cut = not all(
+                word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last]
+            )
             mention = _suffix(lexicon, words[:stop])
-            if not cut and (mention is None or (mention.nodes == (lexicon.taxonomy.root,) and stop > 1)):
+            if not cut and (
+                mention is None or (mention.nodes == (lexicon.taxonomy.root,) and stop > 1)
+            ):
                 mention = _kind(lexicon, words[:stop], 1 if mention is None else 2) or mention
             if mention is None and stop == len(words):
                 mention = _mended(lexicon, words)
@@ -125,7 +133,12 @@ def _kind(lexicon: Lexicon, words: Sequence[Word], least: int = 1) -> Mention | 
     if found is None:
         return None
     start, node = found
-    return _closest(lexicon, words, start, Mention((node,), Strength.HEAD, words[-1].key, broad=True, inferred=True))[1]
+    return _closest(
+        lexicon,
+        words,
+        start,
+        Mention((node,), Strength.HEAD, words[-1].key, broad=True, inferred=True),
+    )[1]
 
 
 def without_verb(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -173,16 +186,22 @@ def _acts(
 def _series(lexicon: Lexicon, last: str, number: str) -> Mention | None:
     """Reads "DC-2" where DC-3 and DC-6 are known, and "747-800" where the 747 is."""
     nodes = lexicon.called([last]) if last[0].isdigit() else lexicon.series(last)
-    return Mention(nodes, Strength.PART, last, broad=True) if nodes and number[0].isdigit() else None
+    return (
+        Mention(nodes, Strength.PART, last, broad=True) if nodes and number[0].isdigit() else None
+    )
 
 
 def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Takes filler off the front and words such as "species" off the end, unless a whole name would break."""
     start, stop = 0, len(words)
-    while stop - start > 1 and not lexicon.exact([word.key for word in words[start:stop]], respelled=False):
+    while stop - start > 1 and not lexicon.exact(
+        [word.key for word in words[start:stop]], respelled=False
+    ):
         if words[stop - 1].key in english.TAIL:
             stop -= 1
-        elif (words[start].key in english.FILLER or words[start].text.isdigit()) and not words[start + 1].glued:
+        elif (words[start].key in english.FILLER or words[start].text.isdigit()) and not words[
+            start + 1
+        ].glued:
             start += 1
         else:
             break
@@ -193,8 +212,12 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the last words of a phrase, the longest that name something."""
     of = next((i for i, word in enumerate(words) if word.key == "of" and i), 0)
     if of:
-        rest = _trim(lexicon, tuple(words[of + 1 :]))  # "a photo of a robin", "a vase of sunflowers"
-        return _whole(lexicon, rest) or _suffix(lexicon, rest) or _suffix(lexicon, words[:of])  # "robin of Europe"
+        rest = _trim(
+            lexicon, tuple(words[of + 1 :])
+        )  # "a photo of a robin", "a vase of sunflowers"
+        return (
+            _whole(lexicon, rest) or _suffix(lexicon, rest) or _suffix(lexicon, words[:of])
+        )  # "robin of Europe"
     keys = [word.key for word in words]
     if not keys:
         return None
@@ -221,7 +244,11 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     """Returns the mention of the words from `start` on as the noun of the phrase."""
     keys = [word.key for word in words]
     suffix, modifiers = keys[start:], keys[:start]
-    if len(suffix) > 1 and lexicon.exact(suffix[-1:]) and not lexicon.exact(suffix, respelled=False):
+    if (
+        len(suffix) > 1
+        and lexicon.exact(suffix[-1:])
+        and not lexicon.exact(suffix, respelled=False)
+    ):
         return None  # "a black bird" need not be a blackbird
     if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
@@ -244,7 +271,11 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     if not (shared or bare or len(suffix) > 1 or lexicon.shares_heads):
         return None  # the noun of one name says little of an "owl-shaped holder" where sisters do not share their nouns
     head = lexicon.head(suffix)
-    return Mention((head,), Strength.HEAD if shared else Strength.PART, "".join(suffix), broad=True) if head else None
+    return (
+        Mention((head,), Strength.HEAD if shared else Strength.PART, "".join(suffix), broad=True)
+        if head
+        else None
+    )
 
 
 def _describes(words: Sequence[Word], i: int) -> bool:
@@ -257,7 +288,9 @@ def _describes(words: Sequence[Word], i: int) -> bool:
 def is_participle(word: Word) -> bool:
     """Tells whether a word looks like one: "perched", "sitting"; and not "seed", "ring"."""
     lower = word.lower
-    return (len(lower) > 4 and lower.endswith("ed") and lower[-3] != "e") or (len(lower) > 5 and lower.endswith("ing"))
+    return (len(lower) > 4 and lower.endswith("ed") and lower[-3] != "e") or (
+        len(lower) > 5 and lower.endswith("ing")
+    )
 
 
 def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int]) -> bool:
@@ -270,10 +303,16 @@ def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int]) -> 
 def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
     """Tells whether a species' sisters share its name as their head: an "alpine sunflower" may be any of them."""
     parent = int(lexicon.taxonomy.parents[node])
-    return lexicon.is_leaf(node) and node > 0 and lexicon.share(keys, parent) > 2 * lexicon.share(keys, node)
+    return (
+        lexicon.is_leaf(node)
+        and node > 0
+        and lexicon.share(keys, parent) > 2 * lexicon.share(keys, node)
+    )
 
 
-def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention) -> tuple[int, Mention]:
+def _closest(
+    lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention
+) -> tuple[int, Mention]:
     """Returns the number of words that the noun and a fitting name before it cover, and their joint mention."""
     taxonomy = lexicon.taxonomy
     covered = int(mention.strength is not Strength.PART) if mention.broad else len(words) - start
@@ -282,10 +321,16 @@ def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Menti
             continue
         for first in range(max(0, stop - MAX_WORDS), stop):
             keys = [word.key for word in words[first:stop]]
-            if (first > 0 and words[first].glued) or all(key in english.SAYS_NOTHING for key in keys):
+            if (first > 0 and words[first].glued) or all(
+                key in english.SAYS_NOTHING for key in keys
+            ):
                 continue
             named = lexicon.called(keys)
-            below = tuple(v for v in named if any(v != n and taxonomy.is_ancestor(n, v) for n in mention.nodes))
+            below = tuple(
+                v
+                for v in named
+                if any(v != n and taxonomy.is_ancestor(n, v) for n in mention.nodes)
+            )
             if below:
                 return covered + stop - first, replace(mention, nodes=below, broad=False)
             if named:
@@ -304,7 +349,11 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author
         return Mention(named, Strength.WHOLE, "".join(keys[:2]), evidence=text_of(words[:2]))
     genera = lexicon.genus(keys[0])
-    if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kinds.above(keys[:1])):
+    if (
+        not lexicon.knows(keys[0])
+        and _looks_binomial(words)
+        and (kind := lexicon.kinds.above(keys[:1]))
+    ):
         return Mention(kind[1:], Strength.PART, keys[0], broad=True, inferred=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
@@ -314,7 +363,8 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 def _looks_binomial(words: Sequence[Word]) -> bool:
     return len(words) in (2, 3) and all(
-        w.text.islower() and w.lower.endswith(_LATIN_ENDINGS) and w.key not in english.DESCRIBING for w in words[1:]
+        w.text.islower() and w.lower.endswith(_LATIN_ENDINGS) and w.key not in english.DESCRIBING
+        for w in words[1:]
     )
 
 
@@ -325,8 +375,14 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     keys = [lexicon.correct(word.key, generous=True) or word.key for word in words]
     same = [word.key == key for word, key in zip(words, keys, strict=True)]
     for start in range(len(keys) - 1):
-        if not all(same[start:]) and any(same[start:]) and (nodes := lexicon.exact(keys[start:], respelled=False)):
-            return Mention(nodes, Strength.WHOLE if start == 0 else Strength.HEAD, "".join(keys[start:]))
+        if (
+            not all(same[start:])
+            and any(same[start:])
+            and (nodes := lexicon.exact(keys[start:], respelled=False))
+        ):
+            return Mention(
+                nodes, Strength.WHOLE if start == 0 else Strength.HEAD, "".join(keys[start:])
+            )
     return None
 
 

@@ -59,7 +59,8 @@ def strip_accents(text: str) -> str:
 def fold_words(text: str) -> tuple[str, ...]:
     """Returns the folded words of a name; hyphens, underscores and slashes part words, apostrophes do not."""
     return tuple(
-        fold_word(word) for word in _WORD.findall(_APOSTROPHES.sub("", strip_accents(text).replace("&", " and ")))
+        fold_word(word)
+        for word in _WORD.findall(_APOSTROPHES.sub("", strip_accents(text).replace("&", " and ")))
     )
 
 
@@ -84,7 +85,15 @@ def fold_word(word: str) -> str:
 def _singular(word: str) -> str:
     if word in _IRREGULAR:
         return _IRREGULAR[word]
-    for plural in ("mice", "geese", "feet", "teeth", "men", "wolves", "leaves"):  # titmice, buttercup-leaves, ...
+    for plural in (
+        "mice",
+        "geese",
+        "feet",
+        "teeth",
+        "men",
+        "wolves",
+        "leaves",
+    ):  # titmice, buttercup-leaves, ...
         if word.endswith(plural) and len(word) > len(plural) + 2:
             return word[: -len(plural)] + _IRREGULAR[plural]
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):

@@ -48,7 +48,9 @@ class PaperAlgorithm:
     def place(self, answer: str, row: NDArray[np.float32], top: IntArray) -> tuple[int, Stage]:
         """Returns the node of an answer and what decided."""
         text = plain(answer)
-        contained = {node for _, nodes in self._automaton.iter(text) for node in nodes} if text else set()
+        contained = (
+            {node for _, nodes in self._automaton.iter(text) for node in nodes} if text else set()
+        )
         if contained:
             return self._deepest(contained, row, top), Stage.VERBATIM
         for n in (4, 3, 2):
@@ -65,7 +67,9 @@ class PaperAlgorithm:
         return min(among, key=lambda v: (-int(depth[v]), -float(row[v]), v))
 
 
-def elect(taxonomy: Taxonomy, row: NDArray[np.float32], top: IntArray, config: MapperConfig) -> int | None:
+def elect(
+    taxonomy: Taxonomy, row: NDArray[np.float32], top: IntArray, config: MapperConfig
+) -> int | None:
     """Returns the node that the most similar nodes vote for; None where their scores differ, or none has the votes.
 
     In the prose, which the default preset follows, a node has the vote of itself and of each node below it. Of those
@@ -78,7 +82,9 @@ def elect(taxonomy: Taxonomy, row: NDArray[np.float32], top: IntArray, config: M
         return None
     if config.preset == "paper-listing":
         return taxonomy.root if np.bincount(taxonomy.depth[top]).max() > config.thr_vote else None
-    votes = np.bincount(np.concatenate([taxonomy.ancestors(v) for v in top.tolist()]), minlength=len(taxonomy))
+    votes = np.bincount(
+        np.concatenate([taxonomy.ancestors(v) for v in top.tolist()]), minlength=len(taxonomy)
+    )
     elected = np.flatnonzero(votes >= config.thr_vote).tolist()
     return max(elected, key=lambda v: (taxonomy.depth[v], votes[v], row[v]), default=None)
 
@@ -87,7 +93,11 @@ def _is_close(scores: NDArray[np.float32], config: MapperConfig) -> bool:
     """Tells whether the softmax of the best score is close enough to the second and the last that nodes vote."""
     share = np.exp(scores.astype(np.float64) - float(scores.max()))
     share /= share.sum()
-    return bool(len(share) > 1 and share[0] - share[1] < config.thr_top2 and share[0] - share[-1] < config.thr_topk)
+    return bool(
+        len(share) > 1
+        and share[0] - share[1] < config.thr_top2
+        and share[0] - share[-1] < config.thr_topk
+    )
 
 
 def _n_grams(text: str, n: int) -> list[str]:
@@ -100,7 +110,11 @@ def top_k(row: NDArray[np.float32], k: int) -> IntArray:
     """Returns the k nodes with the highest scores, best first, equal ones by number; as a stable sort would."""
     k = min(k, len(row))
     # The k-th largest of the blocks' maxima bounds the k-th largest score from below, cheaper than a full partition.
-    maxima = np.maximum.reduceat(row, np.arange(0, len(row), _BLOCK)) if len(row) > 2 * k * _BLOCK else row
+    maxima = (
+        np.maximum.reduceat(row, np.arange(0, len(row), _BLOCK))
+        if len(row) > 2 * k * _BLOCK
+        else row
+    )
     bound = np.partition(maxima, len(maxima) - k)[len(maxima) - k]
     candidates = np.flatnonzero(row >= bound)
     return candidates[np.argsort(-row[candidates], kind="stable")][:k]

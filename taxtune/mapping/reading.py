@@ -24,7 +24,9 @@ _TOKEN = re.compile(
     r"[^\W_]+(?:(?:(?<![^\W_]{3})['’ʼ`´](?=[^\W_])|['’ʼ`´](?=[^\W_]{1,2}(?![^\W_])))[^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]"
 )
 _WITHOUT_APOSTROPHES = str.maketrans("", "", "'’ʼ`´")
-_ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"])
+_ABBREVIATIONS = frozenset(
+    ["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"]
+)
 #: "It's a robin" asserts; "its wings" does not.
 _CONTRACTED = re.compile(r"(it|that|this|there|here|he|she)['’ʼ`´]s", re.I)
 
@@ -65,7 +67,9 @@ class Word:
 
 def text_of(words: Sequence[Word]) -> str:
     """Returns words as they stand in the answer."""
-    return "".join((("-" if word.glued else " ") if i else "") + word.text for i, word in enumerate(words))
+    return "".join(
+        (("-" if word.glued else " ") if i else "") + word.text for i, word in enumerate(words)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,13 @@ def _tokenize(line: str) -> list[Word | str]:
         last_end = match.end()
         if not token[0].isalnum():
             after = line[match.end() : match.end() + 1]
-            if token in "-–" and touches and after.isalnum() and tokens and isinstance(tokens[-1], Word):
+            if (
+                token in "-–"
+                and touches
+                and after.isalnum()
+                and tokens
+                and isinstance(tokens[-1], Word)
+            ):
                 glue = True
                 continue
             is_abbreviation = token == "." and touches and bool(tokens) and _abbreviates(tokens[-1])
@@ -131,7 +141,9 @@ def _tokenize(line: str) -> list[Word | str]:
             glue = False
             continue
         if contracted := _CONTRACTED.fullmatch(token):
-            tokens.append(Word(contracted[1], contracted[1].lower(), fold_word(contracted[1]), False))
+            tokens.append(
+                Word(contracted[1], contracted[1].lower(), fold_word(contracted[1]), False)
+            )
             token = "is"
         lower = token.lower().translate(_WITHOUT_APOSTROPHES)
         tokens.append(Word(token, lower, fold_word(lower), glue and touches))
@@ -238,7 +250,9 @@ class _Reader:
         if lower in english.CLAUSE_STARTS:
             self._flush(Link.LIST)
             self.role = Role.ASSERTED
-        elif lower in english.REFUSAL and not (after == "be" and self._lower(position + 2) in english.ARTICLES):
+        elif lower in english.REFUSAL and not (
+            after == "be" and self._lower(position + 2) in english.ARTICLES
+        ):
             self._flush(Link.LIST)
             self.refused = True
             self.role = Role.DENIED
@@ -267,13 +281,19 @@ class _Reader:
                 self._context()
         elif lower in english.BREAKS:
             self._flush(self.pending_link if not self.current else Link.LIST)
-            if lower in ("which", "who", "that", "whose") and self.phrases:  # an aside, which may say more of the thing
+            if (
+                lower in ("which", "who", "that", "whose") and self.phrases
+            ):  # an aside, which may say more of the thing
                 self.pending_link = Link.SENTENCE
             elif lower in english.COPULAS and self.pending_link is Link.LIST:
                 self.pending_link = Link.PREDICATE
             if lower in english.VERBS:
                 self._main_clause(before)
-            if lower in english.COPULAS and self.phrases and self.phrases[-1].words[-1].lower in english.FOCUS:
+            if (
+                lower in english.COPULAS
+                and self.phrases
+                and self.phrases[-1].words[-1].lower in english.FOCUS
+            ):
                 self.phrases.clear()
         elif lower == "and" and after in english.ARTICLES:
             self._flush(Link.OR)  # in "a duck and a swan" neither describes the other more closely

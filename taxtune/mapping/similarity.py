@@ -15,7 +15,13 @@ from taxtune.mapping.normalize import fold_words
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["EmbeddingSimilarity", "FloatMatrix", "LexicalSimilarity", "Similarity", "make_similarity"]
+__all__ = [
+    "EmbeddingSimilarity",
+    "FloatMatrix",
+    "LexicalSimilarity",
+    "Similarity",
+    "make_similarity",
+]
 
 
 @runtime_checkable
@@ -38,12 +44,16 @@ class Similarity(Protocol):
     def fit(self, names: Sequence[str]) -> None:
         """Learns the names that answers will be compared with."""
 
-    def scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> FloatMatrix:
+    def scores(
+        self, answers: Sequence[str], images: Sequence[Image | None] | None = None
+    ) -> FloatMatrix:
         """Returns cosine-like scores, at most 1, of shape (answers, names)."""
         ...
 
 
-def make_similarity(spec: str, *, device: str = "auto", cache_dir: Path | None = None) -> Similarity:
+def make_similarity(
+    spec: str, *, device: str = "auto", cache_dir: Path | None = None
+) -> Similarity:
     """Returns the similarity that a specification names; encoders are imported only when chosen.
 
     Args:
@@ -72,7 +82,9 @@ def make_similarity(spec: str, *, device: str = "auto", cache_dir: Path | None =
         clip = ClipEncoder(model, device=device, cache_dir=cache_dir)
         # The cosine of an image and its caption stays far below that of two captions.
         image_to_text = kind == "clip-i2t"
-        return EmbeddingSimilarity(clip, spec, confident=0.25 if image_to_text else 0.9, needs_images=image_to_text)
+        return EmbeddingSimilarity(
+            clip, spec, confident=0.25 if image_to_text else 0.9, needs_images=image_to_text
+        )
     raise MapperError(
         "There is no such similarity.",
         value=spec,
@@ -97,11 +109,17 @@ class LexicalSimilarity:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self._vectorizer = TfidfVectorizer(
-            analyzer="char_wb", ngram_range=(2, 4), lowercase=False, sublinear_tf=True, dtype=np.float32
+            analyzer="char_wb",
+            ngram_range=(2, 4),
+            lowercase=False,
+            sublinear_tf=True,
+            dtype=np.float32,
         )
         self._names = self._vectorizer.fit_transform([_folded(name) for name in names]).T.tocsr()
 
-    def scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> FloatMatrix:
+    def scores(
+        self, answers: Sequence[str], images: Sequence[Image | None] | None = None
+    ) -> FloatMatrix:
         """Returns cosines in [0, 1], shape (answers, names); images are ignored.
 
         Raises:
@@ -123,7 +141,9 @@ class EmbeddingSimilarity:
         needs_images: Whether the example's image is compared with the names instead of the answer.
     """
 
-    def __init__(self, encoder: Any, name: str, *, confident: float, needs_images: bool = False) -> None:
+    def __init__(
+        self, encoder: Any, name: str, *, confident: float, needs_images: bool = False
+    ) -> None:
         self._encoder = encoder
         self.name, self.confident, self.needs_images = name, confident, needs_images
         self._names: FloatMatrix | None = None
@@ -132,7 +152,9 @@ class EmbeddingSimilarity:
         """Embeds the names, or reads their embeddings from disk."""
         self._names = self._encoder.stored(names)
 
-    def scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> FloatMatrix:
+    def scores(
+        self, answers: Sequence[str], images: Sequence[Image | None] | None = None
+    ) -> FloatMatrix:
         """Returns cosines, shape (answers, names).
 
         Raises:
@@ -153,7 +175,11 @@ class EmbeddingSimilarity:
 
 
 def _not_fitted(similarity: Similarity) -> MapperError:
-    return MapperError("The similarity has no names to compare with.", value=similarity.name, remedy="Call fit first.")
+    return MapperError(
+        "The similarity has no names to compare with.",
+        value=similarity.name,
+        remedy="Call fit first.",
+    )
 
 
 def _folded(text: str) -> str:

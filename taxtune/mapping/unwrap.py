@@ -80,14 +80,21 @@ def unwrap(answer: str) -> tuple[Block, ...]:
 
 def _blocks(blocks: list[Block]) -> tuple[Block, ...]:
     """Drops what is empty."""
-    kept = [Block(tuple(line for text in b.lines if (line := text.strip(" \t.;,:"))), b.link) for b in blocks]
+    kept = [
+        Block(tuple(line for text in b.lines if (line := text.strip(" \t.;,:"))), b.link)
+        for b in blocks
+    ]
     return tuple(block for block in kept if block.lines)
 
 
 def _likeliest(lines: list[str]) -> list[str]:
     """Returns of candidates with percentages the one with the highest: "Beagle (70%), Basset (20%)"."""
     apart = sum(bool(_PERCENT.search(line)) for line in lines) > 1
-    parts = lines if apart else [part for line in lines for part in _CANDIDATES.split(line) if part.strip()]
+    parts = (
+        lines
+        if apart
+        else [part for line in lines for part in _CANDIDATES.split(line) if part.strip()]
+    )
     shares = [max(map(float, _PERCENT.findall(part)), default=0.0) for part in parts]
     best = [part for part, share in zip(parts, shares, strict=True) if share == max(shares)]
     several = sum(share > 0 for share in shares) > 1
@@ -124,7 +131,9 @@ def _json_values(text: str) -> tuple[list[str], Literal["list", "same"]]:
         value, _ = json.JSONDecoder().raw_decode(text[opening.start() :] if opening else "")
     except (ValueError, RecursionError):
         return [], "list"
-    one = isinstance(value, dict) and not any(isinstance(item, list | dict) for item in value.values())
+    one = isinstance(value, dict) and not any(
+        isinstance(item, list | dict) for item in value.values()
+    )
     return _texts(value), "same" if one else "list"
 
 
@@ -135,5 +144,10 @@ def _texts(value: object) -> list[str]:
         return [text for item in value for text in _texts(item)]
     if isinstance(value, dict):
         words = {key: set(re.findall(r"[a-z]+", str(key).lower())) for key in value}
-        return [text for key, item in value.items() if not words[key] & english.OTHER_KEYS for text in _texts(item)]
+        return [
+            text
+            for key, item in value.items()
+            if not words[key] & english.OTHER_KEYS
+            for text in _texts(item)
+        ]
     return []

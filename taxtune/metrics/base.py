@@ -125,25 +125,33 @@ class Measure(ABC):
         return ()
 
     @abstractmethod
-    def scores(self, answers: Texts, references: Texts, *, questions: Questions = None) -> FloatArray:
+    def scores(
+        self, answers: Texts, references: Texts, *, questions: Questions = None
+    ) -> FloatArray:
         """The score of each answer against its reference, shape (n,); NaN is unscored, never 0.
 
         `questions` are the prompts of the answers, for measures that need them.
         """
 
-    def scores_many(self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None) -> FloatArray:
+    def scores_many(
+        self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None
+    ) -> FloatArray:
         """The score of each answer with all its references, shape (n,); by default that of the best one.
 
         NaN where none gave a score.
         """
-        owner = [i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given]
+        owner = [
+            i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given
+        ]
         scores = self.scores(
             [answers[i] for i in owner],
             [reference for given in references for reference in given],
             questions=None if questions is None else [questions[i] for i in owner],
         )
         best = np.full(len(answers), np.nan)
-        np.fmax.at(best, np.array(owner, dtype=np.int64), scores)  # fmax takes the number where the other is NaN
+        np.fmax.at(
+            best, np.array(owner, dtype=np.int64), scores
+        )  # fmax takes the number where the other is NaN
         return best
 
     def matrix(self, answers: Texts, references: Texts) -> FloatArray:
@@ -169,16 +177,23 @@ class FunctionMeasure(Measure):
         needs_question: Whether the function takes the question.
     """
 
-    def __init__(self, name: str, label: str, function: Callable[..., Any], *, needs_question: bool = False) -> None:
+    def __init__(
+        self, name: str, label: str, function: Callable[..., Any], *, needs_question: bool = False
+    ) -> None:
         super().__init__(name, label)
         self._function, self.needs_questions = function, needs_question
 
     def identity(self) -> Identity:
         """The name, and where the function is defined."""
         where = [getattr(self._function, key, "") for key in ("__module__", "__qualname__")]
-        return {"measure": self.name, "function": ".".join(filter(None, where)) or repr(self._function)}
+        return {
+            "measure": self.name,
+            "function": ".".join(filter(None, where)) or repr(self._function),
+        }
 
-    def scores(self, answers: Texts, references: Texts, *, questions: Questions = None) -> FloatArray:
+    def scores(
+        self, answers: Texts, references: Texts, *, questions: Questions = None
+    ) -> FloatArray:
         """The score of each answer against its reference, shape (n,); NaN is unscored.
 
         Raises:
@@ -192,7 +207,9 @@ class FunctionMeasure(Measure):
                 raise DataError(f"{self.name} needs the question of every answer.")
             columns.append(questions)
         rows = list(zip(*columns, strict=True))
-        scores = {row: self._score(*row) for row in track_each(list(dict.fromkeys(rows)), self.label)}
+        scores = {
+            row: self._score(*row) for row in track_each(list(dict.fromkeys(rows)), self.label)
+        }
         return np.array([scores[row] for row in rows], dtype=np.float64)
 
     def _score(self, answer: str, reference: str, *question: str) -> float:
@@ -213,15 +230,23 @@ class ManyReferencesMeasure(Measure):
     """A measure that is defined for all references of an answer at once: subclass it and write `scores_many`."""
 
     @abstractmethod
-    def scores_many(self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None) -> FloatArray:
+    def scores_many(
+        self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None
+    ) -> FloatArray:
         """The score of each answer with all its references; see `Measure.scores_many`."""
 
-    def scores(self, answers: Texts, references: Texts, *, questions: Questions = None) -> FloatArray:
+    def scores(
+        self, answers: Texts, references: Texts, *, questions: Questions = None
+    ) -> FloatArray:
         """The score of each answer with its one reference, shape (n,); see `scores_many`."""
-        return self.scores_many(answers, [[reference] for reference in references], questions=questions)
+        return self.scores_many(
+            answers, [[reference] for reference in references], questions=questions
+        )
 
 
-def name_scores(measure: Measure, answers: Texts, names: Sequence[Texts], *, questions: Questions = None) -> FloatArray:
+def name_scores(
+    measure: Measure, answers: Texts, names: Sequence[Texts], *, questions: Questions = None
+) -> FloatArray:
     """The score of each answer with the names of its target, any of which is right, shape (n,).
 
     Measures of consensus take each name as a reference of its own, and the best one counts: under VQA accuracy an
@@ -244,7 +269,9 @@ def check_texts(answers: Sequence[str], references: Sequence[Any], *, paired: bo
             raise TypeError("answers and references are lists of texts, not one text")
         for text in texts:
             if not isinstance(text, str):
-                raise TypeError(f"answers and references are texts, not {text!r}; remove missing ones")
+                raise TypeError(
+                    f"answers and references are texts, not {text!r}; remove missing ones"
+                )
     if paired and len(answers) != len(references):
         raise DataError(
             "The number of references must equal the number of answers.",
@@ -270,8 +297,13 @@ class Notes:
 
     def sentences(self) -> tuple[str, ...]:
         """The sentences with their numbers, without those that are 0."""
-        counts = {**self._times, **{sentence: len(texts) for sentence, texts in self._texts.items()}}
-        return tuple(sentence.replace("{n}", f"{number:,}") for sentence, number in counts.items() if number)
+        counts = {
+            **self._times,
+            **{sentence: len(texts) for sentence, texts in self._texts.items()},
+        }
+        return tuple(
+            sentence.replace("{n}", f"{number:,}") for sentence, number in counts.items() if number
+        )
 
 
 class PairsMeasure(Measure):
@@ -306,7 +338,9 @@ class PairsMeasure(Measure):
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
         """Counts in the notes the texts that are cut."""
 
-    def scores(self, answers: Texts, references: Texts, *, questions: Questions = None) -> FloatArray:
+    def scores(
+        self, answers: Texts, references: Texts, *, questions: Questions = None
+    ) -> FloatArray:
         """The score of each answer against its reference, shape (n,).
 
         Raises:

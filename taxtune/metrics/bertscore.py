@@ -14,7 +14,15 @@ from taxtune.encoders.base import folder_digest, model_folder
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.loading import explain_load_error, look_for_hub
-from taxtune.metrics.base import Advance, FloatArray, Identity, MeasureSettings, Pair, PairsMeasure, version_of
+from taxtune.metrics.base import (
+    Advance,
+    FloatArray,
+    Identity,
+    MeasureSettings,
+    Pair,
+    PairsMeasure,
+    version_of,
+)
 
 __all__ = ["BertScoreMeasure", "token_limit"]
 
@@ -57,12 +65,17 @@ class BertScoreMeasure(PairsMeasure):
             self._config: Any = transformers.AutoConfig.from_pretrained(self._source)
         commit = None if folder else getattr(self._config, "_commit_hash", None)
         self._commit: str = commit or "main"
-        name, depth = source if folder is None else folder.resolve().name, self._config.num_hidden_layers
+        name, depth = (
+            source if folder is None else folder.resolve().name,
+            self._config.num_hidden_layers,
+        )
         layer = int(with_layer[2]) if with_layer else model2layers.get(self._source)
         if layer is None:
             layer = max(1, round(0.75 * depth))
             known = f"bert-score knows no best layer for {name}"
-            self._notes.count(f"{known}; layer {layer} of {depth} is used (choose another with MODEL@LAYER).")
+            self._notes.count(
+                f"{known}; layer {layer} of {depth} is used (choose another with MODEL@LAYER)."
+            )
         if layer > depth:
             raise ModelError(f"The model {name!r} has {depth} layers.", value=layer)
         self._identity: Identity = {
@@ -82,12 +95,16 @@ class BertScoreMeasure(PairsMeasure):
     def _loading(self, what: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # OSError, ValueError("Not supported"), AssertionError, HTTP errors
+        except (
+            Exception
+        ) as error:  # OSError, ValueError("Not supported"), AssertionError, HTTP errors
             raise explain_load_error(self._source, error, what) from error
 
     @cached_property
     def _batches(self) -> AdaptiveBatches:
-        return AdaptiveBatches(self.settings.batch_size, model=self._source, device=find_device(self.settings.device))
+        return AdaptiveBatches(
+            self.settings.batch_size, model=self._source, device=find_device(self.settings.device)
+        )
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -97,7 +114,10 @@ class BertScoreMeasure(PairsMeasure):
         with self._loading("tokenizer"):
             load = partial(AutoTokenizer.from_pretrained, self._source, revision=self._commit)
             tokenizer: Any = load()
-            if type(tokenizer).__name__.removesuffix("Fast") in ("GPT2Tokenizer", "RobertaTokenizer"):
+            if type(tokenizer).__name__.removesuffix("Fast") in (
+                "GPT2Tokenizer",
+                "RobertaTokenizer",
+            ):
                 tokenizer = load(add_prefix_space=True)
         tokenizer.model_max_length = token_limit(tokenizer, self._config)
         if tokenizer.pad_token_id is None:
@@ -109,7 +129,9 @@ class BertScoreMeasure(PairsMeasure):
         from bert_score import BERTScorer
 
         with self._loading("weights"):
-            scorer = BERTScorer(self._source, num_layers=self._identity["layer"], device=self._batches.device)
+            scorer = BERTScorer(
+                self._source, num_layers=self._identity["layer"], device=self._batches.device
+            )
         # Checkpoints in half precision are slow on a CPU, and their scores would depend on the batch.
         scorer._model, scorer._tokenizer = scorer._model.float().eval(), self._tokenizer
         return scorer
@@ -127,13 +149,19 @@ class BertScoreMeasure(PairsMeasure):
         """The F1 of pairs, those of one reference together; NaN where a text has no token."""
         scores = np.full(len(pairs), np.nan)
         texts = {text for pair in pairs for text in pair}
-        wordless = {t for t in texts if not self._tokenizer(t, add_special_tokens=False, verbose=False)["input_ids"]}
+        wordless = {
+            t
+            for t in texts
+            if not self._tokenizer(t, add_special_tokens=False, verbose=False)["input_ids"]
+        }
         order = sorted(range(len(pairs)), key=lambda i: pairs[i][::-1])
         order = [i for i in order if wordless.isdisjoint(pairs[i])]
         for start in range(0, len(order), _PAIRS):
             group = order[start : start + _PAIRS]
             score = partial(self._scorer.score, *zip(*(pairs[i] for i in group), strict=True))
-            f1 = self._batches.run(lambda size, score=score: score(batch_size=size)[2].numpy(), len(group))  # type: ignore[misc]
+            f1 = self._batches.run(
+                lambda size, score=score: score(batch_size=size)[2].numpy(), len(group)
+            )  # type: ignore[misc]
             scores[group] = np.where(f1 == 0, np.nan, f1)
             advance(len(group))
         return scores
@@ -141,5 +169,9 @@ class BertScoreMeasure(PairsMeasure):
 
 def token_limit(tokenizer: Any, config: Any) -> int:
     """The number of tokens that a model is given, special tokens included: at most 512, which every family reads."""
-    limits = tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or 0, _MAX_TOKENS
+    limits = (
+        tokenizer.model_max_length,
+        getattr(config, "max_position_embeddings", None) or 0,
+        _MAX_TOKENS,
+    )
     return int(min(limit for limit in limits if limit > 0))

@@ -64,7 +64,9 @@ def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
     return float(np.exp(-_log_capital(losses, _stakes(losses, level), risk)))
 
 
-def poisson_bound(losses: ArrayLike, confidence: float, *, typical: float, images: int | None = None) -> float:
+def poisson_bound(
+    losses: ArrayLike, confidence: float, *, typical: float, images: int | None = None
+) -> float:
     """An approximate upper confidence bound, in (0, 1], on a mean loss that is made of few losses.
 
     Losses are taken for a weighted sum of Poisson counts, whose bound is a quantile of a gamma distribution of the same
@@ -80,7 +82,9 @@ def poisson_bound(losses: ArrayLike, confidence: float, *, typical: float, image
     from scipy.stats import chi2
 
     if not 0 < confidence < 1 or not 0 < typical <= 1:
-        raise ValueError(f"confidence and typical must be between 0 and 1, not {confidence} and {typical}")
+        raise ValueError(
+            f"confidence and typical must be between 0 and 1, not {confidence} and {typical}"
+        )
     losses = _checked(losses)
     n = images or len(losses)
     mean = float(losses.mean()) + typical / n
@@ -91,9 +95,13 @@ def poisson_bound(losses: ArrayLike, confidence: float, *, typical: float, image
 def _checked(losses: ArrayLike) -> FloatArray:
     checked = np.asarray(losses, dtype=np.float64)
     if checked.ndim != 1 or not checked.size:
-        raise ValueError(f"losses must be one row of at least one number, not of shape {checked.shape}")
+        raise ValueError(
+            f"losses must be one row of at least one number, not of shape {checked.shape}"
+        )
     if not ((checked >= 0) & (checked <= 1)).all():
-        raise ValueError(f"losses must lie between 0 and 1, not {checked.min():g} to {checked.max():g}")
+        raise ValueError(
+            f"losses must lie between 0 and 1, not {checked.min():g} to {checked.max():g}"
+        )
     return checked
 
 
@@ -109,5 +117,7 @@ def _stakes(losses: FloatArray, level: float) -> FloatArray:
 
 def _log_capital(losses: FloatArray, stakes: FloatArray, mean: float) -> float:
     """The logarithm of the most that the capital, 1 at first, ever was."""
-    with np.errstate(divide="ignore"):  # all is lost at a stake of 1 on a loss of 1 against a mean of 0
+    with np.errstate(
+        divide="ignore"
+    ):  # all is lost at a stake of 1 on a loss of 1 against a mean of 0
         return max(0.0, float(np.cumsum(np.log1p(-stakes * (losses - mean))).max()))

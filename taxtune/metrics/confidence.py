@@ -21,7 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 from taxtune.metrics.hierarchical import flags, precision_recall
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["COVERAGES", "Doubt", "aurc_parts", "calibration_error", "influence_of_doubt", "risk_at_coverage"]
+__all__ = [
+    "COVERAGES",
+    "Doubt",
+    "aurc_parts",
+    "calibration_error",
+    "influence_of_doubt",
+    "risk_at_coverage",
+]
 
 #: The coverages at which studies and benchmarks show the risk.
 COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -29,7 +36,9 @@ COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
 FloatArray = NDArray[np.float64]
 
 
-def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike, coverages: Sequence[float] = COVERAGES) -> list[float]:
+def risk_at_coverage(
+    confidence: ArrayLike, correct: ArrayLike, coverages: Sequence[float] = COVERAGES
+) -> list[float]:
     """Returns the risk at each coverage, in [0, 1]: the expected share of wrong ones among the most confident.
 
     Args:
@@ -63,7 +72,9 @@ def aurc_parts(confidence: ArrayLike, correct: ArrayLike) -> FloatArray:
     tails = (np.cumsum((each / rank)[::-1])[::-1] for each in (np.ones_like(risk), risk))
     _, group, size = np.unique(-np.asarray(confidence), return_inverse=True, return_counts=True)
     starts = np.cumsum(size) - size
-    own, weight, others = (np.add.reduceat(np.stack([risk, *tails]), starts, axis=1) / size)[:, group]
+    own, weight, others = (np.add.reduceat(np.stack([risk, *tails]), starts, axis=1) / size)[
+        :, group
+    ]
     parts: FloatArray = own + (1 - np.asarray(correct, dtype=np.float64)) * weight - others
     return parts
 
@@ -82,7 +93,9 @@ def _ranked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, Floa
     """Returns the confidences, the highest first, and the mean share that is right at each, shape (n,) both."""
     sure = np.asarray(confidence, dtype=np.float64)
     if sure.ndim != 1 or not sure.size or np.isnan(sure).any():
-        raise ValueError(f"confidence must be numbers of shape (n,), n at least 1, not shape {sure.shape} or with NaN")
+        raise ValueError(
+            f"confidence must be numbers of shape (n,), n at least 1, not shape {sure.shape} or with NaN"
+        )
     right = np.asarray(correct, dtype=np.float64)
     if right.shape != sure.shape or not ((right >= 0) & (right <= 1)).all():
         raise ValueError(

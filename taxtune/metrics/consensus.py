@@ -26,11 +26,26 @@ from importlib.metadata import version
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings, Notes, Questions, Texts
+from taxtune.metrics.base import (
+    FloatArray,
+    Identity,
+    ManyReferencesMeasure,
+    MeasureSettings,
+    Notes,
+    Questions,
+    Texts,
+)
 from taxtune.metrics.text import stems, tokens
 from taxtune.progress import track_each
 
-__all__ = ["Cider", "CiderD", "SoftVQAMeasure", "VQAMeasure", "character_similarity", "normalise_answer"]
+__all__ = [
+    "Cider",
+    "CiderD",
+    "SoftVQAMeasure",
+    "VQAMeasure",
+    "character_similarity",
+    "normalise_answer",
+]
 
 _LONGEST = 4
 _SIGMA = 6.0
@@ -51,14 +66,20 @@ def _contractions() -> dict[str, str]:
     """Contractions by their spelling without the apostrophe, unless that is another word ("were", "its")."""
     people = "he she it that there they we you i who what where how why when let someone something everyone"
     people += " somebody"  # wording: data
-    negated = "are could did does do had has have is may might must need ought should was were would"
+    negated = (
+        "are could did does do had has have is may might must need ought should was were would"
+    )
     written = {f"{word}n't" for word in negated.split()}
     written |= {f"{word}'{end}" for word in people.split() for end in ("s", "d", "ll", "ve", "re")}
     written -= {"i's", "i're", "he're"}
     written |= {f"{word}'ve" for word in ("could", "might", "must", "should", "would")}
     written |= {"can't", "won't", "shan't", "ain't", "o'clock", "ma'am", "y'all", "i'm"}
     words = {"were", "well", "shed", "wed", "ill", "its", "hell", "shell", "id", "lets", "whore"}
-    return {text.replace("'", ""): text for text in sorted(written) if text.replace("'", "") not in words}
+    return {
+        text.replace("'", ""): text
+        for text in sorted(written)
+        if text.replace("'", "") not in words
+    }
 
 
 _CONTRACTIONS = _contractions()
@@ -108,7 +129,9 @@ class VQAMeasure(ManyReferencesMeasure):
         """1 for equal normalised texts, else 0."""
         return float(answer == reference)
 
-    def scores_many(self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None) -> FloatArray:
+    def scores_many(
+        self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None
+    ) -> FloatArray:
         """The accuracy of each answer with all its references, shape (n,); NaN where there is none."""
         normalised = lru_cache(maxsize=100_000)(normalise_answer)
         scores = np.full(len(answers), np.nan)
@@ -116,7 +139,9 @@ class VQAMeasure(ManyReferencesMeasure):
             if not given:
                 continue
             self._few += len(given) in (2, 3)
-            values = np.array([self.likeness(normalised(answer), normalised(reference)) for reference in given])
+            values = np.array(
+                [self.likeness(normalised(answer), normalised(reference)) for reference in given]
+            )
             if len(values) > 1:
                 values = np.minimum((values.sum() - values) / _ENOUGH, 1.0)
             scores[i] = values.mean()
@@ -157,7 +182,9 @@ class Cider(ManyReferencesMeasure):
         return {
             "measure": self.name,
             "stemmer": None if self._robust else f"nltk {version('nltk')} Porter",
-            "documents": "the references scored together" if self._fitted is None else self._fitted[1],
+            "documents": "the references scored together"
+            if self._fitted is None
+            else self._fitted[1],
         }
 
     def fit(self, references: Sequence[Sequence[str]]) -> None:
@@ -165,7 +192,9 @@ class Cider(ManyReferencesMeasure):
         content = repr([list(given) for given in references]).encode("utf-8", "surrogatepass")
         self._fitted = self._weights(references), f"sha256:{sha256(content).hexdigest()[:16]}"
 
-    def scores_many(self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None) -> FloatArray:
+    def scores_many(
+        self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None
+    ) -> FloatArray:
         """The mean similarity of each answer with the references that can be compared, shape (n,); NaN without any."""
         weight = self._weights(references) if self._fitted is None else self._fitted[0]
         vector = cache(lambda text: self._vector(text, weight))
@@ -174,7 +203,9 @@ class Cider(ManyReferencesMeasure):
         for i, (answer, given) in track_each(rows, self.label):
             vectors = [wanted for wanted in map(vector, given) if self._comparable(wanted)]
             if vectors:
-                scores[i] = sum(self._similarity(vector(answer), wanted) for wanted in vectors) / len(vectors)
+                scores[i] = sum(
+                    self._similarity(vector(answer), wanted) for wanted in vectors
+                ) / len(vectors)
         return scores
 
     def matrix(self, answers: Texts, references: Texts) -> FloatArray:
@@ -182,32 +213,48 @@ class Cider(ManyReferencesMeasure):
 
         Unless `fit` was called, each reference is a document, so that the answers have no part in the weights.
         """
-        weight = self._weights([[text] for text in references]) if self._fitted is None else self._fitted[0]
+        weight = (
+            self._weights([[text] for text in references])
+            if self._fitted is None
+            else self._fitted[0]
+        )
         table = np.full((len(answers), len(references)), np.nan)
         wanted = [self._vector(reference, weight) for reference in references]
         for i, answer in enumerate(answers):
             own = self._vector(answer, weight)
-            table[i] = [self._similarity(own, other) if self._comparable(other) else np.nan for other in wanted]
+            table[i] = [
+                self._similarity(own, other) if self._comparable(other) else np.nan
+                for other in wanted
+            ]
         return table
 
     def _grams(self, text: str) -> list[Counter[Gram]]:
         """The n-grams of a text for each n."""
         words = tokens(text) if self._robust else stems(text)
-        return [Counter(words[i : i + n] for i in range(len(words) - n + 1)) for n in range(1, _LONGEST + 1)]
+        return [
+            Counter(words[i : i + n] for i in range(len(words) - n + 1))
+            for n in range(1, _LONGEST + 1)
+        ]
 
     def _weights(self, references: Sequence[Sequence[str]]) -> Weight:
         """The inverse document frequency of an n-gram, at least 0; documents without words do not count."""
         documents = [
-            {gram for text in given for counts in self._grams(text) for gram in counts} for given in references
+            {gram for text in given for counts in self._grams(text) for gram in counts}
+            for given in references
         ]
-        n, having = sum(map(bool, documents)), Counter(gram for grams in documents for gram in grams)
+        n, having = (
+            sum(map(bool, documents)),
+            Counter(gram for grams in documents for gram in grams),
+        )
         return lambda gram: math.log(max(1, n) / max(1, having[gram]))
 
     def _vector(self, text: str, weight: Weight) -> Vector:
         counted = self._grams(text)
         parts = []
         for counts in counted:
-            weighed = {gram: value for gram, count in counts.items() if (value := count * weight(gram))}
+            weighed = {
+                gram: value for gram, count in counts.items() if (value := count * weight(gram))
+            }
             parts.append((weighed, math.sqrt(sum(value * value for value in weighed.values()))))
         return counted[0].total(), parts
 
@@ -219,7 +266,9 @@ class Cider(ManyReferencesMeasure):
             "every n-gram of the reference is in the references of every answer and so has weight 0; CIDEr needs "
             "answers with different references, scored together."
         )
-        self._notes.count(f"{{n}} pairs unscored: {reason if length else 'the reference has no words.'}")
+        self._notes.count(
+            f"{{n}} pairs unscored: {reason if length else 'the reference has no words.'}"
+        )
         return False
 
     def _similarity(self, answer: Vector, reference: Vector) -> float:
@@ -227,11 +276,21 @@ class Cider(ManyReferencesMeasure):
         for (left, left_norm), (right, right_norm) in zip(answer[1], reference[1], strict=True):
             if not left_norm or not right_norm:
                 continue
-            shared = (gram for gram in (left if len(left) < len(right) else right) if gram in left and gram in right)
-            value = sum((min(left[g], right[g]) if self._robust else left[g]) * right[g] for g in shared)
+            shared = (
+                gram
+                for gram in (left if len(left) < len(right) else right)
+                if gram in left and gram in right
+            )
+            value = sum(
+                (min(left[g], right[g]) if self._robust else left[g]) * right[g] for g in shared
+            )
             total += value / (left_norm * right_norm)
         score = min(total / _LONGEST, 1.0)
-        return score * math.exp(-((answer[0] - reference[0]) ** 2) / (2 * _SIGMA**2)) if self._robust else score
+        return (
+            score * math.exp(-((answer[0] - reference[0]) ** 2) / (2 * _SIGMA**2))
+            if self._robust
+            else score
+        )
 
 
 class CiderD(Cider):

@@ -25,7 +25,15 @@ from taxtune.taxonomy.tree import Taxonomy
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COUNTERPARTS", "ErrorType", "MeasuredType", "classify", "classify_by_measures", "costs", "worst_regions"]
+__all__ = [
+    "COUNTERPARTS",
+    "ErrorType",
+    "MeasuredType",
+    "classify",
+    "classify_by_measures",
+    "costs",
+    "worst_regions",
+]
 __all__ += ["wrong_from"]
 
 
@@ -86,7 +94,9 @@ def classify(
         ValueError: If shapes differ or a number is no node of the tree.
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
-    off, silent, unsure = (flags(given, predicted.size) for given in (off_tree, abstained, doubtful))
+    off, silent, unsure = (
+        flags(given, predicted.size) for given in (off_tree, abstained, doubtful)
+    )
     shared = taxonomy.shared(predicted, target)
     size, full = taxonomy.depth[predicted] + 1, taxonomy.depth[target] + 1
     # Each answer takes the first type whose condition holds.
@@ -112,13 +122,17 @@ def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> l
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
     ranks: list[str | None] = []
-    for node, truth, common in zip(predicted, target, taxonomy.shared(predicted, target).tolist(), strict=True):
+    for node, truth, common in zip(
+        predicted, target, taxonomy.shared(predicted, target).tolist(), strict=True
+    ):
         inside = common > min(taxonomy.depth[node], taxonomy.depth[truth])
         ranks.append(None if inside else rank_of(taxonomy, int(taxonomy.lineage[truth, common])))
     return ranks
 
 
-def classify_by_measures(inclusion: ArrayLike, similarity: ArrayLike, *, high: float = 0.7) -> list[MeasuredType]:
+def classify_by_measures(
+    inclusion: ArrayLike, similarity: ArrayLike, *, high: float = 0.7
+) -> list[MeasuredType]:
     """The type of each answer by an inclusion verdict and a concept similarity, without a tree (paper 2).
 
     Both high is correct; high similarity alone a granularity error; inclusion alone annotation ambiguity, or an image
@@ -131,7 +145,9 @@ def classify_by_measures(inclusion: ArrayLike, similarity: ArrayLike, *, high: f
     """
     verdict, cosine = np.asarray(inclusion, dtype=float), np.asarray(similarity, dtype=float)
     if verdict.shape != cosine.shape or verdict.ndim != 1:
-        raise ValueError(f"inclusion has shape {verdict.shape}, similarity {cosine.shape}; both must be (n,)")
+        raise ValueError(
+            f"inclusion has shape {verdict.shape}, similarity {cosine.shape}; both must be (n,)"
+        )
     named = {
         (True, True): MeasuredType.CORRECT,
         (False, True): MeasuredType.GRANULARITY,
@@ -139,7 +155,9 @@ def classify_by_measures(inclusion: ArrayLike, similarity: ArrayLike, *, high: f
         (False, False): MeasuredType.DISCRIMINATION,
     }
     return [
-        MeasuredType.UNSCORED if np.isnan(yes) or np.isnan(score) else named[yes >= 0.5, score >= high]
+        MeasuredType.UNSCORED
+        if np.isnan(yes) or np.isnan(score)
+        else named[yes >= 0.5, score >= high]
         for yes, score in zip(verdict.tolist(), cosine.tolist(), strict=True)
     ]
 
@@ -186,7 +204,9 @@ def costs(
         for name in ("hp", "hr")
         for kind in listed
     }
-    intervals = bootstrap(Sample(losses, keys=tuple(losses.values())), resamples=resamples, seed=seed)
+    intervals = bootstrap(
+        Sample(losses, keys=tuple(losses.values())), resamples=resamples, seed=seed
+    )
     means = answers.groupby("type").mean().reindex(listed)
     count = answers["type"].value_counts().reindex(listed, fill_value=0)
     table = {"type": listed, "count": count.to_numpy(), "share": count.to_numpy() / len(answers)}
@@ -232,7 +252,9 @@ def worst_regions(
 
     _, targets = check_nodes(taxonomy, predicted, target)
     hp, hr = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
-    answers = pd.DataFrame({"hp": hp, "hr": hr, "loss": (1 - hp) / len(hp), "type": list(map(str, types))})
+    answers = pd.DataFrame(
+        {"hp": hp, "hr": hr, "loss": (1 - hp) / len(hp), "type": list(map(str, types))}
+    )
     paths = pd.Series([taxonomy.ancestors(node) for node in targets.tolist()])
     by_node = answers.assign(node=paths).explode("node").astype({"node": int}).groupby("node")
     means = {"hp": ("hp", "mean"), "hr": ("hr", "mean"), "hp_cost": ("loss", "sum")}

@@ -56,7 +56,9 @@ class HierarchicalScores:
         return asdict(self)
 
 
-def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> tuple[IntArray, IntArray]:
+def check_nodes(
+    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike
+) -> tuple[IntArray, IntArray]:
     """Predicted and target node numbers, shape (n,) each, as integer arrays.
 
     Raises:
@@ -74,7 +76,9 @@ def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> 
             raise ValueError(f"{name} contains a number that is not a node of {taxonomy!r}")
         arrays.append(array.astype(np.int64, copy=False))
     if arrays[0].shape != arrays[1].shape:
-        raise ValueError(f"predicted has shape {arrays[0].shape}, target {arrays[1].shape}; they must agree")
+        raise ValueError(
+            f"predicted has shape {arrays[0].shape}, target {arrays[1].shape}; they must agree"
+        )
     return arrays[0], arrays[1]
 
 
@@ -95,7 +99,11 @@ def flags(given: ArrayLike | None, n: int) -> BoolArray:
 
 
 def overlap(
-    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+    taxonomy: Taxonomy,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree: ArrayLike | None = None,
 ) -> tuple[IntArray, IntArray, IntArray]:
     """The sizes |anc(pred)|, |anc(pred) ∩ anc(gt)| and |anc(gt)|, shape (n,) each, at least 1: equal where exact.
 
@@ -117,7 +125,11 @@ def overlap(
 
 
 def precision_recall(
-    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+    taxonomy: Taxonomy,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree: ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """The hP and hR of each example, shape (n,) each, in (0, 1]: the root is always shared; see `overlap`."""
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
@@ -138,7 +150,11 @@ def harmonic_mean(hp: float, hr: float) -> float:
 
 
 def score(
-    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+    taxonomy: Taxonomy,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree: ArrayLike | None = None,
 ) -> HierarchicalScores:
     """The scores of a set of placed examples; the arguments are those of `overlap`.
 

@@ -59,7 +59,13 @@ class Information:
     """
 
     def __init__(
-        self, taxonomy: Taxonomy, weight: ArrayLike, *, off_tree: float, source: str = "given", smoothing: float = 0.0
+        self,
+        taxonomy: Taxonomy,
+        weight: ArrayLike,
+        *,
+        off_tree: float,
+        source: str = "given",
+        smoothing: float = 0.0,
     ) -> None:
         self.taxonomy = taxonomy
         #: What each node adds, shape (nodes,).
@@ -132,7 +138,11 @@ def leaf_information(taxonomy: Taxonomy) -> Information:
 
 
 def frequency_information(
-    taxonomy: Taxonomy, frequencies: ArrayLike, *, smoothing: float = 0.0, source: str = "frequencies"
+    taxonomy: Taxonomy,
+    frequencies: ArrayLike,
+    *,
+    smoothing: float = 0.0,
+    source: str = "frequencies",
 ) -> Information:
     """The information of nodes from the frequency of each.
 
@@ -182,7 +192,11 @@ def off_tree_weight(taxonomy: Taxonomy, weight: ArrayLike) -> float:
 
 
 def information_values(
-    information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+    information: Information,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree: ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """ihP, ihR (in [0, 1]), remaining uncertainty and misinformation (bits) of each example, shape (n,) each."""
     answered, shared, true = information.overlap(predicted, target, off_tree=off_tree)
@@ -190,14 +204,20 @@ def information_values(
 
 
 def information_scores(
-    information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+    information: Information,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree: ArrayLike | None = None,
 ) -> InformationScores:
     """The information-weighted scores of a set of placed examples; see `Information.overlap`.
 
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
     """
-    precision, recall, remaining, wrong = information_values(information, predicted, target, off_tree=off_tree)
+    precision, recall, remaining, wrong = information_values(
+        information, predicted, target, off_tree=off_tree
+    )
     if precision.size == 0:
         raise ValueError("there are no examples to score")
     ihp, ihr = float(precision.mean()), float(recall.mean())
@@ -235,7 +255,9 @@ def _subtree_sums(taxonomy: Taxonomy, values: FloatArray) -> FloatArray:
     return sums
 
 
-def _from_masses(taxonomy: Taxonomy, masses: FloatArray, source: str, smoothing: float = 0.0) -> Information:
+def _from_masses(
+    taxonomy: Taxonomy, masses: FloatArray, source: str, smoothing: float = 0.0
+) -> Information:
     weight = np.zeros(len(taxonomy))
     # The quotient of equal masses is exactly 1: an only child weighs exactly nothing.
     weight[1:] = np.log2(masses[taxonomy.parents[1:]] / masses[1:])

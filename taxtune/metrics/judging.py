@@ -25,9 +25,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
-from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings, Questions, Texts
+from taxtune.metrics.base import (
+    FloatArray,
+    Identity,
+    ManyReferencesMeasure,
+    MeasureSettings,
+    Questions,
+    Texts,
+)
 from taxtune.metrics.registry import MEASURES
-from taxtune.models import Answer, Failure, Model, ModelSettings, Request, ask, check_model, make_model, open_replies
+from taxtune.models import (
+    Answer,
+    Failure,
+    Model,
+    ModelSettings,
+    Request,
+    ask,
+    check_model,
+    make_model,
+    open_replies,
+)
 from taxtune.resources import prompts_dir
 from taxtune.thoughts import without_thoughts
 
@@ -89,7 +106,9 @@ def _environment(folder: str) -> Environment:
         lstrip_blocks=True,
     )
     # As a string of JSON: neither a line break nor a quotation mark in an answer can pass for the prompt's own words.
-    environment.filters["quoted"] = lambda text: json.dumps(" ".join(str(text).split()), ensure_ascii=False)
+    environment.filters["quoted"] = lambda text: json.dumps(
+        " ".join(str(text).split()), ensure_ascii=False
+    )
     return environment
 
 
@@ -115,7 +134,10 @@ class Judge:
         self._reasons: Counter[str] = Counter()
 
     def judge(
-        self, prompts: Sequence[str | None], read: Callable[[str], float | None], why_not: str = "not judged"
+        self,
+        prompts: Sequence[str | None],
+        read: Callable[[str], float | None],
+        why_not: str = "not judged",
     ) -> Verdicts:
         """Asks about each prompt and reads the verdicts.
 
@@ -138,16 +160,27 @@ class Judge:
         scores = [None if reply is None else read(reply) for reply in replies]
         unread = len(answers) - sum(score is not None for score in scores)
         self._seen.update(
-            {"judged": len(prompts), "unread": unread, "failed": len(failures), why_not: asked.count(None)}
+            {
+                "judged": len(prompts),
+                "unread": unread,
+                "failed": len(failures),
+                why_not: asked.count(None),
+            }
         )
         self._reasons.update(failure.reason for failure in failures)
         new = [answer for answer in answers if not answer.cached]
         costs = [answer.cost_usd for answer in new if answer.cost_usd is not None]
         return Verdicts(
-            values=np.array([np.nan if score is None else score for score in scores], dtype=np.float64),
+            values=np.array(
+                [np.nan if score is None else score for score in scores], dtype=np.float64
+            ),
             replies=replies,
             problems=tuple(
-                why_not if result is None else result.reason if isinstance(result, Failure) else None
+                why_not
+                if result is None
+                else result.reason
+                if isinstance(result, Failure)
+                else None
                 for result in asked
             ),
             retryable=sum(failure.retryable for failure in failures),
@@ -200,17 +233,25 @@ class Lave(ManyReferencesMeasure):
     needs_questions = True
 
     def __init__(
-        self, model: str, settings: MeasureSettings, judge: Judge | None = None, options: LaveOptions | None = None
+        self,
+        model: str,
+        settings: MeasureSettings,
+        judge: Judge | None = None,
+        options: LaveOptions | None = None,
     ) -> None:
         super().__init__(f"lave:{model}")
         if judge is None:
-            shared = {name: getattr(settings, name) for name in ("api_base", "concurrency", "device", "batch_size")}
+            shared = {
+                name: getattr(settings, name)
+                for name in ("api_base", "concurrency", "device", "batch_size")
+            }
             in_short = ModelSettings(task="text-generation", max_tokens=_MAX_TOKENS, **shared)
             judge = Judge(make_model(model, settings.judge or in_short), place=settings.cache_dir)
         self._judge, self._prompt = judge, JudgePrompt("lave.j2")
         self.options = options or LaveOptions()
         self._general, self._yes_no = (
-            read_demonstrations(name)[: self.options.shots] for name in ("general.yaml", "yes-no.yaml")
+            read_demonstrations(name)[: self.options.shots]
+            for name in ("general.yaml", "yes-no.yaml")
         )
 
     @property
@@ -228,15 +269,24 @@ class Lave(ManyReferencesMeasure):
 
     def identity(self) -> Identity:
         """The judge's model and decoding, and the content of prompt and demonstrations."""
-        shown = hashlib.sha256(repr((self._general, self._yes_no)).encode("utf-8", "replace")).hexdigest()[:16]
-        options = {"rationale": int(self.options.rationale), "filter_references": int(self.options.filter_references)}
+        shown = hashlib.sha256(
+            repr((self._general, self._yes_no)).encode("utf-8", "replace")
+        ).hexdigest()[:16]
+        options = {
+            "rationale": int(self.options.rationale),
+            "filter_references": int(self.options.filter_references),
+        }
         prompt = {"measure": "lave", "prompt": self._prompt.digest, "demonstrations": shown}
         return {**prompt, **options, **self._judge.llm.identity}
 
-    def prompt(self, question: str, references: Sequence[str], answer: str, caption: str | None = None) -> str:
+    def prompt(
+        self, question: str, references: Sequence[str], answer: str, caption: str | None = None
+    ) -> str:
         """The judge's prompt about an answer, with the references that people gave and maybe a caption."""
         kept = filter_references(references) if self.options.filter_references else list(references)
-        yes_no = bool(kept) and all(reference.strip(" \t.!").casefold() in ("yes", "no") for reference in kept)
+        yes_no = bool(kept) and all(
+            reference.strip(" \t.!").casefold() in ("yes", "no") for reference in kept
+        )
         return self._prompt.render(
             captions=caption is not None,
             caption=caption,
@@ -272,18 +322,32 @@ class Lave(ManyReferencesMeasure):
         """
         remedy = "Give the column with the questions, or one question for all rows."
         if questions is None:
-            raise DataError("LAVE needs the prompt that was asked, but none was given.", remedy=remedy)
+            raise DataError(
+                "LAVE needs the prompt that was asked, but none was given.", remedy=remedy
+            )
         if blank := [i for i, question in enumerate(questions) if not question.strip()]:
-            raise DataError(f"The prompt of answer {blank[0] + 1} is empty ({len(blank):,} are).", remedy=remedy)
+            raise DataError(
+                f"The prompt of answer {blank[0] + 1} is empty ({len(blank):,} are).", remedy=remedy
+            )
         captions = captions if captions is not None else [None] * len(answers)
         prompts = []
-        for answer, given, question, caption in zip(answers, references, questions, captions, strict=True):
+        for answer, given, question, caption in zip(
+            answers, references, questions, captions, strict=True
+        ):
             real = [reference for reference in given if reference.strip()]
-            too_long = max(len(answer), sum(map(len, real)), len(question), len(caption or "")) > MAX_TEXT
-            prompts.append(None if too_long or not real else self.prompt(question, real, answer, caption))
-        return self._judge.judge(prompts, _read, f"no reference, or a text longer than {MAX_TEXT:,} characters")
+            too_long = (
+                max(len(answer), sum(map(len, real)), len(question), len(caption or "")) > MAX_TEXT
+            )
+            prompts.append(
+                None if too_long or not real else self.prompt(question, real, answer, caption)
+            )
+        return self._judge.judge(
+            prompts, _read, f"no reference, or a text longer than {MAX_TEXT:,} characters"
+        )
 
-    def scores_many(self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None) -> FloatArray:
+    def scores_many(
+        self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None
+    ) -> FloatArray:
         """The score of each answer with all its references, shape (n,); see `rate`."""
         return self.rate(answers, references, questions).values
 
@@ -297,7 +361,9 @@ def read_demonstrations(name: str) -> list[dict[str, Any]]:
     """The demonstrations of `prompts/judge/lave`: question, references, answer, rationale, rating and maybe caption."""
     import yaml
 
-    shown: list[dict[str, Any]] = yaml.safe_load((prompts_dir() / "judge" / "lave" / name).read_text("utf-8"))
+    shown: list[dict[str, Any]] = yaml.safe_load(
+        (prompts_dir() / "judge" / "lave" / name).read_text("utf-8")
+    )
     return [{**one, "rationale": " ".join(one["rationale"].split())} for one in shown]
 
 
@@ -309,7 +375,9 @@ def filter_references(references: Sequence[str]) -> list[str]:
     keys = [" ".join(reference.casefold().split()) for reference in references]
     counts = Counter(keys)
     least = RARE * max(counts.values(), default=0)
-    return [reference for reference, key in zip(references, keys, strict=True) if counts[key] >= least]
+    return [
+        reference for reference, key in zip(references, keys, strict=True) if counts[key] >= least
+    ]
 
 
 # -- replies -----------------------------------------------------------------------------------------------------------
@@ -321,17 +389,24 @@ _VALUE = (
 )
 _WORDS = {"one": 1, "two": 2, "three": 3}
 # "Rating:", "Final rating (1-3) =", "Rating [1, 2 or 3]:"; what stands in brackets is the scale.
-_NAMED = re.compile(rf"\bratings?\b(?:\s*[\(\[][^\)\]\n]{{0,40}}[\)\]])?\s*(?:is\s|[:=|]|->)\s*(?:{_VALUE})?", re.I)
-_ALONE = re.compile(rf"(?:^|[.!?]\s|\b(?:so|therefore),?\s|^final\s+(?:answer|score):\s*)\s*{_VALUE}[.!]*$", re.I)
+_NAMED = re.compile(
+    rf"\bratings?\b(?:\s*[\(\[][^\)\]\n]{{0,40}}[\)\]])?\s*(?:is\s|[:=|]|->)\s*(?:{_VALUE})?", re.I
+)
+_ALONE = re.compile(
+    rf"(?:^|[.!?]\s|\b(?:so|therefore),?\s|^final\s+(?:answer|score):\s*)\s*{_VALUE}[.!]*$", re.I
+)
 # A range ("1-3", "1 or 2"), a change of mind ("3 -> 2"), "2+", and "3 would be too generous": no rating is given.
 _RANGE = re.compile(
-    r"\s*(?:(?:-|–|—|to|or|and|,|/|->|→)\s*(?:[0-9]|one\b|two\b|three\b)|\+|would\b|could\b|may\b)", re.I
+    r"\s*(?:(?:-|–|—|to|or|and|,|/|->|→)\s*(?:[0-9]|one\b|two\b|three\b)|\+|would\b|could\b|may\b)",
+    re.I,
 )
 # What the judge quotes in mid-sentence ('the candidate says "Rating: 3"') is another's.
 _QUOTED = re.compile(r"(?<=[\w,])(\s+)([\"'`])((?:\\.|(?!\2)[^\n\\])+)(?:\2|\Z)")
 _RATED = re.compile(r"\brat(?:e|ing)\b.*\d", re.I)
 # A model that writes on makes up a further example, whose rating is not this answer's.
-_NEXT_EXAMPLE = re.compile(r"^\s*(?:#+\s*)?(?:example\b|question\s*:|image description\s*:)", re.I | re.M)
+_NEXT_EXAMPLE = re.compile(
+    r"^\s*(?:#+\s*)?(?:example\b|question\s*:|image description\s*:)", re.I | re.M
+)
 # Of a reply that went out of hand, so many characters at either end are read: the verdict stands at one of them.
 _MOST = 10_000
 
@@ -349,7 +424,11 @@ def read_rating(reply: str) -> int | None:
         return None
     named = list(_NAMED.finditer(text))
     if named:
-        ends = [match.start() for match in _NEXT_EXAMPLE.finditer(text) if match.start() >= named[0].end()]
+        ends = [
+            match.start()
+            for match in _NEXT_EXAMPLE.finditer(text)
+            if match.start() >= named[0].end()
+        ]
         return _rating([match for match in named if not ends or match.start() < ends[0]][-1], text)
     line = (text.strip().splitlines() or [""])[-1].strip()
     alone = _ALONE.search(line)
@@ -358,7 +437,11 @@ def read_rating(reply: str) -> int | None:
 
 def _rating(match: re.Match[str], text: str) -> int | None:
     value = match["value"]
-    if value is None or match["scale"] not in (None, "3", "three") or _RANGE.match(text, match.end()):
+    if (
+        value is None
+        or match["scale"] not in (None, "3", "three")
+        or _RANGE.match(text, match.end())
+    ):
         return None
     number = float(_WORDS.get(value.lower(), value))
     return int(number) if number in (1, 2, 3) else None

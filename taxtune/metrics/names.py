@@ -45,4 +45,6 @@ def meaning(key: str) -> str:
     """The name of a metric or objective in a sentence: "hierarchical precision (hP)"."""
     from taxtune.metrics.registry import MEASURES
 
-    return _MEANING.get(key) or (f"the mean {MEASURES[key].label}" if key in MEASURES else f"{key!r}")
+    return _MEANING.get(key) or (
+        f"the mean {MEASURES[key].label}" if key in MEASURES else f"{key!r}"
+    )

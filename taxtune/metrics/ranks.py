@@ -22,7 +22,14 @@ from taxtune.metrics.hierarchical import check_nodes, flags
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["OFF_TREE_RANK", "RankIntervals", "RankScores", "bootstrap_ranks", "rank_of", "rank_scores"]
+__all__ = [
+    "OFF_TREE_RANK",
+    "RankIntervals",
+    "RankScores",
+    "bootstrap_ranks",
+    "rank_of",
+    "rank_scores",
+]
 
 IntArray = NDArray[np.int64]
 
@@ -72,7 +79,11 @@ def rank_of(taxonomy: Taxonomy, node: int) -> str:
 
 
 def rank_scores(
-    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+    taxonomy: Taxonomy,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree: ArrayLike | None = None,
 ) -> list[RankScores]:
     """Counts at each rank that an answer or a target has, the broadest rank first.
 
@@ -86,7 +97,10 @@ def rank_scores(
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
     """
     ranks, *tables = _tables(taxonomy, predicted, target, off_tree)
-    return [RankScores(*row) for row in zip(ranks, *(table.sum(axis=0).tolist() for table in tables), strict=True)]
+    return [
+        RankScores(*row)
+        for row in zip(ranks, *(table.sum(axis=0).tolist() for table in tables), strict=True)
+    ]
 
 
 def bootstrap_ranks(

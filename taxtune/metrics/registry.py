@@ -114,7 +114,9 @@ def _own(row: str, summary: str) -> MeasureKind:
         made: Measure = made_of(model, settings)
         return made
 
-    return MeasureKind(name, label, summary.strip(), source, make, default_model, extra, need == "question")
+    return MeasureKind(
+        name, label, summary.strip(), source, make, default_model, extra, need == "question"
+    )
 
 
 _LINES = _TABLE.strip().splitlines()
@@ -150,7 +152,9 @@ def measure(
     if not name or ":" in name or name != name.strip():
         raise TaxtuneError("The name of a measure must be one word without a colon.", value=name)
     if name in _OWN:
-        raise TaxtuneError("taxtune already has a measure with this name.", value=name, remedy="Use another name.")
+        raise TaxtuneError(
+            "taxtune already has a measure with this name.", value=name, remedy="Use another name."
+        )
 
     def register(made: Made) -> Made:
         described = summary or (made.__doc__ or "").strip().partition("\n")[0]
@@ -162,7 +166,9 @@ def measure(
             measure: Measure = made() if bare else made(model, settings)
             return measure
 
-        kind = MeasureKind(name, label or name, described, source, make, default_model, None, needs_question)
+        kind = MeasureKind(
+            name, label or name, described, source, make, default_model, None, needs_question
+        )
         if isinstance(made, type):
             made.kind, made.needs_questions = kind, needs_question  # type: ignore[attr-defined]
         MEASURES[name] = kind
@@ -184,11 +190,15 @@ def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
     if colon and kind.default_model is None:
         raise DataError(f"The measure {name} has no model.", value=spec, remedy=f"Write {name}.")
     if colon and not model:
-        raise DataError("The measure's model is empty.", value=spec, remedy=f"Write {name} or {name}:MODEL.")
+        raise DataError(
+            "The measure's model is empty.", value=spec, remedy=f"Write {name} or {name}:MODEL."
+        )
     return kind, model or kind.default_model
 
 
-def make_measure(spec: str | Measure | Callable[[str, str], float], settings: MeasureSettings | None = None) -> Measure:
+def make_measure(
+    spec: str | Measure | Callable[[str, str], float], settings: MeasureSettings | None = None
+) -> Measure:
     """The measure that a specification names.
 
     Args:

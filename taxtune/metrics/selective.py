@@ -18,7 +18,14 @@ from taxtune.metrics.confidence import aurc_parts, calibration_error, risk_at_co
 from taxtune.metrics.ranks import rank_of
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["ClimbingCurve", "RankCalibration", "Selective", "climbing_curve", "rank_calibration", "selective_scores"]
+__all__ = [
+    "ClimbingCurve",
+    "RankCalibration",
+    "Selective",
+    "climbing_curve",
+    "rank_calibration",
+    "selective_scores",
+]
 
 _POINTS = 200  # of a curve that are kept, evenly spaced among its steps
 
@@ -92,7 +99,9 @@ def selective_scores(
     area, risks = float(aurc_parts(confidence, hp).mean()), tuple(risk_at_coverage(confidence, hp))
     if right is None:
         return Selective(area, risks)
-    return Selective(area, risks, calibration_error(confidence, right), _brier(confidence, right), ranks, curve)
+    return Selective(
+        area, risks, calibration_error(confidence, right), _brier(confidence, right), ranks, curve
+    )
 
 
 def rank_calibration(
@@ -106,12 +115,18 @@ def rank_calibration(
     kinds = np.array([rank_of(taxonomy, node) for node in nodes.tolist()], dtype=object)
     parts = {kind: kinds == kind for kind in set(kinds)}
     return tuple(
-        RankCalibration(kind, int(of.sum()), calibration_error(sure[of], right[of]), _brier(sure[of], right[of]))
-        for kind, of in sorted(parts.items(), key=lambda part: float(taxonomy.depth[nodes[part[1]]].mean()))
+        RankCalibration(
+            kind, int(of.sum()), calibration_error(sure[of], right[of]), _brier(sure[of], right[of])
+        )
+        for kind, of in sorted(
+            parts.items(), key=lambda part: float(taxonomy.depth[nodes[part[1]]].mean())
+        )
     )
 
 
-def climbing_curve(taxonomy: Taxonomy, path: ArrayLike, shares: ArrayLike, target: ArrayLike) -> ClimbingCurve:
+def climbing_curve(
+    taxonomy: Taxonomy, path: ArrayLike, shares: ArrayLike, target: ArrayLike
+) -> ClimbingCurve:
     """Returns the curve of placing each image at the deepest node on its way whose share is at least a threshold.
 
     Args:
@@ -123,26 +138,39 @@ def climbing_curve(taxonomy: Taxonomy, path: ArrayLike, shares: ArrayLike, targe
     Raises:
         ValueError: If a share rises on the way down.
     """
-    path, shares, target = np.asarray(path), np.asarray(shares, dtype=np.float64), np.asarray(target)
+    path, shares, target = (
+        np.asarray(path),
+        np.asarray(shares, dtype=np.float64),
+        np.asarray(target),
+    )
     there, right = path[:, 1:] >= 0, (path >= 0) & (path == taxonomy.lineage[target])
     if (np.diff(shares, axis=1)[there] > 1e-9).any():
         raise ValueError("shares must not rise on the way down")
     everything, shared = np.log2(taxonomy.leaves_below(taxonomy.root)), right.cumsum(axis=1)
     told = 1 - np.log2(taxonomy.leaves_below(np.maximum(path, taxonomy.root))) / (everything or 1.0)
-    hp, hr = shared / np.arange(1, path.shape[1] + 1), shared / (taxonomy.depth[target][:, np.newaxis] + 1)
+    hp, hr = (
+        shared / np.arange(1, path.shape[1] + 1),
+        shared / (taxonomy.depth[target][:, np.newaxis] + 1),
+    )
     values = np.stack([told, 1.0 - right, hp, hr])
     # As the threshold falls below a node's share, its image goes one step down; those of equal shares go at once.
     order = np.argsort(-shares[:, 1:][there], kind="stable")
     sure = shares[:, 1:][there][order]
     steps = np.diff(values, axis=2)[:, there][:, order].cumsum(axis=1) / len(path)
     ends = np.flatnonzero(np.append(np.diff(sure) < 0, True))[: len(sure)]
-    curve = (values[:, :, 0].mean(axis=1, keepdims=True) + np.column_stack([np.zeros(4), steps[:, ends]])).clip(0, 1)
+    curve = (
+        values[:, :, 0].mean(axis=1, keepdims=True) + np.column_stack([np.zeros(4), steps[:, ends]])
+    ).clip(0, 1)
     widths = np.diff(curve[0]) / (curve[0, -1] or 1.0)
-    areas = [float((widths * (loss[1:] + loss[:-1])).sum() / 2) for loss in (curve[1], 1 - curve[2])]
+    areas = [
+        float((widths * (loss[1:] + loss[:-1])).sum() / 2) for loss in (curve[1], 1 - curve[2])
+    ]
     kept = np.unique(np.linspace(0, len(ends), _POINTS).round().astype(int))
     thresholds = [None, *sure[ends].tolist()]
     coverage, risk, precision, recall = (tuple(column.tolist()) for column in curve[:, kept])
-    return ClimbingCurve(tuple(thresholds[i] for i in kept), coverage, risk, precision, recall, *areas)
+    return ClimbingCurve(
+        tuple(thresholds[i] for i in kept), coverage, risk, precision, recall, *areas
+    )
 
 
 def _brier(confidence: ArrayLike, right: ArrayLike) -> float:

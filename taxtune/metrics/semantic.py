@@ -13,7 +13,15 @@ import numpy as np
 from taxtune.encoders import FloatMatrix
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.metrics.base import Advance, FloatArray, Identity, MeasureSettings, Pair, PairsMeasure, version_of
+from taxtune.metrics.base import (
+    Advance,
+    FloatArray,
+    Identity,
+    MeasureSettings,
+    Pair,
+    PairsMeasure,
+    version_of,
+)
 
 __all__ = ["MPNET", "ConceptMeasure", "NounChunks", "SentenceMeasure"]
 
@@ -42,7 +50,10 @@ class SentenceMeasure(PairsMeasure):
 
         super().__init__(settings, model=model)
         self.encoder = SentenceEncoder(
-            model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size
+            model,
+            device=settings.device,
+            cache_dir=settings.cache_dir,
+            batch_size=settings.batch_size,
         )
 
     def identity(self) -> Identity:
@@ -76,9 +87,13 @@ class SentenceMeasure(PairsMeasure):
     def table(self, answers: Sequence[str], references: Sequence[str]) -> FloatArray:
         """The cosines of all pairs; the vectors of the references are kept on disk for this list of them."""
         self.note_texts([*dict.fromkeys([*answers, *references])])
-        names = stored_embeddings(self.encoder.identity, references, self.vectors, self.settings.cache_dir)
+        names = stored_embeddings(
+            self.encoder.identity, references, self.vectors, self.settings.cache_dir
+        )
         sides, _ = self._encoded(answers, [])
-        return np.stack([np.clip((sides[answer] @ names.T).max(axis=0), -1, 1) for answer in answers])
+        return np.stack(
+            [np.clip((sides[answer] @ names.T).max(axis=0), -1, 1) for answer in answers]
+        )
 
     def _encoded(
         self, answers: Sequence[str], references: Sequence[str]
@@ -87,13 +102,17 @@ class SentenceMeasure(PairsMeasure):
         parts = self.parts(answers)
         texts = [*dict.fromkeys([*(text for some in parts for text in some), *references])]
         vectors = dict(zip(texts, self.vectors(texts).astype(float), strict=True))
-        return {a: np.array([vectors[t] for t in some]) for a, some in zip(answers, parts, strict=True)}, vectors
+        return {
+            a: np.array([vectors[t] for t in some]) for a, some in zip(answers, parts, strict=True)
+        }, vectors
 
     def vectors(self, texts: Sequence[str]) -> FloatMatrix:
         """The unit vectors of different texts, the longest encoded first; NaN where the model gives none."""
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         step = self.settings.batch_size
-        batches = [[texts[i] for i in order[start : start + step]] for start in range(0, len(order), step)]
+        batches = [
+            [texts[i] for i in order[start : start + step]] for start in range(0, len(order), step)
+        ]
         found = np.concatenate([self.encoder.texts(batch) for batch in batches])
         vectors = np.empty_like(found)
         vectors[order] = found
@@ -151,7 +170,9 @@ class NounChunks:
     def of(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """The noun chunks and the entities of each text in order, determiners included, of a long one of its start."""
         for document in self._nlp.pipe((text[:MAX_CHARACTERS] for text in texts), batch_size=64):
-            spans = sorted([*document.noun_chunks, *document.ents], key=lambda span: (span.start, span.end))
+            spans = sorted(
+                [*document.noun_chunks, *document.ents], key=lambda span: (span.start, span.end)
+            )
             yield [" ".join(str(span.text).split()) for span in spans]
 
 
@@ -188,4 +209,7 @@ class ConceptMeasure(SentenceMeasure):
                 searched = f"Answers of which only the first {MAX_CHARACTERS:,} characters are searched for concepts"
                 self._notes.mark(f"{searched}: {{n}}.", answer)
         chunks = self._chunks.of(answers)
-        return [tuple(filter(None, dict.fromkeys([a, *some]))) for a, some in zip(answers, chunks, strict=True)]
+        return [
+            tuple(filter(None, dict.fromkeys([a, *some])))
+            for a, some in zip(answers, chunks, strict=True)
+        ]

@@ -55,7 +55,9 @@ INFORMATION_METRICS = ("ihp", "ihr", "ihf", "remaining_uncertainty", "misinforma
 SIGNIFICANCE = 0.05
 
 _HARMONIC = {"hf": ("hp", "hr"), "ihf": ("ihp", "ihr")}  # harmonic means of two others
-_GATHERED = 8_000_000  # entries of the table of resampled counts that are gathered for one label at a time
+_GATHERED = (
+    8_000_000  # entries of the table of resampled counts that are gathered for one label at a time
+)
 _BLOCK = 400_000  # counts drawn at once: so few that they stay in the processor's cache
 # Values that differ by less are equal: sums of the same numbers in another order differ in the last digits.
 _TIE = 1e-12
@@ -125,17 +127,27 @@ class Sample:
 
 
 def hierarchical_sample(
-    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+    taxonomy: Taxonomy,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree: ArrayLike | None = None,
 ) -> Sample:
     """The sample of hP, hR, hF, accuracy and depth (`METRICS`); arguments as for `hierarchical.overlap`."""
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
     hp, hr = n_shared / n_predicted, n_shared / n_target
     parts = {"hp": hp, "hr": hr, "accuracy": is_exact(hp, hr).astype(float)}
-    return Sample(parts | {"depth": n_predicted - 1.0}, None, METRICS, (n_predicted, n_shared), (n_target,))
+    return Sample(
+        parts | {"depth": n_predicted - 1.0}, None, METRICS, (n_predicted, n_shared), (n_target,)
+    )
 
 
 def information_sample(
-    information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
+    information: Information,
+    predicted: ArrayLike,
+    target: ArrayLike,
+    *,
+    off_tree: ArrayLike | None = None,
 ) -> Sample:
     """The sample of the information-weighted scores (`INFORMATION_METRICS`); see `Information.overlap`."""
     values = information_values(information, predicted, target, off_tree=off_tree)
@@ -143,7 +155,9 @@ def information_sample(
     return Sample(dict(zip(means, values, strict=True)), names=INFORMATION_METRICS, keys=values)
 
 
-def bootstrap(*samples: Sample, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval]:
+def bootstrap(
+    *samples: Sample, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
+) -> dict[str, Interval]:
     """Statistics of examples with percentile bootstrap intervals, all of a sample on the same resamples.
 
     Args:
@@ -195,16 +209,23 @@ def paired_bootstrap(
         if len(a.parts) == 1 and a.wholes is None:
             # The difference of two means is a mean of differences, few of which are distinct.
             (name,) = a.parts
-            a, b = Sample.mean(name, a.parts[name] - b.parts[name]), Sample.mean(name, np.zeros(a.n))
+            a, b = (
+                Sample.mean(name, a.parts[name] - b.parts[name]),
+                Sample.mean(name, np.zeros(a.n)),
+            )
         keys = None if a.keys is None or b.keys is None else (*a.keys, *b.keys, *a.common)
         rows, counts = _distinct_rows(a.n, keys)
         change = partial(_change, _statistic(a, rows), _statistic(b, rows))
         drawn = resample(change, counts, resamples=resamples, seed=seed)
         estimate = change(_once(counts))[0]
         for i, name in enumerate(a.names or a.parts):
-            differs = np.any([_differs(a, b, column)[rows] for column in _HARMONIC.get(name, (name,))], axis=0)
+            differs = np.any(
+                [_differs(a, b, column)[rows] for column in _HARMONIC.get(name, (name,))], axis=0
+            )
             moved = int(differs @ (np.ones(a.n) if isinstance(counts, int) else counts))
-            differences[name] = PairedDifference(float(estimate[i]), *interval_and_p(drawn[:, i], confidence, moved))
+            differences[name] = PairedDifference(
+                float(estimate[i]), *interval_and_p(drawn[:, i], confidence, moved)
+            )
     return differences
 
 
@@ -240,7 +261,9 @@ def resample(
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         if weights is None:
-            drawn = rng.integers(0, kinds, size=(size, kinds)) + np.arange(size)[:, np.newaxis] * kinds
+            drawn = (
+                rng.integers(0, kinds, size=(size, kinds)) + np.arange(size)[:, np.newaxis] * kinds
+            )
             counts = np.bincount(drawn.ravel(), minlength=size * kinds).reshape(size, kinds)
         else:
             n = int(weights.sum())
@@ -316,7 +339,9 @@ def _distinct_rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, i
 
 def _once(examples: int | IntArray) -> FloatArray:
     """The draw that takes every example once, shape (1, examples)."""
-    return np.atleast_2d(np.ones(examples) if isinstance(examples, int) else examples.astype(np.float64))
+    return np.atleast_2d(
+        np.ones(examples) if isinstance(examples, int) else examples.astype(np.float64)
+    )
 
 
 def _differs(a: Sample, b: Sample, column: str) -> NDArray[np.bool_]:
@@ -346,7 +371,10 @@ def _statistic(sample: Sample, rows: IntArray) -> Statistic:
         columns = dict(zip(sample.parts, means.T, strict=True))
         for name, (first, second) in _HARMONIC.items():
             if name in sample.names:
-                total, twice = columns[first] + columns[second], 2 * columns[first] * columns[second]
+                total, twice = (
+                    columns[first] + columns[second],
+                    2 * columns[first] * columns[second],
+                )
                 columns[name] = np.divide(twice, total, out=np.zeros_like(total), where=total > 0)
         return np.stack([columns[name] for name in sample.names or sample.parts], axis=1)
 
@@ -375,11 +403,15 @@ def average_precision(scores: ArrayLike, positive: ArrayLike) -> FloatArray:
 
 def resample_counts(images: int, resamples: int, seed: int) -> NDArray[np.float32]:
     """The number of times each image is drawn in each bootstrap resample, shape (images, resamples)."""
-    drawn = resample(lambda counts: counts.astype(np.float32), images, resamples=resamples, seed=seed)
+    drawn = resample(
+        lambda counts: counts.astype(np.float32), images, resamples=resamples, seed=seed
+    )
     return np.ascontiguousarray(drawn.T)
 
 
-def bootstrap_average_precision(scores: ArrayLike, positive: ArrayLike, counts: ArrayLike) -> FloatArray:
+def bootstrap_average_precision(
+    scores: ArrayLike, positive: ArrayLike, counts: ArrayLike
+) -> FloatArray:
     """The average precision of each label in each bootstrap resample of the images, shape (labels, resamples).
 
     Copies of an image would raise the precision at its rank, so that the mean over resamples lies 0.6 to 1.7 points

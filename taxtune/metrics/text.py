@@ -46,10 +46,18 @@ Glued = tuple[tuple[str, ...], tuple[bool, ...]]
 _APOSTROPHES = "'’ʼ‘`´＇"
 # Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer; and kana and Han, whose signs are words enough.
 _UNSPACED = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF))
-_IDEOGRAPHS = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
+_IDEOGRAPHS = (
+    (0x3040, 0x30FF),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x3FFFF),
+)
 # A word that qualifies the next: "can's", and "cat" in "cat-like". Dashes between clauses are no hyphens.
 _GLUE = re.compile(rf"(?<=\w)(?:[{_APOSTROPHES}]s(?!\w)|[-‐‑](?=\w))", re.IGNORECASE)
-_LONGEST_STEMMED = 40  # no English word is longer; the stemmer's time grows with the square of the length for some
+_LONGEST_STEMMED = (
+    40  # no English word is longer; the stemmer's time grows with the square of the length for some
+)
 _KEPT = 20_000  # texts whose words are kept: a text is compared many times over
 
 
@@ -137,7 +145,10 @@ class StringMeasure(PairsMeasure):
 
     def identity(self) -> Identity:
         """The name, and the stemmer with its version where words are stemmed."""
-        return {"measure": self.name, "stemmer": f"nltk {version('nltk')} Porter" if self.stemmed else None}
+        return {
+            "measure": self.name,
+            "stemmer": f"nltk {version('nltk')} Porter" if self.stemmed else None,
+        }
 
     def is_empty(self, text: str) -> bool:
         """Tells whether a text has no words."""
@@ -228,7 +239,11 @@ class Bleu(StringMeasure):
         # An answer of one word has no pair of words: its precision is that of the word, as sacrebleu has it.
         weights = (1.0,) if len(words) == 1 else (0.5, 0.5)
         smoothing = SmoothingFunction().method2
-        return float(sentence_bleu([self.words(reference)], words, weights=weights, smoothing_function=smoothing))
+        return float(
+            sentence_bleu(
+                [self.words(reference)], words, weights=weights, smoothing_function=smoothing
+            )
+        )
 
 
 class Rouge(StringMeasure):
@@ -245,7 +260,9 @@ class _Synonyms:
     """WordNet as nltk's METEOR uses it, each word looked up once; without synsets where there is no WordNet."""
 
     def __init__(self, wordnet: WordNet | None) -> None:
-        self.synsets = lru_cache(maxsize=200_000)(lambda word: [] if wordnet is None else wordnet.reader.synsets(word))
+        self.synsets = lru_cache(maxsize=200_000)(
+            lambda word: [] if wordnet is None else wordnet.reader.synsets(word)
+        )
 
     def of(self, word: str) -> set[str]:
         """The synonyms of one word that nltk takes, those of one word themselves."""
@@ -283,4 +300,6 @@ class Meteor(StringMeasure):
         from nltk.translate.meteor_score import single_meteor_score
 
         words = self.words(reference), self.words(answer)
-        return float(single_meteor_score(*words, stemmer=SimpleNamespace(stem=stem), wordnet=self._synonyms))
+        return float(
+            single_meteor_score(*words, stemmer=SimpleNamespace(stem=stem), wordnet=self._synonyms)
+        )

@@ -122,11 +122,15 @@ class ApiModel:
         role: What messages call it, such as "the proposer's model".
     """
 
-    def __init__(self, model: str, settings: ModelSettings | None = None, *, role: str = "the model") -> None:
+    def __init__(
+        self, model: str, settings: ModelSettings | None = None, *, role: str = "the model"
+    ) -> None:
         self.model = model
         self.settings = settings or ModelSettings()
         #: Requests under way at a time.
-        self.batch_size = _CALLS if self.settings.concurrency == "auto" else self.settings.concurrency
+        self.batch_size = (
+            _CALLS if self.settings.concurrency == "auto" else self.settings.concurrency
+        )
         self._images = ImageUrls()
         self._role = role
         self._api_base = without_credentials(self.settings.api_base)
@@ -157,7 +161,9 @@ class ApiModel:
             identity["extra"] = json.dumps(dict(settings.extra), sort_keys=True)
         if self.refusals.names:
             identity["without"] = ", ".join(self.refusals.names)
-        if settings.task == "image-text-to-text":  # the constants are part of the keys of answers that are stored
+        if (
+            settings.task == "image-text-to-text"
+        ):  # the constants are part of the keys of answers that are stored
             identity |= {"revision": None, "system_prompt": None}
             identity |= {"max_image_side": MAX_SIDE, "image_encoding": ENCODING}
         return identity
@@ -245,19 +251,30 @@ class ApiModel:
         if any(request.candidates for request in requests) and not self.gives_outcomes():
             self._alternatives = 0
         yield from as_completed(
-            requests, lambda request, stop: self._answer_one(litellm, key, request, stop), self.batch_size
+            requests,
+            lambda request, stop: self._answer_one(litellm, key, request, stop),
+            self.batch_size,
         )
 
-    def _answer_one(self, litellm: ModuleType, key: str | None, request: Request, stop: threading.Event) -> Reply:
+    def _answer_one(
+        self, litellm: ModuleType, key: str | None, request: Request, stop: threading.Event
+    ) -> Reply:
         started = time.perf_counter()
         try:
             messages = self.messages(request)
         except ImageError as error:
             return Failure(str(error), retryable=False)
-        arguments, alternatives = {"messages": messages, **self._seed(request.sample)}, self._alternatives
+        arguments, alternatives = (
+            {"messages": messages, **self._seed(request.sample)},
+            self._alternatives,
+        )
         if request.candidates is not None:
             told = {"logprobs": True, "top_logprobs": alternatives} if alternatives else {}
-            arguments = {"messages": messages, "temperature": self.settings.temperature and 0.0, **told}
+            arguments = {
+                "messages": messages,
+                "temperature": self.settings.temperature and 0.0,
+                **told,
+            }
         completion, problem, attempts = self._complete(litellm, key, arguments, stop)
         text, candidates = completion.text.strip(), request.candidates
         answer = Answer(
@@ -269,9 +286,15 @@ class ApiModel:
             cut=completion.cut,
         )
         if problem is None:
-            outcomes = None if candidates is None else read_outcomes(text, completion.logprobs, candidates)
+            outcomes = (
+                None if candidates is None else read_outcomes(text, completion.logprobs, candidates)
+            )
             return replace(answer, outcomes=outcomes)
-        if "logprobs" in arguments and problem.fault is Fault.REJECTED and "logprob" in problem.reason.lower():
+        if (
+            "logprobs" in arguments
+            and problem.fault is Fault.REJECTED
+            and "logprob" in problem.reason.lower()
+        ):
             self._alternatives = min(self._alternatives, 5 if alternatives > 5 else 0)
             return self._answer_one(litellm, key, request, stop)
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
@@ -290,11 +313,18 @@ class ApiModel:
         if request.image is not None:
             url = self._images.url(request.image, request.image_sha256 or None)
             # The image before the text: a server's prefix cache then knows the image when the next prompt comes.
-            content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
+            content = [
+                {"type": "image_url", "image_url": {"url": url}},
+                {"type": "text", "text": prompt},
+            ]
         return [{"role": "user", "content": content}]
 
     def converse(
-        self, messages: Sequence[Mapping[str, Any]], *, seed: int, tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        seed: int,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Completion:
         """Asks the model for its next message in a conversation.
 
@@ -324,7 +354,9 @@ class ApiModel:
         if problem.fault is Fault.CONTENT_FILTER:
             return replace(completion, finish_reason="content_filter")
         if problem.fault is Fault.TOO_LONG:
-            raise MessageTooLongError(f"{self._name} rejected the message as too long.", remedy="Send less text.")
+            raise MessageTooLongError(
+                f"{self._name} rejected the message as too long.", remedy="Send less text."
+            )
         tries = f", after {attempts} attempts" if attempts > 1 else ""
         message = f"{self._name} {problem.reason.rstrip('.')}{tries}."
         if problem.fault.retries is None:
@@ -333,7 +365,11 @@ class ApiModel:
         raise ModelError(message, remedy=f"Check the settings of {self._role}.")
 
     def _complete(
-        self, litellm: ModuleType, key: str | None, arguments: Mapping[str, Any], stop: threading.Event | None = None
+        self,
+        litellm: ModuleType,
+        key: str | None,
+        arguments: Mapping[str, Any],
+        stop: threading.Event | None = None,
     ) -> tuple[Completion, CallError | None, int]:
         """Calls the model, again where that can help, until `stop` is set.
 
@@ -346,11 +382,17 @@ class ApiModel:
         """
         settings, retry, stop = self.settings, self.settings.retry, stop or threading.Event()
         secrets = (key, settings.api_key)
-        sampling = {"max_tokens": settings.max_tokens, "temperature": settings.temperature, **arguments}
+        sampling = {
+            "max_tokens": settings.max_tokens,
+            "temperature": settings.temperature,
+            **arguments,
+        }
         extra = dict(settings.extra)
         if settings.reasoning_effort is not None and self._knows(litellm, "reasoning_effort"):
             sampling["reasoning_effort"] = settings.reasoning_effort
-        elif settings.reasoning_effort is not None:  # litellm would drop it of a model whose name it does not know
+        elif (
+            settings.reasoning_effort is not None
+        ):  # litellm would drop it of a model whose name it does not know
             extra["reasoning_effort"] = settings.reasoning_effort
         call = partial(
             litellm.completion,
@@ -368,7 +410,9 @@ class ApiModel:
         def send(given: Mapping[str, Any]) -> Any:
             made_call = partial(call, **given)
             limited = partial(guarded, made_call, self._server, retry.timeout)
-            return bounded(partial(limited, logprobs="logprobs" in given, extra=extra), retry.timeout)
+            return bounded(
+                partial(limited, logprobs="logprobs" in given, extra=extra), retry.timeout
+            )
 
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
@@ -394,7 +438,8 @@ class ApiModel:
 
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(retry.max_retries + 1), tenacity.stop_when_event_set(stop)
+                tenacity.stop_after_attempt(retry.max_retries + 1),
+                tenacity.stop_when_event_set(stop),
             ),
             wait=lambda state: retry.wait(state.attempt_number, _problem_of(state).asked),
             sleep=tenacity.sleep_using_event(stop),
@@ -416,7 +461,9 @@ class ApiModel:
         )
         return completion, problem, len(made)
 
-    def _accepted(self, send: Callable[[Mapping[str, Any]], Any], arguments: Mapping[str, Any]) -> Any:
+    def _accepted(
+        self, send: Callable[[Mapping[str, Any]], Any], arguments: Mapping[str, Any]
+    ) -> Any:
         """Sends a call, at once again without what the model refuses by name; raises what else goes wrong."""
         found: list[str] = []
         while True:
@@ -440,7 +487,10 @@ class ApiModel:
 
     def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
         """Returns the error of a call after which every other call would fail alike."""
-        variables = " or ".join(_missing_keys(litellm, self.model)) or f"{self.model.split('/')[0].upper()}_API_KEY"
+        variables = (
+            " or ".join(_missing_keys(litellm, self.model))
+            or f"{self.model.split('/')[0].upper()}_API_KEY"
+        )
         remedy = problem.remedy.replace("{keys}", variables)
         return ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
 
@@ -492,7 +542,11 @@ class ApiModel:
             return None
         if settings.api_base is not None:
             # A server of one's own often wants no key, but the client insists on sending one.
-            return "none" if all(name.endswith(("_API_KEY", "_API_BASE")) for name in missing) else None
+            return (
+                "none"
+                if all(name.endswith(("_API_KEY", "_API_BASE")) for name in missing)
+                else None
+            )
         raise ModelError(
             f"{self._name} needs a key: {' or '.join(missing)} is not set.",
             remedy=f"Set it (export {missing[0]}=...), or give the address of your own server (api_base).",
@@ -511,7 +565,9 @@ def _missing_keys(litellm: ModuleType, model: str) -> list[str]:
     return [str(name) for name in litellm.validate_environment(model).get("missing_keys", ())]
 
 
-def _read_completion(litellm: ModuleType, model: str, response: Any, secrets: Sequence[str | None]) -> Completion:
+def _read_completion(
+    litellm: ModuleType, model: str, response: Any, secrets: Sequence[str | None]
+) -> Completion:
     """Reads a response's first choice; secrets that the server echoes are cut out, since it goes into records.
 
     Raises:
@@ -536,7 +592,11 @@ def _read_completion(litellm: ModuleType, model: str, response: Any, secrets: Se
         refusal=clean(refusal) if refusal else None,
         finish_reason=choices[0].finish_reason,
         tool_calls=tuple(
-            ToolCall(str(call.id or f"call-{number}"), clean(call.function.name), clean(call.function.arguments))
+            ToolCall(
+                str(call.id or f"call-{number}"),
+                clean(call.function.name),
+                clean(call.function.arguments),
+            )
             for number, call in enumerate(getattr(message, "tool_calls", None) or ())
         ),
         prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),

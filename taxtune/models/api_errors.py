@@ -71,30 +71,46 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
         return CallError(Fault.TIMEOUT, "did not answer in time")
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) else 0
-    words = re.sub(r"(?:litellm\.)?\b\w*(?:Error|Exception|Timeout)\b(?: Error)?\s*[:-]\s*", "", str(error))
+    words = re.sub(
+        r"(?:litellm\.)?\b\w*(?:Error|Exception|Timeout)\b(?: Error)?\s*[:-]\s*", "", str(error)
+    )
     said = _one_line(words, secrets)
     low, kinds = str(error).lower(), {kind.__name__ for kind in type(error).__mro__}
     if status in (401, 403) or "missing credentials" in low:
         reason = f"rejected the key, or does not allow its use ({status or 'no key'}): {said}"
         return CallError(Fault.KEY, reason, "Check {keys}, or the key that was given.")
-    if status == 402 or (status == 429 and ("insufficient_quota" in low or "exceeded your current quota" in low)):
+    if status == 402 or (
+        status == 429 and ("insufficient_quota" in low or "exceeded your current quota" in low)
+    ):
         remedy = "Top up the account and continue with --resume; the answers so far are saved."
         return CallError(Fault.NO_CREDIT, f"has no credit left: {said}", remedy)
     if status == 404:
-        return CallError(Fault.NOT_FOUND, f"was not found: {said}", "Check the model's name and `api_base`.")
-    if "ContentPolicyViolationError" in kinds or (status == 400 and any(sign in low for sign in _FILTER_SIGNS)):
-        return CallError(Fault.CONTENT_FILTER, f"was blocked by its provider's content filter: {said}")
+        return CallError(
+            Fault.NOT_FOUND, f"was not found: {said}", "Check the model's name and `api_base`."
+        )
+    if "ContentPolicyViolationError" in kinds or (
+        status == 400 and any(sign in low for sign in _FILTER_SIGNS)
+    ):
+        return CallError(
+            Fault.CONTENT_FILTER, f"was blocked by its provider's content filter: {said}"
+        )
     if "ContextWindowExceededError" in kinds:
         return CallError(Fault.TOO_LONG, f"rejected the request: {said}")
     if status == 413:
         return CallError(Fault.REJECTED, f"rejected the request as too large: {said}")
     if any(sign in low for sign in _PAGE_SIGNS) and status not in _RETRIED - {500}:
         # A proxy on the way shows such pages for a while; a sign-in page or a wrong address shows them for ever.
-        reason = "returned a web page instead of an answer; check `api_base`, which usually ends in /v1"
+        reason = (
+            "returned a web page instead of an answer; check `api_base`, which usually ends in /v1"
+        )
         return CallError(Fault.MALFORMED, reason)
     # Of an error in place of the choices that has no status, litellm makes one of 422 or none, and drops its words.
-    if ((not status or status >= 500) and _MALFORMED.search(low)) or (status in (0, 422) and not said):
-        return CallError(Fault.MALFORMED, "returned nothing, or something that is not a chat completion")
+    if ((not status or status >= 500) and _MALFORMED.search(low)) or (
+        status in (0, 422) and not said
+    ):
+        return CallError(
+            Fault.MALFORMED, "returned nothing, or something that is not a chat completion"
+        )
     if "Timeout" in kinds or status == 408:
         return CallError(Fault.TIMEOUT, "did not answer in time")
     asked = _retry_after(error)
@@ -120,7 +136,10 @@ def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
 
     A word, such as the EMPTY or dummy that a server without keys is sent, is no secret: it may be part of an answer.
     """
-    for secret in (*secrets, *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))):
+    for secret in (
+        *secrets,
+        *(value for name, value in os.environ.items() if name.endswith("_API_KEY")),
+    ):
         if secret and len(secret) >= 4 and not (secret.isalpha() and len(secret) < 16):
             text = text.replace(secret, "[key]")
     return text
@@ -141,7 +160,10 @@ def load_litellm() -> ModuleType:
 def _retry_after(error: BaseException) -> float:
     """The seconds that a server asked to wait, in a header or in its words; 0 where it did not."""
     response = getattr(error, "response", None)
-    for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
+    for headers in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(response, "headers", None),
+    ):
         value = str((headers or {}).get("retry-after", "")).strip()
         if seconds := re.fullmatch(r"(\d+(?:\.\d+)?)\s*s?", value):
             return float(seconds[1])
@@ -165,7 +187,9 @@ def _seconds(unit: str) -> float:
 
 def _cause(error: BaseException | None) -> str:
     """The system's own words for a lost connection, which only the innermost error has; empty where there are none."""
-    causes = [link.strerror for link in _chain(error) if isinstance(link, OSError) and link.strerror]
+    causes = [
+        link.strerror for link in _chain(error) if isinstance(link, OSError) and link.strerror
+    ]
     return causes[-1] if causes else ""
 
 
@@ -178,7 +202,9 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def _one_line(text: str, secrets: Iterable[str | None], limit: int = 200) -> str:
     """A server's words in one line, without secrets and images."""
-    text = without_secrets(re.sub(r"data:image/[^\s'\"]+", "[image]", " ".join(text.split())), secrets)
+    text = without_secrets(
+        re.sub(r"data:image/[^\s'\"]+", "[image]", " ".join(text.split())), secrets
+    )
     if any(sign in text.lower() for sign in _PAGE_SIGNS):
         text = "with a web page"
     return text if len(text) <= limit else text[: limit - 1] + "…"

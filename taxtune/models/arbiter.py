@@ -16,7 +16,16 @@ from pathlib import Path
 from taxtune.mapping.config import NONE_OF_THESE, Question
 from taxtune.metrics.judging import JudgePrompt, plain_reply
 from taxtune.models.ask import ask, check_model, open_replies
-from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, ModelUsage, Request, count_faults
+from taxtune.models.base import (
+    Answer,
+    Failure,
+    Identity,
+    Model,
+    ModelSettings,
+    ModelUsage,
+    Request,
+    count_faults,
+)
 from taxtune.models.names import is_local, make_model
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
@@ -31,7 +40,8 @@ _QUESTION_TOKENS = (350, 3)
 _MAX_TOKENS = 256
 #: A number alone, maybe as "Node: 3", or with the label that it stands for behind it.
 _CHOICE = re.compile(
-    r"\W*(?:(?:the\s+)?(?:answer|choice|node|number|option)\W*(?:is\b)?\W*)?([0-9]{1,4})(?![0-9])(.*)", re.I | re.S
+    r"\W*(?:(?:the\s+)?(?:answer|choice|node|number|option)\W*(?:is\b)?\W*)?([0-9]{1,4})(?![0-9])(.*)",
+    re.I | re.S,
 )
 
 
@@ -51,7 +61,11 @@ class ChatArbiter:
     """
 
     def __init__(
-        self, model: str | Model, settings: ModelSettings | None = None, *, cache_dir: Path | None = None
+        self,
+        model: str | Model,
+        settings: ModelSettings | None = None,
+        *,
+        cache_dir: Path | None = None,
     ) -> None:
         self._model, self._cache_dir = model, cache_dir
         self._settings = settings or ModelSettings(task="text-generation", max_tokens=_MAX_TOKENS)
@@ -121,7 +135,11 @@ class ChatArbiter:
         failures = [reply for reply in replies if isinstance(reply, Failure)]
         unread = choices.count(None) - len(failures)
         causes = [f"replies that are not the number of a node: {unread:,}"] if unread else []
-        causes += [f"failed calls: {len(failures):,}, the first: {failures[0].reason.rstrip('.')}"] if failures else []
+        causes += (
+            [f"failed calls: {len(failures):,}, the first: {failures[0].reason.rstrip('.')}"]
+            if failures
+            else []
+        )
         if causes:
             said = f"The arbiter chose no node for {choices.count(None):,} of {len(choices):,} doubtful answers"
             note(f"{said}, which stay where reading put them; {'; '.join(causes)}.")
@@ -140,5 +158,7 @@ def read_choice(reply: str, labels: Sequence[str]) -> int | None:
     if match is None or (number := int(match[1])) > len(labels):
         return None
     # The label of 0 begins with "none of these".
-    rest, label = (re.findall(r"\w+", one.casefold()) for one in (match[2], ("none of these", *labels)[number]))
+    rest, label = (
+        re.findall(r"\w+", one.casefold()) for one in (match[2], ("none of these", *labels)[number])
+    )
     return number if rest in ([], label) or (number == 0 and rest[:3] == label) else None

@@ -17,7 +17,16 @@ from typing import Any, ClassVar
 
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
-from taxtune.models.base import Answer, Candidates, Failure, Identity, Model, Reply, Request, well_formed
+from taxtune.models.base import (
+    Answer,
+    Candidates,
+    Failure,
+    Identity,
+    Model,
+    Reply,
+    Request,
+    well_formed,
+)
 from taxtune.models.refusals import PARAMETERS, Refusals
 from taxtune.progress import track
 from taxtune.store import Store, cache_folder
@@ -137,7 +146,9 @@ def ask(
     for key in keys:
         reply = replies[key]
         result.append(_answered(reply))
-        if isinstance(reply, Answer) and not reply.cached:  # a copy costs nothing, as an answer out of the store
+        if (
+            isinstance(reply, Answer) and not reply.cached
+        ):  # a copy costs nothing, as an answer out of the store
             replies[key] = replace(reply, cached=True)
     return result
 
@@ -167,12 +178,16 @@ def _answered(reply: Reply) -> Reply:
 
 def _stream(model: Model, requests: Sequence[Request], size: int) -> Generator[tuple[int, Reply]]:
     """Gives (place, reply) as replies come: from the model's own `stream`, or from its answers batch by batch."""
-    own: Callable[[Sequence[Request]], Generator[tuple[int, Reply]]] | None = getattr(model, "stream", None)
+    own: Callable[[Sequence[Request]], Generator[tuple[int, Reply]]] | None = getattr(
+        model, "stream", None
+    )
     answered: set[int] = set()
     with closing(_batches(model, requests, size) if own is None else own(requests)) as stream:
         for place, reply in stream:
             if place in answered or not 0 <= place < len(requests):
-                raise ModelError(f"The model answered request {place} twice, or was never asked it.")
+                raise ModelError(
+                    f"The model answered request {place} twice, or was never asked it."
+                )
             answered.add(place)
             yield place, reply
     if len(answered) < len(requests):
@@ -283,8 +298,14 @@ def _asked(identity: Identity, request: Request) -> Identity:
 
 @lru_cache(maxsize=8)
 def _digest(candidates: Candidates | None) -> str:
-    return "" if candidates is None else hashlib.sha256(_canonical(asdict(candidates)).encode("ascii")).hexdigest()
+    return (
+        ""
+        if candidates is None
+        else hashlib.sha256(_canonical(asdict(candidates)).encode("ascii")).hexdigest()
+    )
 
 
 def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(
+        value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False
+    )

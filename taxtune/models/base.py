@@ -66,7 +66,9 @@ class Candidates:
     @property
     def weighed(self) -> tuple[str, ...]:
         """The names that get probabilities, each once."""
-        return tuple(dict.fromkeys((*self.names, *self.broader) if self.weigh_broader else self.names))
+        return tuple(
+            dict.fromkeys((*self.names, *self.broader) if self.weigh_broader else self.names)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,9 @@ class ModelUsage:
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             sum(costs) if costs else None,
-            dict(sorted(faults.items(), key=lambda item: (-item[1], item[0]))),  # the most frequent kind first
+            dict(
+                sorted(faults.items(), key=lambda item: (-item[1], item[0]))
+            ),  # the most frequent kind first
         )
 
 
@@ -230,7 +234,11 @@ class Model(Protocol):
 def reseeded(model: Model, seed: int) -> Model:
     """Makes a copy that samples with another seed and shares what is loaded; the same model where it draws nothing."""
     settings = getattr(model, "settings", None)
-    if not isinstance(settings, ModelSettings) or settings.temperature == 0 or settings.seed == seed:
+    if (
+        not isinstance(settings, ModelSettings)
+        or settings.temperature == 0
+        or settings.seed == seed
+    ):
         return model
     other = copy(model)
     other.settings = replace(settings, seed=seed)  # type: ignore[attr-defined]

@@ -9,11 +9,30 @@ from typing import Any
 __all__ = ["CodelessError", "readable"]
 
 #: Parts of the names that servers give to errors in place of a status, each with the status; the first one counts.
-_STATUSES = {"insufficient_quota": 402, "billing": 402, "payment": 402, "credit": 402, "balance": 402}
+_STATUSES = {
+    "insufficient_quota": 402,
+    "billing": 402,
+    "payment": 402,
+    "credit": 402,
+    "balance": 402,
+}
 _STATUSES |= {"rate_limit": 429, "quota": 429, "too_many": 429, "exhausted": 429, "throttl": 429}
 _STATUSES |= {"api_key": 401, "auth": 401, "permission": 403, "forbidden": 403, "not_found": 404}
-_STATUSES |= {"overloaded": 503, "unavailable": 503, "timeout": 504, "deadline": 504, "gateway": 502, "upstream": 502}
-_STATUSES |= {"server_error": 500, "internal": 500, "content_filter": 400, "moderation": 400, "context_length": 400}
+_STATUSES |= {
+    "overloaded": 503,
+    "unavailable": 503,
+    "timeout": 504,
+    "deadline": 504,
+    "gateway": 502,
+    "upstream": 502,
+}
+_STATUSES |= {
+    "server_error": 500,
+    "internal": 500,
+    "content_filter": 400,
+    "moderation": 400,
+    "context_length": 400,
+}
 _STATUSES |= {"invalid": 400, "bad_request": 400}
 #: Fields in which an error that is the whole reply has its words.
 _WORDS = ("message", "detail", "msg")
@@ -43,7 +62,9 @@ def readable(status: int, body: bytes) -> tuple[int, bytes]:
     if status != 200 or not isinstance(reply, dict):
         return status, body
     choices = reply.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    choice = (
+        choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    )
     if error := _error(reply, choice):
         return _as_error(error)
     message = choice.get("message")
@@ -66,7 +87,9 @@ def _error(reply: dict[str, Any], choice: dict[str, Any]) -> Any:
         return error
     if choice.get("finish_reason") == "error":
         return "the answer ended with an error"
-    return reply if not choice and any(isinstance(reply.get(name), str) for name in _WORDS) else None
+    return (
+        reply if not choice and any(isinstance(reply.get(name), str) for name in _WORDS) else None
+    )
 
 
 def _part(part: Any, *kinds: str) -> str:

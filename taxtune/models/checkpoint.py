@@ -61,7 +61,9 @@ class Checkpoint:
         return str(self.config.model_type)
 
 
-def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "image-text-to-text") -> Checkpoint:
+def find_checkpoint(
+    model: str, revision: str | None = None, *, task: Task = "image-text-to-text"
+) -> Checkpoint:
     """Finds a checkpoint and checks that it is made for a task; of one on the hub only the configuration is fetched.
 
     Raises:
@@ -72,7 +74,9 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
     if folder is None:
         return _on_hub(model, revision, task)
     if revision is not None:
-        raise ModelError("A folder has no revisions.", value=revision, remedy="Leave out `revision`.")
+        raise ModelError(
+            "A folder has no revisions.", value=revision, remedy="Leave out `revision`."
+        )
     if not folder.is_dir():
         raise ModelError(
             "The folder of the model does not exist.",
@@ -103,7 +107,11 @@ def check_reachable(model: str, revision: str | None = None) -> None:
 def weights_here(model: str, revision: str | None = None) -> bool:
     """Tells whether a model's weights are on this machine, without the network and without importing torch."""
     folder = _folder(model)
-    return folder.exists() if folder is not None else _cached_weights(model, revision or "main") is not None
+    return (
+        folder.exists()
+        if folder is not None
+        else _cached_weights(model, revision or "main") is not None
+    )
 
 
 def checkpoint_revision(model: str, revision: str | None = None) -> str:
@@ -120,10 +128,19 @@ def _folder(model: str) -> Path | None:
     """The folder that a model's name stands for, which may not exist; None for a name on Hugging Face."""
     if model.startswith("builtin:"):
         if model not in _BUILTIN:
-            raise ModelError("Unknown built-in model.", value=model, remedy=f"Use one of {', '.join(_BUILTIN)}.")
+            raise ModelError(
+                "Unknown built-in model.", value=model, remedy=f"Use one of {', '.join(_BUILTIN)}."
+            )
         return _BUILTIN[model]
     path = Path(model).expanduser()
-    return path if path.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model else None
+    return (
+        path
+        if path.exists()
+        or model.startswith((".", "/", "~"))
+        or model.count("/") > 1
+        or "\\" in model
+        else None
+    )
 
 
 def _no_checkpoint(folder: Path, lacking: str) -> ModelError:
@@ -138,9 +155,13 @@ def _hash_folder(folder: Path) -> str:
         if file.is_file() and file.suffix in _SUFFIXES:
             try:
                 with file.open("rb") as stream:
-                    total.update(f"{file.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+                    total.update(
+                        f"{file.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode()
+                    )
             except OSError as error:
-                raise ModelError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
+                raise ModelError(
+                    f"The model's file cannot be read: {error.strerror}.", file=file
+                ) from error
     return f"sha256:{total.hexdigest()}"
 
 
@@ -152,7 +173,9 @@ def _on_hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     size = _cached_weights(model, pinned)
     if size is None and constants.HF_HUB_OFFLINE:
         raise not_here(model, "weights")
-    return Checkpoint(model, model, {"revision": pinned}, pinned, config, size is not None, size or 0)
+    return Checkpoint(
+        model, model, {"revision": pinned}, pinned, config, size is not None, size or 0
+    )
 
 
 def _commit(model: str, revision: str | None) -> str:
@@ -166,7 +189,9 @@ def _commit(model: str, revision: str | None) -> str:
         raise explain_load_error(model, error, "configuration") from error
     commit = re.search(r"[\\/]snapshots[\\/]([0-9a-f]{40})[\\/]", file)
     if commit is None:
-        raise ModelError(f"The commit of {model!r} cannot be determined from its location.", file=file)
+        raise ModelError(
+            f"The commit of {model!r} cannot be determined from its location.", file=file
+        )
     return commit.group(1)
 
 
@@ -178,7 +203,11 @@ def _cached_weights(model: str, revision: str) -> int | None:
     try:
         folder = Path(snapshot_download(model, revision=revision, local_files_only=True))
         index = min(folder.glob("*.index.json"), default=None)  # safetensors before pytorch_model
-        names = [] if index is None else json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        names = (
+            []
+            if index is None
+            else json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        )
     except (LocalEntryNotFoundError, OSError, ValueError, KeyError):
         return None
     return _weight_bytes(folder) if all((folder / name).exists() for name in names) else None
@@ -186,7 +215,9 @@ def _cached_weights(model: str, revision: str) -> int | None:
 
 def _weight_bytes(folder: Path) -> int | None:
     """Returns the size of the weights in a folder; None where there are none."""
-    weights = next(filter(None, (list(folder.glob(f"*.{suffix}")) for suffix in ("safetensors", "bin"))), None)
+    weights = next(
+        filter(None, (list(folder.glob(f"*.{suffix}")) for suffix in ("safetensors", "bin"))), None
+    )
     return None if weights is None else sum(file.stat().st_size for file in weights)
 
 
@@ -201,14 +232,18 @@ def _load_config(name: str, source: str, revision: str | None, task: Task) -> An
         raise explain_load_error(name, error, "configuration") from error
     if task == "text-generation":
         known = [auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING]
-        does, instead = "read and write text", "a language model, such as meta-llama/Llama-3.2-3B-Instruct"
+        does, instead = (
+            "read and write text",
+            "a language model, such as meta-llama/Llama-3.2-3B-Instruct",
+        )
     else:
         known = [auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING]
         does = "take an image and text and give text"
         instead = "a vision-language model, such as meta-llama/Llama-3.2-11B-Vision-Instruct"
     if not any(type(config) in mapping for mapping in known):
         raise ModelError(
-            f"The model {name!r} (of the type {config.model_type!r}) does not {does}.", remedy=f"Choose {instead}."
+            f"The model {name!r} (of the type {config.model_type!r}) does not {does}.",
+            remedy=f"Choose {instead}.",
         )
     return config
 
@@ -240,4 +275,6 @@ def quantization_config(quantization: str, dtype: Any) -> Any:
     logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
     if quantization == "8bit":
         return BitsAndBytesConfig(load_in_8bit=True)
-    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+    return BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
+    )

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
-from taxtune.models.base import Answer, Failure, Fault, Identity, Reply, Request, count_fault, well_formed
+from taxtune.models.base import (
+    Answer,
+    Failure,
+    Fault,
+    Identity,
+    Reply,
+    Request,
+    count_fault,
+    well_formed,
+)
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -59,9 +68,13 @@ class FunctionModel:
         ModelError: If it is no function, or cannot be called in any of these ways.
     """
 
-    def __init__(self, function: Callable[..., Any], *, batch_size: int = 8, concurrency: int = 8) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *, batch_size: int = 8, concurrency: int = 8
+    ) -> None:
         if not callable(function) or isinstance(function, type):
-            raise ModelError("This is neither a model nor a function.", value=function, remedy=_FORMS)
+            raise ModelError(
+                "This is neither a model nor a function.", value=function, remedy=_FORMS
+            )
         self.function = function
         self.name = _name(function)
         self._source = _digest(function)  # once: a function may add to a list that it was made with
@@ -137,7 +150,9 @@ class FunctionModel:
         """Returns the function's value, or the exception that was raised, and the seconds that it took."""
         started = time.perf_counter()
         try:
-            result = self.function(*([self._image(request)] if self.takes_images else ()), request.prompt)
+            result = self.function(
+                *([self._image(request)] if self.takes_images else ()), request.prompt
+            )
             result = _wait_for(result) if inspect.iscoroutine(result) else result
         except ModelError:
             raise
@@ -190,10 +205,18 @@ def _takes_image(function: Callable[..., Any], name: str) -> bool:
         return True
     needed = [one for one in parameters.values() if one.default is one.empty]
     names = [one.name for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
-    wrong_order = len(names) == 2 and (names[0].startswith("prompt") or names[1].startswith("image"))
-    if len(names) not in (1, 2) or wrong_order or names in (["image"], ["images"], ["images", "prompts"]):
+    wrong_order = len(names) == 2 and (
+        names[0].startswith("prompt") or names[1].startswith("image")
+    )
+    if (
+        len(names) not in (1, 2)
+        or wrong_order
+        or names in (["image"], ["images"], ["images", "prompts"])
+    ):
         shown = f"{name}{inspect.signature(function)}"
-        raise ModelError("The function cannot be called with an image and a prompt.", value=shown, remedy=_FORMS)
+        raise ModelError(
+            "The function cannot be called with an image and a prompt.", value=shown, remedy=_FORMS
+        )
     return len(names) == 2
 
 
@@ -240,13 +263,28 @@ def _parts(function: Any) -> list[object]:
     if isinstance(function, FunctionType):
         # What an inner function was made with tells it from others of the same code.
         made = [cell.cell_contents for cell in function.__closure__ or ()]
-        constants = [function.__globals__.get(name) for name in sorted(_constants(function.__code__))]
-        constants = [value for value in constants if isinstance(value, str | bytes | int | float | tuple)]
-        return [function.__code__, function.__defaults__, function.__kwdefaults__, *made, *constants]
+        constants = [
+            function.__globals__.get(name) for name in sorted(_constants(function.__code__))
+        ]
+        constants = [
+            value for value in constants if isinstance(value, str | bytes | int | float | tuple)
+        ]
+        return [
+            function.__code__,
+            function.__defaults__,
+            function.__kwdefaults__,
+            *made,
+            *constants,
+        ]
     owner = getattr(function, "__self__", function)
     owner = owner if isinstance(owner, type) else type(owner)
     methods = [method for method in vars(owner).values() if isinstance(method, FunctionType)]
-    return [owner.__qualname__, getattr(function, "__name__", ""), getattr(function, "__wrapped__", None), *methods]
+    return [
+        owner.__qualname__,
+        getattr(function, "__name__", ""),
+        getattr(function, "__wrapped__", None),
+        *methods,
+    ]
 
 
 def _constants(code: CodeType) -> set[str]:
@@ -335,4 +373,6 @@ def bounded(call: Callable[[], Result], seconds: float) -> Result:
 def _in_thread(run: Callable[[], None]) -> None:
     # A daemon, unlike those of `ThreadPoolExecutor`, which the end of the program waits for; in a context of its own,
     # so that its notes go to the display in force here.
-    threading.Thread(target=copy_context().run, args=(run,), name="taxtune-call", daemon=True).start()
+    threading.Thread(
+        target=copy_context().run, args=(run,), name="taxtune-call", daemon=True
+    ).start()

@@ -19,10 +19,31 @@ from itertools import accumulate, islice
 from typing import Any, ClassVar, NamedTuple
 
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
+from taxtune.hardware import (
+    AdaptiveBatches,
+    does_not_fit,
+    find_device,
+    is_out_of_memory,
+    number_format,
+)
 from taxtune.loading import explain_load_error, quiet_progress
-from taxtune.models.base import Answer, Candidates, Failure, Identity, ModelSettings, Reply, Request, Task, well_formed
-from taxtune.models.checkpoint import Checkpoint, check_quantization, find_checkpoint, quantization_config
+from taxtune.models.base import (
+    Answer,
+    Candidates,
+    Failure,
+    Identity,
+    ModelSettings,
+    Reply,
+    Request,
+    Task,
+    well_formed,
+)
+from taxtune.models.checkpoint import (
+    Checkpoint,
+    check_quantization,
+    find_checkpoint,
+    quantization_config,
+)
 from taxtune.progress import loading
 from taxtune.thoughts import is_mark, open_thought
 
@@ -131,7 +152,9 @@ class LocalModel(ABC):
         """Makes a reply of an answer that was generated."""
         return answer
 
-    def _outcomes(self, batch: Sequence[tuple[Any, Row, Candidates]]) -> Sequence[Mapping[str, float] | None]:
+    def _outcomes(
+        self, batch: Sequence[tuple[Any, Row, Candidates]]
+    ) -> Sequence[Mapping[str, float] | None]:
         """Weighs names for prepared requests and what was generated for them; see `Answer.outcomes`."""
         return [None] * len(batch)
 
@@ -162,15 +185,23 @@ class LocalModel(ABC):
             check_quantization(settings.quantization)
         if settings.device_map is not None and find_spec("accelerate") is None:
             raise MissingExtraError("accelerate", "sharded", f"device_map: {settings.device_map}")
-        notes = [] if checkpoint.complete else [f"The weights of {checkpoint.name} will be downloaded first."]
+        notes = (
+            []
+            if checkpoint.complete
+            else [f"The weights of {checkpoint.name} will be downloaded first."]
+        )
         if device == "cpu" and checkpoint.weight_bytes > _SLOW_ON_CPU:
             size = checkpoint.weight_bytes / 1024**3
-            notes.append(f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, very slowly.")
+            notes.append(
+                f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, very slowly."
+            )
         return notes
 
     @cached_property
     def _batches(self) -> AdaptiveBatches:
-        return AdaptiveBatches(self.settings.batch_size, model=self.model, device=self.device, item="prompt")
+        return AdaptiveBatches(
+            self.settings.batch_size, model=self.model, device=self.device, item="prompt"
+        )
 
     @property
     def batch_size(self) -> int:
@@ -194,8 +225,13 @@ class LocalModel(ABC):
     def _control_tokens(self) -> tuple[str, ...]:
         """Texts that the tokenizer reads as control tokens, the longest first."""
         tokenizer = self._tokenizer
-        tokens = {str(token.content) for token in tokenizer.added_tokens_decoder.values() if token.special}
-        tokens |= {*map(str, tokenizer.all_special_tokens), str(getattr(self._processor, "image_token", None) or "")}
+        tokens = {
+            str(token.content) for token in tokenizer.added_tokens_decoder.values() if token.special
+        }
+        tokens |= {
+            *map(str, tokenizer.all_special_tokens),
+            str(getattr(self._processor, "image_token", None) or ""),
+        }
         return tuple(sorted(filter(None, tokens), key=lambda token: (-len(token), token)))
 
     @cached_property
@@ -210,8 +246,13 @@ class LocalModel(ABC):
                 placed = {"device_map": device_map or self.device}
                 placed["quantization_config"] = quantization_config(quantization, dtype)
             # The hub's own bars show a download.
-            with quiet_progress(), loading(f"the weights of {where.name}") if where.complete else nullcontext():
-                network = self._family().from_pretrained(where.source, dtype=dtype, **where.arguments, **placed)
+            with (
+                quiet_progress(),
+                loading(f"the weights of {where.name}") if where.complete else nullcontext(),
+            ):
+                network = self._family().from_pretrained(
+                    where.source, dtype=dtype, **where.arguments, **placed
+                )
             return (network if placed else network.to(self.device)).eval()
         except Exception as error:
             if is_out_of_memory(error):
@@ -276,7 +317,11 @@ class LocalModel(ABC):
         # Found before there are threads: two that import transformers for the first time break each other's import.
         name = self.checkpoint.name
         try:
-            with nullcontext() if "_processor" in self.__dict__ else loading(f"the processor of {name}"):
+            with (
+                nullcontext()
+                if "_processor" in self.__dict__
+                else loading(f"the processor of {name}")
+            ):
                 _ = self._processor
             look_ahead(self.batch_size)
             _ = self._network  # which takes its time, while the first requests are prepared
@@ -294,13 +339,17 @@ class LocalModel(ABC):
                     window.sort(key=lambda ready: -ready.length)
                     padding = accumulate(window[0].length - ready.length for ready in window)
                     alike = sum(tokens <= _PADDING for tokens in padding)
-                    replies = self._batches.run(lambda size: self._answer_batch(requests, window[:size]), alike)
+                    replies = self._batches.run(
+                        lambda size: self._answer_batch(requests, window[:size]), alike
+                    )
                     del window[: len(replies)]
                     yield from replies
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _answer_batch(self, requests: Sequence[Request], batch: Sequence[_Ready]) -> list[tuple[int, Reply]]:
+    def _answer_batch(
+        self, requests: Sequence[Request], batch: Sequence[_Ready]
+    ) -> list[tuple[int, Reply]]:
         started = time.perf_counter()
         try:
             inputs = self._collate([one.prepared for one in batch])
@@ -316,12 +365,20 @@ class LocalModel(ABC):
             return [(batch[0].place, Failure(reason, retryable=False))]
         try:
             rows = self._generate(inputs, [requests[one.place] for one in batch])
-            wanted = {i: names for i, one in enumerate(batch) if (names := requests[one.place].candidates) is not None}
-            weighed = self._outcomes([(batch[i].prepared, rows[i], names) for i, names in wanted.items()])
+            wanted = {
+                i: names
+                for i, one in enumerate(batch)
+                if (names := requests[one.place].candidates) is not None
+            }
+            weighed = self._outcomes(
+                [(batch[i].prepared, rows[i], names) for i, names in wanted.items()]
+            )
         except Exception as error:
             if isinstance(error, ModelError) or is_out_of_memory(error):
                 raise
-            raise ModelError(f"The model {self.checkpoint.name!r} failed while generating: {error}") from error
+            raise ModelError(
+                f"The model {self.checkpoint.name!r} failed while generating: {error}"
+            ) from error
         outcomes = dict(zip(wanted, weighed, strict=True))
         seconds = (time.perf_counter() - started) / len(batch)
         replies = []
@@ -350,17 +407,23 @@ class LocalModel(ABC):
         more: dict[str, Any] = {}
         if self.temperature > 0:
             # Names are weighed after the greedy answer.
-            seeds = [None if one.candidates else _seed_of(one, self.settings.seed) for one in requests]
+            seeds = [
+                None if one.candidates else _seed_of(one, self.settings.seed) for one in requests
+            ]
             more["logits_processor"] = [_Draw(self.temperature, seeds)]
         weighs = any(one.candidates for one in requests) and self._generation.num_beams in (None, 1)
         with torch.inference_mode():
             config = self._recording if weighs else self._generation
             output = network.generate(**inputs, **more, generation_config=config)
-        new, steps = (output, None) if torch.is_tensor(output) else (output.sequences, output.logits)
+        new, steps = (
+            (output, None) if torch.is_tensor(output) else (output.sequences, output.logits)
+        )
         read = inputs["attention_mask"].sum(dim=1).tolist()
         ends = self._ends
         rows = []
-        for row, ((text, tokens), n) in enumerate(zip(self._written(new[:, start:]), read, strict=True)):
+        for row, ((text, tokens), n) in enumerate(
+            zip(self._written(new[:, start:]), read, strict=True)
+        ):
             logits = steps and (lambda at, row=row: steps[at][row].float().cpu().numpy())
             cut = tokens[-1:] == [] or tokens[-1] not in ends if ends else None
             rows.append(Row(text=text, read=int(n), tokens=tokens, logits=logits, cut=cut))
@@ -377,11 +440,16 @@ class LocalModel(ABC):
         """Returns text and tokens of each row of new tokens."""
         ends = self._ends
         # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
-        rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new.tolist()]
+        rows = [
+            row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))]
+            for row in new.tolist()
+        ]
         shown = [[token for token in row if token not in self._hidden_tokens] for row in rows]
         # What is hidden is taken out here if thoughts would lose their marks with it.
         skips = not self._hidden_tokens
-        texts = self._tokenizer.batch_decode(shown, skip_special_tokens=skips, clean_up_tokenization_spaces=False)
+        texts = self._tokenizer.batch_decode(
+            shown, skip_special_tokens=skips, clean_up_tokenization_spaces=False
+        )
         return [(self._opening + text.strip(), row) for text, row in zip(texts, rows, strict=True)]
 
     @cached_property
@@ -402,14 +470,20 @@ class LocalModel(ABC):
         extra = {"date_string": _DATE} if "date_string" in str(template) else {}
         return str(
             self._processor.apply_chat_template(
-                messages, chat_template=template, add_generation_prompt=True, tokenize=False, **extra
+                messages,
+                chat_template=template,
+                add_generation_prompt=True,
+                tokenize=False,
+                **extra,
             )
         )
 
 
 def _seed_of(request: Request, seed: int) -> int:
     """The seed of a request's answer, which depends on the request alone and not on its batch."""
-    text = f"{request.prompt}\0{request.image_sha256 or ''}" + (f"\0{request.sample}" if request.sample else "")
+    text = f"{request.prompt}\0{request.image_sha256 or ''}" + (
+        f"\0{request.sample}" if request.sample else ""
+    )
     digest = sha256(f"{seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:7], "big")
 
@@ -437,7 +511,8 @@ class _Draw:
 
         if not self._generators:
             self._generators = [
-                None if seed is None else torch.Generator(scores.device).manual_seed(seed) for seed in self.seeds
+                None if seed is None else torch.Generator(scores.device).manual_seed(seed)
+                for seed in self.seeds
             ]
         noise = torch.ones_like(scores)
         for row, generator in zip(noise, self._generators, strict=True):
@@ -467,7 +542,9 @@ class LocalLLM(LocalModel):
         from transformers import AutoTokenizer
 
         try:
-            return AutoTokenizer.from_pretrained(self.checkpoint.source, **self.checkpoint.arguments)
+            return AutoTokenizer.from_pretrained(
+                self.checkpoint.source, **self.checkpoint.arguments
+            )
         except Exception as error:
             raise explain_load_error(self.checkpoint.name, error, "tokenizer") from error
 
@@ -517,10 +594,14 @@ class LocalLLM(LocalModel):
         return len(prepared)
 
     def _collate(self, prepared: Sequence[list[int]]) -> Any:
-        inputs = self._tokenizer.pad({"input_ids": list(prepared)}, padding=True, return_tensors="pt").to(self.device)
+        inputs = self._tokenizer.pad(
+            {"input_ids": list(prepared)}, padding=True, return_tensors="pt"
+        ).to(self.device)
         return {name: inputs[name] for name in ("input_ids", "attention_mask")}
 
     def _finish(self, answer: Answer) -> Reply:
         if not answer.text:
-            return Failure(f"The model {self.checkpoint.name!r} gave an empty answer.", retryable=False)
+            return Failure(
+                f"The model {self.checkpoint.name!r} gave an empty answer.", retryable=False
+            )
         return answer

@@ -64,7 +64,12 @@ def read_outcomes(text: str, logprobs: Any, candidates: Candidates) -> dict[str,
             spaced = said[first:before] + each.removeprefix(lead)
             stem = spaced.lstrip()
             glued = begin < first < name_at and stem == spaced
-            if each == piece or glued or not each.startswith(lead) or (not has_article and stem.lower() in _ARTICLES):
+            if (
+                each == piece
+                or glued
+                or not each.startswith(lead)
+                or (not has_article and stem.lower() in _ARTICLES)
+            ):
                 continue  # an article may be that of any name
             outcome = _outcome(stem, names)
             if outcome != OTHERWISE:
@@ -76,7 +81,9 @@ def read_outcomes(text: str, logprobs: Any, candidates: Candidates) -> dict[str,
         if after >= last and set(_going_on(said[name_at:after], names)) <= {own}:
             break
     shares[own] += path
-    shares[OTHERWISE] = max(0.0, 1 - sum(share for outcome, share in shares.items() if outcome != OTHERWISE))
+    shares[OTHERWISE] = max(
+        0.0, 1 - sum(share for outcome, share in shares.items() if outcome != OTHERWISE)
+    )
     return {outcome: math.log(share) for outcome, share in shares.items() if share > 0}
 
 
@@ -112,7 +119,9 @@ def _names(candidates: Candidates) -> _Names:
     known: dict[bytes, str] = {}
     for name in candidates.weighed:
         known.setdefault(_plain(name.encode("utf-8", "replace")).strip(), name)
-    return _Names(sorted(known), [known[plain] for plain in sorted(known)], Candidates(candidates.weighed))
+    return _Names(
+        sorted(known), [known[plain] for plain in sorted(known)], Candidates(candidates.weighed)
+    )
 
 
 def _plain(said: bytes) -> bytes:
@@ -125,9 +134,15 @@ def _going_on(said: bytes, names: _Names) -> list[str]:
     """Returns the names that may yet be said, or just were, where `said` is how they begin."""
     stem = _plain(said)
     whole = stem.strip()
-    going_on = names.written[bisect_left(names.plain, stem) : bisect_left(names.plain, stem + b"\xff")]
+    going_on = names.written[
+        bisect_left(names.plain, stem) : bisect_left(names.plain, stem + b"\xff")
+    ]
     at = bisect_left(names.plain, whole)
-    return going_on if whole == stem or names.plain[at : at + 1] != [whole] else [names.written[at], *going_on]
+    return (
+        going_on
+        if whole == stem or names.plain[at : at + 1] != [whole]
+        else [names.written[at], *going_on]
+    )
 
 
 def _outcome(said: bytes, names: _Names) -> str:

@@ -19,20 +19,92 @@ from taxtune.models.base import Model, ModelSettings
 from taxtune.models.functions import FunctionModel
 from taxtune.plugins import find_plugin, plugin_names
 
-__all__ = ["DEFAULT_LOCAL", "PLUGINS", "ModelName", "api_name", "is_local", "make_model", "parse_model"]
+__all__ = [
+    "DEFAULT_LOCAL",
+    "PLUGINS",
+    "ModelName",
+    "api_name",
+    "is_local",
+    "make_model",
+    "parse_model",
+]
 
 #: What "local" alone stands for where text is wanted: the judge of paper 2.
 DEFAULT_LOCAL = "meta-llama/Llama-3.2-3B-Instruct"
 #: The group of entry points under which packages add models of their own: a name and a factory.
 PLUGINS = "taxtune.vlms"
 #: Providers that need no `api:` before them; litellm knows some hundred, but importing it takes seconds.
-_PROVIDERS = {"anthropic", "azure", "azure_ai", "baseten", "bedrock", "cerebras", "cloudflare", "cohere"}
-_PROVIDERS |= {"cohere_chat", "dashscope", "databricks", "deepinfra", "deepseek", "featherless_ai", "fireworks_ai"}
-_PROVIDERS |= {"friendliai", "gemini", "github", "github_copilot", "groq", "hosted_vllm", "huggingface", "hyperbolic"}
-_PROVIDERS |= {"lambda_ai", "litellm_proxy", "llamafile", "lm_studio", "meta_llama", "minimax", "mistral", "moonshot"}
-_PROVIDERS |= {"nebius", "novita", "nscale", "nvidia_nim", "oci", "ollama", "ollama_chat", "openai", "openai_like"}
-_PROVIDERS |= {"openrouter", "ovhcloud", "perplexity", "predibase", "replicate", "sagemaker", "sambanova", "scaleway"}
-_PROVIDERS |= {"snowflake", "together_ai", "vertex_ai", "vllm", "volcengine", "watsonx", "xai", "xinference", "zai"}
+_PROVIDERS = {
+    "anthropic",
+    "azure",
+    "azure_ai",
+    "baseten",
+    "bedrock",
+    "cerebras",
+    "cloudflare",
+    "cohere",
+}
+_PROVIDERS |= {
+    "cohere_chat",
+    "dashscope",
+    "databricks",
+    "deepinfra",
+    "deepseek",
+    "featherless_ai",
+    "fireworks_ai",
+}
+_PROVIDERS |= {
+    "friendliai",
+    "gemini",
+    "github",
+    "github_copilot",
+    "groq",
+    "hosted_vllm",
+    "huggingface",
+    "hyperbolic",
+}
+_PROVIDERS |= {
+    "lambda_ai",
+    "litellm_proxy",
+    "llamafile",
+    "lm_studio",
+    "meta_llama",
+    "minimax",
+    "mistral",
+    "moonshot",
+}
+_PROVIDERS |= {
+    "nebius",
+    "novita",
+    "nscale",
+    "nvidia_nim",
+    "oci",
+    "ollama",
+    "ollama_chat",
+    "openai",
+    "openai_like",
+}
+_PROVIDERS |= {
+    "openrouter",
+    "ovhcloud",
+    "perplexity",
+    "predibase",
+    "replicate",
+    "sagemaker",
+    "sambanova",
+    "scaleway",
+}
+_PROVIDERS |= {
+    "snowflake",
+    "together_ai",
+    "vertex_ai",
+    "vllm",
+    "volcengine",
+    "watsonx",
+    "xai",
+    "xinference",
+    "zai",
+}
 
 
 class ModelName(NamedTuple):
@@ -55,7 +127,11 @@ class ModelName(NamedTuple):
 
     def __str__(self) -> str:
         """The name in full, which `parse_model` reads without a list of providers."""
-        return self.model if self.kind == "plugin" or self.model.startswith("builtin:") else f"{self.kind}:{self.model}"
+        return (
+            self.model
+            if self.kind == "plugin" or self.model.startswith("builtin:")
+            else f"{self.kind}:{self.model}"
+        )
 
 
 def parse_model(name: str) -> ModelName:
@@ -68,8 +144,12 @@ def parse_model(name: str) -> ModelName:
         ModelError: If it names nothing, or neither a provider nor a kind of model.
     """
     kind, colon, rest = name.partition(":")
-    if not name.strip() or (colon and kind in ("local", "hf", "api", "builtin") and not rest.strip()):
-        raise ModelError("The model's name is empty.", value=name, remedy="Write PROVIDER/MODEL or local:MODEL.")
+    if not name.strip() or (
+        colon and kind in ("local", "hf", "api", "builtin") and not rest.strip()
+    ):
+        raise ModelError(
+            "The model's name is empty.", value=name, remedy="Write PROVIDER/MODEL or local:MODEL."
+        )
     if kind == "local" or (kind == "hf" and colon):
         return ModelName("local", rest)
     if kind == "api" and colon:
@@ -81,7 +161,11 @@ def parse_model(name: str) -> ModelName:
     provider, slash, _ = name.partition("/")
     if slash and provider in _PROVIDERS:
         return ModelName("api", name)
-    said = f"{provider!r} is not a well-known provider." if slash else "The model's name has no provider."
+    said = (
+        f"{provider!r} is not a well-known provider."
+        if slash
+        else "The model's name has no provider."
+    )
     raise ModelError(
         "This is a file or folder." if Path(name).expanduser().exists() else said,
         value=name,
@@ -111,11 +195,15 @@ def api_name(name: str, whose: str) -> str:
     """
     kind, model = parse_model(name)
     if kind != "api":
-        raise ModelError(f"{whose} needs a model behind an API.", value=name, remedy="Write PROVIDER/MODEL.")
+        raise ModelError(
+            f"{whose} needs a model behind an API.", value=name, remedy="Write PROVIDER/MODEL."
+        )
     return model
 
 
-def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings | None = None) -> Model:
+def make_model(
+    spec: str | Callable[..., Any] | Model, settings: ModelSettings | None = None
+) -> Model:
     """Returns the model that is meant; nothing is loaded or asked yet.
 
     Args:
@@ -159,12 +247,17 @@ def _from_plugin(name: str, settings: ModelSettings) -> Model:
         return _as_model(factory(**given, **({"model": model} if model else {})), settings)
     except Exception as error:
         said = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
-        raise ModelError(f"The model {kind!r}, which a package provides, cannot be created: {said}") from error
+        raise ModelError(
+            f"The model {kind!r}, which a package provides, cannot be created: {said}"
+        ) from error
 
 
 def _as_model(given: Callable[..., Any] | Model, settings: ModelSettings) -> Model:
     # Not `isinstance`, which computes the identity in Python 3.11: it may hash the weights, or not be known yet.
-    if callable(getattr(given, "answer", None)) and getattr_static(given, "identity", None) is not None:
+    if (
+        callable(getattr(given, "answer", None))
+        and getattr_static(given, "identity", None) is not None
+    ):
         return cast(Model, given)
     return FunctionModel(
         cast(Callable[..., Any], given),

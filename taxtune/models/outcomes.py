@@ -67,7 +67,11 @@ def forms(name: str) -> tuple[str, ...]:
     """Returns the ways to write a name: as it is, in lower case, and with a capital at its or at each word's start."""
     lower = name.lower()
     titled = " ".join(word[:1].upper() + word[1:] for word in name.split(" "))
-    return tuple(dict.fromkeys((name, lower, name[:1].upper() + name[1:], lower[:1].upper() + lower[1:], titled)))
+    return tuple(
+        dict.fromkeys(
+            (name, lower, name[:1].upper() + name[1:], lower[:1].upper() + lower[1:], titled)
+        )
+    )
 
 
 def unsettled(names: Sequence[str]) -> str:
@@ -87,7 +91,10 @@ def summed(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
 def _occurrences(text: str, candidates: Candidates) -> Iterator[tuple[int, int, int, str]]:
     """Gives start, end, rank (0 for one of `names`, then the place in `broader`) and name; longer ones first."""
     known, longest = _index(candidates)
-    words = [(found.start(), found.end(), found[0].casefold()) for found in _WORD.finditer(_straight(text))]
+    words = [
+        (found.start(), found.end(), found[0].casefold())
+        for found in _WORD.finditer(_straight(text))
+    ]
     for i in range(len(words)):
         matches = []
         for j in range(min(len(words), i + longest), i, -1):
@@ -105,7 +112,10 @@ def _straight(text: str) -> str:
 def _index(candidates: Candidates) -> tuple[dict[tuple[str, ...], tuple[int, str]], int]:
     """Returns rank and name by the words of each name, and the number of words of the longest."""
     known: dict[tuple[str, ...], tuple[int, str]] = {}
-    for rank, name in [*((0, name) for name in candidates.names), *enumerate(candidates.broader, 1)]:
+    for rank, name in [
+        *((0, name) for name in candidates.names),
+        *enumerate(candidates.broader, 1),
+    ]:
         words = tuple(word.casefold() for word in _WORD.findall(_straight(name)))
         if words:
             known.setdefault(words, (rank, name))

@@ -44,13 +44,18 @@ class Refusals:
     def told(self, name: str) -> str:
         """Returns the fate of a parameter, as the rest of a sentence that begins with the model."""
         new = _RENAMED.get(name)
-        return f"takes no {name}" + (f" and is asked with {new}" if new else " and is asked without it")
+        return f"takes no {name}" + (
+            f" and is asked with {new}" if new else " and is asked without it"
+        )
 
 
 def refused(reason: str, arguments: Mapping[str, Any]) -> str | None:
     """Returns the argument of a call that the reason of its rejection names, if it is one that can be left out."""
     for name in PARAMETERS:
-        if arguments.get(name) is None or re.search(rf"(?i)(?<![\w-]){name}(?![\w-])", reason) is None:
+        if (
+            arguments.get(name) is None
+            or re.search(rf"(?i)(?<![\w-]){name}(?![\w-])", reason) is None
+        ):
             continue
         has_new_name = name in _RENAMED and _RENAMED[name] in reason
         if has_new_name or not _OUT_OF_RANGE.search(reason):

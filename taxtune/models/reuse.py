@@ -58,9 +58,20 @@ class Reuse(ABC):
     """
 
     def __init__(
-        self, network: Any, image_token: int, pad_token: int, room: int, ids: Callable[[str], list[int]]
+        self,
+        network: Any,
+        image_token: int,
+        pad_token: int,
+        room: int,
+        ids: Callable[[str], list[int]],
     ) -> None:
-        self.network, self.image_token, self.pad_token, self.room, self.ids = network, image_token, pad_token, room, ids
+        self.network, self.image_token, self.pad_token, self.room, self.ids = (
+            network,
+            image_token,
+            pad_token,
+            room,
+            ids,
+        )
 
     @cached_property
     def cache_name(self) -> str:
@@ -80,7 +91,9 @@ class Reuse(ABC):
         """Encodes an image, of the processor's tensors of a text with it; `Unsupported` if that cannot be kept."""
 
     @abstractmethod
-    def inputs(self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]) -> dict[str, Any]:
+    def inputs(
+        self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]
+    ) -> dict[str, Any]:
         """Makes the arguments of `generate` for texts and the states of their images; `Unsupported` if it cannot.
 
         Args:
@@ -115,7 +128,11 @@ def followed(inputs: Any, more: Sequence[Sequence[int]]) -> Any:
     shape, length = inputs["input_ids"].shape, len(more[0])
     for name, value in inputs.items():
         if length and tuple(value.shape[:2]) == tuple(shape):
-            last = torch.tensor(more) if name == "input_ids" else value[:, -1:].expand(-1, length, *value.shape[2:])
+            last = (
+                torch.tensor(more)
+                if name == "input_ids"
+                else value[:, -1:].expand(-1, length, *value.shape[2:])
+            )
             inputs[name] = torch.cat([value, last], dim=1)
     return inputs
 
@@ -141,7 +158,11 @@ class CrossAttended(Reuse):
         super().__init__(*arguments)
         network, text = self.network, self.network.config.get_text_config()
         self._layers = sorted(getattr(text, "cross_attention_layers", ()))
-        if not hasattr(getattr(network, "model", None), "vision_model") or not self._layers or self._layers[0] == 0:
+        if (
+            not hasattr(getattr(network, "model", None), "vision_model")
+            or not self._layers
+            or self._layers[0] == 0
+        ):
             # The length of the first layer's cache tells `generate` how much text it has read.
             raise Unsupported("its layers are not where those of Mllama are")
 
@@ -154,9 +175,14 @@ class CrossAttended(Reuse):
             aspect_ratio_mask=inputs["aspect_ratio_mask"],
         ).last_hidden_state
         states = model.multi_modal_projector(seen).reshape(-1, seen.shape[-2], model.hidden_size)
-        return {"states": on_host(states), "tiles": inputs["aspect_ratio_mask"].sum().reshape(1).cpu()}
+        return {
+            "states": on_host(states),
+            "tiles": inputs["aspect_ratio_mask"].sum().reshape(1).cpu(),
+        }
 
-    def inputs(self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]) -> dict[str, Any]:
+    def inputs(
+        self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]
+    ) -> dict[str, Any]:
         """Returns tokens, the filled cache and, for each left-padded row, which tokens see which tiles."""
         import torch
         from transformers import DynamicCache
@@ -180,7 +206,9 @@ class CrossAttended(Reuse):
             "input_ids": tokens.to(device),
             "attention_mask": mask.to(device),
             self.cache_name: cache,
-            "cross_attention_mask": (after_image[:, :, None, None] & own[:, None, None, :]).long().to(device),
+            "cross_attention_mask": (after_image[:, :, None, None] & own[:, None, None, :])
+            .long()
+            .to(device),
         }
 
 
@@ -216,7 +244,9 @@ class Prefix(Reuse):
         last_only = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
         cache = getattr(self.network(**shown, **last_only, use_cache=True), self.cache_name)
         layers = getattr(cache, "layers", None)
-        kept: list[tuple[Any, Any]] = [(getattr(at, "keys", None), getattr(at, "values", None)) for at in layers or ()]
+        kept: list[tuple[Any, Any]] = [
+            (getattr(at, "keys", None), getattr(at, "values", None)) for at in layers or ()
+        ]
         shapes = {tuple(getattr(one, "shape", ())) for pair in kept for one in pair}
         if len(shapes) != 1 or len(next(iter(shapes))) != 4 or next(iter(shapes))[2] != length:
             raise Unsupported("its layers do not all keep the whole text")
@@ -231,14 +261,19 @@ class Prefix(Reuse):
             state["rope_delta"] = delta.reshape(-1)[:1].cpu()
         return state
 
-    def inputs(self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]) -> dict[str, Any]:
+    def inputs(
+        self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]
+    ) -> dict[str, Any]:
         """Returns tokens, mask and the cache of the kept parts."""
         import torch
         from transformers import DynamicCache
 
         device = self.network.device
         head, head_mask = padded([state["ids"].tolist() for state in states], self.pad_token)
-        rests = [[*rest(self.ids(text), self.image_token), *then] for text, then in zip(texts, more, strict=True)]
+        rests = [
+            [*rest(self.ids(text), self.image_token), *then]
+            for text, then in zip(texts, more, strict=True)
+        ]
         tail, tail_mask = padded(rests, self.pad_token)
         layers, heads, _, size = states[0]["keys"].shape
         length = head.shape[1]
@@ -255,7 +290,9 @@ class Prefix(Reuse):
             cache.update(both[0, layer].to(where), both[1, layer].to(where), layer)
         if "rope_delta" in states[0]:
             # Qwen keeps it on the model between the steps of an answer; here it is that of this batch's images.
-            self.network.model.rope_deltas = torch.stack([state["rope_delta"] for state in states]).to(device)
+            self.network.model.rope_deltas = torch.stack(
+                [state["rope_delta"] for state in states]
+            ).to(device)
         return {
             "input_ids": torch.cat([head, tail], dim=1).to(device),
             "attention_mask": torch.cat([head_mask, tail_mask], dim=1).to(device),

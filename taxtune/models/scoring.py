@@ -54,7 +54,11 @@ class Written(NamedTuple):
 
     def logits_after(self, tokens: Tokens) -> Logits | None:
         """Returns the logits after tokens, if these were read while the answer was written."""
-        if self.logits is None or len(tokens) == len(self.tokens) or tokens != tuple(self.tokens[: len(tokens)]):
+        if (
+            self.logits is None
+            or len(tokens) == len(self.tokens)
+            or tokens != tuple(self.tokens[: len(tokens)])
+        ):
             return None
         return self.logits(len(tokens))
 
@@ -80,7 +84,9 @@ class _Node:
         for member in self._members:
             if len(member[0]) > self._depth:
                 below.setdefault(member[0][self._depth], []).append(member)
-        return np.array([*below], dtype=np.intp), [_Node(some, self._depth + 1) for some in below.values()]
+        return np.array([*below], dtype=np.intp), [
+            _Node(some, self._depth + 1) for some in below.values()
+        ]
 
     @cached_property
     def unsettled(self) -> str:
@@ -113,7 +119,9 @@ class Scorer:
     """
 
     def __init__(
-        self, tokenize: Callable[[Sequence[str]], list[list[int]]], decode: Callable[[Sequence[int]], str]
+        self,
+        tokenize: Callable[[Sequence[str]], list[list[int]]],
+        decode: Callable[[Sequence[int]], str],
     ) -> None:
         self._tokenize, self._decode = tokenize, decode
         self._context = lru_cache(maxsize=_FRAMES)(self._read_context)
@@ -190,7 +198,9 @@ class Scorer:
         before, _ = self._context(context)
         text = context + frame
         [tokens] = self._tokenize([text])
-        if tokens[: len(before)] != before:  # what was written cannot merge with the end of what was read
+        if (
+            tokens[: len(before)] != before
+        ):  # what was written cannot merge with the end of what was read
             tokens = [*before, *self._tokenize([frame])[0]]
         wanted, last = self._after(text, lead), text.split(" ")[-1]
         anchor = next((end for end in (_ANY_WORD, last) if self._after(end, lead) == wanted), text)
@@ -201,7 +211,9 @@ class Scorer:
         base, *rows = self._tokenize([text, *(text + lead + word for word in _WORDS)])
         return [row[len(base) :] if row[: len(base)] == base else row for row in rows]
 
-    def _plant(self, anchor: str, leads: tuple[str, ...], merges: bool, candidates: Candidates) -> _Tree:
+    def _plant(
+        self, anchor: str, leads: tuple[str, ...], merges: bool, candidates: Candidates
+    ) -> _Tree:
         names = candidates.weighed
         known = dict(zip(names, names, strict=True))  # what is a name is no form of another
         for name in names:

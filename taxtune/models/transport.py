@@ -76,7 +76,9 @@ def guarded(
         extra: Further fields of the body, whatever litellm knows of them.
     """
     most = _MOST_WITH_LOGPROBS if logprobs else _MOST
-    token = _call.set(_Call(server=server, most=most, until=time.monotonic() + seconds, extra=extra or {}))
+    token = _call.set(
+        _Call(server=server, most=most, until=time.monotonic() + seconds, extra=extra or {})
+    )
     try:
         return call()
     finally:
@@ -88,7 +90,9 @@ def install(litellm: Any) -> None:
     if getattr(litellm, "sync_transport", None) is None:
         litellm.sync_transport = _Guard()
     if litellm.client_session is None:
-        litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_redirects=True)
+        litellm.client_session = httpx.Client(
+            transport=litellm.sync_transport, follow_redirects=True
+        )
 
 
 class _Guard(httpx.BaseTransport):
@@ -115,7 +119,9 @@ class _Guard(httpx.BaseTransport):
         try:
             status, content = readable(response.status_code, content)
         except CodelessError as error:
-            raise LimitError(Fault.MALFORMED, f"returned an error, not a chat completion: {error}") from None
+            raise LimitError(
+                Fault.MALFORMED, f"returned an error, not a chat completion: {error}"
+            ) from None
         headers = [pair for pair in response.headers.multi_items() if pair[0] not in _PACKING]
         return httpx.Response(status, headers=headers, stream=httpx.ByteStream(content))
 
@@ -129,7 +135,9 @@ def _with_fields(request: httpx.Request, extra: Mapping[str, Any]) -> httpx.Requ
         return request
     body = {**json.loads(request.read()), **extra}
     headers = [pair for pair in request.headers.multi_items() if pair[0] != "content-length"]
-    return httpx.Request(request.method, request.url, headers=headers, json=body, extensions=request.extensions)
+    return httpx.Request(
+        request.method, request.url, headers=headers, json=body, extensions=request.extensions
+    )
 
 
 def _server(url: httpx.URL) -> str:
@@ -141,24 +149,34 @@ def _check_target(url: httpx.URL, agreed: str) -> None:
     server = _server(url)
     if server not in (agreed, agreed.replace("http://", "https://", 1)):
         reason = f"was not found at {agreed}, which sends its requests on to {server}"
-        raise LimitError(Fault.NOT_FOUND, reason, "If you trust that server, give its address as `api_base`.")
+        raise LimitError(
+            Fault.NOT_FOUND, reason, "If you trust that server, give its address as `api_base`."
+        )
 
 
 def _unpacked(response: httpx.Response, call: _Call) -> Iterator[bytes]:
     """Yields the body of a reply, unpacked, and stops where it exceeds what the call allows."""
     packed = response.headers.get("content-encoding", "identity").lower()
     if packed not in ("identity", "gzip", "x-gzip", "deflate", ""):
-        raise LimitError(Fault.MALFORMED, f"returned a reply packed as {packed!r}, which was not asked for")
-    unpack: Any = None if packed in ("identity", "") else zlib.decompressobj(wbits=47)  # gzip or zlib, by its head
+        raise LimitError(
+            Fault.MALFORMED, f"returned a reply packed as {packed!r}, which was not asked for"
+        )
+    unpack: Any = (
+        None if packed in ("identity", "") else zlib.decompressobj(wbits=47)
+    )  # gzip or zlib, by its head
     left = call.most
     for chunk in response.iter_raw():
         try:
             content = chunk if unpack is None else unpack.decompress(chunk, left + 1)
         except zlib.error as error:
-            raise LimitError(Fault.MALFORMED, f"returned a reply that cannot be unpacked: {error}") from None
+            raise LimitError(
+                Fault.MALFORMED, f"returned a reply that cannot be unpacked: {error}"
+            ) from None
         left -= len(content)
         if left < 0:
-            raise LimitError(Fault.MALFORMED, f"returned a reply of more than {call.most / 2**20:.0f} MB")
+            raise LimitError(
+                Fault.MALFORMED, f"returned a reply of more than {call.most / 2**20:.0f} MB"
+            )
         if time.monotonic() > call.until:
             raise TimeoutError
         yield content

@@ -71,7 +71,10 @@ class LocalVLM(LocalModel):
         import transformers
 
         # Processors resize otherwise with torchvision than without.
-        return {**super().identity, "torchvision": str(transformers.utils.is_torchvision_available())}
+        return {
+            **super().identity,
+            "torchvision": str(transformers.utils.is_torchvision_available()),
+        }
 
     def _decoding(self) -> Identity:
         return {
@@ -86,13 +89,17 @@ class LocalVLM(LocalModel):
 
         name = self.checkpoint.name
         try:
-            processor = AutoProcessor.from_pretrained(self.checkpoint.source, **self.checkpoint.arguments)
+            processor = AutoProcessor.from_pretrained(
+                self.checkpoint.source, **self.checkpoint.arguments
+            )
         except Exception as error:
             raise explain_load_error(self.checkpoint.name, error, "processor") from error
         tokenizer = getattr(processor, "tokenizer", None)
         if tokenizer is None:
             raise ModelError(f"The checkpoint {name!r} has no processor for images and text.")
-        if not (getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None)):
+        if not (
+            getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None)
+        ):
             raise ModelError(
                 f"The checkpoint {name!r} has no chat template, so it is not made for answering questions.",
                 remedy="Use the model's instruction-tuned checkpoint (often named ...-Instruct, ...-it or ...-hf).",
@@ -107,7 +114,9 @@ class LocalVLM(LocalModel):
     def _prepare(self, request: Request) -> Question:
         """Reads the image, unless what the network made of it is kept; called from several threads."""
         if request.image is None:
-            raise Unanswerable(f"{self.checkpoint.name} answers questions about images, but the request has no image.")
+            raise Unanswerable(
+                f"{self.checkpoint.name} answers questions about images, but the request has no image."
+            )
         held = next((token for token in self._control_tokens if token in request.prompt), None)
         if held is not None:
             raise Unanswerable(f"The prompt contains the model's control token {held!r}.")
@@ -148,7 +157,9 @@ class LocalVLM(LocalModel):
                 question.shown = self._process([question.text], [pixels])
             except Exception as problem:
                 said = " ".join(str(problem).split())
-                reason = f"{question.request.image}: the model's processor rejected the request: {said}"
+                reason = (
+                    f"{question.request.image}: the model's processor rejected the request: {said}"
+                )
                 raise Unanswerable(reason) from problem
             question.pixels = None
         return question.shown
@@ -206,7 +217,9 @@ class LocalVLM(LocalModel):
     @cached_property
     def _cache(self) -> ImageFeatureCache:
         memory = self.settings.image_memory_gib
-        return ImageFeatureCache(memory_of_this_machine() // 4 if memory is None else int(memory * 1024**3))
+        return ImageFeatureCache(
+            memory_of_this_machine() // 4 if memory is None else int(memory * 1024**3)
+        )
 
     @cached_property
     def _coming(self) -> set[str]:
@@ -231,7 +244,9 @@ class LocalVLM(LocalModel):
         named = (getattr(one, "image_token_id", None) for one in (self._tokenizer, self._processor))
         number = next((number for number in named if number is not None), None)
         if number is None:
-            number = self._tokenizer.convert_tokens_to_ids(getattr(self._processor, "image_token", None) or "<image>")
+            number = self._tokenizer.convert_tokens_to_ids(
+                getattr(self._processor, "image_token", None) or "<image>"
+            )
         return int(number)
 
     def _ids(self, text: str) -> list[int]:
@@ -243,7 +258,9 @@ class LocalVLM(LocalModel):
 
                 while len(known) >= _TEXTS:
                     del known[next(iter(known))]
-                known[text] = self._process([text], [Image.new("RGB", (64, 64))])["input_ids"][0].tolist()
+                known[text] = self._process([text], [Image.new("RGB", (64, 64))])["input_ids"][
+                    0
+                ].tolist()
             return known[text]
 
     @cached_property
@@ -252,7 +269,9 @@ class LocalVLM(LocalModel):
         way = reuse_for(self.checkpoint.model_type)
         return way(self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
 
-    def _from_kept(self, questions: Sequence[Question], more: Sequence[Sequence[int]]) -> dict[str, Any]:
+    def _from_kept(
+        self, questions: Sequence[Question], more: Sequence[Sequence[int]]
+    ) -> dict[str, Any]:
         """Makes a batch in which no image is encoded again."""
         states = [self._state(question) for question in questions]
         if not self._proven:
@@ -278,11 +297,15 @@ class LocalVLM(LocalModel):
         """Raises `Unsupported` where the first token's logits differ from the plain way's by more than rounding."""
         none: list[Sequence[int]] = [()] * len(questions)
         plain = self._first_logits(self._plain(questions, none))
-        kept = self._first_logits(self._reuse.inputs([question.text for question in questions], states, none))
+        kept = self._first_logits(
+            self._reuse.inputs([question.text for question in questions], states, none)
+        )
         scale = float(plain.amax() - plain.amin()) or 1.0
         apart = float((plain - kept).abs().amax()) / scale
         if not apart <= _TOLERANCE.get(self.dtype, _ROUGH_TOLERANCE):
-            raise Unsupported(f"the answers would not be those of the plain way (logits {apart:.1%} apart)")
+            raise Unsupported(
+                f"the answers would not be those of the plain way (logits {apart:.1%} apart)"
+            )
 
     @cached_property
     def _first_token(self) -> Any:
@@ -296,30 +319,46 @@ class LocalVLM(LocalModel):
         import torch
 
         with torch.inference_mode():
-            return self._network.generate(**inputs, generation_config=self._first_token).logits[0].float()
+            return (
+                self._network.generate(**inputs, generation_config=self._first_token)
+                .logits[0]
+                .float()
+            )
 
-    def _outcomes(self, batch: Sequence[tuple[Question, Row, Candidates]]) -> Sequence[Mapping[str, float] | None]:
+    def _outcomes(
+        self, batch: Sequence[tuple[Question, Row, Candidates]]
+    ) -> Sequence[Mapping[str, float] | None]:
         def read(rows: Sequence[int], more: Sequence[Sequence[int]]) -> Iterator[Any]:
             for _, alike in groupby(zip(rows, more, strict=True), key=lambda pair: len(pair[1])):
                 while some := [*islice(alike, self.batch_size)]:
-                    inputs = self._collate([batch[row][0] for row, _ in some], [tokens for _, tokens in some])
+                    inputs = self._collate(
+                        [batch[row][0] for row, _ in some], [tokens for _, tokens in some]
+                    )
                     yield from self._first_logits(inputs).cpu().numpy()
 
         if self._network.config.is_encoder_decoder:  # tokens would follow in the decoder
             return super()._outcomes(batch)
-        answers = [Written(self._context(q.text), row.tokens, row.logits, names) for q, row, names in batch]
+        answers = [
+            Written(self._context(q.text), row.tokens, row.logits, names) for q, row, names in batch
+        ]
         return self._scorer.outcomes(answers, read)
 
     @cached_property
     def _scorer(self) -> Scorer:
         def tokenize(texts: Sequence[str]) -> list[list[int]]:
             with self._processing:
-                made = self._tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False)
+                made = self._tokenizer(
+                    list(texts), add_special_tokens=False, return_attention_mask=False
+                )
                 return list(made["input_ids"])
 
         def decode(tokens: Sequence[int]) -> str:
             with self._processing:
-                return str(self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+                return str(
+                    self._tokenizer.decode(
+                        tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+                    )
+                )
 
         return Scorer(tokenize, decode)
 
@@ -330,5 +369,7 @@ class LocalVLM(LocalModel):
     def _do_not_keep(self, problem: Exception) -> None:
         said = " ".join(str(problem).split()) or type(problem).__name__
         self._cache.clear()
-        self.not_kept = said if isinstance(problem, Unsupported) else f"{type(problem).__name__}: {said}"
+        self.not_kept = (
+            said if isinstance(problem, Unsupported) else f"{type(problem).__name__}: {said}"
+        )
         note(f"{self.checkpoint.name} encodes every image again for every prompt: {self.not_kept}.")

@@ -86,7 +86,9 @@ def _style() -> AbstractContextManager[None]:
     import matplotlib as mpl
 
     # The reader's own matplotlibrc must not change the figure.
-    style: AbstractContextManager[None] = mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "backend": "agg"})
+    style: AbstractContextManager[None] = mpl.rc_context(
+        {**mpl.rcParamsDefault, **_STYLE, "backend": "agg"}
+    )
     return style
 
 
@@ -164,7 +166,12 @@ def draw_iso_lines(axes: Axes) -> None:
     corner = 2 * x1 * y1 / (x1 + y1)
     origin = 2 * max(x0, 0) * max(y0, 0) / max(max(x0, 0) + max(y0, 0), 1e-9)
     step = 0.05 if corner - origin < 0.4 else 0.1
-    style: dict[str, Any] = {"color": GREY, "fontsize": 7.5, "annotation_clip": False, "textcoords": "offset points"}
+    style: dict[str, Any] = {
+        "color": GREY,
+        "fontsize": 7.5,
+        "annotation_clip": False,
+        "textcoords": "offset points",
+    }
     for f in np.arange(step, 1.0, step):
         # hF = 2 hP hR / (hP + hR) solved for hP; below hR = f / 2 no hP is enough.
         # Evenly along both axes: a line may be steep, and must reach the frame on either side.
@@ -183,4 +190,6 @@ def draw_iso_lines(axes: Axes) -> None:
             axes.annotate(f"hF {f:.2f}", (exit_x, y1), xytext=(0, 3), ha="center", **style)
         elif 2 * x0 > f and y0 <= (entry_y := f * x0 / (2 * x0 - f)) <= y1:
             # From the left frame to the lower one, where the axes have their numbers: the name stands inside.
-            axes.annotate(f"hF {f:.2f}", (x0, entry_y), xytext=(5, 1), ha="left", va="bottom", **style)
+            axes.annotate(
+                f"hF {f:.2f}", (x0, entry_y), xytext=(5, 1), ha="left", va="bottom", **style
+            )

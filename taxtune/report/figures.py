@@ -58,14 +58,28 @@ def draw_plane(result: Result) -> Figure:
     axes.set_ylabel("hierarchical precision, hP")
     handles, labels = axes.get_legend_handles_labels()
     # Of an error bar the legend shows the marker alone: squeezed bars look like dirt.
-    handles = [handle.lines[0] if isinstance(handle, ErrorbarContainer) else handle for handle in handles]
-    axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.13, 1.02), borderaxespad=0, labelspacing=0.9)
+    handles = [
+        handle.lines[0] if isinstance(handle, ErrorbarContainer) else handle for handle in handles
+    ]
+    axes.legend(
+        handles,
+        labels,
+        loc="upper left",
+        bbox_to_anchor=(1.13, 1.02),
+        borderaxespad=0,
+        labelspacing=0.9,
+    )
     return figure
 
 
 def _set_limits(axes: Axes, result: Result) -> None:
     runs = result_runs(result)
-    points = [(s.hr, s.hp) for run in runs for record in run.iterations if (s := record.scores) is not None]
+    points = [
+        (s.hr, s.hp)
+        for run in runs
+        for record in run.iterations
+        if (s := record.scores) is not None
+    ]
     for held in result.heldout:
         ends = [held.intervals.get(key) for key in ("hr", "hp")]
         (left, right), (low, high) = ((one.low, one.high) if one else (None, None) for one in ends)
@@ -127,14 +141,19 @@ def _draw_heldout(axes: Axes, result: Result) -> None:
         if baseline is not None and look is not None:
             arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": colour, "lw": 1.2, "alpha": 0.8}
             start = (baseline.scores.hr, baseline.scores.hp)
-            axes.annotate("", (x, y), start, arrowprops={**arrow, "shrinkA": 7, "shrinkB": 9}, zorder=4)
+            axes.annotate(
+                "", (x, y), start, arrowprops={**arrow, "shrinkA": 7, "shrinkB": 9}, zorder=4
+            )
 
 
 def _looks(result: Result) -> dict[str, tuple[str, str]]:
     """Returns colour and marker of each contender: its objective's, or where several share that, one of a cycle."""
     objectives = {name: run.objective for name, run in result.named_runs}
     found = {
-        name: (COLOURS.get(objectives.get(name, ""), OWN_COLOUR), MARKERS.get(objectives.get(name, ""), OWN_MARKER))
+        name: (
+            COLOURS.get(objectives.get(name, ""), OWN_COLOUR),
+            MARKERS.get(objectives.get(name, ""), OWN_MARKER),
+        )
         for name in result.contenders
     }
     if len(set(found.values())) < len(found):
@@ -146,7 +165,9 @@ def _called(name: str, result: Result) -> str:
     """Returns a contender's name in the legend: a winner by its objective."""
     if isinstance(result, TuneResult) and name == "winner":
         return f"{template_name(result.objective)} winner"
-    return f"{template_name(name)} winner" if name in dict(result.named_runs) else template_name(name)
+    return (
+        f"{template_name(name)} winner" if name in dict(result.named_runs) else template_name(name)
+    )
 
 
 def _draw_trivial(axes: Axes, run: TuneResult) -> None:
@@ -172,11 +193,16 @@ def _bars(held: HeldoutResult, metric: str) -> list[list[float]]:
     value = held.scores.get(metric)
     interval = held.intervals.get(metric)
     # A bar's length must not be negative, even where a percentile interval leaves the estimate out.
-    return [[0.0], [0.0]] if interval is None else [[max(0.0, value - interval.low)], [max(0.0, interval.high - value)]]
+    return (
+        [[0.0], [0.0]]
+        if interval is None
+        else [[max(0.0, value - interval.low)], [max(0.0, interval.high - value)]]
+    )
 
 
 def selective_figure(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], points: Mapping[str, tuple[float, float]]
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    points: Mapping[str, tuple[float, float]],
 ) -> Figure:
     """Draws coverage against precision: how hP falls the more is said.
 
@@ -193,7 +219,14 @@ def selective_figure(
         axes.plot(hr, hp, color=colours[name], lw=1.8, zorder=2, label=name)
     for (name, (x, y)), marker in zip(points.items(), cycle(MARKER_CYCLE), strict=False):
         colour = next((colours[curve] for curve in curves if name.startswith(curve)), INK)
-        look: dict[str, Any] = {"color": colour, "mec": PAPER, "mew": 1.0, "ls": "none", "zorder": 3, "clip_on": False}
+        look: dict[str, Any] = {
+            "color": colour,
+            "mec": PAPER,
+            "mew": 1.0,
+            "ls": "none",
+            "zorder": 3,
+            "clip_on": False,
+        }
         axes.plot(x, y, marker, ms=8.5, label=f"{name}\nhP {number(y)}, hR {number(x)}", **look)
     axes.set_ylim(*padded([y for _, hp in curves.values() for y in hp]))
     axes.grid(color=FAINT, lw=0.6)
@@ -222,8 +255,14 @@ def _panel(axes: Axes, run: TuneResult) -> None:
     from matplotlib.ticker import MaxNLocator
 
     numbers = [record.iteration for record in run.iterations]
-    leaders = [record if record is not None and record.feasible else None for record in best_so_far(run.iterations)]
-    best = [float("nan") if leader is None or leader.value is None else leader.value for leader in leaders]
+    leaders = [
+        record if record is not None and record.feasible else None
+        for record in best_so_far(run.iterations)
+    ]
+    best = [
+        float("nan") if leader is None or leader.value is None else leader.value
+        for leader in leaders
+    ]
     objective = metric_name(run.objective)
     thick: dict[str, Any] = {"lw": 5, "alpha": 0.22, "solid_capstyle": "butt", "zorder": 1}
     axes.step(
@@ -234,13 +273,21 @@ def _panel(axes: Axes, run: TuneResult) -> None:
         label=f"best {objective} so far",
         **thick,
     )
-    known = {key for record in run.iterations if record.scores is not None for key in record.scores.as_row()}
+    known = {
+        key
+        for record in run.iterations
+        if record.scores is not None
+        for key in record.scores.as_row()
+    }
     drawn = [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
     shown: list[float] = []
     for rank, metric in enumerate(drawn):
         colour = COLOURS.get(metric, OWN_COLOUR)
         # What has no score is a gap in the line.
-        scores = [float("nan") if record.scores is None else record.scores.get(metric) for record in run.iterations]
+        scores = [
+            float("nan") if record.scores is None else record.scores.get(metric)
+            for record in run.iterations
+        ]
         shift = _SHIFT * (rank - (len(drawn) - 1) / 2)
         errors = [standard_error(record, metric) for record in run.iterations]
         bars = [
@@ -267,12 +314,32 @@ def _panel(axes: Axes, run: TuneResult) -> None:
     winner = next((record for record in run.iterations if record.iteration == run.winner), None)
     if winner is not None and winner.value is not None:
         label = f"winner: {winner.iteration}"
-        axes.plot([winner.iteration], [winner.value], "o", ms=11, mfc="none", mec=INK, mew=1.3, label=label, **mark)
+        axes.plot(
+            [winner.iteration],
+            [winner.value],
+            "o",
+            ms=11,
+            mfc="none",
+            mec=INK,
+            mew=1.3,
+            label=label,
+            **mark,
+        )
     failed = [record.iteration for record in run.iterations if record.state != "complete"]
     if failed:
         across = axes.get_xaxis_transform()
         heights = [0.03] * len(failed)
-        axes.plot(failed, heights, "x", transform=across, ms=6, mew=1.6, color=INK, label="failed or void", **mark)
+        axes.plot(
+            failed,
+            heights,
+            "x",
+            transform=across,
+            ms=6,
+            mew=1.6,
+            color=INK,
+            label="failed or void",
+            **mark,
+        )
     low_end, high_end = padded(shown or [0.0, 1.0])
     # Room below for the marks of what failed.
     axes.set_ylim(low_end - (0.08 * (high_end - low_end) if failed else 0.0), high_end)

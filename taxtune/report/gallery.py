@@ -22,7 +22,16 @@ from taxtune.data.images import load_image
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.names import metric_name
 from taxtune.report.scores import Result, number, template_name
-from taxtune.report.summary import ABSTAINED, EXACT, GENERAL, MISSING, OFF_TREE, STATES, WRONG, state_of
+from taxtune.report.summary import (
+    ABSTAINED,
+    EXACT,
+    GENERAL,
+    MISSING,
+    OFF_TREE,
+    STATES,
+    WRONG,
+    state_of,
+)
 from taxtune.tuning.records import SampleResult
 
 __all__ = ["all_images", "change", "confused_pairs", "draw_path", "small_jpeg", "thumbnail"]
@@ -133,19 +142,27 @@ def all_images(result: Result) -> dict[str, Any] | None:
         return None
     contenders = result.contenders if result.heldout_baseline is not None else ()
     changes = {
-        example: {name: change(rows["baseline"], rows[name]) for name in contenders if {name, "baseline"} <= set(rows)}
+        example: {
+            name: change(rows["baseline"], rows[name])
+            for name in contenders
+            if {name, "baseline"} <= set(rows)
+        }
         for example, rows in images.items()
     }
     order = list(SYMBOLS)
     examples = sorted(
-        images, key=lambda example: min((order.index(d) for d, _ in changes[example].values()), default=0)
+        images,
+        key=lambda example: min((order.index(d) for d, _ in changes[example].values()), default=0),
     )
     pictures = small_copies(examples, result.provenance.images)
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     return {
         "title": f"All {result.heldout[0].split} images",
         "split": result.heldout[0].split,
-        "cards": [_card(images[example], changes[example], subjects, pictures.get(example)) for example in examples],
+        "cards": [
+            _card(images[example], changes[example], subjects, pictures.get(example))
+            for example in examples
+        ],
         "subjects": [template_name(name) for name in subjects],
         "filters": _filters(list(images.values()), list(changes.values()), subjects),
         "without_picture": len(images) - len(pictures),
@@ -157,7 +174,10 @@ def _card(
 ) -> dict[str, Any]:
     row = next(iter(rows.values()))  # image and truth are the same in all
     truth = row.truth.split("/")
-    answers = [f"{template_name(name)}: {_short(of.answer or 'no answer', 80)}" for name, of in rows.items()]
+    answers = [
+        f"{template_name(name)}: {_short(of.answer or 'no answer', 80)}"
+        for name, of in rows.items()
+    ]
     # The values of each filter that the image has with each of the templates.
     facts = [
         {
@@ -173,14 +193,22 @@ def _card(
         "truth": truth,
         "picture": picture,
         "alt": f"{truth[-1]}. {'; '.join(answers)}",
-        "answers": [_answer(name, of, *changes.get(name, (None, None))) for name, of in rows.items()],
+        "answers": [
+            _answer(name, of, *changes.get(name, (None, None))) for name, of in rows.items()
+        ],
         "facts": json.dumps(facts, ensure_ascii=False),
     }
 
 
-def _answer(name: str, row: SampleResult, direction: str | None, words: str | None) -> dict[str, Any]:
+def _answer(
+    name: str, row: SampleResult, direction: str | None, words: str | None
+) -> dict[str, Any]:
     shared, wrong, missing = ([], [], []) if row.placement is None else draw_path(row)
-    measures = [(metric_name(key), number(value)) for key, value in row.measures.items() if value is not None]
+    measures = [
+        (metric_name(key), number(value))
+        for key, value in row.measures.items()
+        if value is not None
+    ]
     return {
         "name": template_name(name),
         "state": state_of(row),
@@ -207,11 +235,15 @@ def _sureness(row: SampleResult) -> str:
 
 
 def _filters(
-    images: Sequence[Rows], changes: Sequence[Mapping[str, tuple[str, str]]], subjects: Sequence[str]
+    images: Sequence[Rows],
+    changes: Sequence[Mapping[str, tuple[str, str]]],
+    subjects: Sequence[str],
 ) -> list[dict[str, Any]]:
     directions: Groups = []
     for direction in SYMBOLS:
-        words = sorted({words for one in changes for kind, words in one.values() if kind == direction})
+        words = sorted(
+            {words for one in changes for kind, words in one.values() if kind == direction}
+        )
         if words:
             whole = [(direction, f"all {direction}")] if words != [direction] else []
             directions.append((direction, [*whole, *((word, word) for word in words)]))
@@ -219,8 +251,16 @@ def _filters(
     states, doubts = {state_of(row) for row in shown}, {_DOUBTS[row.doubtful] for row in shown}
     filters: list[dict[str, Any]] = [
         {"name": "change", "label": "Change", "groups": directions},
-        {"name": "error", "label": "Answer", "groups": [("", [(state, state) for state in STATES if state in states])]},
-        {"name": "placement", "label": "Placement", "groups": [("", [(word, word) for word in sorted(doubts - {""})])]},
+        {
+            "name": "error",
+            "label": "Answer",
+            "groups": [("", [(state, state) for state in STATES if state in states])],
+        },
+        {
+            "name": "placement",
+            "label": "Placement",
+            "groups": [("", [(word, word) for word in sorted(doubts - {""})])],
+        },
     ]
     return [each for each in filters if sum(len(values) for _, values in each["groups"]) > 1]
 
@@ -255,7 +295,9 @@ def small_copies(wanted: Sequence[str], files: Mapping[str, str]) -> dict[str, s
 def thumbnail(path: Path, side: int = _SIDE) -> str | None:
     """Returns a small copy of an image as a data address; see `small_jpeg`."""
     data = small_jpeg(path, side)
-    return None if data is None else "data:image/jpeg;base64," + base64.b64encode(data).decode("ascii")
+    return (
+        None if data is None else "data:image/jpeg;base64," + base64.b64encode(data).decode("ascii")
+    )
 
 
 @lru_cache(1024)  # traces and tables of every template show the same images

@@ -45,9 +45,17 @@ from taxtune.tuning.records import SampleResult
 __all__ = ["ReportCallback", "render_report", "save_report", "write_report"]
 
 #: What the scores are, in half a sentence.
-_EXPLAINED = {"hp": "how much of what the answers say is true", "hr": "how much of what is true the answers say"}
+_EXPLAINED = {
+    "hp": "how much of what the answers say is true",
+    "hr": "how much of what is true the answers say",
+}
 #: A sign for each state of an answer, so that none is told by its colour alone, and its class in the page.
-_SIGNS = {WRONG: ("✕", "worse"), OFF_TREE: ("✕", "worse"), GENERAL: ("✓", "better"), EXACT: ("✓", "better")}
+_SIGNS = {
+    WRONG: ("✕", "worse"),
+    OFF_TREE: ("✕", "worse"),
+    GENERAL: ("✓", "better"),
+    EXACT: ("✓", "better"),
+}
 _SIDE = 320  # pixels of the first screen's image
 
 
@@ -66,8 +74,14 @@ def write_report(result: Result, folder: str | Path) -> Path:
     """
     folder = Path(folder)
     plane = save_figure(lambda: draw_plane(result), folder / "hp_hr")[1]
-    history = save_figure(lambda: draw_curves(result), folder / "history")[1] if result_runs(result) else None
-    return atomic.write_text(folder / "report.html", render_report(result, plane=plane, history=history))
+    history = (
+        save_figure(lambda: draw_curves(result), folder / "history")[1]
+        if result_runs(result)
+        else None
+    )
+    return atomic.write_text(
+        folder / "report.html", render_report(result, plane=plane, history=history)
+    )
 
 
 class ReportCallback:
@@ -156,9 +170,20 @@ def _example(result: Result) -> dict[str, Any] | None:
     if not rows:
         return None
     files = result.provenance.images
-    pictures = ((row, gallery.thumbnail(Path(files[row.example]), _SIDE)) for row in rows if row.example in files)
-    shown, picture = next(((row, data) for row, data in pictures if data is not None), (rows[0], None))
-    answers = {held.name: row for held in result.heldout for row in held.rows if row.example == shown.example}
+    pictures = (
+        (row, gallery.thumbnail(Path(files[row.example]), _SIDE))
+        for row in rows
+        if row.example in files
+    )
+    shown, picture = next(
+        ((row, data) for row, data in pictures if data is not None), (rows[0], None)
+    )
+    answers = {
+        held.name: row
+        for held in result.heldout
+        for row in held.rows
+        if row.example == shown.example
+    }
     return {"truth": shown.truth.split("/"), "picture": picture, "answers": answers}
 
 
@@ -178,7 +203,11 @@ def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[st
     from markupsafe import Markup
 
     runs = result_runs(result)
-    known = [(template_name(held.name), held, one) for held in result.heldout if (one := held.selective) and one.curve]
+    known = [
+        (template_name(held.name), held, one)
+        for held in result.heldout
+        if (one := held.selective) and one.curve
+    ]
     ways = {name: (one.curve.hr, one.curve.hp) for name, _, one in known if one.curve}
     points = {f"{name}: as it answers": (held.scores.hr, held.scores.hp) for name, held, _ in known}
     points |= {f"{name}: the deepest nodes": (x[-1], y[-1]) for name, (x, y) in ways.items()}
@@ -188,7 +217,9 @@ def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[st
         "title": "Curves",
         "plane": Markup(inline_svg(lambda: draw_plane(result), "plane", plane)),
         "history": drawn,
-        "selective": Markup(inline_svg(lambda: selective_figure(ways, points), "selective")) if ways else None,
+        "selective": Markup(inline_svg(lambda: selective_figure(ways, points), "selective"))
+        if ways
+        else None,
         "tables": [iteration_table(run) for run in runs],
         "split": result.heldout[0].split if result.heldout else "held-out",
     }

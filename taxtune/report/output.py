@@ -70,7 +70,9 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise ValueError(f"Table {self.name}: {len(row)} cells for {len(self.columns)} columns: {row!r}")
+                raise ValueError(
+                    f"Table {self.name}: {len(row)} cells for {len(self.columns)} columns: {row!r}"
+                )
 
     def records(self) -> list[dict[str, Cell]]:
         """Returns a mapping per row, unrounded; NaN and infinities, which JSON lacks, as None."""
@@ -85,7 +87,10 @@ class Table:
     def shown(self) -> list[list[str]]:
         """Returns the cells as text, rounded."""
         return [
-            [_text(cell, self.digits.get(column, 3)) for column, cell in zip(self.columns, row, strict=True)]
+            [
+                _text(cell, self.digits.get(column, 3))
+                for column, cell in zip(self.columns, row, strict=True)
+            ]
             for row in self.rows
         ]
 
@@ -94,7 +99,8 @@ class Table:
         """Whether each column holds numbers; one without rows does not."""
         columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
         return [
-            bool(cells) and all(cell is None or isinstance(cell, int | float) for cell in cells) for cells in columns
+            bool(cells) and all(cell is None or isinstance(cell, int | float) for cell in cells)
+            for cells in columns
         ]
 
     def lines(self, width: int | None = None, *, right: bool = False) -> list[str]:
@@ -112,10 +118,14 @@ class Table:
         from rich.text import Text
 
         cells = self.shown()
-        drawn = RichTable(box=None if right else box.SIMPLE_HEAD, pad_edge=not right, title=self.title or None)
+        drawn = RichTable(
+            box=None if right else box.SIMPLE_HEAD, pad_edge=not right, title=self.title or None
+        )
         drawn.title_justify = "left"
         widest = [max((len(row[i]) for row in cells), default=0) for i in range(len(self.columns))]
-        natural = sum(max(len(name), cell) + 2 for name, cell in zip(self.columns, widest, strict=True))
+        natural = sum(
+            max(len(name), cell) + 2 for name, cell in zip(self.columns, widest, strict=True)
+        )
         for i, (column, numbers) in enumerate(zip(self.columns, self.numeric, strict=True)):
             if numbers or (right and i > 0):
                 # A number that is cut short would be another number: its heading is folded instead.
@@ -126,7 +136,9 @@ class Table:
                 drawn.add_column(Text(column), overflow="fold")
         for row in cells:
             drawn.add_row(*(Text(visible(cell)) for cell in row))
-        console = Console(file=io.StringIO(), width=width or 10_000, color_system=None, force_terminal=False)
+        console = Console(
+            file=io.StringIO(), width=width or 10_000, color_system=None, force_terminal=False
+        )
         console.print(drawn, crop=False)
         lines: list[str] = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
         return [line.rstrip() for line in lines] if right else lines
@@ -137,7 +149,9 @@ class Table:
         ruler = ["---:" if number else "---" for number in self.numeric]
         lines = ["| " + " | ".join(row) + " |" for row in [rows[0], ruler, *rows[1:]]]
         title = [f"**{self.title}**", ""] if self.title else []
-        return "\n".join([*title, *lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
+        return (
+            "\n".join([*title, *lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
+        )
 
     def csv(self) -> str:
         """Returns the table as CSV, unrounded; a missing value is an empty cell."""
@@ -235,9 +249,15 @@ class StudyReport:
         import taxtune
         from taxtune.report.drawing import inline_svg
 
-        settings = {name: value for name, value in self.settings.items() if value not in (None, (), [], {}, "")}
+        settings = {
+            name: value
+            for name, value in self.settings.items()
+            if value not in (None, (), [], {}, "")
+        }
         texts = {
-            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            name: value
+            if isinstance(value, str)
+            else json.dumps(value, ensure_ascii=False, default=str)
             for name, value in settings.items()
         }
         return page(
@@ -273,7 +293,11 @@ def node_name(taxonomy: Taxonomy, node: int) -> str:
 
 
 def intervals_table(
-    heads: tuple[str, ...], rows: Iterable[tuple[tuple[Cell, ...], Interval]], note: str, *, value: str = "estimate"
+    heads: tuple[str, ...],
+    rows: Iterable[tuple[tuple[Cell, ...], Interval]],
+    note: str,
+    *,
+    value: str = "estimate",
 ) -> Table:
     """Returns the table of the intervals that go with a table of shares, in %.
 
@@ -284,9 +308,13 @@ def intervals_table(
         value: The heading of the share itself.
     """
     columns = (*heads, value, "low", "high")
-    cells = tuple((*of, *(100 * end for end in (one.estimate, one.low, one.high))) for of, one in rows)
+    cells = tuple(
+        (*of, *(100 * end for end in (one.estimate, one.low, one.high))) for of, one in rows
+    )
     title = "The same with 95 % intervals"
-    return Table("intervals", title, columns, cells, digits=dict.fromkeys(columns[-3:], 2), notes=(note,))
+    return Table(
+        "intervals", title, columns, cells, digits=dict.fromkeys(columns[-3:], 2), notes=(note,)
+    )
 
 
 def numbered(stem: str, n: int) -> list[str]:

@@ -38,7 +38,11 @@ class Terminal(Display):
     """
 
     def __init__(
-        self, *, quiet: bool = False, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock, self._quiet, self._stream = clock, quiet, stream
         self._lock = threading.RLock()
@@ -64,17 +68,25 @@ class Terminal(Display):
             if not self._is_terminal():
                 self._log(task)
             elif task.ended:
-                if self._progress is not None and (bar := self._bars.pop(id(task), None)) is not None:
+                if (
+                    self._progress is not None
+                    and (bar := self._bars.pop(id(task), None)) is not None
+                ):
                     self._progress.remove_task(bar)
                 if not self._bars:
                     self._stop()
             else:
-                progress, stored = self._shown(), f"{task.stored:,} from store" if task.stored else ""
+                progress, stored = (
+                    self._shown(),
+                    f"{task.stored:,} from store" if task.stored else "",
+                )
                 if id(task) not in self._bars:
                     self._bars[id(task)] = progress.add_task("", total=task.total, stored=stored)
                 what = visible(task.what)
                 bar = self._bars[id(task)]
-                progress.update(bar, completed=task.done, total=task.total, description=what, stored=stored)
+                progress.update(
+                    bar, completed=task.done, total=task.total, description=what, stored=stored
+                )
 
     def close(self) -> None:
         """Removes the bars of tasks that never ended, such as those of a generator that is still held."""
@@ -160,14 +172,22 @@ class TuningProgress:
         self._aim = experiment.objective.spec
         self._last = experiment.stages[0].templates - 1
         # Runs that are compared ask about the baseline once.
-        self._heldout = {name: n for name, n in self._heldout.items() if name == "baseline" and tuner.group is not None}
+        self._heldout = {
+            name: n
+            for name, n in self._heldout.items()
+            if name == "baseline" and tuner.group is not None
+        }
         self._records = {record.iteration: record for record in done}
         self._once(f"goal: {goal_in_words(self._aim)}")
-        for text in power_in_words(analyse_power(experiment.objective, len(experiment.splits.tuning))):
+        for text in power_in_words(
+            analyse_power(experiment.objective, len(experiment.splits.tuning))
+        ):
             self._once(text)
         if done:
             self._terminal.line(f"{len(done):,} iterations are done already")
-        total = most_questions(experiment.objective, experiment.stages) + 2 * len(experiment.splits.heldout)
+        total = most_questions(experiment.objective, experiment.stages) + 2 * len(
+            experiment.splits.heldout
+        )
         self._task = Task("tuning", total, self._terminal)
         self._show()
 
@@ -221,8 +241,12 @@ class TuningProgress:
         spent = f", {usage.vlm.calls:,} calls" + ("" if cost is None else f", ${cost:,.2f}")
         searching = len(self._records) <= self._last and not self._heldout
         stage = f"iteration {len(self._records)} of {self._last}" if searching else "race"
-        self._task.what = (f"held-out: {list(self._heldout)[-1]}" if self._heldout else stage) + spent
-        done = sum(len(record.rows) for record in self._records.values()) + sum([*self._heldout.values()][:-1])
+        self._task.what = (
+            f"held-out: {list(self._heldout)[-1]}" if self._heldout else stage
+        ) + spent
+        done = sum(len(record.rows) for record in self._records.values()) + sum(
+            [*self._heldout.values()][:-1]
+        )
         self._task.done = min(done, self._task.total or done)
         self._task.advance(0)
 
@@ -237,14 +261,18 @@ class TuningProgress:
         self._records[record.iteration] = record
         self._show()
         if record.scores is None:
-            self._terminal.line(f"{record.iteration:>4}  {record.state}: {record.reason or 'no reason given'}")
+            self._terminal.line(
+                f"{record.iteration:>4}  {record.state}: {record.reason or 'no reason given'}"
+            )
             return
         self._once("means on the tuning images ± standard error")
         cells = []
         for key in dict.fromkeys(("hp", "hr", self._aim.measure or "hp")):
             error = standard_error(record, key)
             spread = "–" if error is None else number(error, key).removeprefix("0")
-            cells.append(f"{metric_name(key)} {number(score_of(record.scores, key), key)} ± {spread:<4}")
+            cells.append(
+                f"{metric_name(key)} {number(score_of(record.scores, key), key)} ± {spread:<4}"
+            )
         shares = (("abst.", "abstained"), ("off", "off_tree"))
         cells += [f"{head} {number(score_of(record.scores, key))}" for head, key in shares]
         missing = f"{record.missing} missing" if record.missing else ""

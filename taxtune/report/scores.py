@@ -63,7 +63,9 @@ def score_of(scores: TemplateScores | None, key: str) -> float | None:
     return None if scores is None else scores.as_row().get(key)
 
 
-@lru_cache(maxsize=256)  # a page asks per image, and listing the measures of installed packages takes 20 ms
+@lru_cache(
+    maxsize=256
+)  # a page asks per image, and listing the measures of installed packages takes 20 ms
 def template_name(name: str) -> str:
     """Returns the name that a held-out result is shown by: "baseline", "winner", or "hP-tuned".
 
@@ -84,7 +86,9 @@ def title(result: Result) -> str:
     objectives = dict.fromkeys(metric_name(run.objective) for run in result_runs(result))
     if objectives:
         return f"{result.name}: tuning for {' and '.join(objectives)}"
-    return f"{result.name}: {' and '.join(map(template_name, result.contenders))} against the baseline"
+    return (
+        f"{result.name}: {' and '.join(map(template_name, result.contenders))} against the baseline"
+    )
 
 
 def paired(result: Result, name: str, other: str, metric: str) -> PairedDifference | None:
@@ -117,20 +121,38 @@ def score_table(result: Result) -> Table:
     rows: list[tuple[Cell, ...]] = []
     bits = INFORMATION if any(held.scores.ihp is not None for held in result.heldout) else {}
     own = [key for held in result.heldout for key in held.scores.measures]
-    confident = SELECTIVE if any(held.scores.selective_hp is not None for held in result.heldout) else {}
-    for key in dict.fromkeys([*METRICS, *bits, *own, *SHARES, *confident] if result.heldout else ()):
+    confident = (
+        SELECTIVE if any(held.scores.selective_hp is not None for held in result.heldout) else {}
+    )
+    for key in dict.fromkeys(
+        [*METRICS, *bits, *own, *SHARES, *confident] if result.heldout else ()
+    ):
         name = metric_name(key)
         for held in result.heldout:
             ends = held.intervals.get(key)
-            rows.append((name, template_name(held.name), score_of(held.scores, key), *_ends(ends), None))
+            rows.append(
+                (name, template_name(held.name), score_of(held.scores, key), *_ends(ends), None)
+            )
         for pair in result.differences:
             if (change := pair.metrics.get(key)) is not None:
                 names = f" {_MINUS} ".join(map(template_name, pair.key.split(" - ")))
-                rows.append((name, names, change.difference, change.low, change.high, change.p_value))
-    counted = f": {result.heldout[0].scores.n:,} {result.heldout[0].split} images" if result.heldout else ""
-    notes = ["Differences are paired over the same images; bootstrap intervals and two-sided p values."]
-    if missing := {row.example for held in result.heldout for row in held.rows if row.failure is not None}:
-        notes.append(f"{len(missing):,} images without an answer to some template count for none of its scores.")
+                rows.append(
+                    (name, names, change.difference, change.low, change.high, change.p_value)
+                )
+    counted = (
+        f": {result.heldout[0].scores.n:,} {result.heldout[0].split} images"
+        if result.heldout
+        else ""
+    )
+    notes = [
+        "Differences are paired over the same images; bootstrap intervals and two-sided p values."
+    ]
+    if missing := {
+        row.example for held in result.heldout for row in held.rows if row.failure is not None
+    }:
+        notes.append(
+            f"{len(missing):,} images without an answer to some template count for none of its scores."
+        )
     columns = ("score", "template", "value", "95 % low", "95 % high", "p")
     return Table("scores", f"Scores{counted}", columns, tuple(rows), {"p": 4}, tuple(notes))
 
@@ -142,11 +164,19 @@ def doubt_table(result: Result) -> Table:
         if held.doubt is not None:
             scores = held.doubt.without or {}, held.doubt.wrong
             cells = (
-                value for key in ("hp", "hr") for value in (score_of(held.scores, key), *(s.get(key) for s in scores))
+                value
+                for key in ("hp", "hr")
+                for value in (score_of(held.scores, key), *(s.get(key) for s in scores))
             )
-            rows.append((template_name(held.name), held.doubt.n, held.doubt.n / held.scores.n, *cells))
+            rows.append(
+                (template_name(held.name), held.doubt.n, held.doubt.n / held.scores.n, *cells)
+            )
     columns = ["template", "doubtful", "share"]
-    columns += [f"{name}{how}" for name in ("hP", "hR") for how in ("", " without them", " if all are wrong")]
+    columns += [
+        f"{name}{how}"
+        for name in ("hP", "hR")
+        for how in ("", " without them", " if all are wrong")
+    ]
     notes = (
         f"Doubtful: the mapper's confidence, the probability that a placement is acceptable, is below {DOUBTFUL:g}; of "
         "several answers, the vote comes out elsewhere without such answers.",
@@ -160,8 +190,21 @@ def selective_table(result: Result) -> Table:
     for held in result.heldout:
         if (one := held.selective) is not None:
             name, area = template_name(held.name), None if one.curve is None else one.curve.area
-            rows.append((name, "answers", held.scores.n, one.calibration_error, one.brier, one.aurc, area, *one.risks))
-            rows += [(name, rank.rank, rank.n, rank.calibration_error, rank.brier) for rank in one.ranks]
+            rows.append(
+                (
+                    name,
+                    "answers",
+                    held.scores.n,
+                    one.calibration_error,
+                    one.brier,
+                    one.aurc,
+                    area,
+                    *one.risks,
+                )
+            )
+            rows += [
+                (name, rank.rank, rank.n, rank.calibration_error, rank.brier) for rank in one.ranks
+            ]
     columns = ["template", "at", "of", "calibration error", "Brier score", "AURC", "hAURC"]
     columns += [f"risk at {coverage:.0%}".replace("%", " %") for coverage in COVERAGES]
     rows = [(*row, *[None] * (len(columns) - len(row))) for row in rows]
@@ -185,7 +228,9 @@ def rank_table(result: Result) -> Table:
                         ("recall", row.recall, row.scores.n_relevant),
                     ):
                         value = None if share is None else share.estimate
-                        rows.append((rank, template_name(held.name), kind, value, *_ends(share), count))
+                        rows.append(
+                            (rank, template_name(held.name), kind, value, *_ends(share), count)
+                        )
     columns = ("rank", "template", "share", "value", "95 % low", "95 % high", "of")
     note = "Precision is of the answers that name the rank, recall of the images that have it."
     return Table("ranks", "Precision and recall at each rank", columns, tuple(rows), notes=(note,))
@@ -193,7 +238,9 @@ def rank_table(result: Result) -> Table:
 
 def iteration_table(run: TuneResult) -> Table:
     """Returns every iteration of a run with its scores on the tuning images and its template."""
-    own = dict.fromkeys(key for record in run.iterations if record.scores for key in record.scores.measures)
+    own = dict.fromkeys(
+        key for record in run.iterations if record.scores for key in record.scores.measures
+    )
     keys = ("hp", "hr", "hf", "accuracy", *own)
     limit = longest_answer(run)
     rows: list[tuple[Cell, ...]] = []
@@ -209,7 +256,12 @@ def iteration_table(run: TuneResult) -> Table:
     failed = sum(record.state != "complete" for record in run.iterations)
     title = f"Tuning for {metric_name(run.objective)}: {len(run.iterations):,} iterations"
     columns = ("iteration", *map(metric_name, keys), "images", "remarks", "template")
-    return Table("iterations", title + (f", {failed:,} of them failed or void" if failed else ""), columns, tuple(rows))
+    return Table(
+        "iterations",
+        title + (f", {failed:,} of them failed or void" if failed else ""),
+        columns,
+        tuple(rows),
+    )
 
 
 def _ends(ends: Interval | None) -> tuple[float | None, float | None]:

@@ -20,7 +20,15 @@ from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.output import Table
-from taxtune.report.scores import Result, difference, longest_answer, number, paired, score_of, template_name
+from taxtune.report.scores import (
+    Result,
+    difference,
+    longest_answer,
+    number,
+    paired,
+    score_of,
+    template_name,
+)
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.plan import PowerAnalysis, images_to_certify
 from taxtune.tuning.records import (
@@ -55,7 +63,13 @@ __all__ = [
     "verdict",
 ]
 
-EXACT, GENERAL, ABSTAINED, WRONG, OFF_TREE = "exact", "right, but general", "abstained", "wrong", "off the tree"
+EXACT, GENERAL, ABSTAINED, WRONG, OFF_TREE = (
+    "exact",
+    "right, but general",
+    "abstained",
+    "wrong",
+    "off the tree",
+)
 MISSING = "missing"
 #: The states of answers, in the order in which they are shown.
 STATES = (WRONG, OFF_TREE, ABSTAINED, GENERAL, EXACT, MISSING)
@@ -63,7 +77,12 @@ STATES = (WRONG, OFF_TREE, ABSTAINED, GENERAL, EXACT, MISSING)
 _ALWAYS = (WRONG, GENERAL, EXACT)
 #: The most templates that have a column each; of more, each has a row.
 _COLUMNS = 4
-_LONG = {"hp": "precision hP", "hr": "recall hR", "ihp": "precision ihP, in bits", "ihr": "recall ihR, in bits"}
+_LONG = {
+    "hp": "precision hP",
+    "hr": "recall hR",
+    "ihp": "precision ihP, in bits",
+    "ihr": "recall ihR, in bits",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +137,11 @@ class Winner:
     @property
     def where(self) -> str:
         """Its iteration: "iteration 3 of 8"."""
-        return f"iteration {self.run.winner} of {len(self.run.iterations) - 1}" if self.run.winner else "the baseline"
+        return (
+            f"iteration {self.run.winner} of {len(self.run.iterations) - 1}"
+            if self.run.winner
+            else "the baseline"
+        )
 
     @property
     def placed_by(self) -> str:
@@ -176,7 +199,11 @@ def summarise(result: Result) -> Summary:
     """Returns the summary of a tuning run, a comparison or an evaluation."""
     runs = dict(result.named_runs)
     states = {held.name: Counter(map(state_of, held.rows)) for held in result.heldout}
-    shown = tuple(state for state in STATES if state in _ALWAYS or any(counts[state] for counts in states.values()))
+    shown = tuple(
+        state
+        for state in STATES
+        if state in _ALWAYS or any(counts[state] for counts in states.values())
+    )
     keys = _scores(result)
     first = next(iter(result.heldout), None)
     limit = longest_answer(result)
@@ -207,13 +234,26 @@ def summarise(result: Result) -> Summary:
                 _aim(run).measure or run.objective,
                 verdict(run),
                 run.best.prompt or run.best.template or "",
-                next((file for end in ("txt", "j2") if (file := Path(run.folder) / f"winner.{end}").exists()), None),
+                next(
+                    (
+                        file
+                        for end in ("txt", "j2")
+                        if (file := Path(run.folder) / f"winner.{end}").exists()
+                    ),
+                    None,
+                ),
             )
             for name, run in runs.items()
         ),
         cost=cost_line(result.usage),
         report=result.where.get("report"),
-        next=next((command("classify", run.folder, "PHOTOS", "--out", "labels.csv") for run in runs.values()), None),
+        next=next(
+            (
+                command("classify", run.folder, "PHOTOS", "--out", "labels.csv")
+                for run in runs.values()
+            ),
+            None,
+        ),
     )
 
 
@@ -235,7 +275,9 @@ def summary_table(summary: Summary) -> Table:
     }
     if len(columns) > _COLUMNS:
         heads = (head, *summary.counts, *(metric_name(key) for key in summary.scores))
-        return Table("summary", "", heads, tuple((f"  {title}", *values) for title, values in cells.items()))
+        return Table(
+            "summary", "", heads, tuple((f"  {title}", *values) for title, values in cells.items())
+        )
     if len(columns) == 2 and (change := columns[1].changes):
         changes = [difference(change[key], key) if key in change else "" for key in summary.scores]
         cells[" "] = [*[""] * len(summary.counts), *changes]
@@ -246,12 +288,19 @@ def summary_table(summary: Summary) -> Table:
 def shown_columns(summary: Summary) -> list[Column]:
     """Returns the templates that `summary_table` shows."""
     winners = {winner.name for winner in summary.winners}
-    return [column for column in summary.columns if not winners or column.name in winners or not column.changes]
+    return [
+        column
+        for column in summary.columns
+        if not winners or column.name in winners or not column.changes
+    ]
 
 
 def doubt_in_words(doubt: Doubt) -> str:
     """Returns the influence of doubtful placements: "hP 0.950, hR 0.720 without them; 0.890, 0.690 if wrong"."""
-    sure = doubt.without and f"hP {number(doubt.without['hp'])}, hR {number(doubt.without['hr'])} without them; "
+    sure = (
+        doubt.without
+        and f"hP {number(doubt.without['hp'])}, hR {number(doubt.without['hr'])} without them; "
+    )
     return f"{sure or 'hP, hR '}{number(doubt.wrong['hp'])}, {number(doubt.wrong['hr'])} if wrong"
 
 
@@ -266,7 +315,9 @@ def doubt_lines(summary: Summary) -> list[str]:
         if column.cut:
             lines.append(f"{column.title}: {column.cut}")
         if column.masked:
-            lines.append(f"{column.title}: {column.masked:,} of {summary.images:,} placed elsewhere by the checklist")
+            lines.append(
+                f"{column.title}: {column.masked:,} of {summary.images:,} placed elsewhere by the checklist"
+            )
         if (doubt := column.doubt) and doubt.n:
             lines.append(f"{column.title}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}")
         if (one := column.selective) and one.calibration_error is not None:
@@ -276,17 +327,25 @@ def doubt_lines(summary: Summary) -> list[str]:
 
 
 def _heading(result: Result, run: TuneResult) -> str:
-    return "Prompt" if isinstance(result, TuneResult) else f"Prompt tuned for {metric_name(run.objective)}"
+    return (
+        "Prompt"
+        if isinstance(result, TuneResult)
+        else f"Prompt tuned for {metric_name(run.objective)}"
+    )
 
 
 def verdict(run: TuneResult) -> str:
     """Returns the verdict on a run's winner, in a sentence; empty where none was chosen yet."""
     if run.selection is None:
         return ""
-    return selection_in_words(run.selection, replace(_aim(run), constraints=run.constraints), run.iterations)
+    return selection_in_words(
+        run.selection, replace(_aim(run), constraints=run.constraints), run.iterations
+    )
 
 
-def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequence[IterationRecord]) -> str:
+def selection_in_words(
+    selection: Selection, aim: ObjectiveSpec, records: Sequence[IterationRecord]
+) -> str:
     """Returns the state of a winner: certified, passing alone, a best estimate, or best where nothing is certified.
 
     Args:
@@ -297,7 +356,9 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequen
     images = _tuning_images(selection.images)
     if selection.policy.get("kind") == "posterior" and selection.status == "estimate":
         return f"Best estimate, not certified: its share was chosen on the {images}; taxtune calibrate makes a promise."
-    winner = next(finalist for finalist in selection.finalists if finalist.iteration == selection.winner)
+    winner = next(
+        finalist for finalist in selection.finalists if finalist.iteration == selection.winner
+    )
     proven = " and ".join(
         f"{metric_name(held.measure)} is at least {number(winner.bounds[held.measure], held.measure)} with "
         f"{100 * held.confidence:g} % confidence"
@@ -309,7 +370,11 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequen
     if selection.status == "passes-alone":
         return f"Passes alone, but a more cautious prompt failed first: that {proven} ({images}) is not certified."
     baseline = records[0].scores if records else None
-    missed = [held for held in aim.constraints if winner.bounds.get(held.measure, 1.0) < held.bound(baseline) - 1e-12]
+    missed = [
+        held
+        for held in aim.constraints
+        if winner.bounds.get(held.measure, 1.0) < held.bound(baseline) - 1e-12
+    ]
     if selection.status == "estimate" and missed:
         return f"Best estimate, not certified: {_wanting(missed[0], winner, selection, records)}."
     goal = " and ".join(
@@ -323,11 +388,15 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequen
     return f"Chosen for the highest {name}, less a margin for luck{among} ({images})."
 
 
-def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records: Sequence[IterationRecord]) -> str:
+def _wanting(
+    missed: Constraint, winner: Finalist, selection: Selection, records: Sequence[IterationRecord]
+) -> str:
     """Returns the remedy for a winner that is not certified, in words."""
     name, images = metric_name(missed.measure), _tuning_images(selection.images)
     least = missed.bound(records[0].scores)
-    bound, goal = (number(value, missed.measure) for value in (winner.bounds[missed.measure], least))
+    bound, goal = (
+        number(value, missed.measure) for value in (winner.bounds[missed.measure], least)
+    )
     proven = f"{images} prove {bound} with {100 * missed.confidence:g} % confidence"
     finalists = {finalist.iteration for finalist in selection.finalists}
     losses = {record.iteration: 1 - values(record, missed.measure) for record in records}
@@ -353,7 +422,9 @@ def _scores(result: Result) -> dict[str, str]:
     for key in dict.fromkeys(("hp", "hr", *held, *(run.objective for run in runs), *aims)):
         if any(score_of(scored.scores, key) is not None for scored in result.heldout):
             goals = {number(run.bounds[key], key) for run in runs if run.bounds.get(key)}
-            names[key] = _LONG.get(key, metric_name(key)) + (f" (goal {goals.pop()})" if len(goals) == 1 else "")
+            names[key] = _LONG.get(key, metric_name(key)) + (
+                f" (goal {goals.pop()})" if len(goals) == 1 else ""
+            )
     return names
 
 
@@ -361,7 +432,9 @@ def _aim(run: TuneResult) -> ObjectiveSpec:
     return run.spec or ObjectiveSpec(run.objective, None)
 
 
-def _changes(result: Result, held: HeldoutResult, keys: Iterable[str]) -> dict[str, PairedDifference]:
+def _changes(
+    result: Result, held: HeldoutResult, keys: Iterable[str]
+) -> dict[str, PairedDifference]:
     baseline = result.heldout_baseline
     if baseline is None or baseline is held:
         return {}
@@ -400,12 +473,17 @@ def cost_line(usage: Usage) -> str:
     """Returns the calls of a run, their price and the time in a line."""
     asked = {"": usage.vlm, "LLM ": usage.proposer, "judge ": usage.judge}
     asked = {who: each for who, each in asked.items() if not who or each != ModelUsage()}
-    parts = [f"{each.calls:,} {who}call{'' if each.calls == 1 else 's'}" for who, each in asked.items()]
+    parts = [
+        f"{each.calls:,} {who}call{'' if each.calls == 1 else 's'}" for who, each in asked.items()
+    ]
     parts.insert(1, f"{usage.vlm.from_store:,} cached")
     unknown = any(each.cost_usd is None and each.calls for each in asked.values())
     if usage.cost_usd is not None or not unknown:
         usd = usage.cost_usd or 0.0
-        parts.append(("under $0.01" if 0 < usd < 0.005 else f"${usd:,.2f}") + (" and more" if unknown else ""))
+        parts.append(
+            ("under $0.01" if 0 < usd < 0.005 else f"${usd:,.2f}")
+            + (" and more" if unknown else "")
+        )
     else:
         parts.append("price unknown")
     return ", ".join([*parts, _duration(usage.seconds)])
@@ -442,7 +520,10 @@ def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
     """Returns the bound that the tuning images can prove of each score that is held with a confidence."""
     lines = []
     for power in dict.fromkeys(powers):
-        name, images = metric_name(power.measure), f"{power.images:,} image{'' if power.images == 1 else 's'}"
+        name, images = (
+            metric_name(power.measure),
+            f"{power.images:,} image{'' if power.images == 1 else 's'}",
+        )
         text = (
             f"without a single error, {images} prove {name} {number(power.provable, power.measure)} with "
             f"{100 * power.confidence:g} % confidence"
@@ -458,5 +539,9 @@ def _held(constraint: Constraint) -> str:
     name = metric_name(constraint.measure)
     if constraint.of is not None:
         return f"{name} at least {constraint.least:.0%}".replace("%", " %") + " of the baseline's"
-    sure = "" if constraint.confidence == 0.5 else f" ({constraint.confidence:.0%} confidence)".replace("%", " %")
+    sure = (
+        ""
+        if constraint.confidence == 0.5
+        else f" ({constraint.confidence:.0%} confidence)".replace("%", " %")
+    )
     return f"{name} at least {number(constraint.least)}{sure}"

@@ -29,9 +29,13 @@ def print_result(console: Console, result: Result) -> None:
 def _summary_lines(result: Result, width: int) -> list[str]:
     summary = summarise(result)
     table = summary_table(summary)
-    lines = table.lines(width, right=True) if summary.columns else ["There are no held-out results."]
+    lines = (
+        table.lines(width, right=True) if summary.columns else ["There are no held-out results."]
+    )
     lines += [
-        line for text in (*_changes(summary), *doubt_lines(summary)) for line in _wrapped(text, width, hanging="  ")
+        line
+        for text in (*_changes(summary), *doubt_lines(summary))
+        for line in _wrapped(text, width, hanging="  ")
     ]
     for winner in summary.winners:
         verdict = [winner.verdict, visible(winner.placed_by)]
@@ -50,7 +54,10 @@ def _summary_lines(result: Result, width: int) -> list[str]:
     failed = failed_calls(result)
     for text in (f"Failed calls: {failed}" if failed else "", summary.cost):
         lines += _wrapped(text, width)
-    pointers = [f"Report {summary.report}" if summary.report else "", f"Next: {summary.next}" if summary.next else ""]
+    pointers = [
+        f"Report {summary.report}" if summary.report else "",
+        f"Next: {summary.next}" if summary.next else "",
+    ]
     together = "     ".join(filter(None, pointers))
     return [*lines, *filter(None, [together] if len(together) <= width else pointers)]
 
@@ -61,7 +68,11 @@ def _changes(summary: Summary) -> list[str]:
     aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
     lines = []
     for column in columns if len(columns) != 2 else ():
-        keys = [key for key in summary.scores if key in aims.get(column.name, ["hp", "hr"]) and key in column.changes]
+        keys = [
+            key
+            for key in summary.scores
+            if key in aims.get(column.name, ["hp", "hr"]) and key in column.changes
+        ]
         if keys:
             changes = (f"{metric_name(key)} {difference(column.changes[key], key)}" for key in keys)
             lines.append(f"{column.title} − baseline: {', '.join(changes)}")

@@ -67,7 +67,9 @@ class _Bodies:
             ClientDisconnect: If the client goes away.
         """
         declared = request.headers.get("content-length", "")
-        too_large = f"The request has more than {_MAX_REQUEST // 1024**2} MB: send fewer or smaller images."
+        too_large = (
+            f"The request has more than {_MAX_REQUEST // 1024**2} MB: send fewer or smaller images."
+        )
         if declared.isdecimal() and int(declared) > _MAX_REQUEST:
             raise HTTPException(413, too_large)
         chunks: list[bytes] = []
@@ -77,7 +79,9 @@ class _Bodies:
                 size += len(chunk)
                 if size > _MAX_REQUEST:
                     raise HTTPException(413, too_large)
-                if self._bytes + len(chunk) > _MOST_AT_ONCE:  # read to its end, and not kept: who sends does not listen
+                if (
+                    self._bytes + len(chunk) > _MOST_AT_ONCE
+                ):  # read to its end, and not kept: who sends does not listen
                     self._bytes -= held
                     held = 0
                     chunks.clear()
@@ -143,12 +147,18 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
     async def classify(request: Request) -> Response:
         try:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            async with bodies.read(request) as body:  # in any case: who still sends does not hear an answer
+            async with bodies.read(
+                request
+            ) as body:  # in any case: who still sends does not hear an answer
                 if kind != "application/json" and not kind.startswith("image/"):
                     raise HTTPException(415, _TYPES)
                 asked = request.query_params
-                lists = {each.column for each in served.get_raw_model().context if each.kind == "list"}
-                known = {name: asked.getlist(name) if name in lists else asked[name] for name in asked}
+                lists = {
+                    each.column for each in served.get_raw_model().context if each.kind == "list"
+                }
+                known = {
+                    name: asked.getlist(name) if name in lists else asked[name] for name in asked
+                }
                 rows = await run_in_threadpool(_answer, served, body, kind, known)
         except ClientDisconnect:
             return PlainTextResponse("", 400)  # which nobody hears
@@ -170,7 +180,10 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
         except ValueError:
             message = "The server has no such name: use its IP address, localhost, or the name given to --host."
             return JSONResponse({"message": message}, 400)
-        if origin is not None and origin.lower() not in (f"http://{called}".lower(), f"https://{called}".lower()):
+        if origin is not None and origin.lower() not in (
+            f"http://{called}".lower(),
+            f"https://{called}".lower(),
+        ):
             message = "The request comes from a page of another server; only the server's own page may ask it."
             return JSONResponse({"message": message}, 403)
         return await answer(request)
@@ -186,7 +199,9 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
     )
 
 
-def _answer(served: ServedClassifier, body: bytes, kind: str, known: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _answer(
+    served: ServedClassifier, body: bytes, kind: str, known: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     images: list[Any] = [body]
     cells: list[Mapping[str, Any]] = [known]
     if kind == "application/json":
@@ -204,7 +219,9 @@ def _answer(served: ServedClassifier, body: bytes, kind: str, known: Mapping[str
     except DataError as error:
         raise HTTPException(400, str(error)[:1000]) from error
     except ModelError as error:  # in which a model's server may have sent an image back
-        raise HTTPException(503, re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", str(error))[:1000]) from error
+        raise HTTPException(
+            503, re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", str(error))[:1000]
+        ) from error
 
 
 def _page(classifier: Classifier, address: str) -> tuple[str, str]:
@@ -215,15 +232,21 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
     from taxtune.models.local import LocalModel
 
     css, script = ((_PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    environment = Environment(loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(
+        loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined
+    )
     tree = classifier.taxonomy
     page = environment.get_template("page.html.j2").render(
         name=classifier.name,
         model=str(classifier.model.identity.get("model", classifier.model.identity["kind"])),
         remote=not isinstance(classifier.model, LocalModel),
         prompt=classifier.prompt,
-        context=[variable for variable in classifier.context if variable.column in classifier.columns],
-        query=f"?{urlencode(dict.fromkeys(classifier.columns, '...'))}" if classifier.columns else "",
+        context=[
+            variable for variable in classifier.context if variable.column in classifier.columns
+        ],
+        query=f"?{urlencode(dict.fromkeys(classifier.columns, '...'))}"
+        if classifier.columns
+        else "",
         nodes=len(tree) - 1,
         root=tree.labels[tree.root],
         confidence=_confidence(classifier),

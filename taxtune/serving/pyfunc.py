@@ -65,11 +65,15 @@ def read_image(text: str, *, content_only: bool = False) -> Path | bytes:
     except (binascii.Error, ValueError):
         content = b""
     # A JPEG in base64 begins with "/9j/", as a path may.
-    if not (content_only or is_data) and (not content or (len(text) <= _LONGEST_PATH and Path(text).exists())):
+    if not (content_only or is_data) and (
+        not content or (len(text) <= _LONGEST_PATH and Path(text).exists())
+    ):
         return Path(text)
     if not content:
         remedy = "Send the content of the image in base64, or as a data: address."
-        raise ImageError("The text is not an image file in base64.", value=text[:_SHOWN], remedy=remedy)
+        raise ImageError(
+            "The text is not an image file in base64.", value=text[:_SHOWN], remedy=remedy
+        )
     if len(content) > MAX_BYTES:
         message = f"The image file has more than {MAX_BYTES // 1024**2} MB."
         raise ImageError(message, value=text[:_SHOWN], remedy="Send a smaller one.")
@@ -134,7 +138,9 @@ class ServedClassifier:
             {"off_tree": bool, "not_subject": bool}
         )
 
-    def rows(self, given: Sequence[Any], cells: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+    def rows(
+        self, given: Sequence[Any], cells: Sequence[Mapping[str, Any]] = ()
+    ) -> list[dict[str, Any]]:
         """Places images (texts, see `read_image`, or bytes of files) on the tree: one `Classification.as_row` each.
 
         `cells` are what is known of each image, by column.
@@ -149,7 +155,11 @@ class ServedClassifier:
         images: dict[int, Path | bytes] = {}
         for i, one in enumerate(given):
             try:
-                images[i] = one if isinstance(one, bytes) else read_image(str(one), content_only=self._content_only)
+                images[i] = (
+                    one
+                    if isinstance(one, bytes)
+                    else read_image(str(one), content_only=self._content_only)
+                )
             except ImageError as error:
                 # Whoever sends content knows it, and need not get it back.
                 name, reason = str(one)[:200], str(error)
@@ -159,7 +169,9 @@ class ServedClassifier:
         table = pd.DataFrame([*cells] or None, index=range(len(given)), dtype=object)
         for some in few_at_once(images):
             with self._lock:
-                asked_about = table.iloc[some].assign(image=pd.Series({i: images[i] for i in some}, dtype=object))
+                asked_about = table.iloc[some].assign(
+                    image=pd.Series({i: images[i] for i in some}, dtype=object)
+                )
                 found |= zip(some, self._classifier.classify(asked_about), strict=True)
             time.sleep(_PAUSE)
         asked = [found[i] for i in images]
@@ -214,7 +226,10 @@ def _columns(context: Sequence[Variable]) -> list[Any]:
 
     kinds = {"text": DataType.string, "number": DataType.double, "list": Array(DataType.string)}
     wanted = [each for each in context if each.column not in EXIF]
-    return [ColSpec(DataType.string, _INPUT), *(ColSpec(kinds[v.kind], v.column, required=False) for v in wanted)]
+    return [
+        ColSpec(DataType.string, _INPUT),
+        *(ColSpec(kinds[v.kind], v.column, required=False) for v in wanted),
+    ]
 
 
 def requirements(vlm: VLMSettings) -> list[str]:

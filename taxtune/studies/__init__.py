@@ -18,7 +18,16 @@ from taxtune.report.output import StudyReport, Table, publish
 __all__ = ["STUDIES", "StudyReport", "Table", "publish", "run"]
 
 #: The studies that there are, by the names of their packages.
-STUDIES = ("correlation", "encoder", "granularity", "judge", "mapping", "prompts", "ranking", "specificity")
+STUDIES = (
+    "correlation",
+    "encoder",
+    "granularity",
+    "judge",
+    "mapping",
+    "prompts",
+    "ranking",
+    "specificity",
+)
 
 
 def run(study: str, **settings: Any) -> StudyReport:

@@ -75,7 +75,10 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def read_tables(
-    files: Mapping[str, str], settings: ContestantSettings, taxonomy: Taxonomy, part: Domain | None = None
+    files: Mapping[str, str],
+    settings: ContestantSettings,
+    taxonomy: Taxonomy,
+    part: Domain | None = None,
 ) -> dict[tuple[str, str], AnswerTable]:
     """Returns the answers by the name of their file, and the value of `by` or the choice of guesses in it ("" if none).
 
@@ -108,9 +111,16 @@ def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
     for row in answers.rows:
         guesses = row.guesses
         if len(guesses) == 1:
-            guesses = tuple(part.strip() for part in guesses[0].split(",") if part.strip()) or guesses
-        rows.append(replace(row, answer=", ".join(guesses[chosen]) or None if guesses else row.answer))
-    missing = sum(new.answer is None and row.answer is not None for new, row in zip(rows, answers.rows, strict=True))
+            guesses = (
+                tuple(part.strip() for part in guesses[0].split(",") if part.strip()) or guesses
+            )
+        rows.append(
+            replace(row, answer=", ".join(guesses[chosen]) or None if guesses else row.answer)
+        )
+    missing = sum(
+        new.answer is None and row.answer is not None
+        for new, row in zip(rows, answers.rows, strict=True)
+    )
     note = f"{answers.file}: {missing:,} of {len(rows):,} rows have no guess {guess} and count as missing"
     return replace(answers, rows=tuple(rows), notes=(*answers.notes, *([note] if missing else [])))
 
@@ -120,14 +130,22 @@ def _guess_range(guess: str) -> slice:
         return slice(None)
     number = guess.removeprefix("top-")
     if not number.isascii() or not number.isdigit() or int(number) < 1:
-        raise DataError("Unknown guess.", value=guess, remedy="Use a number (such as 2), top-3 or all.")
+        raise DataError(
+            "Unknown guess.", value=guess, remedy="Use a number (such as 2), top-3 or all."
+        )
     return slice(0 if guess.startswith("top-") else int(number) - 1, int(number))
 
 
 def guess_name(guess: str) -> str:
     """Returns the name of a choice of guesses in tables: "guess 2", "top 3", "all guesses"."""
     last = _guess_range(guess).stop
-    return "all guesses" if last is None else f"top {last}" if guess.startswith("top-") else f"guess {last}"
+    return (
+        "all guesses"
+        if last is None
+        else f"top {last}"
+        if guess.startswith("top-")
+        else f"guess {last}"
+    )
 
 
 # -- one frame --------------------------------------------------------------------------------------------------------
@@ -145,7 +163,9 @@ class Contest(NamedTuple):
     excluded: list[dict[str, Any]]
 
 
-def gather(groups: Sequence[Mapping[tuple[str, str], AnswerTable]], settings: ContestantSettings) -> Contest:
+def gather(
+    groups: Sequence[Mapping[tuple[str, str], AnswerTable]], settings: ContestantSettings
+) -> Contest:
     """Matches the tables of each group by example, by model and prompt.
 
     Raises:
@@ -161,8 +181,13 @@ def gather(groups: Sequence[Mapping[tuple[str, str], AnswerTable]], settings: Co
         notes += [note for table in named.values() for note in table.notes] + list(aligned.notes)
         for key, (name, some) in zip(tables, aligned.rows.items(), strict=True):
             asked = (question_of(name, row, settings.question_column) for row in some)
-            rows += [(*key, row.answer, row.target, question) for row, question in zip(some, asked, strict=True)]
-    answers = pd.DataFrame(rows, columns=["model", "prompt", "answer", "target", "question"], dtype=object)
+            rows += [
+                (*key, row.answer, row.target, question)
+                for row, question in zip(some, asked, strict=True)
+            ]
+    answers = pd.DataFrame(
+        rows, columns=["model", "prompt", "answer", "target", "question"], dtype=object
+    )
     excluded = excluded_records((table for tables in groups for table in tables.values()), matches)
     # Parts of one file have the same notes.
     return Contest(answers.astype({"target": np.int64}), list(dict.fromkeys(notes)), excluded)
@@ -194,7 +219,9 @@ def place_answers(mapper: Mapper, answers: pd.DataFrame) -> pd.DataFrame:
 def answer_counts(placed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Returns `COUNTS` of the placed answers of each model or prompt, in their order."""
     answered = placed["node"] >= 0
-    counted = placed.assign(answers=answered, missing=~answered).rename(columns={"off_tree": "off the tree"})
+    counted = placed.assign(answers=answered, missing=~answered).rename(
+        columns={"off_tree": "off the tree"}
+    )
     return counted.groupby(by, sort=False)[COUNTS].sum()
 
 
@@ -212,7 +239,11 @@ def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) ->
     headings = [*reserved, *(measure.label for measure in measures)]
     doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
     if doubled:
-        raise DataError("Two columns have the same heading.", value=doubled, remedy="Choose one of these measures.")
+        raise DataError(
+            "Two columns have the same heading.",
+            value=doubled,
+            remedy="Choose one of these measures.",
+        )
 
 
 def question_of(name: str, row: AnswerRow, column: str | None) -> str:
@@ -229,7 +260,11 @@ def question_of(name: str, row: AnswerRow, column: str | None) -> str:
 
 
 def text_scores(
-    answers: pd.DataFrame, measure: Measure, taxonomy: Taxonomy, reference: str, read: Callable[[str], str] = str
+    answers: pd.DataFrame,
+    measure: Measure,
+    taxonomy: Taxonomy,
+    reference: str,
+    read: Callable[[str], str] = str,
 ) -> pd.Series[float]:
     """Returns the measure's score of every answer; NaN is unscored. Each distinct comparison is scored once.
 
@@ -254,7 +289,9 @@ def text_scores(
     distinct = same.size().reset_index()
     questions = distinct["question"].tolist() if measure.needs_questions else None
     wanted = [names[target] for target in distinct["target"]]
-    scores = np.asarray(name_scores(measure, distinct["answer"].tolist(), wanted, questions=questions), dtype=float)
+    scores = np.asarray(
+        name_scores(measure, distinct["answer"].tolist(), wanted, questions=questions), dtype=float
+    )
     return pd.Series(scores[same.ngroup()], index=given.index, dtype=float).reindex(answers.index)
 
 

@@ -26,13 +26,27 @@ from taxtune.options import EnglishNamesOption, SeedOption, measure_option
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.output import draw_curves, frame_table
 from taxtune.studies.published import published
-from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, TreeSettings, check_inputs
+from taxtune.studies.settings import (
+    NOT_RECORDED,
+    BatchSize,
+    ModelSettings,
+    TreeSettings,
+    check_inputs,
+)
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["LEAST_P", "CorrelationSettings", "PairSampler", "correlate", "kendall", "run", "score_pairs"]
+__all__ = [
+    "LEAST_P",
+    "CorrelationSettings",
+    "PairSampler",
+    "correlate",
+    "kendall",
+    "run",
+    "score_pairs",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -52,26 +66,39 @@ class CorrelationSettings(ModelSettings, TreeSettings):
     """The pairs and measures: see `taxtune study correlation --help`."""
 
     root: Annotated[
-        str | None, Option(metavar="NODE", help="Draw pairs below this node (a label or path), which becomes the root.")
+        str | None,
+        Option(
+            metavar="NODE",
+            help="Draw pairs below this node (a label or path), which becomes the root.",
+        ),
     ] = None
-    measure: Annotated[tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = _DEFAULT
-    pairs: Annotated[int, Option("-n", "--pairs", min=2, help="Number of pairs to draw for each of hP and hR.")] = (
-        100_000
-    )
+    measure: Annotated[
+        tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED
+    ] = _DEFAULT
+    pairs: Annotated[
+        int, Option("-n", "--pairs", min=2, help="Number of pairs to draw for each of hP and hR.")
+    ] = 100_000
     labels: Annotated[
-        Literal["common", "canonical"], Option(help="Which name of a node to use: common (the first) or canonical.")
+        Literal["common", "canonical"],
+        Option(help="Which name of a node to use: common (the first) or canonical."),
     ] = "common"
-    nearest: Annotated[int, Option(min=0, help="Smallest distance in edges; 0 pairs leaves with themselves.")] = 1
+    nearest: Annotated[
+        int, Option(min=0, help="Smallest distance in edges; 0 pairs leaves with themselves.")
+    ] = 1
     farthest: Annotated[int, Option(min=1, help="Largest distance of a pair, in edges.")] = 7
     draw: Annotated[
         Literal["nodes", "steps"],
-        Option(help="How to draw a node for hP: uniformly among the nodes at the distance, or first the steps up."),
+        Option(
+            help="How to draw a node for hP: uniformly among the nodes at the distance, or first the steps up."
+        ),
     ] = "nodes"
     names: EnglishNamesOption = True
     seed: SeedOption = 0
     batch_size: BatchSize = 64
     save_pairs: Annotated[
-        Path | None, Option(metavar="FILE.csv", dir_okay=False, help="Write all pairs with their scores."), NOT_RECORDED
+        Path | None,
+        Option(metavar="FILE.csv", dir_okay=False, help="Write all pairs with their scores."),
+        NOT_RECORDED,
     ] = None
 
     def __post_init__(self) -> None:
@@ -98,7 +125,10 @@ def run(settings: CorrelationSettings) -> StudyReport:
     measures = settings.measures(settings.measure)
     pairs = score_pairs(draw_pairs(taxonomy, settings), measures)
     if settings.save_pairs is not None:
-        paths = {node: "/".join(taxonomy.path(node)) for node in pd.unique(pairs[["leaf", "node"]].to_numpy().ravel())}
+        paths = {
+            node: "/".join(taxonomy.path(node))
+            for node in pd.unique(pairs[["leaf", "node"]].to_numpy().ravel())
+        }
         written = pairs.assign(leaf=pairs["leaf"].map(paths), node=pairs["node"].map(paths))
         atomic.make_folder(settings.save_pairs.parent)
         atomic.write_text(settings.save_pairs, written.to_csv(index=False, lineterminator="\n"))
@@ -151,7 +181,10 @@ class PairSampler:
     def _run(self, ancestors: IntArray, depth: IntArray) -> tuple[IntArray, IntArray]:
         """Start and end of the run of descendants at a depth, among the nodes sorted by depth and walk."""
         base = depth * (len(self.taxonomy) + 1)
-        first, last = (np.searchsorted(self._keys, base + ends[ancestors]) for ends in (self._first, self._last))
+        first, last = (
+            np.searchsorted(self._keys, base + ends[ancestors])
+            for ends in (self._first, self._last)
+        )
         return first, last
 
     def _runs(self, nodes: IntArray, distance: int) -> tuple[IntArray, IntArray]:
@@ -202,7 +235,9 @@ class PairSampler:
         if ancestors:
             possible = distances <= self.taxonomy.depth[kinds][:, np.newaxis]
         else:
-            possible = np.stack([self.count(kinds, distance) > 0 for distance in distances.tolist()], axis=1)
+            possible = np.stack(
+                [self.count(kinds, distance) > 0 for distance in distances.tolist()], axis=1
+            )
         lonely = kinds[~possible.any(axis=1)]
         if len(lonely):
             what, leaf = "ancestor" if ancestors else "node", self.taxonomy.labels[lonely[0]]
@@ -210,7 +245,9 @@ class PairSampler:
             remedy = "Use a wider range of distances, or a larger tree."
             raise TaxonomyError(message, file=self.taxonomy.source, value=leaf, remedy=remedy)
         choice = rng.integers(0, possible.sum(axis=1)[kind])
-        distance = distances[(np.cumsum(possible, axis=1)[kind] > choice[:, np.newaxis]).argmax(axis=1)]
+        distance = distances[
+            (np.cumsum(possible, axis=1)[kind] > choice[:, np.newaxis]).argmax(axis=1)
+        ]
         if ancestors:
             nodes = self.taxonomy.lineage[leaves, self.taxonomy.depth[leaves] - distance]
         else:
@@ -220,7 +257,9 @@ class PairSampler:
                 nodes[rows] = self._nodes(leaves[rows], steps, rng, draw)
         return pd.DataFrame({"leaf": leaves, "node": nodes, "distance": distance})
 
-    def _nodes(self, leaves: IntArray, distance: int, rng: np.random.Generator, draw: str) -> IntArray:
+    def _nodes(
+        self, leaves: IntArray, distance: int, rng: np.random.Generator, draw: str
+    ) -> IntArray:
         """A node at a distance from each of the leaves."""
         starts, counts = self._runs(leaves, distance)
         row, ends = np.arange(len(leaves)), counts.cumsum(axis=1)
@@ -258,7 +297,9 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFram
         frames.append(drawn.assign(metric=metric, value=hp if metric == "hp" else hr))
     name = taxonomy.common_name if settings.labels == "common" else taxonomy.labels.__getitem__
     pairs = pd.concat(frames, ignore_index=True)
-    labels = {node: name(node) for node in pd.unique(pairs[["leaf", "node"]].to_numpy().ravel()).tolist()}
+    labels = {
+        node: name(node) for node in pd.unique(pairs[["leaf", "node"]].to_numpy().ravel()).tolist()
+    }
     pairs = pairs.assign(reference=pairs["leaf"].map(labels), answer=pairs["node"].map(labels))
     return pairs[["metric", "leaf", "node", "reference", "answer", "distance", "value"]]
 
@@ -282,27 +323,47 @@ def correlate(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFrame:
         for metric, own in pairs.groupby("metric", sort=False):
             scored = own.dropna(subset=measure.name)
             tau = kendall(scored["value"], scored[measure.name])
-            rows.append({"measure": measure.name, "metric": metric, **tau, "unscored": len(own) - len(scored)})
+            rows.append(
+                {
+                    "measure": measure.name,
+                    "metric": metric,
+                    **tau,
+                    "unscored": len(own) - len(scored),
+                }
+            )
     return pd.DataFrame(rows)
 
 
 def score_curves(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFrame:
     """Returns n, mean and standard deviation of the scores by measure, metric and value of the metric."""
     names = [measure.name for measure in measures]
-    scores = pairs.melt(["metric", "value"], names, var_name="measure", value_name="score").dropna(subset="score")
+    scores = pairs.melt(["metric", "value"], names, var_name="measure", value_name="score").dropna(
+        subset="score"
+    )
     by = scores.groupby(["measure", "metric", "value"], sort=False)["score"]
-    return by.agg(n="count", mean="mean", std=partial(np.std, ddof=0)).reset_index().sort_values("value", kind="stable")
+    return (
+        by.agg(n="count", mean="mean", std=partial(np.std, ddof=0))
+        .reset_index()
+        .sort_values("value", kind="stable")
+    )
 
 
 def _draw(curves: pd.DataFrame, taus: pd.DataFrame, names: Mapping[str, str]) -> Figure:
     """The mean of each measure over hP and over hR, with a fifth of the standard deviation as in the paper."""
     by = taus.set_index(["measure", "metric"])["tau"].unstack().reindex(columns=list(_METRICS))
     texts = by.map(lambda tau: "–" if np.isnan(tau) else f"{tau:.2f}")
-    shown = {name: f"{label}  τ-hP {texts['hp'][name]}, τ-hR {texts['hr'][name]}" for name, label in names.items()}
+    shown = {
+        name: f"{label}  τ-hP {texts['hp'][name]}, τ-hR {texts['hr'][name]}"
+        for name, label in names.items()
+    }
     panels = {"hp": "hP (any node)", "hr": "hR (ancestors only, hP = 1)"}
-    drawn = curves.assign(panel=curves["metric"].map(panels), series=curves["measure"].map(shown), way="")
+    drawn = curves.assign(
+        panel=curves["metric"].map(panels), series=curves["measure"].map(shown), way=""
+    )
     ends = {"low": drawn["mean"] - drawn["std"] / 5, "high": drawn["mean"] + drawn["std"] / 5}
-    return draw_curves(drawn.assign(x=drawn["value"], estimate=drawn["mean"], **ends), "score: mean, bars ± std/5")
+    return draw_curves(
+        drawn.assign(x=drawn["value"], estimate=drawn["mean"], **ends), "score: mean, bars ± std/5"
+    )
 
 
 # -- Kendall's τ ------------------------------------------------------------------------------------------------------
@@ -323,7 +384,13 @@ def kendall(x: ArrayLike, y: ArrayLike) -> dict[str, float]:
     result = kendalltau(x, y, variant="b")
     tau, error = float(result.statistic), 1.959964 * _standard_error(x, y)
     low, high = max(-1.0, tau - error), min(1.0, tau + error)
-    return {"tau": tau, "low": low, "high": high, "p_value": max(float(result.pvalue), LEAST_P), "n": n}
+    return {
+        "tau": tau,
+        "low": low,
+        "high": high,
+        "p_value": max(float(result.pvalue), LEAST_P),
+        "n": n,
+    }
 
 
 def _standard_error(x: FloatArray, y: FloatArray) -> float:
@@ -343,7 +410,9 @@ def _standard_error(x: FloatArray, y: FloatArray) -> float:
     apart_x, apart_y = 1 - x_counts[x_code] / n, 1 - y_counts[y_code] / n
     mean, mean_x, mean_y = agreement.mean(), apart_x.mean(), apart_y.mean()
     root = np.sqrt(mean_x * mean_y)
-    share = 2 * (agreement - mean) / root - mean / root * ((apart_x - mean_x) / mean_x + (apart_y - mean_y) / mean_y)
+    share = 2 * (agreement - mean) / root - mean / root * (
+        (apart_x - mean_x) / mean_x + (apart_y - mean_y) / mean_y
+    )
     return float(np.sqrt((share**2).mean() / n))
 
 
@@ -357,9 +426,17 @@ def _p_text(p: float) -> str | None:
 
 
 def _tables(
-    taxonomy: Taxonomy, pairs: pd.DataFrame, measures: Sequence[Measure], names: Mapping[str, str], taus: pd.DataFrame
+    taxonomy: Taxonomy,
+    pairs: pd.DataFrame,
+    measures: Sequence[Measure],
+    names: Mapping[str, str],
+    taus: pd.DataFrame,
 ) -> tuple[Table, ...]:
-    printed = published("paper1-table1").set_index("measure").reindex([measure.label for measure in measures])
+    printed = (
+        published("paper1-table1")
+        .set_index("measure")
+        .reindex([measure.label for measure in measures])
+    )
     by = taus.set_index(["measure", "metric"])["tau"]
     beside = pd.DataFrame({"measure": names.values()})
     for metric, shown in _METRICS.items():
@@ -368,8 +445,13 @@ def _tables(
             beside[f"τ-{shown} paper, {data}"] = printed[column].to_numpy()
     cells = taus.assign(measure=taus["measure"].map(names), metric=taus["metric"].map(_METRICS))
     cells["p_value"] = [_p_text(p) for p in taus["p_value"]]
-    above, pair = taxonomy.is_ancestor(pairs["node"], pairs["leaf"]), pairs["leaf"] * len(taxonomy) + pairs["node"]
-    drawn = pairs.assign(above=above, pair=pair, metric=pairs["metric"].map(_METRICS)).groupby(["metric", "distance"])
+    above, pair = (
+        taxonomy.is_ancestor(pairs["node"], pairs["leaf"]),
+        pairs["leaf"] * len(taxonomy) + pairs["node"],
+    )
+    drawn = pairs.assign(above=above, pair=pair, metric=pairs["metric"].map(_METRICS)).groupby(
+        ["metric", "distance"]
+    )
     shown_pairs = {
         "pairs": ("value", "size"),
         "different pairs": ("pair", "nunique"),
@@ -388,7 +470,9 @@ def _tables(
         frame_table(
             "intervals",
             "The same with 95 % intervals of the sampling and p-values",
-            cells.sort_values("metric", kind="stable").rename(columns={"tau": "τ", "p_value": "p", "n": "pairs"}),
+            cells.sort_values("metric", kind="stable").rename(
+                columns={"tau": "τ", "p_value": "p", "n": "pairs"}
+            ),
             "The intervals cover other draws of pairs from the same tree, not other trees.",
         ),
         frame_table("pairs", "The pairs drawn", drawn.agg(**shown_pairs).reset_index()),
@@ -404,5 +488,7 @@ def _notes(measures: Sequence[Measure], taus: pd.DataFrame) -> tuple[str, ...]:
     for measure in measures:
         kind, model = split_spec(measure.name)
         if measure.label in printed and kind.default_model not in (None, model):
-            notes.append(f"{measure.label}: the paper used {kind.default_model}; this table uses {model}.")
+            notes.append(
+                f"{measure.label}: the paper used {kind.default_model}; this table uses {model}."
+            )
     return tuple(dict.fromkeys(notes))

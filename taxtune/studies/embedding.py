@@ -52,7 +52,9 @@ def make_encoder(spec: str, settings: Any) -> TextEncoder:
         return make_clip(spec, settings)
     from taxtune.encoders.sentence import SentenceEncoder
 
-    return SentenceEncoder(model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size)
+    return SentenceEncoder(
+        model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size
+    )
 
 
 def make_clip(spec: str, settings: Any) -> ClipEncoder:
@@ -65,10 +67,14 @@ def make_clip(spec: str, settings: Any) -> ClipEncoder:
     from taxtune.encoders.clip import ClipEncoder
 
     model = spec.removeprefix("clip:") or spec
-    return ClipEncoder(model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size)
+    return ClipEncoder(
+        model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size
+    )
 
 
-def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path | None, **more: Any) -> list[Example]:
+def read_images(
+    path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path | None, **more: Any
+) -> list[Example]:
     """Returns the images of a manifest (image, label), a folder with one folder per class, or iNaturalist's JSON.
 
     Images outside `part`, the domain that the tree is a part of, are left out; `root` is the folder that a manifest's
@@ -98,10 +104,19 @@ def read_label_prompts(name: str) -> tuple[str, ...]:
     if not path.is_file():
         remedy = f"Use {', '.join(known)} or the name of a file."
         raise DataError("Unknown prompt templates.", value=name, remedy=remedy)
-    lines = [line.strip() for line in read_text(path, error=DataError, what="prompt template").splitlines()]
-    templates = {row: line for row, line in enumerate(lines, start=1) if line and not line.startswith("#")}
+    lines = [
+        line.strip()
+        for line in read_text(path, error=DataError, what="prompt template").splitlines()
+    ]
+    templates = {
+        row: line for row, line in enumerate(lines, start=1) if line and not line.startswith("#")
+    }
     if not templates:
-        raise DataError("The file contains no prompt template.", file=path, remedy=f"Write one per line, with {_SLOT}.")
+        raise DataError(
+            "The file contains no prompt template.",
+            file=path,
+            remedy=f"Write one per line, with {_SLOT}.",
+        )
     for row, template in templates.items():
         if _SLOT not in template:
             message = f"The template does not contain {_SLOT}."
@@ -115,7 +130,9 @@ def label_texts(taxonomy: Taxonomy) -> list[str]:
     return [" ".join(name.replace("_", " ").split()) or name for name in chosen]
 
 
-def embed_labels(encoder: TextEncoder, templates: Sequence[str], labels: Sequence[str]) -> FloatMatrix:
+def embed_labels(
+    encoder: TextEncoder, templates: Sequence[str], labels: Sequence[str]
+) -> FloatMatrix:
     """Returns the normalised mean of the unit vectors of each label's prompts, shape (labels, dimensions).
 
     Vectors are cached on disk; repeated labels are embedded once.
@@ -178,7 +195,18 @@ _PLURALS = {
     "cactus": "cacti", "fungus": "fungi", "larva": "larvae", "alga": "algae",
 }  # fmt: skip
 _NO_MEN = ("human", "caiman", "cayman", "roman", "german", "ottoman", "talisman")
-_SAME = ("fish", "deer", "sheep", "moose", "species", "series", "grouse", "bison", "aircraft", "lens")
+_SAME = (
+    "fish",
+    "deer",
+    "sheep",
+    "moose",
+    "species",
+    "series",
+    "grouse",
+    "bison",
+    "aircraft",
+    "lens",
+)
 
 
 def plural(name: str) -> str:
@@ -192,7 +220,11 @@ def plural(name: str) -> str:
         return f"{before}{word[:-2]}en"
     for singular, several in _PLURALS.items():
         if lower == singular or (len(singular) > 3 and lower.endswith(singular)):
-            return before + word[: -len(singular)] + (several.title() if word == singular.title() else several)
+            return (
+                before
+                + word[: -len(singular)]
+                + (several.title() if word == singular.title() else several)
+            )
     if lower.endswith(_SAME) or (lower.endswith("s") and not lower.endswith(("ss", "us", "is"))):
         return name
     if lower.endswith("y") and lower[-2:-1] not in "aeiou":

@@ -25,7 +25,14 @@ from taxtune.mapping import Mapper
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.level_texts import HELD_OUT, Levels, held_out_texts, template_texts, tree_levels, without_names
+from taxtune.studies.level_texts import (
+    HELD_OUT,
+    Levels,
+    held_out_texts,
+    template_texts,
+    tree_levels,
+    without_names,
+)
 from taxtune.studies.output import both_trees_table, draw_curves, frame_table
 from taxtune.studies.scorers import (
     AnnotatedAnswers,
@@ -39,7 +46,15 @@ from taxtune.studies.scorers import (
 from taxtune.studies.settings import ModelSettings, Recorded, TreeSettings, check_once
 from taxtune.taxonomy import Domain, Taxonomy
 
-__all__ = ["MAPPER", "NEAREST", "NO_EVIDENCE", "EncoderSettings", "compare_encoders", "place_all", "run"]
+__all__ = [
+    "MAPPER",
+    "NEAREST",
+    "NO_EVIDENCE",
+    "EncoderSettings",
+    "compare_encoders",
+    "place_all",
+    "run",
+]
 
 #: The ways of placing.
 NEAREST, MAPPER = "nearest name", "default mapper"
@@ -57,18 +72,28 @@ class EncoderSettings(ModelSettings, TreeSettings):
 
     encoder: Annotated[
         tuple[str, ...],
-        Option("--encoder", "-e", metavar="[NAME=]SPEC", help="lexical, sentence:MODEL, clip:MODEL; repeatable."),
+        Option(
+            "--encoder",
+            "-e",
+            metavar="[NAME=]SPEC",
+            help="lexical, sentence:MODEL, clip:MODEL; repeatable.",
+        ),
         Recorded("encoders"),
     ] = ("lexical",)
     answers: Annotated[
-        Path | None, Option(metavar="FILE", help="Answers placed by people: CSV or JSONL with answer and node.")
+        Path | None,
+        Option(metavar="FILE", help="Answers placed by people: CSV or JSONL with answer and node."),
     ] = None
     by: Annotated[Literal["auto", "rank", "depth"], Option(help="What a level is.")] = "auto"
     per_level: Annotated[int, Option(min=1, help="Number of nodes to draw at each level.")] = 200
     template: Annotated[
-        tuple[str, ...], Option(help="Answer with {name} or {plural}; repeatable."), Recorded("templates")
+        tuple[str, ...],
+        Option(help="Answer with {name} or {plural}; repeatable."),
+        Recorded("templates"),
     ] = ("A: {name}.", "a photo of a {name}", "{plural}")
-    metric: Annotated[Literal["hf", "hp", "hr", "accuracy"], Option(help="Metric to compare encoders by.")] = "hf"
+    metric: Annotated[
+        Literal["hf", "hp", "hr", "accuracy"], Option(help="Metric to compare encoders by.")
+    ] = "hf"
     resamples: ResamplesOption = 10_000
     seed: SeedOption = 0
 
@@ -123,7 +148,9 @@ def place_all(
         raise DataError("There are no texts to place.", remedy="Give a --template, or --answers.")
     texts["level"] = texts["target"].map(levels.of)
     # All encoders are made before the first works for minutes: one may not exist.
-    if camera := next((spec for spec in settings.encoder if split_name(spec)[1].startswith("clip-i2t:")), None):
+    if camera := next(
+        (spec for spec in settings.encoder if split_name(spec)[1].startswith("clip-i2t:")), None
+    ):
         raise DataError("The encoder needs images, but the texts have none.", value=camera)
     scorers = make_scorers(settings.encoder, tree_names(taxonomy), settings, measures=False)
     reduced, parts = without_names(taxonomy, hidden), []
@@ -147,12 +174,20 @@ def _placed(taxonomy: Taxonomy, scorer: Scorer, texts: pd.DataFrame) -> pd.DataF
     for batch, table in scorer.tables(sorted(texts["text"].unique())):
         nearest, _ = nearest_nodes(taxonomy, table)
         for text, row, node in zip(batch, table, nearest.tolist(), strict=True):
-            nodes[text] = (node if any(map(str.isalnum, text)) else taxonomy.root, mapper.place_scored(text, row).node)
-    ways = [texts.assign(way=way, node=[nodes[t][i] for t in texts["text"]]) for i, way in enumerate((NEAREST, MAPPER))]
+            nodes[text] = (
+                node if any(map(str.isalnum, text)) else taxonomy.root,
+                mapper.place_scored(text, row).node,
+            )
+    ways = [
+        texts.assign(way=way, node=[nodes[t][i] for t in texts["text"]])
+        for i, way in enumerate((NEAREST, MAPPER))
+    ]
     return pd.concat(ways)
 
 
-def language_tasks(taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.random.Generator) -> pd.DataFrame:
+def language_tasks(
+    taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.random.Generator
+) -> pd.DataFrame:
     """Draws leaves, to be classified as their ancestor of each level, by common name and by label.
 
     Returns:
@@ -175,7 +210,9 @@ def language_tasks(taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.r
     return pd.DataFrame(rows, columns=["kind", "way", "level", "text", "target", "classes"])
 
 
-def _classified(taxonomy: Taxonomy, scorer: Scorer, tasks: pd.DataFrame, levels: Levels, seed: int) -> pd.DataFrame:
+def _classified(
+    taxonomy: Taxonomy, scorer: Scorer, tasks: pd.DataFrame, levels: Levels, seed: int
+) -> pd.DataFrame:
     """The tasks with the node of their level whose name is the most similar.
 
     Of equally similar ones one is drawn: the first would often be the largest, whose gain would be nobody's merit.
@@ -187,9 +224,18 @@ def _classified(taxonomy: Taxonomy, scorer: Scorer, tasks: pd.DataFrame, levels:
     for batch, table in scorer.tables(sorted(tasks["text"].unique())):
         for way, level in keys:
             best, _ = nearest_nodes(taxonomy, table[:, classes[level]], ties="random", rng=rng)
-            chosen.update(zip(((way, level, text) for text in batch), classes[level][best].tolist(), strict=True))
+            chosen.update(
+                zip(
+                    ((way, level, text) for text in batch),
+                    classes[level][best].tolist(),
+                    strict=True,
+                )
+            )
     return tasks.assign(
-        node=[chosen[key] for key in tasks[["way", "level", "text"]].itertuples(index=False, name=None)]
+        node=[
+            chosen[key]
+            for key in tasks[["way", "level", "text"]].itertuples(index=False, name=None)
+        ]
     )
 
 
@@ -212,15 +258,21 @@ def compare_encoders(
     own, language = scores[scores["kind"] != _LANGUAGE], scores[scores["kind"] == _LANGUAGE]
     choice, reason = _recommendation(verdicts, encoders, settings.metric)
     tables = [_verdicts_table(verdicts, order, settings)]
-    tables += [_kind_table(f"encoder-{i}", kind, own) for i, kind in enumerate(own["kind"].unique(), 1)]
+    tables += [
+        _kind_table(f"encoder-{i}", kind, own) for i, kind in enumerate(own["kind"].unique(), 1)
+    ]
     if part is not None:
         by = placed[placed["kind"] != _LANGUAGE].groupby(["kind", "way", "encoder"], sort=False)
-        rows = {f"{kind} ({way}, {e})": (some["node"], some["target"]) for (kind, way, e), some in by}
+        rows = {
+            f"{kind} ({way}, {e})": (some["node"], some["target"]) for (kind, way, e), some in by
+        }
         tables.append(both_trees_table(part, rows, "text (placed by, encoder)"))
     tables.append(_kind_table("encoder-language", _LANGUAGE, language))
     figures = {"encoder-levels": partial(draw_curves, _drawn(own, "hf", order), "hF")}
     if len(language):
-        figures["encoder-language"] = partial(draw_curves, _drawn(language, "accuracy", order), "accuracy")
+        figures["encoder-language"] = partial(
+            draw_curves, _drawn(language, "accuracy", order), "accuracy"
+        )
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at each level of the taxonomy",
@@ -265,7 +317,9 @@ def _scores(
     pairs = list(itertools.combinations(encoders, 2))
     for (kind, way), group in placed.groupby(["kind", "way"], sort=False):
         language = kind == _LANGUAGE
-        levels = [level for level in order if (group["level"] == level).any()] + ([] if language else [_ALL])
+        levels = [level for level in order if (group["level"] == level).any()] + (
+            [] if language else [_ALL]
+        )
         alpha = (1 - 0.95) / max(1, len(levels) * len(pairs))
         metric = "accuracy" if language else settings.metric
         for level in levels:
@@ -273,39 +327,62 @@ def _scores(
             about, targets = {"kind": kind, "way": way, "level": level}, here[encoders[0]]["target"]
             samples = {e: hierarchical_sample(taxonomy, here[e]["node"], targets) for e in encoders}
             largest = float(targets.value_counts(normalize=True).max()) if language else None
-            size = {"n": len(targets), "classes": here[encoders[0]]["classes"].iloc[0], "largest": largest}
+            size = {
+                "n": len(targets),
+                "classes": here[encoders[0]]["classes"].iloc[0],
+                "largest": largest,
+            }
             for e in encoders:
                 metrics = bootstrap(samples[e], **draws)
-                scores += [{**about, **size, "encoder": e, "metric": m, **asdict(one)} for m, one in metrics.items()]
+                scores += [
+                    {**about, **size, "encoder": e, "metric": m, **asdict(one)}
+                    for m, one in metrics.items()
+                ]
             wins: Counter[str] = Counter()
             for a, b in pairs:
                 paired = paired_bootstrap((samples[a], samples[b]), confidence=1 - alpha, **draws)
-                differences += [{**about, "first": a, "second": b, "metric": m, **asdict(d)} for m, d in paired.items()]
+                differences += [
+                    {**about, "first": a, "second": b, "metric": m, **asdict(d)}
+                    for m, d in paired.items()
+                ]
                 wins[a if paired[metric].difference > 0 else b] += paired[metric].p_value < alpha
             best = (e for e in encoders if pairs and wins[e] == len(encoders) - 1)
             verdicts.append({**about, "best": next(best, NO_EVIDENCE)})
     return pd.DataFrame(scores), pd.DataFrame(differences), pd.DataFrame(verdicts)
 
 
-def _recommendation(verdicts: pd.DataFrame, encoders: Mapping[str, str], metric: str) -> tuple[str | None, str]:
+def _recommendation(
+    verdicts: pd.DataFrame, encoders: Mapping[str, str], metric: str
+) -> tuple[str | None, str]:
     """The similarity that a recipe should use, or None, and why: one similarity serves all levels in the mapper."""
     if len(encoders) < 2:
         return None, "There is only one encoder; add another with --encoder to compare."
-    overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == _ALL)].set_index("kind")["best"]
+    overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == _ALL)].set_index("kind")[
+        "best"
+    ]
     winners = overall[overall != NO_EVIDENCE]
     if winners.empty:
         return None, "For a recipe: no evidence that the mapper's similarity matters on this tree."
     by_kind = "; ".join(f"{best} on {kind}" for kind, best in winners.items())
     if winners.nunique() > 1:
-        return None, f"For a recipe: the kinds of text disagree ({by_kind}); choose the kind most like your answers."
-    return encoders[winners.iloc[0]], f"For a recipe, higher {_NAMES[metric]} over all levels: {by_kind}."
+        return (
+            None,
+            f"For a recipe: the kinds of text disagree ({by_kind}); choose the kind most like your answers.",
+        )
+    return encoders[
+        winners.iloc[0]
+    ], f"For a recipe, higher {_NAMES[metric]} over all levels: {by_kind}."
 
 
 def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFrame:
     """One metric by level, as `draw_curves` takes it; "language only" with the share of the most frequent class."""
-    shown = scores[(scores["metric"] == metric) & scores["level"].isin(order)].rename(columns={"encoder": "series"})
+    shown = scores[(scores["metric"] == metric) & scores["level"].isin(order)].rename(
+        columns={"encoder": "series"}
+    )
     largest = shown.dropna(subset="largest").drop_duplicates(["way", "level"])
-    share = pd.DataFrame({**largest, "series": "always the most frequent class", "estimate": largest["largest"]})
+    share = pd.DataFrame(
+        {**largest, "series": "always the most frequent class", "estimate": largest["largest"]}
+    )
     shown = pd.concat([shown, share.assign(low=np.nan, high=np.nan)], ignore_index=True)
     shown = shown.sort_values("level", key=lambda level: level.map(order.index), kind="stable")
     return shown.rename(columns={"kind": "panel", "level": "x"})
@@ -314,7 +391,9 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], settings: EncoderSettings) -> Table:
+def _verdicts_table(
+    verdicts: pd.DataFrame, order: Sequence[str], settings: EncoderSettings
+) -> Table:
     heads = pd.MultiIndex.from_frame(verdicts[["kind", "way"]].drop_duplicates())
     wide = verdicts.pivot(index=["kind", "way"], columns="level", values="best").reindex(heads)
     wide = wide[[level for level in (*order, _ALL) if level in wide]].reset_index()
@@ -334,8 +413,16 @@ def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
     some = scores[scores["kind"] == kind]
     wide = some.pivot(index=keys, columns="metric", values=["estimate", "low", "high"])
     ends = {"estimate": "", "low": " low", "high": " high"}
-    cells = {f"{shown}{end}": wide[value, metric] for metric, shown in _NAMES.items() for value, end in ends.items()}
-    table = pd.DataFrame(cells).reindex(pd.MultiIndex.from_frame(some[keys].drop_duplicates())).reset_index()
+    cells = {
+        f"{shown}{end}": wide[value, metric]
+        for metric, shown in _NAMES.items()
+        for value, end in ends.items()
+    }
+    table = (
+        pd.DataFrame(cells)
+        .reindex(pd.MultiIndex.from_frame(some[keys].drop_duplicates()))
+        .reset_index()
+    )
     if not language:
         return frame_table(name, f"Text: {kind}", table.rename(columns={"way": "placed by"}))
     return frame_table(

@@ -23,7 +23,13 @@ from taxtune.errors import DataError
 from taxtune.metrics.judging import Lave, LaveOptions
 from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
-from taxtune.options import AnswerColumnOption, IdColumnOption, QuestionColumnOption, SeedOption, measure_option
+from taxtune.options import (
+    AnswerColumnOption,
+    IdColumnOption,
+    QuestionColumnOption,
+    SeedOption,
+    measure_option,
+)
 from taxtune.progress import track
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.output import draw_dots, frame_table
@@ -46,38 +52,66 @@ _CELLS = 200_000  # of a table of two columns' values; beyond, SciPy sorts each 
 class JudgeSettings(ApiSettings):
     """The rated answers and the measures: see `taxtune study judge --help`."""
 
-    file: Annotated[Path, Argument(metavar="FILE", help="CSV or JSONL of answers with references and human ratings.")]
+    file: Annotated[
+        Path,
+        Argument(metavar="FILE", help="CSV or JSONL of answers with references and human ratings."),
+    ]
     measure: Annotated[
-        tuple[Any, ...], measure_option("VQA accuracy and its soft form are always included."), NOT_RECORDED
+        tuple[Any, ...],
+        measure_option("VQA accuracy and its soft form are always included."),
+        NOT_RECORDED,
     ] = ()
     judge: Annotated[
         tuple[str, ...],
-        Option(metavar="MODEL", help="A language model for LAVE: local:MODEL, or openai/gpt-4o-mini; repeatable."),
+        Option(
+            metavar="MODEL",
+            help="A language model for LAVE: local:MODEL, or openai/gpt-4o-mini; repeatable.",
+        ),
         NOT_RECORDED,
     ] = ()
-    ablations: Annotated[bool, Option("--ablations", help="Vary LAVE's prompt as paper 4's Table 3 does.")] = False
+    ablations: Annotated[
+        bool, Option("--ablations", help="Vary LAVE's prompt as paper 4's Table 3 does.")
+    ] = False
     answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
     references_column: Annotated[
-        str, Option(metavar="COLUMN", help="Column with the references: a list (in CSV, a JSON list) or one text.")
+        str,
+        Option(
+            metavar="COLUMN",
+            help="Column with the references: a list (in CSV, a JSON list) or one text.",
+        ),
     ] = "references"
     human_column: Annotated[
-        str, Option(metavar="COLUMN", help="Column with the rating: a number, or a list of five binary ones.")
+        str,
+        Option(
+            metavar="COLUMN",
+            help="Column with the rating: a number, or a list of five binary ones.",
+        ),
     ] = "human"
     question_column: Annotated[str, QuestionColumnOption, NOT_RECORDED] = "question"
     caption_column: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column with a description of the image for LAVE."), NOT_RECORDED
+        str | None,
+        Option(metavar="COLUMN", help="Column with a description of the image for LAVE."),
+        NOT_RECORDED,
     ] = None
     id_column: Annotated[str, IdColumnOption, NOT_RECORDED] = "id"
-    by: Annotated[str | None, Option(metavar="COLUMN", help="Column to group the answers by.")] = None
-    category: Annotated[str | None, Option(metavar="COLUMN", help="Column with the kind of answer.")] = None
-    resamples: Annotated[int, Option(min=1, max=100_000, help="Bootstrap resamples of the answers.")] = 5000
+    by: Annotated[str | None, Option(metavar="COLUMN", help="Column to group the answers by.")] = (
+        None
+    )
+    category: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column with the kind of answer.")
+    ] = None
+    resamples: Annotated[
+        int, Option(min=1, max=100_000, help="Bootstrap resamples of the answers.")
+    ] = 5000
     seed: SeedOption = 0
     batch_size: BatchSize = 16
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ablations and not self.judge:
-            raise DataError("--ablations varies LAVE's prompt.", remedy="Give the language model with --judge.")
+            raise DataError(
+                "--ablations varies LAVE's prompt.", remedy="Give the language model with --judge."
+            )
 
 
 class Rater(NamedTuple):
@@ -117,7 +151,9 @@ def _raters(settings: JudgeSettings) -> list[Rater]:
         model = spec.partition(":")[2] if isinstance(spec, str) else ""
         name = made.label if kinds.count(kind) == 1 else f"{made.label} ({model or 'default'})"
         raters.append(Rater(name, made, captions and isinstance(made, Lave)))
-    variants: dict[str, tuple[dict[str, Any], bool]] = {"": ({}, captions and not settings.ablations)}
+    variants: dict[str, tuple[dict[str, Any], bool]] = {
+        "": ({}, captions and not settings.ablations)
+    }
     if settings.ablations:
         variants[", 1-shot"], variants[", 4-shot"] = ({"shots": 1}, False), ({"shots": 4}, False)
         variants[", without rationale"] = ({"rationale": False}, False)
@@ -134,7 +170,9 @@ def _raters(settings: JudgeSettings) -> list[Rater]:
     return raters
 
 
-def score_answers(rater: Rater, answers: pd.DataFrame) -> tuple[FloatArray, Sequence[str | None] | None]:
+def score_answers(
+    rater: Rater, answers: pd.DataFrame
+) -> tuple[FloatArray, Sequence[str | None] | None]:
     """Returns a measure's score of each answer, shape (n,), NaN where unscored; and a judge's rationales, or None.
 
     A measure of one reference counts with its largest score over the references (paper 4, "Baselines"); LAVE, VQA
@@ -150,7 +188,9 @@ def score_answers(rater: Rater, answers: pd.DataFrame) -> tuple[FloatArray, Sequ
     return measure.scores_many(texts, references, questions=questions), None
 
 
-def correlate(scores: FloatArray, human: FloatArray, *, resamples: int, seed: int) -> tuple[FloatArray, FloatArray]:
+def correlate(
+    scores: FloatArray, human: FloatArray, *, resamples: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
     """Returns Spearman's ρ and Kendall's τ-b of each measure with the human ratings, over all and in each resample.
 
     The same draws serve every measure, which makes the differences between measures paired.
@@ -170,7 +210,9 @@ def correlate(scores: FloatArray, human: FloatArray, *, resamples: int, seed: in
     def statistic(counts: FloatArray) -> FloatArray:
         values = np.full((len(counts), 2, len(scores)), np.nan)
         for value, drawn in zip(values, counts, strict=True):
-            value[:, scored] = np.transpose([_rank_correlations(code, codes[0], drawn) for code in codes[1:]])
+            value[:, scored] = np.transpose(
+                [_rank_correlations(code, codes[0], drawn) for code in codes[1:]]
+            )
             task.advance(1)
         return values
 
@@ -179,7 +221,9 @@ def correlate(scores: FloatArray, human: FloatArray, *, resamples: int, seed: in
         return statistic(np.ones((1, len(human))))[0], drawn
 
 
-def _rank_correlations(x: NDArray[np.int64], y: NDArray[np.int64], counts: FloatArray) -> tuple[float, float]:
+def _rank_correlations(
+    x: NDArray[np.int64], y: NDArray[np.int64], counts: FloatArray
+) -> tuple[float, float]:
     """Returns ρ and τ-b of two columns of ranks from how often each row is drawn; NaN where a side is constant."""
     shape = (int(x.max()) + 1, int(y.max()) + 1)
     n = counts.sum()
@@ -193,7 +237,9 @@ def _rank_correlations(x: NDArray[np.int64], y: NDArray[np.int64], counts: Float
         return float(stats.spearmanr(a, b).statistic), float(stats.kendalltau(a, b).statistic)
     table = np.bincount(x * shape[1] + y, counts, shape[0] * shape[1]).reshape(shape)
     totals = table.sum(axis=1), table.sum(axis=0)
-    ranks = [total.cumsum() - (total - 1) / 2 - (n + 1) / 2 for total in totals]  # mid-ranks, less their mean
+    ranks = [
+        total.cumsum() - (total - 1) / 2 - (n + 1) / 2 for total in totals
+    ]  # mid-ranks, less their mean
     spread = np.prod([(total * rank**2).sum() for total, rank in zip(totals, ranks, strict=True)])
     below = table.cumsum(axis=0) - table
     left = below.cumsum(axis=1) - below
@@ -208,7 +254,10 @@ def _rank_correlations(x: NDArray[np.int64], y: NDArray[np.int64], counts: Float
 
 
 def judge_answers(
-    answers: pd.DataFrame, raters: Sequence[Rater], settings: JudgeSettings, notes: Sequence[str] = ()
+    answers: pd.DataFrame,
+    raters: Sequence[Rater],
+    settings: JudgeSettings,
+    notes: Sequence[str] = (),
 ) -> StudyReport:
     """Scores the rated answers of `read_rated_answers`, correlates the scores with the ratings and returns the report.
 
@@ -227,7 +276,9 @@ def judge_answers(
     if not live.any() or not common.any():
         counts = {name: f"{count} of {len(answers)} unscored" for name, count in unscored.items()}
         remedy = "Remove the measure that scored the fewest answers."
-        raise DataError("No answer was scored by all measures.", file=settings.file, value=counts, remedy=remedy)
+        raise DataError(
+            "No answer was scored by all measures.", file=settings.file, value=counts, remedy=remedy
+        )
     kept, known = answers[common], scores[common]
     overall, drawn = _correlated(known, kept["human"], settings)
     by_group = {
@@ -243,8 +294,13 @@ def judge_answers(
         sizes = ", ".join(f"{group}: {one['answers'].iloc[0]:,}" for group, one in by_group.items())
         note = "Kendall's τ and the intervals of the groups are in the figure and in --json."
         cells = wide.assign(all=overall["Spearman ρ"]).reset_index()
-        tables.append(frame_table("groups", "Spearman's ρ by group", cells, f"Answers: {sizes}.", note))
-    kinds, categories = [rater.kind for rater in raters], [name for name in answers["category"].unique() if name]
+        tables.append(
+            frame_table("groups", "Spearman's ρ by group", cells, f"Answers: {sizes}.", note)
+        )
+    kinds, categories = (
+        [rater.kind for rater in raters],
+        [name for name in answers["category"].unique() if name],
+    )
     if "vqa-accuracy" in kinds and answers["human"].min() >= 0 and answers["human"].max() == 1:
         vqa = known.iloc[:, kinds.index("vqa-accuracy")]
         tables.append(_missed_table(kept, known, vqa, categories))
@@ -254,17 +310,29 @@ def judge_answers(
     for name, (_, texts) in made.items():
         for record, text in zip(records, texts or (), strict=False):
             record.setdefault("rationales", {})[name] = text
-    figure = partial(draw_dots, _drawn(overall, by_group), "correlation with human ratings (95 % interval)", zero=True)
+    figure = partial(
+        draw_dots,
+        _drawn(overall, by_group),
+        "correlation with human ratings (95 % interval)",
+        zero=True,
+    )
     return StudyReport(
         study="judge",
         title="How well measures agree with people",
-        settings={**settings.record(), "measures": {rater.name: rater.measure.identity() for rater in raters}},
+        settings={
+            **settings.record(),
+            "measures": {rater.name: rater.measure.identity() for rater in raters},
+        },
         tables=tuple(table for table in tables if table.rows),
         figures={"correlations": figure},
         notes=(
             *notes,
             *_notes(overall["Spearman ρ"], drawn, unscored, common),
-            *(n if n.startswith(r.name) else f"{r.name}: {n}" for r in raters for n in r.measure.notes),
+            *(
+                n if n.startswith(r.name) else f"{r.name}: {n}"
+                for r in raters
+                for n in r.measure.notes
+            ),
         ),
         data={"groups": groups.to_dict("records"), "answers": records},
     )
@@ -275,7 +343,9 @@ def _correlated(
 ) -> tuple[pd.DataFrame, FloatArray]:
     """A row per measure: the number of answers, ρ and τ with the ends of their intervals; and ρ in each resample."""
     columns = np.column_stack([human, scores]).T
-    values, drawn = correlate(columns[1:], columns[0], resamples=settings.resamples, seed=settings.seed)
+    values, drawn = correlate(
+        columns[1:], columns[0], resamples=settings.resamples, seed=settings.seed
+    )
     cells = [
         [cell for which in (0, 1) for cell in (values[which, i], *percentiles(drawn[:, which, i]))]
         for i in range(len(scores.columns))
@@ -288,7 +358,9 @@ def _correlated(
 def _drawn(overall: pd.DataFrame, groups: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """ρ and τ of all answers and of each group, the highest ρ first, as `draw_dots` takes them."""
     order = overall.sort_values("Spearman ρ", ascending=False).index
-    series = {"all answers": overall} | {f"{name} ({one['answers'].iloc[0]:,})": one for name, one in groups.items()}
+    series = {"all answers": overall} | {
+        f"{name} ({one['answers'].iloc[0]:,})": one for name, one in groups.items()
+    }
     ends = ["estimate", "low", "high"]
     parts = [
         one.loc[order, columns].set_axis(ends, axis=1).assign(panel=panel, series=name)
@@ -298,7 +370,9 @@ def _drawn(overall: pd.DataFrame, groups: Mapping[str, pd.DataFrame]) -> pd.Data
     return pd.concat(parts).rename_axis("name").reset_index()
 
 
-def _notes(rho: pd.Series[float], drawn: FloatArray, unscored: pd.Series[int], common: pd.Series[bool]) -> list[str]:
+def _notes(
+    rho: pd.Series[float], drawn: FloatArray, unscored: pd.Series[int], common: pd.Series[bool]
+) -> list[str]:
     notes = []
     if not common.all():
         causes = ", ".join(f"{name} {count:,}" for name, count in unscored.items() if count)
@@ -313,12 +387,26 @@ def _notes(rho: pd.Series[float], drawn: FloatArray, unscored: pd.Series[int], c
 
 
 def _main_table(
-    raters: Sequence[Rater], overall: pd.DataFrame, unscored: pd.Series[int], means: pd.Series[float]
+    raters: Sequence[Rater],
+    overall: pd.DataFrame,
+    unscored: pd.Series[int],
+    means: pd.Series[float],
 ) -> Table:
     # LAVE's own row depends on the language model, and none of the paper's three need be the one used here.
-    printed = published("paper4-table2").query("measure != 'lave'").dropna(subset="measure").set_index("measure")
-    cells = overall[["answers"]].assign(unscored=unscored, **{"mean score": means}).join(overall[_INTERVALS])
-    cells["paper 4 ρ"] = printed["overall"].reindex([rater.kind for rater in raters]).to_numpy() / 100
+    printed = (
+        published("paper4-table2")
+        .query("measure != 'lave'")
+        .dropna(subset="measure")
+        .set_index("measure")
+    )
+    cells = (
+        overall[["answers"]]
+        .assign(unscored=unscored, **{"mean score": means})
+        .join(overall[_INTERVALS])
+    )
+    cells["paper 4 ρ"] = (
+        printed["overall"].reindex([rater.kind for rater in raters]).to_numpy() / 100
+    )
     return frame_table(
         "correlations",
         "Correlation with human ratings",
@@ -338,10 +426,22 @@ def _differences_table(rho: pd.Series[float], drawn: FloatArray, live: pd.Series
         first, second = drawn[np.isfinite(drawn[:, [a, b]]).all(axis=1)][:, [a, b]].T
         test = np.nan
         if len(first) and np.ptp(first - second) > 0:
-            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # all correlations may be 1
+            with warnings.catch_warnings(
+                action="ignore", category=RuntimeWarning
+            ):  # all correlations may be 1
                 test = float(stats.ttest_ind(first, second, equal_var=False).pvalue)
-        rows.append((rho.index[a], rho.index[b], rho.iloc[a] - rho.iloc[b], *interval_and_p(first - second), test))
-    differences = pd.DataFrame(rows, columns=["measure", "other", "difference", "low", "high", "p", "p (t-test)"])
+        rows.append(
+            (
+                rho.index[a],
+                rho.index[b],
+                rho.iloc[a] - rho.iloc[b],
+                *interval_and_p(first - second),
+                test,
+            )
+        )
+    differences = pd.DataFrame(
+        rows, columns=["measure", "other", "difference", "low", "high", "p", "p (t-test)"]
+    )
     # Holm (1979): the i-th smallest of m p values times m - i, and never less than the one before.
     p = differences["p"].dropna().sort_values(kind="stable")
     adjusted = (p * np.arange(len(p), 0, -1)).clip(upper=1).cummax()
@@ -363,13 +463,22 @@ def _missed_table(
     """The mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4)."""
     missed = (answers["human"] == 1) & (vqa < _MISSED)
     lucky = int(((answers["human"] == 0) & (vqa > _MISSED)).sum())
-    printed = {str(name).casefold(): share for name, share in published("paper4-table1").itertuples(index=False)}
+    printed = {
+        str(name).casefold(): share
+        for name, share in published("paper4-table1").itertuples(index=False)
+    }
     rows: list[dict[Any, Any]] = []
-    for name, some in [*((name, answers["category"] == name) for name in categories), ("all", missed)]:
+    for name, some in [
+        *((name, answers["category"] == name) for name in categories),
+        ("all", missed),
+    ]:
         chosen = missed & some
         row = {"category": name, "answers": int(chosen.sum()), "share": chosen.mean()}
         if categories:
-            row |= {"% of missed": 100 * chosen.sum() / max(1, missed.sum()), "paper 4 %": printed.get(name.casefold())}
+            row |= {
+                "% of missed": 100 * chosen.sum() / max(1, missed.sum()),
+                "paper 4 %": printed.get(name.casefold()),
+            }
         rows.append({**row, **scores[chosen].mean()})
     note = "paper 4 %: its Table 1, of 400 missed answers; they add up to 125.75, so some are in several."
     return frame_table(

@@ -48,10 +48,16 @@ def tree_levels(taxonomy: Taxonomy, by: str = "auto") -> Levels:
     """
     ranked = sum(rank is not None for rank in taxonomy.ranks)
     if by == "rank" and not ranked:
-        raise DataError("No node of the taxonomy has a rank.", file=taxonomy.source, remedy="Use depth.")
+        raise DataError(
+            "No node of the taxonomy has a rank.", file=taxonomy.source, remedy="Use depth."
+        )
     if by == "auto":
         by = "rank" if 2 * ranked >= len(taxonomy) else "depth"
-    of = [f"depth {d}" for d in taxonomy.depth] if by == "depth" else [rank or _UNRANKED for rank in taxonomy.ranks]
+    of = (
+        [f"depth {d}" for d in taxonomy.depth]
+        if by == "depth"
+        else [rank or _UNRANKED for rank in taxonomy.ranks]
+    )
     levels = pd.Series(["root", *of[1:]])
     depths = pd.Series(taxonomy.depth).iloc[1:].groupby(levels).mean()
     return Levels(by, levels, sorted(depths.index, key=lambda level: (depths[level], level)))
@@ -84,7 +90,9 @@ def held_out_texts(
             alias = choices[v][int(rng.integers(len(choices[v])))]
             rows.append((HELD_OUT, alias, v))
             hidden[v] = {name for name in taxonomy.names(v)[1:] if _word(name) == _word(alias)}
-    notes = [f"{HELD_OUT}: nodes with an alias that can be held out: {', '.join(few)}"] if few else []
+    notes = (
+        [f"{HELD_OUT}: nodes with an alias that can be held out: {', '.join(few)}"] if few else []
+    )
     return pd.DataFrame(rows, columns=_COLUMNS), hidden, notes
 
 
@@ -92,13 +100,19 @@ def without_names(taxonomy: Taxonomy, hidden: Mapping[int, set[str]]) -> Taxonom
     """Returns the tree without some aliases and leads of some nodes."""
 
     def kept(names: Sequence[Sequence[str]]) -> list[list[str]]:
-        return [[name for name in some if name not in hidden.get(v, ())] for v, some in enumerate(names)]
+        return [
+            [name for name in some if name not in hidden.get(v, ())] for v, some in enumerate(names)
+        ]
 
     return taxonomy.with_names(aliases=kept(taxonomy.aliases), leads=kept(taxonomy.leads))
 
 
 def template_texts(
-    taxonomy: Taxonomy, levels: Levels, templates: Sequence[str], per_level: int, rng: np.random.Generator
+    taxonomy: Taxonomy,
+    levels: Levels,
+    templates: Sequence[str],
+    per_level: int,
+    rng: np.random.Generator,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Draws nodes of each level and puts a name of each into templates, the same nodes for every template.
 
@@ -112,22 +126,42 @@ def template_texts(
         DataError: If a template contains neither {name} nor {plural}, or another field.
     """
     for template in templates:
-        if set(re.findall(r"\{.*?\}|[{}]", template)) not in ({"{name}"}, {"{plural}"}, {"{name}", "{plural}"}):
-            raise DataError("A template must contain {name} or {plural} and no other field.", value=template)
+        if set(re.findall(r"\{.*?\}|[{}]", template)) not in (
+            {"{name}"},
+            {"{plural}"},
+            {"{name}", "{plural}"},
+        ):
+            raise DataError(
+                "A template must contain {name} or {plural} and no other field.", value=template
+            )
     names = _names(taxonomy)
-    own = names[names["own"]].sort_values(["node", "label"], kind="stable").drop_duplicates("node").set_index("node")
+    own = (
+        names[names["own"]]
+        .sort_values(["node", "label"], kind="stable")
+        .drop_duplicates("node")
+        .set_index("node")
+    )
     named = {v: (name, label) for v, name, label in own[["name", "label"]].itertuples(name=None)}
     able = {level: [v for v in levels.nodes(level) if v in named] for level in levels.names}
     drawn = [v for nodes in able.values() for v in _drawn(nodes, per_level, rng)]
     shared = len(taxonomy) - 1 - sum(map(len, able.values()))
     rows: list[tuple[str, str, int]] = []
-    notes = [f"{shared:,} nodes are not drawn because they share all their names with others"] if shared else []
+    notes = (
+        [f"{shared:,} nodes are not drawn because they share all their names with others"]
+        if shared
+        else []
+    )
     for template in templates:
         pluralised = "{plural}" in template and not names["label"].all()
         used = [v for v in drawn if not pluralised or not named[v][1]]
-        rows += [(template, template.format(name=named[v][0], plural=plural(named[v][0])), v) for v in used]
+        rows += [
+            (template, template.format(name=named[v][0], plural=plural(named[v][0])), v)
+            for v in used
+        ]
         if len(used) < len(drawn):
-            notes.append(f"{template!r}: {len(drawn) - len(used):,} nodes have only a label, which is not pluralised")
+            notes.append(
+                f"{template!r}: {len(drawn) - len(used):,} nodes have only a label, which is not pluralised"
+            )
     return pd.DataFrame(rows, columns=_COLUMNS), notes
 
 
@@ -138,9 +172,15 @@ def _word(name: str) -> str:
 
 def _names(taxonomy: Taxonomy) -> pd.DataFrame:
     """A row per name: its node, the name as a word, whether it is the label, and whether no other node has the word."""
-    rows = [(v, n, _word(n), i == 0) for v in range(len(taxonomy)) for i, n in enumerate(taxonomy.names(v))]
+    rows = [
+        (v, n, _word(n), i == 0)
+        for v in range(len(taxonomy))
+        for i, n in enumerate(taxonomy.names(v))
+    ]
     names = pd.DataFrame(rows, columns=["node", "name", "word", "label"])
-    return names.assign(own=(names.groupby("word")["node"].transform("nunique") == 1) & (names["word"] != ""))
+    return names.assign(
+        own=(names.groupby("word")["node"].transform("nunique") == 1) & (names["word"] != "")
+    )
 
 
 def _drawn(items: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:

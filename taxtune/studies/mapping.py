@@ -21,7 +21,13 @@ from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.normalize import plain_or_raw
 from taxtune.metrics.confidence import COVERAGES, calibration_error, risk_at_coverage
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
+from taxtune.metrics.statistics import (
+    Interval,
+    bootstrap,
+    hierarchical_sample,
+    paired_bootstrap,
+    percentiles,
+)
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.contestants import place_texts
@@ -49,7 +55,17 @@ __all__ = ["ALGORITHM", "ALONE", "DEFAULT", "MappingSettings", "mapping_report",
 ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 # The scores with intervals, as they are printed.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "acceptable": "acceptable"}
-_COLUMNS = ["answer", "mapper", "base", "way", "node", "tied", "abstained", "off_tree", "confidence"]
+_COLUMNS = [
+    "answer",
+    "mapper",
+    "base",
+    "way",
+    "node",
+    "tied",
+    "abstained",
+    "off_tree",
+    "confidence",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +75,26 @@ class MappingSettings(ModelSettings, TreeSettings):
     rows_in_json: ClassVar[bool] = True
 
     file: Annotated[
-        Path, Argument(metavar="FILE", help="Answers placed by people: answer, node and, if known, also and style.")
+        Path,
+        Argument(
+            metavar="FILE",
+            help="Answers placed by people: answer, node and, if known, also and style.",
+        ),
     ]
     measure: Annotated[
-        tuple[str, ...], Option("--measure", "-m", metavar="[NAME=]SPEC", help="A measure or lexical; repeatable.")
+        tuple[str, ...],
+        Option("--measure", "-m", metavar="[NAME=]SPEC", help="A measure or lexical; repeatable."),
     ] = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor", "lexical")
-    similarity: Annotated[str, Option(metavar="SPEC", help="Similarity of the default mapper.")] = "lexical"
+    similarity: Annotated[str, Option(metavar="SPEC", help="Similarity of the default mapper.")] = (
+        "lexical"
+    )
     names: Annotated[
-        Literal["all", "common"], Option(help="Names that a measure compares with: all, or the common one.")
+        Literal["all", "common"],
+        Option(help="Names that a measure compares with: all, or the common one."),
     ] = "all"
     ties: Annotated[
-        Literal["deepest", "ancestor", "random"], Option(help="Which of several equally similar nodes to use.")
+        Literal["deepest", "ancestor", "random"],
+        Option(help="Which of several equally similar nodes to use."),
     ] = "deepest"
     resamples: ResamplesOption = 2000
     seed: SeedOption = 0
@@ -102,7 +127,10 @@ def place_all(
     Raises:
         TaxtuneError: If two measures have one name, or a model cannot be loaded.
     """
-    names, longest = tree_names(taxonomy, settings.names, plain_or_raw), MapperConfig().max_characters
+    names, longest = (
+        tree_names(taxonomy, settings.names, plain_or_raw),
+        MapperConfig().max_characters,
+    )
     stripped = [text.strip() for text in answers.frame["answer"]]
     keys = [text[:longest] if any(map(str.isalnum, text[:longest])) else "" for text in stripped]
     # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
@@ -116,28 +144,48 @@ def place_all(
         listing = placed[["listing", "base"]].rename(columns={"listing": "node"})
         parts.append(placed.assign(mapper=scorer.name, way=ALONE))
         parts.append(listing.assign(mapper=f"{scorer.name} + Alg. 1", way=ALGORITHM))
-    name, columns = f"default mapper, {label or spec}", ["node", "abstained", "off_tree", "confidence"]
-    cells = [(p.node, p.abstained, p.off_tree, p.confidence) for p in place_texts(mapper, ["", *texts]).values()]
+    name, columns = (
+        f"default mapper, {label or spec}",
+        ["node", "abstained", "off_tree", "confidence"],
+    )
+    cells = [
+        (p.node, p.abstained, p.off_tree, p.confidence)
+        for p in place_texts(mapper, ["", *texts]).values()
+    ]
     default = pd.DataFrame(cells, ["", *texts], columns).loc[keys]
     parts.append(default.assign(mapper=name, base=name, way=DEFAULT))
-    frame = pd.concat([part.reset_index(drop=True).rename_axis("answer").reset_index() for part in parts])
-    frame = frame.reindex(columns=_COLUMNS).join(answers.frame[["target", "acceptable"]], on="answer")
+    frame = pd.concat(
+        [part.reset_index(drop=True).rename_axis("answer").reset_index() for part in parts]
+    )
+    frame = frame.reindex(columns=_COLUMNS).join(
+        answers.frame[["target", "acceptable"]], on="answer"
+    )
     frame = frame.reset_index(drop=True)
-    frame["acceptable"] = [node in nodes for node, nodes in zip(frame["node"], frame["acceptable"], strict=True)]
+    frame["acceptable"] = [
+        node in nodes for node, nodes in zip(frame["node"], frame["acceptable"], strict=True)
+    ]
     counts = {
         "answers have no letter or digit; every method places them on the root": keys.count(""),
-        f"answers are truncated to their first {longest:,} characters": sum(len(text) > longest for text in stripped),
+        f"answers are truncated to their first {longest:,} characters": sum(
+            len(text) > longest for text in stripped
+        ),
     }
     notes = [f"{count:,} {what}" for what, count in counts.items() if count]
     identities: dict[str, Any] = {}
     for scorer in scorers:
-        measure = scorer.similarity.measure if isinstance(scorer.similarity, MeasureSimilarity) else None
+        measure = (
+            scorer.similarity.measure if isinstance(scorer.similarity, MeasureSimilarity) else None
+        )
         notes += [f"{scorer.name}: {note}" for note in (measure.notes if measure else ())]
-        identities[scorer.name] = dict(measure.identity()) if measure else {"similarity": scorer.spec}
+        identities[scorer.name] = (
+            dict(measure.identity()) if measure else {"similarity": scorer.spec}
+        )
     return frame, notes, identities
 
 
-def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: MappingSettings) -> pd.DataFrame:
+def _scored(
+    taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: MappingSettings
+) -> pd.DataFrame:
     """Placements by a measure, alone and with Algorithm 1, from one table of scores; "" is a blank answer's row."""
     rng = np.random.default_rng(settings.seed)
     listing = Mapper(taxonomy, scorer.similarity, MapperConfig(preset="paper-listing"))
@@ -146,7 +194,9 @@ def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: Mapp
         nodes, tied = nearest_nodes(taxonomy, table, ties=settings.ties, rng=rng)
         finite = np.nan_to_num(table, nan=-np.inf)
         for text, row, node, ties in zip(batch, finite, nodes.tolist(), tied.tolist(), strict=True):
-            rows.append((node, ties, UNPLACED if node == UNPLACED else listing.place_scored(text, row).node))
+            rows.append(
+                (node, ties, UNPLACED if node == UNPLACED else listing.place_scored(text, row).node)
+            )
     return pd.DataFrame(rows, index=["", *texts], columns=["node", "tied", "listing"])
 
 
@@ -154,7 +204,10 @@ def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: Mapp
 
 
 def mapping_report(
-    taxonomy: Taxonomy, answers: AnnotatedAnswers, settings: MappingSettings, part: Domain | None = None
+    taxonomy: Taxonomy,
+    answers: AnnotatedAnswers,
+    settings: MappingSettings,
+    part: Domain | None = None,
 ) -> StudyReport:
     """Places the answers in every way and returns the report; arguments and errors as `place_all`.
 
@@ -172,7 +225,11 @@ def mapping_report(
     styles = _styles(taxonomy, frame, answers.frame["style"])
     pairs = {name: (nodes[name], answers.frame["target"]) for name in order}
     ends = scores.pivot(index="mapper", columns="metric", values=["low", "high"]).reindex(order)
-    intervals = {f"{shown} {end}": ends[end, metric] for metric, shown in _SHOWN.items() for end in ("low", "high")}
+    intervals = {
+        f"{shown} {end}": ends[end, metric]
+        for metric, shown in _SHOWN.items()
+        for end in ("low", "high")
+    }
     tables = [
         _scores_table(taxonomy, frame, scores),
         frame_table(
@@ -197,8 +254,15 @@ def mapping_report(
             digits=dict.fromkeys(order, 2),
         ),
     ]
-    paths = {node: "/".join(taxonomy.path(node)) for node in {*frame["node"], *frame["target"]} - {UNPLACED}}
-    records = answers.frame[["row", "answer"]].assign(truth=answers.frame["target"].map(paths)).to_dict("records")
+    paths = {
+        node: "/".join(taxonomy.path(node))
+        for node in {*frame["node"], *frame["target"]} - {UNPLACED}
+    }
+    records = (
+        answers.frame[["row", "answer"]]
+        .assign(truth=answers.frame["target"].map(paths))
+        .to_dict("records")
+    )
     for record, placed in zip(records, nodes.to_dict("records"), strict=True):
         record["placed"] = {name: paths.get(node) for name, node in placed.items()}
     return StudyReport(
@@ -239,7 +303,9 @@ def _scores(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) 
         drawn = np.random.default_rng(settings.seed).binomial(n, share, size=settings.resamples) / n
         metrics["acceptable"] = Interval(share, *percentiles(drawn))
         rows += [(*key, metric, one.estimate, one.low, one.high) for metric, one in metrics.items()]
-    return pd.DataFrame(rows, columns=["mapper", "base", "way", "metric", "estimate", "low", "high"])
+    return pd.DataFrame(
+        rows, columns=["mapper", "base", "way", "metric", "estimate", "low", "high"]
+    )
 
 
 def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame) -> Table:
@@ -254,7 +320,9 @@ def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame)
     counts = by[["n", *flags]].sum().reset_index("way").astype(object)
     counts.loc[counts["way"] != ALONE, "tied"] = None
     counts.loc[counts["way"] != DEFAULT, ["abstained", "off the tree"]] = None
-    wide = scores.pivot(index="mapper", columns="metric", values="estimate").reindex(columns=list(_SHOWN))
+    wide = scores.pivot(index="mapper", columns="metric", values="estimate").reindex(
+        columns=list(_SHOWN)
+    )
     cells = counts[["n"]].join(wide.rename(columns=_SHOWN)).join(counts[[*flags]])
     return frame_table(
         "mapping",
@@ -269,7 +337,10 @@ def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame)
 
 def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) -> Table:
     """What Algorithm 1 adds to each measure, and what the default mapper adds to each with Algorithm 1."""
-    by = {(str(base), str(way)): some.reset_index() for (base, way), some in frame.groupby(["base", "way"], sort=False)}
+    by = {
+        (str(base), str(way)): some.reset_index()
+        for (base, way), some in frame.groupby(["base", "way"], sort=False)
+    }
     algorithm = [base for base, way in by if way == ALGORITHM]
     pairs = [((base, ALGORITHM), (base, ALONE)) for base in algorithm]
     pairs += [(key, (base, ALGORITHM)) for key in by if key[1] == DEFAULT for base in algorithm]
@@ -279,22 +350,38 @@ def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSetti
         if not both.any():
             continue
         first, second = (by[key][both] for key in (a, b))
-        one, other = (hierarchical_sample(taxonomy, some["node"], some["target"]) for some in (first, second))
+        one, other = (
+            hierarchical_sample(taxonomy, some["node"], some["target"]) for some in (first, second)
+        )
         changes = paired_bootstrap((one, other), resamples=settings.resamples, seed=settings.seed)
-        row = {"first": first["mapper"].iloc[0], "second": second["mapper"].iloc[0], "n": len(first)}
+        row = {
+            "first": first["mapper"].iloc[0],
+            "second": second["mapper"].iloc[0],
+            "n": len(first),
+        }
         for metric, shown, short in (("hf", "hF", ""), ("accuracy", "accuracy", "acc. ")):
             change = changes[metric]
-            row |= {shown: change.difference, f"{short}low": change.low, f"{short}high": change.high}
+            row |= {
+                shown: change.difference,
+                f"{short}low": change.low,
+                f"{short}high": change.high,
+            }
             row |= {f"{short}p": change.p_value}
         rows.append(row)
     title = "Paired differences, first minus second, on the same answers"
-    return frame_table("mapping-differences", title, pd.DataFrame(rows), digits={"p": 4, "acc. p": 4})
+    return frame_table(
+        "mapping-differences", title, pd.DataFrame(rows), digits={"p": 4, "acc. p": 4}
+    )
 
 
 def _confidence_table(default: pd.DataFrame) -> Table:
     """What the default mapper's confidence is worth."""
     sure, right = default["confidence"].astype(float), default["acceptable"]
-    risks = zip((f"risk at {coverage:.0%}" for coverage in COVERAGES), risk_at_coverage(sure, right), strict=True)
+    risks = zip(
+        (f"risk at {coverage:.0%}" for coverage in COVERAGES),
+        risk_at_coverage(sure, right),
+        strict=True,
+    )
     row = {"mapper": default["mapper"].iloc[0], "n": len(default), **dict(risks)}
     return frame_table(
         "mapping-confidence",
@@ -311,8 +398,13 @@ def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series) -> pd.Dat
     sizes = named.value_counts(sort=False).sort_values(ascending=False, kind="stable")
     placed = frame[frame["node"] != UNPLACED].assign(style=lambda some: some["answer"].map(named))
     placed["hp"], placed["hr"] = precision_recall(taxonomy, placed["node"], placed["target"])
-    placed["accuracy"], placed["depth"] = placed["node"] == placed["target"], taxonomy.depth[placed["node"].to_numpy()]
-    means = placed.groupby(["style", "mapper"])[["hp", "hr", "accuracy", "acceptable", "depth"]].mean()
+    placed["accuracy"], placed["depth"] = (
+        placed["node"] == placed["target"],
+        taxonomy.depth[placed["node"].to_numpy()],
+    )
+    means = placed.groupby(["style", "mapper"])[
+        ["hp", "hr", "accuracy", "acceptable", "depth"]
+    ].mean()
     means.insert(2, "hf", 2 * means["hp"] * means["hr"] / (means["hp"] + means["hr"]))
     shown = sizes.index[: None if style.notna().any() else 0]
     index = pd.MultiIndex.from_product([shown, frame["mapper"].unique()], names=["style", "mapper"])
@@ -326,7 +418,11 @@ def _drawn(scores: pd.DataFrame) -> pd.DataFrame:
     panels = {"hf": "hF", "accuracy": "accuracy (exact node)"}
     series = {ALONE: ALONE, ALGORITHM: f"with {ALGORITHM}", DEFAULT: "default mapper"}
     shown = scores[scores["metric"].isin(panels)]
-    named = {"panel": shown["metric"].map(panels), "name": shown["base"], "series": shown["way"].map(series)}
+    named = {
+        "panel": shown["metric"].map(panels),
+        "name": shown["base"],
+        "series": shown["way"].map(series),
+    }
     return shown.assign(**named)
 
 
@@ -340,7 +436,15 @@ def _draw_agreement(agreement: pd.DataFrame) -> Figure:
     image = axes.imshow(agreement.to_numpy(), cmap="Blues", vmin=0, vmax=1)
     for (i, j), value in np.ndenumerate(agreement.to_numpy()):
         text = "–" if np.isnan(value) else f"{value:.2f}"
-        axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if value > 0.55 else "black")
+        axes.text(
+            j,
+            i,
+            text,
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if value > 0.55 else "black",
+        )
     axes.set_xticks(range(n), names, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(n), names)
     figure.colorbar(image, label="share of answers placed on the same node")

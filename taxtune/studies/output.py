@@ -69,7 +69,11 @@ def both_trees_table(
         here = score(part.tree, predicted, truth, off_tree=off)
         there = score(part.full, part.on_full(predicted), part.on_full(truth), off_tree=off)
         rows.append((name, len(predicted), here.hp, here.hr, here.hf, there.hp, there.hr, there.hf))
-    columns = [f"{metric} on {label}" for label in (part.label, part.full_label) for metric in ("hP", "hR", "hF")]
+    columns = [
+        f"{metric} on {label}"
+        for label in (part.label, part.full_label)
+        for metric in ("hP", "hR", "hF")
+    ]
     return Table(
         "both-trees",
         f"The same placements on {part.label} and on the whole taxonomy",
@@ -83,7 +87,12 @@ def both_trees_table(
 
 
 def draw_intervals(
-    axes: Axes, rows: Iterable[float], intervals: Sequence[Interval | None], *, scale: float = 1.0, **look: Any
+    axes: Axes,
+    rows: Iterable[float],
+    intervals: Sequence[Interval | None],
+    *,
+    scale: float = 1.0,
+    **look: Any,
 ) -> None:
     """Draws a dot with its interval in each row, and the dot alone where the interval has no ends.
 
@@ -94,7 +103,11 @@ def draw_intervals(
         scale: The factor of the values, such as 100 for %.
         **look: Passed to `Axes.errorbar`.
     """
-    known = [(row, one) for row, one in zip(rows, intervals, strict=True) if one and np.isfinite(one.estimate)]
+    known = [
+        (row, one)
+        for row, one in zip(rows, intervals, strict=True)
+        if one and np.isfinite(one.estimate)
+    ]
     if not known:
         return
     values = scale * np.array([[one.low, one.estimate, one.high] for _, one in known])
@@ -122,10 +135,22 @@ def draw_dots(frame: pd.DataFrame, label: str, *, scale: float = 1.0, zero: bool
     for axes, panel in zip(grid, panels, strict=True):
         for i, one in enumerate(series):
             some = frame[(frame["panel"] == panel) & (frame["series"] == one)]
-            heights = [names.index(name) + (i - (len(series) - 1) / 2) * 0.8 / len(series) for name in some["name"]]
-            ends = [Interval(*cells) for cells in some[["estimate", "low", "high"]].itertuples(index=False)]
-            look = {"fmt": MARKER_CYCLE[i % len(MARKER_CYCLE)], "color": CYCLE[i % len(CYCLE)], "ms": 5.5}
-            draw_intervals(axes, heights, ends, scale=scale, elinewidth=1.3, label=cut(one, _LONGEST), **look)
+            heights = [
+                names.index(name) + (i - (len(series) - 1) / 2) * 0.8 / len(series)
+                for name in some["name"]
+            ]
+            ends = [
+                Interval(*cells)
+                for cells in some[["estimate", "low", "high"]].itertuples(index=False)
+            ]
+            look = {
+                "fmt": MARKER_CYCLE[i % len(MARKER_CYCLE)],
+                "color": CYCLE[i % len(CYCLE)],
+                "ms": 5.5,
+            }
+            draw_intervals(
+                axes, heights, ends, scale=scale, elinewidth=1.3, label=cut(one, _LONGEST), **look
+            )
         if zero:
             axes.axvline(0, color=GREY, lw=0.8, zorder=0)
         axes.set_title(panel, fontsize=10)
@@ -135,9 +160,15 @@ def draw_dots(frame: pd.DataFrame, label: str, *, scale: float = 1.0, zero: bool
     grid[0].set_yticks(range(len(names)), [cut(name, _LONGEST) for name in names])
     grid[0].set_ylim(len(names) - 0.4, -0.6)
     figure.supxlabel(label, fontsize=10)
-    handles = {name: line for axes in grid for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    handles = {
+        name: line
+        for axes in grid
+        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
     if len(series) > 1 and handles:
-        figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=min(4, len(handles)))
+        figure.legend(
+            handles.values(), handles.keys(), loc="outside upper center", ncols=min(4, len(handles))
+        )
     return figure
 
 
@@ -158,7 +189,9 @@ def draw_curves(frame: pd.DataFrame, label: str) -> Figure:
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, panel in zip(grid.flat, panels, strict=False):
         some = frame[frame["panel"] == panel]
-        texts = list(some["x"].unique()) if some["x"].map(lambda x: isinstance(x, str)).all() else None
+        texts = (
+            list(some["x"].unique()) if some["x"].map(lambda x: isinstance(x, str)).all() else None
+        )
         x = some["x"].map(texts.index) if texts else some["x"]
         for (one, way), own in some.groupby(["series", "way"], sort=False):
             i, solid = series.index(one), way == ways[0]
@@ -180,13 +213,21 @@ def draw_curves(frame: pd.DataFrame, label: str) -> Figure:
                 label=", ".join(filter(None, (one, way))),
             )
         if texts:
-            axes.set_xticks(range(len(texts)), texts, rotation=40, ha="right", rotation_mode="anchor")
-        axes.set_title("\n".join(textwrap.wrap(str(panel), 34)), loc="left", fontsize=9.5, fontweight="bold")
+            axes.set_xticks(
+                range(len(texts)), texts, rotation=40, ha="right", rotation_mode="anchor"
+            )
+        axes.set_title(
+            "\n".join(textwrap.wrap(str(panel), 34)), loc="left", fontsize=9.5, fontweight="bold"
+        )
         axes.set_ylabel(label)
         axes.grid(axis="y", color=FAINT, lw=0.6)
         axes.set_axisbelow(True)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
-    handles = {name: line for axes in grid.flat for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    handles = {
+        name: line
+        for axes in grid.flat
+        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
     return figure

@@ -21,7 +21,13 @@ from taxtune.answers.records import run_evaluations, split_run
 from taxtune.answers.scores import mean_interval
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
-from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.metrics.statistics import (
+    SIGNIFICANCE,
+    Sample,
+    bootstrap,
+    hierarchical_sample,
+    paired_bootstrap,
+)
 from taxtune.options import ResamplesOption, measure_option
 from taxtune.progress import track_each
 from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
@@ -54,7 +60,17 @@ _TITLE = "How the prompt affects hierarchical precision and recall"
 _OVER = "a prompt's scores are over its own answers, a difference over the examples answered under both prompts"
 _KEY = ["model", "prompt"]
 _ARROW = ["model", "from", "to", "examples"]
-_GAINS = ["model", "prompt", "measure", "scored", "missing", "unscored", "mean", "mean low", "mean high"]
+_GAINS = [
+    "model",
+    "prompt",
+    "measure",
+    "scored",
+    "missing",
+    "unscored",
+    "mean",
+    "mean low",
+    "mean high",
+]
 _GAINS += ["in both", "gain", "low", "high", "p"]
 # What an arrow says, by the directions in which hP and hR have moved.
 _READINGS = {
@@ -82,9 +98,13 @@ class PromptsSettings(ContestantSettings):
             help="Files of answers; MODEL=FILE with --by or --guess; runs as MODEL=RUN.",
         ),
     ]
-    baseline: Annotated[str | None, Option(help="Where the arrows start. Default: each model's first.")] = None
+    baseline: Annotated[
+        str | None, Option(help="Where the arrows start. Default: each model's first.")
+    ] = None
     measure: Annotated[
-        tuple[Any, ...], measure_option("Shown with their gains over the baseline prompt."), NOT_RECORDED
+        tuple[Any, ...],
+        measure_option("Shown with their gains over the baseline prompt."),
+        NOT_RECORDED,
     ] = ()
     resamples: Annotated[int, ResamplesOption] = 2000
 
@@ -119,11 +139,18 @@ def _by_model(
     files: dict[str, str] = {}
     for name, path in named_paths(settings.files).items():
         if split_run(path) == (Path(path), None):
-            more = {f"{name}:{key}": f"{path}:{key}" for key in run_evaluations(Path(path) / "result.json")}
+            more = {
+                f"{name}:{key}": f"{path}:{key}"
+                for key in run_evaluations(Path(path) / "result.json")
+            }
         else:
             more = {name: path}
         if doubled := files.keys() & more.keys():
-            raise DataError("Two files have the same model and prompt.", value=sorted(doubled), remedy="Rename one.")
+            raise DataError(
+                "Two files have the same model and prompt.",
+                value=sorted(doubled),
+                remedy="Rename one.",
+            )
         files |= more
     models: dict[str, dict[tuple[str, str], AnswerTable]] = {}
     for (name, value), table in read_tables(files, settings, taxonomy, part).items():
@@ -166,7 +193,9 @@ def compare_prompts(
             "Intervals are 95 % bootstrap intervals over the examples.",
             *missing_note(int(counts["missing"].sum()), _OVER),
             *(
-                trivial_answer(taxonomy, answers[key]["target"].to_numpy(), key[0] if len(starts) > 1 else None)
+                trivial_answer(
+                    taxonomy, answers[key]["target"].to_numpy(), key[0] if len(starts) > 1 else None
+                )
                 for key in starts.items()
             ),
         ),
@@ -175,7 +204,9 @@ def compare_prompts(
     ]
     figures: dict[str, Callable[[], Figure]] = {"arrows": partial(_draw_arrows, arrows)}
     if measures:
-        texts = {m.label: text_scores(placed, m, taxonomy, settings.reference, _answer) for m in measures}
+        texts = {
+            m.label: text_scores(placed, m, taxonomy, settings.reference, _answer) for m in measures
+        }
         gains = _gains(placed, starts, texts, draws)
         tables.append(
             frame_table(
@@ -199,7 +230,9 @@ def compare_prompts(
         title=_TITLE,
         settings={
             **settings.record(),
-            "models": {model: [prompt for other, prompt in answers if other == model] for model in starts},
+            "models": {
+                model: [prompt for other, prompt in answers if other == model] for model in starts
+            },
             "baseline": starts,
             "confidence_level": 0.95,
             **({"measures": [measure.identity() for measure in measures]} if measures else {}),
@@ -217,16 +250,25 @@ def _baselines(keys: Sequence[Any], wanted: str | None) -> dict[str, str]:
         own = [prompt for other, prompt in keys if other == model]
         if len(own) < 2:
             remedy = "Give its answers under another prompt too."
-            raise DataError(f"{model} has a single prompt, so there is nothing to compare.", value=own, remedy=remedy)
+            raise DataError(
+                f"{model} has a single prompt, so there is nothing to compare.",
+                value=own,
+                remedy=remedy,
+            )
         if wanted is not None and wanted not in own:
             remedy = f"It has {', '.join(map(repr, own))}."
-            raise DataError(f"{model} has no prompt of the baseline's name.", value=wanted, remedy=remedy)
+            raise DataError(
+                f"{model} has no prompt of the baseline's name.", value=wanted, remedy=remedy
+            )
         starts[model] = wanted or own[0]
     return starts
 
 
 def _scores(
-    taxonomy: Taxonomy, answers: Mapping[Any, pd.DataFrame], starts: Mapping[str, str], draws: Mapping[str, int]
+    taxonomy: Taxonomy,
+    answers: Mapping[Any, pd.DataFrame],
+    starts: Mapping[str, str],
+    draws: Mapping[str, int],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores of each prompt, and paired differences to the baseline.
 
@@ -237,7 +279,9 @@ def _scores(
     """
 
     def sample(rows: pd.DataFrame) -> Sample:
-        return hierarchical_sample(taxonomy, rows["node"], rows["target"], off_tree=rows["as_child"])
+        return hierarchical_sample(
+            taxonomy, rows["node"], rows["target"], off_tree=rows["as_child"]
+        )
 
     scores: list[dict[str, Any]] = []
     arrows: list[dict[str, Any]] = []
@@ -249,7 +293,9 @@ def _scores(
             message = f"{model} has no answer under {prompt!r}: every call failed, or there is no such guess."
             raise DataError(message, remedy="Remove this prompt.")
         if not both.any():
-            raise DataError(f"{model} has no example that was answered under both {start!r} and {prompt!r}.")
+            raise DataError(
+                f"{model} has no example that was answered under both {start!r} and {prompt!r}."
+            )
         for metric, one in bootstrap(sample(own[known]), **draws).items():
             scores.append({"model": model, "prompt": prompt, "metric": metric, **asdict(one)})
         if prompt == start:
@@ -257,7 +303,13 @@ def _scores(
         end, here = sample(own[both]), sample(base[both])
         ends, begins = bootstrap(end, **draws), bootstrap(here, **draws)
         for metric, change in paired_bootstrap((end, here), **draws).items():
-            arrow = {"model": model, "from": start, "to": prompt, "examples": int(both.sum()), "metric": metric}
+            arrow = {
+                "model": model,
+                "from": start,
+                "to": prompt,
+                "examples": int(both.sum()),
+                "metric": metric,
+            }
             for side, one in (("start", begins[metric]), ("end", ends[metric])):
                 arrow |= {side: one.estimate, f"{side}_low": one.low, f"{side}_high": one.high}
             arrows.append({**arrow, **asdict(change)})
@@ -268,7 +320,10 @@ def _scores(
 
 
 def _gains(
-    placed: pd.DataFrame, starts: Mapping[str, str], texts: Mapping[str, pd.Series[float]], draws: Mapping[str, int]
+    placed: pd.DataFrame,
+    starts: Mapping[str, str],
+    texts: Mapping[str, pd.Series[float]],
+    draws: Mapping[str, int],
 ) -> pd.DataFrame:
     """Each measure of text under each prompt, and its gain over the baseline prompt, as the table shows them.
 
@@ -280,16 +335,30 @@ def _gains(
     for (model, prompt), index in by_prompt.items():
         missing = int((placed["node"].to_numpy()[index] < 0).sum())
         for heading, values in texts.items():
-            own, start = values.to_numpy()[index], values.to_numpy()[by_prompt[model, starts[model]]]
+            own, start = (
+                values.to_numpy()[index],
+                values.to_numpy()[by_prompt[model, starts[model]]],
+            )
             scored, both = int((~np.isnan(own)).sum()), ~np.isnan(own) & ~np.isnan(start)
-            row = {"model": model, "prompt": prompt, "measure": heading, "scored": scored, "missing": missing}
+            row = {
+                "model": model,
+                "prompt": prompt,
+                "measure": heading,
+                "scored": scored,
+                "missing": missing,
+            }
             row |= {"unscored": len(own) - missing - scored, "in both": int(both.sum())}
             if (mean := mean_interval(own, **draws)) is not None:
                 row |= {"mean": mean.estimate, "mean low": mean.low, "mean high": mean.high}
             if prompt != starts[model] and both.any():
                 pair = Sample.mean("gain", own[both]), Sample.mean("gain", start[both])
                 gain = paired_bootstrap(pair, **draws)["gain"]
-                row |= {"gain": gain.difference, "low": gain.low, "high": gain.high, "p": gain.p_value}
+                row |= {
+                    "gain": gain.difference,
+                    "low": gain.low,
+                    "high": gain.high,
+                    "p": gain.p_value,
+                }
             rows.append(row)
     return pd.DataFrame(rows, columns=_GAINS)
 
@@ -322,8 +391,12 @@ def _prompts_table(counts: pd.DataFrame, scores: pd.DataFrame, *notes: str) -> T
 
 
 def _arrows_table(arrows: pd.DataFrame) -> Table:
-    changes, p_values = (arrows.pivot(index=_ARROW, columns="metric", values=v) for v in ("difference", "p_value"))
-    cells = changes[list(_SHOWN)].rename(columns={metric: f"Δ{shown}" for metric, shown in _SHOWN.items()})
+    changes, p_values = (
+        arrows.pivot(index=_ARROW, columns="metric", values=v) for v in ("difference", "p_value")
+    )
+    cells = changes[list(_SHOWN)].rename(
+        columns={metric: f"Δ{shown}" for metric, shown in _SHOWN.items()}
+    )
     moved = changes.apply(np.sign).where(p_values < SIGNIFICANCE, 0)[["hp", "hr"]].astype(int)
     cells["reading"] = [_READINGS[key] for key in moved.itertuples(index=False, name=None)]
     order = pd.MultiIndex.from_frame(arrows[_ARROW].drop_duplicates())
@@ -338,7 +411,9 @@ def _arrows_table(arrows: pd.DataFrame) -> Table:
 
 def _differences_table(arrows: pd.DataFrame) -> Table:
     shown = arrows[arrows["metric"].isin(_SHOWN)]
-    cells = shown[["model", "to", "metric", "difference", "low", "high", "p_value"]].replace({"metric": _SHOWN})
+    cells = shown[["model", "to", "metric", "difference", "low", "high", "p_value"]].replace(
+        {"metric": _SHOWN}
+    )
     return frame_table(
         "differences",
         "Paired differences to the baseline prompt",
@@ -375,19 +450,59 @@ def _draw_arrows(arrows: pd.DataFrame) -> Figure:
         model, prompt = models.index(y["model"]), prompts.index(y["to"])
         colour = CYCLE[(model if len(models) > 1 else prompt) % len(CYCLE)]
         marker = MARKER_CYCLE[(prompt if len(prompts) > 1 else model) % len(MARKER_CYCLE)]
-        hollow = INK if len(models) == 1 else colour  # the one start of a single model's arrows belongs to none of them
+        hollow = (
+            INK if len(models) == 1 else colour
+        )  # the one start of a single model's arrows belongs to none of them
         for end, ink in (("start", hollow), ("end", colour)):
-            axes.hlines(y[end], x[f"{end}_low"], x[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
-            axes.vlines(x[end], y[f"{end}_low"], y[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
-        look = {"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 4, "shrinkB": 5, "mutation_scale": 12}
+            axes.hlines(
+                y[end], x[f"{end}_low"], x[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2
+            )
+            axes.vlines(
+                x[end], y[f"{end}_low"], y[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2
+            )
+        look = {
+            "arrowstyle": "-|>",
+            "color": colour,
+            "lw": 1.5,
+            "shrinkA": 4,
+            "shrinkB": 5,
+            "mutation_scale": 12,
+        }
         axes.annotate("", (x["end"], y["end"]), (x["start"], y["start"]), arrowprops=look, zorder=4)
-        axes.plot(x["start"], y["start"], marker="o", ms=6.5, mfc=PAPER, mec=hollow, mew=1.5, ls="none", zorder=5)
+        axes.plot(
+            x["start"],
+            y["start"],
+            marker="o",
+            ms=6.5,
+            mfc=PAPER,
+            mec=hollow,
+            mew=1.5,
+            ls="none",
+            zorder=5,
+        )
         size = 11 if marker == "*" else 8
-        axes.plot(x["end"], y["end"], marker=marker, ms=size, mfc=colour, mec=PAPER, mew=0.9, ls="none", zorder=6)
+        axes.plot(
+            x["end"],
+            y["end"],
+            marker=marker,
+            ms=size,
+            mfc=colour,
+            mec=PAPER,
+            mew=0.9,
+            ls="none",
+            zorder=6,
+        )
         handles.append(Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5))
         name = cut(f"{y['model']}: {y['to']}", _LONGEST)
         labels.append(f"{name}\nhP {y['end']:.3f}, hR {x['end']:.3f}")
     axes.set_xlabel("hierarchical recall, hR")
     axes.set_ylabel("hierarchical precision, hP")
-    axes.legend(handles, labels, alignment="left", loc="upper left", bbox_to_anchor=(1.13, 1.02), labelspacing=0.75)
+    axes.legend(
+        handles,
+        labels,
+        alignment="left",
+        loc="upper left",
+        bbox_to_anchor=(1.13, 1.02),
+        labelspacing=0.75,
+    )
     return figure

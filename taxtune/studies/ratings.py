@@ -69,7 +69,9 @@ def _references(cell: Any) -> list[Any]:
 def _ratings(cell: Any) -> list[Any]:
     """The ratings; none where all are blank."""
     ratings = _listed(cell)
-    return [] if all(str(item).strip().lower() in ("none", "", "nan") for item in ratings) else ratings
+    return (
+        [] if all(str(item).strip().lower() in ("none", "", "nan") for item in ratings) else ratings
+    )
 
 
 def _one_or_five(ratings: list[float]) -> list[float]:
@@ -88,7 +90,9 @@ class _RatedAnswer(BaseModel):
     answer: str | None = None
     question: _Text = ""
     references: Annotated[tuple[str, ...], BeforeValidator(_references)] = ()
-    human: Annotated[list[FiniteFloat], BeforeValidator(_ratings), AfterValidator(_one_or_five)] = []
+    human: Annotated[
+        list[FiniteFloat], BeforeValidator(_ratings), AfterValidator(_one_or_five)
+    ] = []
     caption: _Text = ""
     group: _Text = ""
     category: _Text = ""
@@ -105,10 +109,15 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
             ratings, both kinds occur, or no row is left.
     """
     records = read_records(settings.file, what="rated answers")
-    columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "references", "human", "caption")}
+    columns = {
+        name: getattr(settings, f"{name}_column")
+        for name in ("answer", "references", "human", "caption")
+    }
     columns |= {"group": settings.by, "category": settings.category}
     there = sorted({name for _, record in records for name in record})
-    if lacking := next((name for name in columns.values() if name is not None and name not in there), None):
+    if lacking := next(
+        (name for name in columns.values() if name is not None and name not in there), None
+    ):
         remedy = f"There are: {', '.join(there)}."
         raise DataError(f"There is no column {lacking!r}.", file=settings.file, remedy=remedy)
     columns |= {"id": settings.id_column, "question": settings.question_column}
@@ -123,10 +132,16 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
             raise DataError(message, file=settings.file, row=line, value=first["input"]) from None
         rows.append({"row": line, **rated.model_dump(), "id": rated.id or str(line)})
     answers = pd.DataFrame(rows)
-    lacking = [answers["answer"].isna(), ~answers["human"].map(bool), ~answers["references"].map(bool)]
+    lacking = [
+        answers["answer"].isna(),
+        ~answers["human"].map(bool),
+        ~answers["references"].map(bool),
+    ]
     reasons = pd.Series(np.select(lacking, ["no answer", "no rating", "no reference"], ""))
     counts = reasons[reasons != ""].value_counts().sort_index()
-    notes = [f"{n:,} {'row' if n == 1 else 'rows'} left out: {reason}." for reason, n in counts.items()]
+    notes = [
+        f"{n:,} {'row' if n == 1 else 'rows'} left out: {reason}." for reason, n in counts.items()
+    ]
     answers = answers[reasons == ""].reset_index(drop=True)
     if answers.empty:
         raise DataError("No answers with human ratings are left.", file=settings.file, value=notes)
@@ -134,7 +149,9 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
     binary = given.map(len) > 1
     if binary.any() and not binary.all():
         message = f"{int(binary.sum()):,} answers have five ratings and {int((~binary).sum()):,} have one number."
-        raise DataError(message, file=settings.file, remedy="Give every answer the same kind of rating.")
+        raise DataError(
+            message, file=settings.file, remedy="Give every answer the same kind of rating."
+        )
     answers["human"] = given.map(quality if binary.all() else lambda one: one[0])
     if binary.all():
         alpha = krippendorff_alpha(np.array(given.tolist()))

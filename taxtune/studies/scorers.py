@@ -69,7 +69,9 @@ class AnnotatedAnswers(NamedTuple):
     excluded: tuple[dict[str, Any], ...] = ()
 
 
-def read_annotated(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None) -> AnnotatedAnswers:
+def read_annotated(
+    path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
+) -> AnnotatedAnswers:
     """Reads answers that people have placed; those without an answer, or with a node outside `part`, are left out.
 
     The file has the columns answer (an empty text in JSONL says nothing), node (a label, an alias or a path; an answer
@@ -104,7 +106,9 @@ def read_annotated(path: str | Path, taxonomy: Taxonomy, part: Domain | None = N
             problems.append((line, f"also{wrong.problem_after}"))
         else:
             acceptable = [other.node for other in others if other.node is not None]
-            counts += Counter(nothing=empty, moved=target.moved, outside=len(acceptable) < len(others))
+            counts += Counter(
+                nothing=empty, moved=target.moved, outside=len(acceptable) < len(others)
+            )
             style = None if style in (None, "") else str(style)
             rows.append((line, answer, target.node, frozenset((target.node, *acceptable)), style))
     if problems:
@@ -117,10 +121,21 @@ def read_annotated(path: str | Path, taxonomy: Taxonomy, part: Domain | None = N
         "moved": "have the path of another tree as their node; it was found by its last name",
         "outside": f"have acceptable nodes outside {label}, which are ignored",
     }
-    notes = [f"{count:,} of {len(records):,} rows are left out: {reason}" for reason, count in reasons.items()]
-    notes += [f"{counts[what]:,} of {len(rows):,} answers {text}" for what, text in told.items() if counts[what]]
-    frame = pd.DataFrame(rows, columns=["row", "answer", "target", "acceptable", "style"], dtype=object)
-    return AnnotatedAnswers(frame.astype({"row": int, "target": int}), tuple(notes), tuple(excluded))
+    notes = [
+        f"{count:,} of {len(records):,} rows are left out: {reason}"
+        for reason, count in reasons.items()
+    ]
+    notes += [
+        f"{counts[what]:,} of {len(rows):,} answers {text}"
+        for what, text in told.items()
+        if counts[what]
+    ]
+    frame = pd.DataFrame(
+        rows, columns=["row", "answer", "target", "acceptable", "style"], dtype=object
+    )
+    return AnnotatedAnswers(
+        frame.astype({"row": int, "target": int}), tuple(notes), tuple(excluded)
+    )
 
 
 def _items(value: object) -> list[object]:
@@ -142,16 +157,22 @@ class NodeNames(NamedTuple):
     @classmethod
     def of(cls, names: Sequence[Sequence[str]]) -> NodeNames:
         """The columns of the names of each node, at least one each."""
-        codes, vocabulary = pd.factorize(np.array([name for group in names for name in group], dtype=object))
+        codes, vocabulary = pd.factorize(
+            np.array([name for group in names for name in group], dtype=object)
+        )
         return cls(tuple(vocabulary), codes, np.cumsum([0] + [len(group) for group in names[:-1]]))
 
     def best(self, scores: NDArray[np.floating]) -> FloatMatrix:
         """From scores of shape (answers, vocabulary) to the best of each node, (answers, nodes); NaN where all are."""
-        best: FloatMatrix = np.fmax.reduceat(np.asarray(scores, np.float32)[:, self.columns], self.starts, axis=1)
+        best: FloatMatrix = np.fmax.reduceat(
+            np.asarray(scores, np.float32)[:, self.columns], self.starts, axis=1
+        )
         return best
 
 
-def tree_names(taxonomy: Taxonomy, which: str = "all", form: Callable[[str], str] = str) -> NodeNames:
+def tree_names(
+    taxonomy: Taxonomy, which: str = "all", form: Callable[[str], str] = str
+) -> NodeNames:
     """Returns "all" names of a tree's nodes or the "common" one (paper 1, §11), each passed through `form`."""
     nodes = range(len(taxonomy))
     names = [taxonomy.names(v) if which == "all" else (taxonomy.common_name(v),) for v in nodes]
@@ -181,7 +202,9 @@ class Scorer(NamedTuple):
                 task.advance(len(batch))
 
 
-def make_scorers(texts: Sequence[str], names: NodeNames, settings: ModelSettings, *, measures: bool) -> list[Scorer]:
+def make_scorers(
+    texts: Sequence[str], names: NodeNames, settings: ModelSettings, *, measures: bool
+) -> list[Scorer]:
     """Returns the scorers of `measures` or of a mapper's similarities, each "SPEC" or "NAME=SPEC".
 
     "lexical" is always the mapper's similarity; `names` are what answers are compared with.
@@ -201,7 +224,11 @@ def make_scorers(texts: Sequence[str], names: NodeNames, settings: ModelSettings
         if measures and spec != "lexical":
             measure = make_measure(spec, settings.measure_settings())
             similarity = MeasureSimilarity(measure)
-            shown = measure.label if model in ("", MEASURES[kind].default_model) else f"{measure.label} {short}"
+            shown = (
+                measure.label
+                if model in ("", MEASURES[kind].default_model)
+                else f"{measure.label} {short}"
+            )
         else:
             similarity = make_similarity(spec, device=settings.device, cache_dir=settings.cache_dir)
             shown = f"{kind} {short}" if model else spec
@@ -214,7 +241,11 @@ def make_scorers(texts: Sequence[str], names: NodeNames, settings: ModelSettings
 
 
 def nearest_nodes(
-    taxonomy: Taxonomy, table: FloatMatrix, *, ties: str = "deepest", rng: np.random.Generator | None = None
+    taxonomy: Taxonomy,
+    table: FloatMatrix,
+    *,
+    ties: str = "deepest",
+    rng: np.random.Generator | None = None,
 ) -> tuple[IntArray, IntArray]:
     """Picks the most similar node of each answer.
 
@@ -229,7 +260,10 @@ def nearest_nodes(
         Nodes, shape (answers,), `UNPLACED` where all scores are NaN; and the number of nodes with the highest score.
     """
     rng = rng or np.random.default_rng(0)
-    nodes, tied = np.full(len(table), UNPLACED, dtype=np.int64), np.zeros(len(table), dtype=np.int64)
+    nodes, tied = (
+        np.full(len(table), UNPLACED, dtype=np.int64),
+        np.zeros(len(table), dtype=np.int64),
+    )
     for i, row in enumerate(table):
         if np.isnan(row).all():
             continue
@@ -238,19 +272,29 @@ def nearest_nodes(
         if ties == "deepest":
             nodes[i] = best[np.argmax(taxonomy.depth[best])]
         else:
-            nodes[i] = taxonomy.common_ancestor(best.tolist()) if ties == "ancestor" else rng.choice(best)
+            nodes[i] = (
+                taxonomy.common_ancestor(best.tolist()) if ties == "ancestor" else rng.choice(best)
+            )
     return nodes, tied
 
 
 def split_name(text: str) -> tuple[str | None, str]:
     """Returns the name in "NAME=SPEC", or None, and the specification; raises a DataError if one of them is empty."""
     name, equals, spec = text.partition("=")
-    if not equals or ":" in name or "/" in name:  # a colon or a slash belongs to the model, and so does the rest
+    if (
+        not equals or ":" in name or "/" in name
+    ):  # a colon or a slash belongs to the model, and so does the rest
         name, spec = "", text
     elif not name.strip():
-        raise DataError("The name before = is empty.", value=text, remedy="Write NAME=SPEC, or SPEC alone.")
+        raise DataError(
+            "The name before = is empty.", value=text, remedy="Write NAME=SPEC, or SPEC alone."
+        )
     if not spec.strip():
-        raise DataError("The specification is empty.", value=text, remedy="Write lexical, rouge-1, sentence:MODEL, …")
+        raise DataError(
+            "The specification is empty.",
+            value=text,
+            remedy="Write lexical, rouge-1, sentence:MODEL, …",
+        )
     return name.strip() or None, spec.strip()
 
 
@@ -283,6 +327,8 @@ class MeasureSimilarity:
         """Returns the measure's scores, shape (answers, names), NaN where it has none; call `fit` first."""
         return np.asarray(self.measure.matrix(list(answers), self._names))[:, self._columns]
 
-    def scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> FloatMatrix:
+    def scores(
+        self, answers: Sequence[str], images: Sequence[Image | None] | None = None
+    ) -> FloatMatrix:
         """Returns the scores, shape (answers, names), -1 where the measure has none."""
         return np.asarray(np.nan_to_num(self.table(answers), nan=-1.0), dtype=np.float32)

@@ -92,7 +92,11 @@ class Declared(NamedTuple):
             return None
         origin = get_origin(self.type)
         if origin is tuple:
-            return (value,) if isinstance(value, str | Path) or not isinstance(value, Iterable) else tuple(value)
+            return (
+                (value,)
+                if isinstance(value, str | Path) or not isinstance(value, Iterable)
+                else tuple(value)
+            )
         if origin is Literal:
             return options.choice(value, get_args(self.type), self.option)
         if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -113,7 +117,9 @@ def declarations(settings: type[Settings]) -> dict[str, Declared]:
         kind, *more = get_args(hints[one.name])
         # A type may be narrowed beside the option that several share: Annotated[Literal["error"], OffTreeOption].
         metadata = [
-            part for item in more for part in (get_args(item)[1:] if get_origin(item) is Annotated else (item,))
+            part
+            for item in more
+            for part in (get_args(item)[1:] if get_origin(item) is Annotated else (item,))
         ]
         optional = get_origin(kind) in (Union, types.UnionType)
         if optional:
@@ -122,7 +128,10 @@ def declarations(settings: type[Settings]) -> dict[str, Declared]:
         info = next(item for item in metadata if isinstance(item, OptionInfo | ArgumentInfo))
         key = next((item.key for item in metadata if isinstance(item, Recorded)), one.name)
         declared.append(Declared(one.name, kind, optional, default, info, key))
-    return {one.name: one for one in sorted(declared, key=lambda d: (d.default is not MISSING, d.name not in own))}
+    return {
+        one.name: one
+        for one in sorted(declared, key=lambda d: (d.default is not MISSING, d.name not in own))
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,14 +193,19 @@ class ModelSettings(Settings):
         from taxtune.metrics.registry import MeasureSettings
 
         names = ("device", "batch_size", "cache_dir", "api_base", "concurrency")
-        return MeasureSettings(**{name: getattr(self, name) for name in names if hasattr(self, name)})
+        return MeasureSettings(
+            **{name: getattr(self, name) for name in names if hasattr(self, name)}
+        )
 
     def measures(self, specs: Iterable[str | Measure]) -> list[Measure]:
         """Returns the measures of specifications, each once; a measure is returned as it is."""
         from taxtune.metrics.registry import make_measure
 
         settings = self.measure_settings()
-        return [make_measure(spec, settings) if isinstance(spec, str) else spec for spec in dict.fromkeys(specs)]
+        return [
+            make_measure(spec, settings) if isinstance(spec, str) else spec
+            for spec in dict.fromkeys(specs)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,12 +221,16 @@ class TextMeasureSettings(ApiSettings):
     """A study that compares answers with names of their targets as text."""
 
     question_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with the prompt, for measures that are judges.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column with the prompt, for measures that are judges."
+        ),
     ] = None
     reference: Annotated[
         Literal["common-name", "label", "any-name"],
         typer.Option(
-            metavar="WHAT", help="Which name of the target to compare answers with: common-name, label or any-name."
+            metavar="WHAT",
+            help="Which name of the target to compare answers with: common-name, label or any-name.",
         ),
     ] = "common-name"
     batch_size: BatchSize = 64
@@ -240,7 +258,13 @@ class MapperSettings(ModelSettings):
         """Returns the mapper on a tree; raises a ModelError if the model of its similarity cannot be loaded."""
         from taxtune.mapping import Mapper
 
-        return Mapper(taxonomy, self.similarity, self.mapper_config(), device=self.device, cache_dir=self.cache_dir)
+        return Mapper(
+            taxonomy,
+            self.similarity,
+            self.mapper_config(),
+            device=self.device,
+            cache_dir=self.cache_dir,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +280,11 @@ class AnswerSettings(Settings):
     missing: Annotated[Literal["keep", "error", "leave-out"], options.MissingKeptOption] = "keep"
 
     def read_answers(
-        self, path: str | Path, taxonomy: Taxonomy, part: Domain | None = None, by: Sequence[str] = ()
+        self,
+        path: str | Path,
+        taxonomy: Taxonomy,
+        part: Domain | None = None,
+        by: Sequence[str] = (),
     ) -> AnswerTable:
         """Returns the rows of a file on a tree, or on a part of one; raises a DataError if it cannot be used.
 
@@ -266,16 +294,21 @@ class AnswerSettings(Settings):
 
         columns = {name: getattr(self, f"{name}_column") for name in ("answer", "truth", "id")}
         how = {name: getattr(self, name) for name in ("where", "guesses", "off_tree", "missing")}
-        return read_answers(path, AnswerSchema(**columns, **how, by=by, taxonomy=taxonomy, part=part))
+        return read_answers(
+            path, AnswerSchema(**columns, **how, by=by, taxonomy=taxonomy, part=part)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContestantSettings(TextMeasureSettings, MapperSettings, AnswerSettings, TreeSettings):
     """A study that compares models or prompts: several files, or files split by a column or by their guesses."""
 
-    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that splits each file.")] = None
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that splits each file.")
+    ] = None
     guess: Annotated[
-        tuple[str, ...], typer.Option(help="For lists of guesses: 1, 2, top-3 or all, compared with each other.")
+        tuple[str, ...],
+        typer.Option(help="For lists of guesses: 1, 2, top-3 or all, compared with each other."),
     ] = ()
     guesses: Annotated[Literal["first", "join"], options.OtherGuessesOption] = "first"
     rows: Annotated[Literal["error", "common"], options.RowsOption] = "error"
@@ -283,7 +316,11 @@ class ContestantSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tr
 
 
 def check_inputs(
-    measures: Iterable[str | Measure], what: str, *, questions: bool = False, remedy: str = "Remove it."
+    measures: Iterable[str | Measure],
+    what: str,
+    *,
+    questions: bool = False,
+    remedy: str = "Remove it.",
 ) -> None:
     """Checks that there are the inputs of measures besides texts, before a model is loaded.
 
@@ -305,7 +342,9 @@ def check_inputs(
         else:
             name, asks = measure.name, measure.needs_questions
         if asks and not questions:
-            raise DataError(f"The measure {name} needs questions, which {what} do not have.", remedy=remedy)
+            raise DataError(
+                f"The measure {name} needs questions, which {what} do not have.", remedy=remedy
+            )
 
 
 def check_written(path: Path | None, option: str, ending: str, inputs: Iterable[Any]) -> None:
@@ -313,11 +352,17 @@ def check_written(path: Path | None, option: str, ending: str, inputs: Iterable[
     if path is None:
         return
     if path.suffix.lower() != ending:
-        raise DataError(f"The file for {option} must end in {ending}.", value=str(path), remedy="Rename it.")
+        raise DataError(
+            f"The file for {option} must end in {ending}.", value=str(path), remedy="Rename it."
+        )
     if path.is_dir():
         raise DataError(f"This is a folder, but {option} needs a file.", file=path)
-    if path.resolve() in {Path(other).resolve() for other in inputs if isinstance(other, str | Path)}:
-        raise DataError(f"{option} names a file that is also an input.", file=path, remedy="Choose another.")
+    if path.resolve() in {
+        Path(other).resolve() for other in inputs if isinstance(other, str | Path)
+    }:
+        raise DataError(
+            f"{option} names a file that is also an input.", file=path, remedy="Choose another."
+        )
     check_folder(path.parent)
 
 
@@ -325,4 +370,6 @@ def check_once(option: str, values: Sequence[Any]) -> None:
     """Raises a DataError if two values of an option are the same."""
     repeated = [str(value) for i, value in enumerate(values) if value in values[:i]]
     if repeated:
-        raise DataError(f"{option} contains the same value twice.", value=repeated[0], remedy="Give it once.")
+        raise DataError(
+            f"{option} contains the same value twice.", value=repeated[0], remedy="Give it once."
+        )

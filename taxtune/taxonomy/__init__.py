@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from taxtune.taxonomy.domain import Domain, restrict
 from taxtune.taxonomy.raw import Defect, RawNode, RawTaxonomy
-from taxtune.taxonomy.read import FORMATS, TaxonomyReport, as_taxonomy, check_taxonomy, read_taxonomy
+from taxtune.taxonomy.read import (
+    FORMATS,
+    TaxonomyReport,
+    as_taxonomy,
+    check_taxonomy,
+    read_taxonomy,
+)
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [

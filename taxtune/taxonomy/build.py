@@ -42,7 +42,9 @@ _ABOVE = ("@", "@i")  # a kind of, an instance of
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def read_graph(paths: Sequence[Path], *, names: Sequence[Path] = (), format: str = "auto") -> nx.DiGraph:
+def read_graph(
+    paths: Sequence[Path], *, names: Sequence[Path] = (), format: str = "auto"
+) -> nx.DiGraph:
     """Reads a graph from one or more files.
 
     Args:
@@ -69,7 +71,9 @@ def read_graph(paths: Sequence[Path], *, names: Sequence[Path] = (), format: str
             graph.add_edge(row.parent, row.key)
         _name(graph, row)
     if not graph:
-        raise TaxonomyError("There is no edge.", file=", ".join(map(str, paths)), remedy="Check the file.")
+        raise TaxonomyError(
+            "There is no edge.", file=", ".join(map(str, paths)), remedy="Check the file."
+        )
     for row in chain.from_iterable(_rows(path, format, left_out, names=True) for path in names):
         if row.key in graph:
             _name(graph, row)
@@ -86,10 +90,16 @@ def _name(graph: nx.DiGraph, row: RawNode) -> None:
             data[kind] = tuple(dict.fromkeys((*data.get(kind, ()), *names)))
 
 
-def _rows(path: Path, format: str, left_out: Counter[str], names: bool = False) -> Iterable[RawNode]:
+def _rows(
+    path: Path, format: str, left_out: Counter[str], names: bool = False
+) -> Iterable[RawNode]:
     """Returns the statements of a file; without keys for parents where it holds names only."""
     text = read_text(path, what="graph") if format == "auto" and not path.is_dir() else ""
-    lines = [line for line in text[: 2**16].splitlines() if line.strip() and not line.startswith(_LICENCE)] or [""]
+    lines = [
+        line
+        for line in text[: 2**16].splitlines()
+        if line.strip() and not line.startswith(_LICENCE)
+    ] or [""]
     columns = set(header_of(lines[0]))
     if _WORDNET.match(lines[0]) or text.startswith("  1 This software and database"):
         return _wordnet(text, path)
@@ -109,8 +119,12 @@ def _wordnet(text: str, path: Path) -> Iterator[RawNode]:
             fields = line.split(" | ")[0].split()
             start = 5 + 2 * int(fields[3], 16)
             words = [word.replace("_", " ") for word in fields[4 : start - 1 : 2]]
-            pointers = [fields[i : i + 4] for i in range(start, start + 4 * int(fields[start - 1]), 4)]
-            above = dict.fromkeys(pos + offset for symbol, offset, pos, _ in pointers if symbol in _ABOVE)
+            pointers = [
+                fields[i : i + 4] for i in range(start, start + 4 * int(fields[start - 1]), 4)
+            ]
+            above = dict.fromkeys(
+                pos + offset for symbol, offset, pos, _ in pointers if symbol in _ABOVE
+            )
         except (ValueError, IndexError):
             raise TaxonomyError(
                 "The line is not a synset of WordNet's database.",
@@ -126,17 +140,27 @@ def _wordnet(text: str, path: Path) -> Iterator[RawNode]:
 def _edges(text: str, path: Path) -> Iterator[RawNode]:
     """Yields the rows of an edge list or, where there is no column of parents, of a list of names."""
     table = parse_table(text, str(path))
-    child, parent, label = table.column("child", "id"), table.column("parent"), table.column("label", "name")
+    child, parent, label = (
+        table.column("child", "id"),
+        table.column("parent"),
+        table.column("label", "name"),
+    )
     aliases, leads = table.column("aliases", "alias"), table.column("leads")
     for row in table.rows:
         message = "" if row.cell(child) else "The row has no child."
         if any(row.cells[len(table.header) :]):
             message = f"The row has {len(row.cells)} cells, the header {len(table.header)}."
         if message:
-            remedy = "Fill in the child, and put a name that contains the separator in double quotes."
-            raise TaxonomyError(message, file=path, row=row.line, value=",".join(row.cells), remedy=remedy)
+            remedy = (
+                "Fill in the child, and put a name that contains the separator in double quotes."
+            )
+            raise TaxonomyError(
+                message, file=path, row=row.line, value=",".join(row.cells), remedy=remedy
+            )
         others = split_names(row.cell(aliases)), split_names(row.cell(leads))
-        yield RawNode(row.cell(child), row.cell(parent) or None, row.cell(label), others[0], leads=others[1])
+        yield RawNode(
+            row.cell(child), row.cell(parent) or None, row.cell(label), others[0], leads=others[1]
+        )
 
 
 def _as_tree(path: Path, format: str, left_out: Counter[str]) -> Iterator[RawNode]:
@@ -144,7 +168,10 @@ def _as_tree(path: Path, format: str, left_out: Counter[str]) -> Iterator[RawNod
     raw = parse_taxonomy(path, format=format)
     left_out.update(defect.message for defect in raw.defects)
     for node in raw.nodes:
-        key, parent = (join_cell(some, "/") if isinstance(some, tuple) else some for some in (node.key, node.parent))
+        key, parent = (
+            join_cell(some, "/") if isinstance(some, tuple) else some
+            for some in (node.key, node.parent)
+        )
         yield node._replace(key=key, parent=parent, label="" if node.label == key else node.label)
 
 
@@ -162,9 +189,15 @@ def read_leaves(path: Path) -> tuple[str, ...]:
             keys = [str(key) for key, _ in json.loads(text).values()]
         except (ValueError, TypeError):
             remedy = 'It must be {"0": ["n01440764", "tench"], …}, or text with an id a line.'
-            raise TaxonomyError("The file is not an index of classes.", file=path, remedy=remedy) from None
+            raise TaxonomyError(
+                "The file is not an index of classes.", file=path, remedy=remedy
+            ) from None
     else:
-        keys = [clean(re.split(r"[\t,]", line)[0]) for line in text_lines(text) if not line.startswith("#")]
+        keys = [
+            clean(re.split(r"[\t,]", line)[0])
+            for line in text_lines(text)
+            if not line.startswith("#")
+        ]
     leaves = tuple(dict.fromkeys(filter(None, keys)))
     if not leaves:
         raise TaxonomyError("The file lists no ids.", file=path)
@@ -208,7 +241,9 @@ def build_tree(
         TaxonomyError: If `root` names no node or several, or none of the leaves is below the root.
     """
     if root is not None and join_roots is not None:
-        raise TaxonomyError("--root and --join-roots exclude each other.", remedy="Give one of them.")
+        raise TaxonomyError(
+            "--root and --join-roots exclude each other.", remedy="Give one of them."
+        )
     graph = nx.DiGraph()
     graph.add_nodes_from(sorted(whole))
     graph.add_edges_from(sorted(whole.edges))
@@ -225,7 +260,11 @@ def build_tree(
     reached = {top} | nx.descendants(graph, top) if top in graph else set()
     if wanted.isdisjoint(reached):
         remedy = "List ids of the graph, or choose another root."
-        raise TaxonomyError("None of the leaves is below the root.", value=next(iter(leaves or ()), top), remedy=remedy)
+        raise TaxonomyError(
+            "None of the leaves is below the root.",
+            value=next(iter(leaves or ()), top),
+            remedy=remedy,
+        )
 
     joined = graph.out_degree(top) if top not in whole else 0
     dropped["unreachable node"] = len(graph) - len(reached)
@@ -237,7 +276,9 @@ def build_tree(
     dropped["cycle edge"] = len(back)
     graph.remove_edges_from(back)
     above, depth, tied = _longest_paths(graph, top, seed)
-    kept = nx.DiGraph(sorted((parent, node) for node, parent in above.items() if parent is not None))
+    kept = nx.DiGraph(
+        sorted((parent, node) for node, parent in above.items() if parent is not None)
+    )
     kept.add_node(top)
     if leaves is not None:
         _keep_above(kept, wanted & reached)
@@ -248,8 +289,14 @@ def build_tree(
     nodes = _named(whole, above, list(nx.dfs_preorder_nodes(kept, top)), join_roots)
     levels = Counter(depth[str(node.key)] for node in nodes)
     degrees = [degree for _, degree in whole.in_degree()]
-    labels = [(node.label, whole.nodes[node.key].get("label")) for node in nodes if node.key in whole]
-    lost = {key: "not below the root" if key in whole else "unknown" for key in leaves or () if key not in kept}
+    labels = [
+        (node.label, whole.nodes[node.key].get("label")) for node in nodes if node.key in whole
+    ]
+    lost = {
+        key: "not below the root" if key in whole else "unknown"
+        for key in leaves or ()
+        if key not in kept
+    }
     counts = {
         "graph": {
             "nodes": len(whole),
@@ -290,7 +337,11 @@ def _keep_above(graph: nx.DiGraph, nodes: Iterable[str]) -> None:
 def _tops(graph: nx.DiGraph) -> list[str]:
     """Returns the nodes without parents, and one of each group of nodes that have only each other above them."""
     groups = nx.strongly_connected_components(graph)
-    entered = (group for group in groups if all(above in group for node in group for above in graph.pred[node]))
+    entered = (
+        group
+        for group in groups
+        if all(above in group for node in group for above in graph.pred[node])
+    )
     return [min(group, key=lambda node: (graph.in_degree(node), node)) for group in entered]
 
 
@@ -314,7 +365,11 @@ def _add_root(graph: nx.DiGraph, label: str, whole: nx.DiGraph) -> str:
 
 def _find(graph: nx.DiGraph, reference: str) -> str:
     """Returns the node that an id, or a label that one node has, refers to."""
-    found = [reference] if reference in graph else [v for v, label in graph.nodes(data="label") if label == reference]
+    found = (
+        [reference]
+        if reference in graph
+        else [v for v, label in graph.nodes(data="label") if label == reference]
+    )
     if len(found) == 1:
         return found[0]
     message = f"{len(found)} nodes have this label: {', '.join(sorted(found)[:10])}."
@@ -323,7 +378,9 @@ def _find(graph: nx.DiGraph, reference: str) -> str:
     raise TaxonomyError(
         message if found else "--root is neither an id nor a label of the graph.",
         value=reference,
-        remedy=f"Did you mean {', '.join(map(repr, near))}?" if near and not found else "Give an id to --root.",
+        remedy=f"Did you mean {', '.join(map(repr, near))}?"
+        if near and not found
+        else "Give an id to --root.",
     )
 
 
@@ -341,7 +398,9 @@ def _back_edges(graph: nx.DiGraph, root: str) -> list[tuple[str, str]]:
     return back
 
 
-def _longest_paths(graph: nx.DiGraph, root: str, seed: int) -> tuple[dict[str, str | None], dict[str, int], set[str]]:
+def _longest_paths(
+    graph: nx.DiGraph, root: str, seed: int
+) -> tuple[dict[str, str | None], dict[str, int], set[str]]:
     """Returns each node's parent on its longest path, the length of that path, and the nodes decided by lot."""
     secret = blake2b(f"{seed}\0parent".encode(), digest_size=32).digest()
     above: dict[str, str | None] = {root: None}
@@ -358,7 +417,10 @@ def _longest_paths(graph: nx.DiGraph, root: str, seed: int) -> tuple[dict[str, s
         if len(longest) > 1:
             tied.add(node)
             # A number from 0 to paths - 1: the path that is drawn.
-            lot = int.from_bytes(blake2b(node.encode(), digest_size=8, key=secret).digest(), "big") >> 11
+            lot = (
+                int.from_bytes(blake2b(node.encode(), digest_size=8, key=secret).digest(), "big")
+                >> 11
+            )
             drawn = lot * paths[node] >> 53
             for parent in longest:
                 above[node] = parent
@@ -368,7 +430,9 @@ def _longest_paths(graph: nx.DiGraph, root: str, seed: int) -> tuple[dict[str, s
     return above, depth, tied
 
 
-def _named(whole: nx.DiGraph, above: dict[str, str | None], order: list[str], joined: str | None) -> list[RawNode]:
+def _named(
+    whole: nx.DiGraph, above: dict[str, str | None], order: list[str], joined: str | None
+) -> list[RawNode]:
     """Returns nodes with names; of siblings with one label each gets its id behind it, and the label as an alias."""
     data = {node: whole.nodes.get(node, {"label": joined}) for node in order}
     labels = {node: data[node].get("label", node) for node in order}
@@ -381,7 +445,9 @@ def _named(whole: nx.DiGraph, above: dict[str, str | None], order: list[str], jo
             while taken[above[node], label]:
                 label = f"{label} ({node})"
             taken[above[node], label] = 1
-        others = tuple(name for name in dict.fromkeys(aliases) if name.casefold() != label.casefold())
+        others = tuple(
+            name for name in dict.fromkeys(aliases) if name.casefold() != label.casefold()
+        )
         nodes.append(RawNode(node, above[node], label, others, leads=data[node].get("leads", ())))
     return nodes
 
@@ -392,9 +458,21 @@ def write_tree(path: Path, built: BuiltTree) -> Path:
     Raises:
         TaxtuneError: If the file cannot be written.
     """
-    columns = ["child", "parent", "label", "aliases", *(["leads"] if any(node.leads for node in built.nodes) else [])]
+    columns = [
+        "child",
+        "parent",
+        "label",
+        "aliases",
+        *(["leads"] if any(node.leads for node in built.nodes) else []),
+    ]
     rows = [
-        (node.key, node.parent or "", node.label, join_cell(node.aliases, ";|"), join_cell(node.leads, ";|"))
+        (
+            node.key,
+            node.parent or "",
+            node.label,
+            join_cell(node.aliases, ";|"),
+            join_cell(node.leads, ";|"),
+        )
         for node in built.nodes
     ]
     return atomic.write_text(path, csv_text(columns, [row[: len(columns)] for row in rows]))

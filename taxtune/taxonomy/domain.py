@@ -71,7 +71,11 @@ class Domain:
         name = str(reference) if is_text else ""
         if self.tree.find(name) or name in self.tree.by_id:
             return self.tree.resolve(name)
-        path = [part.strip() for part in name.split("/") if part.strip()] if is_text else list(reference)
+        path = (
+            [part.strip() for part in name.split("/") if part.strip()]
+            if is_text
+            else list(reference)
+        )
         is_path = not is_text or len(path) > 1
         if is_path:
             with suppress(TaxonomyError):

@@ -93,9 +93,13 @@ def read_nested(data: object, file: str) -> RawTaxonomy:
         fields = _fields(value) if isinstance(value, dict) else {}
         is_node = isinstance(value, dict) and _is_node(value, fields)
         if name is None and isinstance(value, dict) and not is_node:
-            stack += [(below, parent, f"{at}.{key}", str(key)) for key, below in reversed(value.items())]
+            stack += [
+                (below, parent, f"{at}.{key}", str(key)) for key, below in reversed(value.items())
+            ]
         elif name is None and isinstance(value, list):
-            stack += [(below, parent, f"{at}[{i}]", None) for i, below in reversed([*enumerate(value)])]
+            stack += [
+                (below, parent, f"{at}[{i}]", None) for i, below in reversed([*enumerate(value)])
+            ]
         elif isinstance(value, dict) and is_node:
             raw.nodes.append(_node(value, fields, parent, at, raw))
             identity = value.get(fields.get("id", ""))
@@ -116,7 +120,9 @@ def read_nested(data: object, file: str) -> RawTaxonomy:
             raise _no_node(value, at, file)
     count = Counter(id_at.values())
     key = {at: identity for at, identity in id_at.items() if count[identity] == 1}
-    raw.nodes = [n._replace(key=key.get(n.key, n.key), parent=key.get(n.parent, n.parent)) for n in raw.nodes]
+    raw.nodes = [
+        n._replace(key=key.get(n.key, n.key), parent=key.get(n.parent, n.parent)) for n in raw.nodes
+    ]
     if several := [identity for identity, times in count.items() if times > 1]:
         message = f"Ids that are used several times and so identify no node: {len(several):,}."
         raw.note("shared id", message, value=several[0])
@@ -124,7 +130,11 @@ def read_nested(data: object, file: str) -> RawTaxonomy:
 
 
 def _node(
-    entry: Mapping[str, Any], fields: Mapping[str, str], parent: Hashable | None, at: str, raw: RawTaxonomy
+    entry: Mapping[str, Any],
+    fields: Mapping[str, str],
+    parent: Hashable | None,
+    at: str,
+    raw: RawTaxonomy,
 ) -> RawNode:
     """Returns the node that an object with fields is."""
     names = {}
@@ -132,14 +142,20 @@ def _node(
         value = entry.get(fields.get(field, "")) or []
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise _no_node(value, f"{at}.{fields[field]}", raw.file, "The names are not a list of texts.")
+            raise _no_node(
+                value, f"{at}.{fields[field]}", raw.file, "The names are not a list of texts."
+            )
         names[field] = tuple(dict.fromkeys(filter(None, map(clean, texts))))
     label = entry[fields["name"] if "name" in fields else fields["id"]]
     if not isinstance(label, str | int):
         raise _no_node(label, f"{at}.{fields['name']}", raw.file)
     node, rank = _named(str(label), parent, at, raw), entry.get(fields.get("rank", ""))
     aliases = tuple(name for name in names["aliases"] if name != node.label)
-    return node._replace(aliases=aliases, leads=names["leads"], rank=None if rank is None else clean(str(rank)) or None)
+    return node._replace(
+        aliases=aliases,
+        leads=names["leads"],
+        rank=None if rank is None else clean(str(rank)) or None,
+    )
 
 
 def _named(label: str, parent: Hashable | None, at: str, raw: RawTaxonomy) -> RawNode:
@@ -152,7 +168,10 @@ def _named(label: str, parent: Hashable | None, at: str, raw: RawTaxonomy) -> Ra
 
 
 def _no_node(
-    value: object, at: str, file: str, message: str = "This is neither a name nor a node with a name."
+    value: object,
+    at: str,
+    file: str,
+    message: str = "This is neither a name nor a node with a name.",
 ) -> TaxonomyError:
     remedy = 'A node is a text, an object with a "name", or a key with an object, a list or null behind it.'
     return TaxonomyError(message, file=file, value=f"{at}: {value!r}"[:120], remedy=remedy)

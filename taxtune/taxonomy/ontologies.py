@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["is_obo", "is_rdf", "read_obo", "read_rdf"]
 
 # What the suffix of a file says about its syntax, as rdflib calls it.
-_SUFFIXES = dict.fromkeys((".ttl", ".turtle"), "turtle") | dict.fromkeys((".rdf", ".owl", ".skos"), "xml")
+_SUFFIXES = dict.fromkeys((".ttl", ".turtle"), "turtle") | dict.fromkeys(
+    (".rdf", ".owl", ".skos"), "xml"
+)
 _SUFFIXES |= {".n3": "n3", ".nt": "nt", ".trig": "trig", ".jsonld": "json-ld"}
 _RANK = "http://rs.tdwg.org/dwc/terms/taxonRank"
 _OBO = "http://www.geneontology.org/formats/oboInOwl#"
@@ -47,9 +49,15 @@ def _syntax(text: str, path: Path) -> str | None:
     if start.startswith("<") and "<rdf:RDF" in start:
         return "xml"
     first = next((line for line in start.splitlines() if line.strip()[:1] not in ("", "#")), "")
-    if first.split(None, 1)[:1] and first.split(None, 1)[0].lower() in ("@prefix", "@base", "prefix"):
+    if first.split(None, 1)[:1] and first.split(None, 1)[0].lower() in (
+        "@prefix",
+        "@base",
+        "prefix",
+    ):
         return "turtle"
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2", ".xz")]
+    suffixes = [
+        suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2", ".xz")
+    ]
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
@@ -79,7 +87,11 @@ def read_rdf(text: str, path: Path, name: str) -> RawTaxonomy:
         message = "The file contains neither SKOS concepts nor OWL or RDFS classes."
         remedy = "The tree is read from skos:broader or rdfs:subClassOf."
         raise TaxonomyError(message, file=name, remedy=remedy)
-    gone = {iri for iri in parents if any(str(o) in ("true", "1") for o in graph.objects(iri, owl.deprecated))}
+    gone = {
+        iri
+        for iri in parents
+        if any(str(o) in ("true", "1") for o in graph.objects(iri, owl.deprecated))
+    }
     raw, unnamed = RawTaxonomy(name, "rdf"), []
     for iri in sorted(parents.keys() - gone, key=str):
         labels = _texts(graph, iri, skos.prefLabel, any_language=True)
@@ -114,7 +126,11 @@ def _graph(rdflib: Any, text: str, syntax: str, name: str) -> Graph:
         if remote is None:
             return graph.parse(data=text, format=syntax, publicID="urn:file:") and graph
     except Exception as problem:  # every syntax raises its own
-        line = problem.getLineNumber() if hasattr(problem, "getLineNumber") else getattr(problem, "lines", None)
+        line = (
+            problem.getLineNumber()
+            if hasattr(problem, "getLineNumber")
+            else getattr(problem, "lines", None)
+        )
         message = f"The file is not valid {syntax}: {' '.join(str(problem).split())[:300]}."
         remedy = "The syntax is chosen by the suffix: .ttl, .rdf, .owl, .nt, .trig or .jsonld."
         at = line if isinstance(line, int) and line > 0 else None
@@ -157,17 +173,31 @@ def _texts(graph: Graph, iri: Node, *predicates: Node, any_language: bool = Fals
     """Returns the English texts and those without a language, English first, each in alphabetical order."""
     texts: dict[str, None] = {}
     for predicate in predicates:
-        literals = [(getattr(o, "language", None) or "", clean(str(o))) for o in graph.objects(iri, predicate)]
-        english = sorted({text for language, text in literals if language.lower().split("-")[0] == "en"})
+        literals = [
+            (getattr(o, "language", None) or "", clean(str(o)))
+            for o in graph.objects(iri, predicate)
+        ]
+        english = sorted(
+            {text for language, text in literals if language.lower().split("-")[0] == "en"}
+        )
         plain = sorted({text for language, text in literals if not language})
         # A label in another language is better than none.
-        foreign = [text for _, text in sorted(literals)][:1] if any_language and not english and not plain else []
+        foreign = (
+            [text for _, text in sorted(literals)][:1]
+            if any_language and not english and not plain
+            else []
+        )
         texts |= dict.fromkeys(filter(None, (*english, *plain, *foreign)))
     return list(texts)
 
 
 def _statements(
-    key: Any, parents: list[Any], label: str, aliases: Iterable[str], leads: Iterable[str], rank: str | None = None
+    key: Any,
+    parents: list[Any],
+    label: str,
+    aliases: Iterable[str],
+    leads: Iterable[str],
+    rank: str | None = None,
 ) -> list[RawNode]:
     """Returns a statement for each parent of a node, or one without."""
     others = tuple(dict.fromkeys(name for name in aliases if name and name != label))
@@ -198,10 +228,14 @@ def read_obo(text: str, name: str) -> RawTaxonomy:
         raise MissingExtraError("obonet", "obo", "A taxonomy in OBO's format") from error
     try:
         # obonet wants a blank line before each stanza, and warns of a file that has no name; a later one counts.
-        graph = obonet.read_obo(io.StringIO("ontology: -\n" + re.sub(r"^\[", "\n[", text, flags=re.MULTILINE)))
+        graph = obonet.read_obo(
+            io.StringIO("ontology: -\n" + re.sub(r"^\[", "\n[", text, flags=re.MULTILINE))
+        )
     except (ValueError, KeyError, TypeError, IndexError) as problem:
         message = f"The file is not valid OBO: {' '.join(str(problem).split())[:300]}."
-        raise TaxonomyError(message, file=name, remedy="Write `tag: value` lines, and an id in each term.") from None
+        raise TaxonomyError(
+            message, file=name, remedy="Write `tag: value` lines, and an id in each term."
+        ) from None
     raw, unnamed = RawTaxonomy(name, "obo"), 0
     parents: dict[str, list[str]] = {}
     for child, parent, kind in graph.edges(keys=True):
@@ -214,7 +248,9 @@ def read_obo(text: str, name: str) -> RawTaxonomy:
         exact = [_unescaped(match["text"]) for match in found if match["scope"]]
         loose = [_unescaped(match["text"]) for match in found if not match["scope"]]
         unnamed += "name" not in term
-        raw.nodes += _statements(key, parents.get(key, []), _unescaped(term.get("name", key)), exact, loose)
+        raw.nodes += _statements(
+            key, parents.get(key, []), _unescaped(term.get("name", key)), exact, loose
+        )
     if not raw.nodes:
         remedy = "OBO terms are stanzas that start with [Term]."
         raise TaxonomyError("The file contains no term.", file=name, remedy=remedy)

@@ -34,7 +34,9 @@ def is_categories(data: object) -> bool:
     """Tells whether parsed JSON is COCO-style, or a list of objects with ranks."""
     if isinstance(data, dict):
         return isinstance(data.get("categories"), list) and not {"name", "label"} & set(data)
-    return isinstance(data, list) and any(isinstance(entry, dict) and set(_RANKS) & set(entry) for entry in data)
+    return isinstance(data, list) and any(
+        isinstance(entry, dict) and set(_RANKS) & set(entry) for entry in data
+    )
 
 
 def read_ranks(table: Table, root: str | None = None) -> RawTaxonomy:
@@ -43,9 +45,14 @@ def read_ranks(table: Table, root: str | None = None) -> RawTaxonomy:
     Raises:
         TaxonomyError: If there is no rank, or nothing below it.
     """
-    header = tuple("class" if name == "cls" and "class" not in table.header else name for name in table.header)
+    header = tuple(
+        "class" if name == "cls" and "class" not in table.header else name for name in table.header
+    )
     if not has_ranks(header):
-        message, value = "It needs at least one of the columns kingdom … genus, and a column name.", ",".join(header)
+        message, value = (
+            "It needs at least one of the columns kingdom … genus, and a column name.",
+            ",".join(header),
+        )
         raise TaxonomyError(message, file=table.file, row=table.header_line, value=value)
     collector = PathCollector(table.file, "inat21-csv", root or LIFE)
     columns = {name: i for i, name in enumerate(header) if name in _USED}
@@ -75,15 +82,22 @@ def read_categories(data: object, file: str, root: str | None = None) -> RawTaxo
         if not isinstance(category, dict):
             raise TaxonomyError("A category is not an object.", file=file, row=row, value=category)
         for value in (category[key] for key in _USED if category.get(key) is not None):
-            if not isinstance(value, str | int) or any("\ud800" <= c <= "\udfff" for c in str(value)):
-                raise TaxonomyError("A value of a category is not text.", file=file, row=row, value=value)
+            if not isinstance(value, str | int) or any(
+                "\ud800" <= c <= "\udfff" for c in str(value)
+            ):
+                raise TaxonomyError(
+                    "A value of a category is not text.", file=file, row=row, value=value
+                )
     used = tuple(column for column in _USED if any(column in category for category in categories))
     if not has_ranks(used):
         message = "The categories have no ranks (kingdom, phylum, class, order, family, genus), so they make no tree."
         remedy = "Give a CSV of edges or paths instead."
         raise TaxonomyError(message, file=file, row=1, value=categories[0], remedy=remedy)
     cells = ([category.get(column) for column in used] for category in categories)
-    rows = [Row(i, ["" if value is None else clean(str(value)) for value in some]) for i, some in enumerate(cells, 1)]
+    rows = [
+        Row(i, ["" if value is None else clean(str(value)) for value in some])
+        for i, some in enumerate(cells, 1)
+    ]
     raw = read_ranks(Table(file, used, 0, rows), root)
     raw.format = "inat21-json"
     return raw
@@ -94,9 +108,13 @@ def _given(cell: str) -> str:
     return cell if any(map(str.isalnum, cell)) and cell.casefold() not in _NONE else ""
 
 
-def _add(collector: PathCollector, row: int, values: Mapping[str, str], leaf: str, leads: tuple[str, ...]) -> None:
+def _add(
+    collector: PathCollector, row: int, values: Mapping[str, str], leaf: str, leads: tuple[str, ...]
+) -> None:
     """Adds the node of one row: its groups, and its leaf where it names one."""
-    levels: list[tuple[str | None, str]] = [(rank, values[rank]) for rank in _RANKS if rank in values]
+    levels: list[tuple[str | None, str]] = [
+        (rank, values[rank]) for rank in _RANKS if rank in values
+    ]
     if leaf and leaf != next((name for _, name in reversed(levels) if name), ""):
         is_species = "genus" in values or "species" in values or " " in leaf
         levels.append(("species" if is_species else None, leaf))
@@ -118,7 +136,9 @@ def _add(collector: PathCollector, row: int, values: Mapping[str, str], leaf: st
 
 def _has_whole_names(rows: Sequence[Mapping[str, str]]) -> bool:
     """Tells whether the species are mostly written with their genus in front."""
-    given = [(row["species"], row["genus"]) for row in rows if row.get("species") and row.get("genus")]
+    given = [
+        (row["species"], row["genus"]) for row in rows if row.get("species") and row.get("genus")
+    ]
     whole = [species for species, genus in given if _begins_with(species, genus)]
     return 2 * len(whole) > len(given)
 
@@ -148,5 +168,7 @@ def _species(values: Mapping[str, str], whole: bool) -> str:
 def _as_species(name: str) -> str:
     """Returns the name of a subspecies as a species, "Canis dingo" of "Canis lupus dingo"; "" of other names."""
     words = name.split()
-    is_longer = len(words) > 2 and words[0].isalpha() and words[-1].isalpha() and words[-1].islower()
+    is_longer = (
+        len(words) > 2 and words[0].isalpha() and words[-1].isalpha() and words[-1].islower()
+    )
     return f"{words[0]} {words[-1]}" if is_longer else ""

@@ -10,7 +10,15 @@ from typing import NamedTuple
 from taxtune.errors import TaxonomyError
 from taxtune.tables import Row, Table, clean, split_cell
 
-__all__ = ["Defect", "PathCollector", "RawNode", "RawTaxonomy", "add_root", "assemble", "split_names"]
+__all__ = [
+    "Defect",
+    "PathCollector",
+    "RawNode",
+    "RawTaxonomy",
+    "add_root",
+    "assemble",
+    "split_names",
+]
 
 #: The label of a root that is added above several nodes, in formats of no particular domain.
 ROOT = "everything"
@@ -45,7 +53,9 @@ class Defect:
         """Returns the defect as an error, which says how many more defects break the same file."""
         others = "" if more == 0 else f" {more} more: see `taxtune taxonomy check`."
         remedy = (self.remedy or "") + others or None
-        return TaxonomyError(self.message, file=self.file, row=self.row, value=self.value, remedy=remedy)
+        return TaxonomyError(
+            self.message, file=self.file, row=self.row, value=self.value, remedy=remedy
+        )
 
 
 class RawNode(NamedTuple):
@@ -96,21 +106,29 @@ class RawTaxonomy:
     nodes: list[RawNode] = field(default_factory=list)
     defects: list[Defect] = field(default_factory=list)
 
-    def note(self, kind: str, message: str, row: int | None = None, value: str | None = None) -> None:
+    def note(
+        self, kind: str, message: str, row: int | None = None, value: str | None = None
+    ) -> None:
         """Adds a defect that does not break the tree."""
         self.defects.append(Defect(kind, message, self.file, row, False, value))
 
-    def flaw(self, kind: str, message: str, row: int | None, value: str | None, remedy: str) -> None:
+    def flaw(
+        self, kind: str, message: str, row: int | None, value: str | None, remedy: str
+    ) -> None:
         """Adds a defect that breaks the tree."""
         self.defects.append(Defect(kind, message, self.file, row, True, value, remedy))
 
     def repeated(self, what: str, first: RawNode, again: RawNode, value: str) -> RawNode:
         """Adds that a row states again what another states; returns what both say, the first where they contradict."""
         both = first.completed(again)
-        message = f"Row {first.row} already gives this {what}" + (", with other values." if both is None else ".")
+        message = f"Row {first.row} already gives this {what}" + (
+            ", with other values." if both is None else "."
+        )
         kind = "conflicting rows" if both is None else "duplicate row"
         remedy = "Remove one of the two rows."
-        self.defects.append(Defect(kind, message, self.file, again.row, both is None, value, remedy))
+        self.defects.append(
+            Defect(kind, message, self.file, again.row, both is None, value, remedy)
+        )
         return both or first
 
     def ragged(self, row: Row, table: Table) -> bool:
@@ -145,7 +163,9 @@ def split_names(cell: str, label: str = "") -> tuple[str, ...]:
     """
     if not cell:
         return ()
-    parts = map(clean, split_cell(cell, ";|")) if "\\" in cell or ";" in cell or "|" in cell else [cell]
+    parts = (
+        map(clean, split_cell(cell, ";|")) if "\\" in cell or ";" in cell or "|" in cell else [cell]
+    )
     return tuple(dict.fromkeys(name for name in parts if name and name != label))
 
 
@@ -161,7 +181,9 @@ class PathCollector:
     def __init__(self, file: str, format: str, root: str | None = None) -> None:
         self.raw = RawTaxonomy(file, format)
         self._root = () if root is None else (root,)
-        self._nodes: dict[Hashable, RawNode] = {} if root is None else {self._root: RawNode(self._root, None, root)}
+        self._nodes: dict[Hashable, RawNode] = (
+            {} if root is None else {self._root: RawNode(self._root, None, root)}
+        )
         self._stated: dict[Hashable, tuple[RawNode, str | None]] = {}
         self._by_id: dict[str, Hashable] = {}
         self._left_out: dict[str, dict[int, None]] = defaultdict(dict)
@@ -189,10 +211,16 @@ class PathCollector:
         for name, rank in zip(path, ranks, strict=True):
             if not name:
                 self._left_out[rank or "step"][row] = None
-        ranks = [*(None for _ in self._root), *(rank for name, rank in zip(path, ranks, strict=True) if name)]
+        ranks = [
+            *(None for _ in self._root),
+            *(rank for name, rank in zip(path, ranks, strict=True) if name),
+        ]
         full = (*self._root, *filter(None, path))
         if len(full) > _MOST_LEVELS:
-            message, shown = f"The path has more than {_MOST_LEVELS} names.", "/".join(full[:8]) + "/…"
+            message, shown = (
+                f"The path has more than {_MOST_LEVELS} names.",
+                "/".join(full[:8]) + "/…",
+            )
             remedy = "Give the tree as edges, with the columns child and parent."
             raise TaxonomyError(message, file=self.raw.file, row=row, value=shown, remedy=remedy)
         statement = RawNode(full, full[:-1] or None, full[-1], aliases, ranks[-1], row, leads)
@@ -206,7 +234,9 @@ class PathCollector:
         self._stated[full] = statement, key
         if key is not None and (owner := self._by_id.setdefault(key, full)) != full:
             message = f"Row {self._stated[owner][0].row} gives this id to another node."
-            self.raw.flaw("conflicting rows", message, row, key, "Give every node a unique id, or no id.")
+            self.raw.flaw(
+                "conflicting rows", message, row, key, "Give every node a unique id, or no id."
+            )
         level = len(full)
         while level and full[:level] not in self._nodes:
             level -= 1
@@ -226,7 +256,9 @@ class PathCollector:
         ids = {path: key for key, path in self._by_id.items()}
         nodes = self._nodes.values()
         self.raw.nodes = [
-            node._replace(key=ids.get(node.key, node.key), parent=ids.get(node.parent, node.parent)) if ids else node
+            node._replace(key=ids.get(node.key, node.key), parent=ids.get(node.parent, node.parent))
+            if ids
+            else node
             for node in nodes
         ]
         return self.raw
@@ -261,7 +293,9 @@ def assemble(raw: RawTaxonomy, *, shared_names: bool = True) -> tuple[list[RawNo
             stack += reversed(below)
 
     defects = [*_repeats_together(raw.defects)]
-    if not len(order) == len(nodes) == len(raw.nodes):  # else every node is below a root by its only parent
+    if (
+        not len(order) == len(nodes) == len(raw.nodes)
+    ):  # else every node is below a root by its only parent
         defects += [*_wrong_parents(raw, nodes), *_cycles(raw, nodes)]
     defects += _same_siblings(nodes, raw.file)
     if shared_names:
@@ -275,9 +309,18 @@ def _repeats_together(defects: list[Defect]) -> list[Defect]:
     repeats = [defect for defect in defects if defect.kind == "duplicate row" and not defect.breaks]
     if len(repeats) < 2:
         return defects
-    rows = ", ".join(str(defect.row) for defect in repeats[:5]) + (", …" if len(repeats) > 5 else "")
-    together = replace(repeats[0], message=f"{len(repeats):,} rows repeat earlier ones: {rows}.", remedy="Remove them.")
-    return [together, *(defect for defect in defects if defect.kind != "duplicate row" or defect.breaks)]
+    rows = ", ".join(str(defect.row) for defect in repeats[:5]) + (
+        ", …" if len(repeats) > 5 else ""
+    )
+    together = replace(
+        repeats[0],
+        message=f"{len(repeats):,} rows repeat earlier ones: {rows}.",
+        remedy="Remove them.",
+    )
+    return [
+        together,
+        *(defect for defect in defects if defect.kind != "duplicate row" or defect.breaks),
+    ]
 
 
 def _defect(kind: str, message: str, node: RawNode, file: str, remedy: str) -> Defect:
@@ -294,12 +337,19 @@ def _wrong_parents(raw: RawTaxonomy, nodes: Nodes) -> Iterator[Defect]:
                 message += "a root." if first.parent is None else "a child; here it is a root."
             else:
                 here, there = ("", "") if node.row is None else (" here", f" in row {first.row}")
-                message = f"The node is under {node.parent!r}{here} and under {first.parent!r}{there}."
+                message = (
+                    f"The node is under {node.parent!r}{here} and under {first.parent!r}{there}."
+                )
             remedy = "Keep one parent, or let `taxtune taxonomy build` choose one."
             yield _defect("several parents", message, node, raw.file, remedy)
         if node.parent is not None and node.parent not in nodes:
-            message, remedy = f"No row defines the parent {node.parent!r}.", f"Add a row for {node.parent!r}, or "
-            yield _defect("dangling parent", message, node, raw.file, f"{remedy}correct its spelling.")
+            message, remedy = (
+                f"No row defines the parent {node.parent!r}.",
+                f"Add a row for {node.parent!r}, or ",
+            )
+            yield _defect(
+                "dangling parent", message, node, raw.file, f"{remedy}correct its spelling."
+            )
 
 
 def _cycles(raw: RawTaxonomy, nodes: Nodes) -> Iterator[Defect]:
@@ -307,18 +357,28 @@ def _cycles(raw: RawTaxonomy, nodes: Nodes) -> Iterator[Defect]:
     import networkx as nx
 
     graph = nx.DiGraph(
-        (node.key, node.parent) for node in raw.nodes if node.parent in nodes and node.parent is not None
+        (node.key, node.parent)
+        for node in raw.nodes
+        if node.parent in nodes and node.parent is not None
     )
     for group in nx.strongly_connected_components(graph):
         first = min(group, key=lambda key: nodes[key].row or 0)
         if len(group) == 1 and not graph.has_edge(first, first):
             continue
         cycle = [child for child, _ in nx.find_cycle(graph.subgraph(group), first)]
-        shown = " → ".join(map(str, [*cycle, cycle[0]] if len(cycle) <= 11 else [*cycle[:10], "…", cycle[0]]))
+        shown = " → ".join(
+            map(str, [*cycle, cycle[0]] if len(cycle) <= 11 else [*cycle[:10], "…", cycle[0]])
+        )
         rows = ", ".join(str(nodes[key].row) for key in cycle[:10] if nodes[key].row is not None)
-        who = "A node is its own ancestor" if len(cycle) == 1 else f"{len(cycle)} nodes are their own ancestors"
+        who = (
+            "A node is its own ancestor"
+            if len(cycle) == 1
+            else f"{len(cycle)} nodes are their own ancestors"
+        )
         message = f"{who} (child → parent): {shown}{'; rows ' if rows else ''}{rows}."
-        yield _defect("cycle", message, nodes[cycle[0]], raw.file, "Correct the parent in one of these rows.")
+        yield _defect(
+            "cycle", message, nodes[cycle[0]], raw.file, "Correct the parent in one of these rows."
+        )
 
 
 def _same_siblings(nodes: Nodes, file: str) -> Iterator[Defect]:
@@ -344,14 +404,18 @@ def _shared_names(nodes: Nodes, file: str) -> Iterator[Defect]:
         labels = sum(node.label.casefold() == name for node in some)
         if labels > 1 and len({(node.parent, node.label) for node in some}) < len(some):
             continue  # a duplicate sibling, reported as such
-        shown = ", ".join(_path(node, nodes) for node in some[:4]) + (", …" if len(some) > 4 else "")
+        shown = ", ".join(_path(node, nodes) for node in some[:4]) + (
+            ", …" if len(some) > 4 else ""
+        )
         yield Defect(
             kind="shared label" if labels == len(some) else "shared alias",
             message=f"{len(some)} nodes have this name: {shown}.",
             file=file,
             row=some[1].row,
             breaks=False,
-            value=next(text for text in (some[0].label, *some[0].aliases) if text.casefold() == name),
+            value=next(
+                text for text in (some[0].label, *some[0].aliases) if text.casefold() == name
+            ),
             remedy="Refer to them by their paths.",
         )
 

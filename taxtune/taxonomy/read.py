@@ -24,7 +24,15 @@ from taxtune.taxonomy.names import attach_english_names
 from taxtune.taxonomy.raw import ROOT, Defect, RawTaxonomy, add_root, assemble
 from taxtune.taxonomy.tree import Taxonomy, tree_of
 
-__all__ = ["FORMATS", "Reader", "TaxonomyReport", "as_taxonomy", "check_taxonomy", "parse_taxonomy", "read_taxonomy"]
+__all__ = [
+    "FORMATS",
+    "Reader",
+    "TaxonomyReport",
+    "as_taxonomy",
+    "check_taxonomy",
+    "parse_taxonomy",
+    "read_taxonomy",
+]
 
 #: The entry points by which other packages add formats.
 READERS = "taxtune.readers"
@@ -73,16 +81,22 @@ def read_taxonomy(
     return attach_english_names(tree) if names else tree
 
 
-def parse_taxonomy(path: str | Path, *, format: str | Reader = "auto", root_label: str | None = None) -> RawTaxonomy:
+def parse_taxonomy(
+    path: str | Path, *, format: str | Reader = "auto", root_label: str | None = None
+) -> RawTaxonomy:
     """Returns the statements of a taxonomy file, not yet made into a tree; see `read_taxonomy`.
 
     Raises:
         TaxonomyError: If the file cannot be read or is in none of the formats, or a root label is given for a file that
             has a root of its own.
     """
-    reader = format if callable(format) else None if format in FORMATS else find_plugin(READERS, format)
+    reader = (
+        format if callable(format) else None if format in FORMATS else find_plugin(READERS, format)
+    )
     if reader is not None:
-        raw = reader(Path(path)) if root_label is None else reader(Path(path), root_label=root_label)
+        raw = (
+            reader(Path(path)) if root_label is None else reader(Path(path), root_label=root_label)
+        )
         if not isinstance(raw, RawTaxonomy):
             message = f"The reader returned a {type(raw).__name__}."
             raise TaxonomyError(message, file=path, value=format, remedy="Return a RawTaxonomy.")
@@ -141,10 +155,17 @@ def _json(text: str, name: str) -> object:
         return json.loads(text)
     except json.JSONDecodeError as problem:
         is_lines = problem.msg == "Extra data" and problem.lineno > 1
-        remedy = "Give one JSON value, not JSON Lines." if is_lines else "It may have been cut off; download it again."
+        remedy = (
+            "Give one JSON value, not JSON Lines."
+            if is_lines
+            else "It may have been cut off; download it again."
+        )
         message = f"The file is not valid JSON: {problem.msg}."
         raise TaxonomyError(message, file=name, row=problem.lineno, remedy=remedy) from None
-    except (RecursionError, ValueError) as problem:  # nested too deeply, or a number of thousands of digits
+    except (
+        RecursionError,
+        ValueError,
+    ) as problem:  # nested too deeply, or a number of thousands of digits
         raise TaxonomyError(f"The file is not valid JSON: {problem}.", file=name) from None
 
 
@@ -161,7 +182,11 @@ def _format_of(text: str, data: object, file: Path, name: str) -> str:
             return "nested-json"
         first = data[0] if isinstance(data, list) and data else data
         message = "The file is JSON, but not in a known taxonomy layout."
-        value = f"keys {', '.join(map(repr, list(first)[:5]))}" if isinstance(first, dict) else repr(first)
+        value = (
+            f"keys {', '.join(map(repr, list(first)[:5]))}"
+            if isinstance(first, dict)
+            else repr(first)
+        )
         remedy = 'Known are nested nodes ({"name": …, "children": […]}, or names as keys: {"bird": ["duck", "gull"]}) '
         remedy += "and iNat21's `categories`. For a flat list of labels, use `taxtune taxonomy from-labels`. "
         raise TaxonomyError(message, file=name, value=value, remedy=remedy + _PANDAS)
@@ -179,7 +204,11 @@ def _format_of(text: str, data: object, file: Path, name: str) -> str:
     remedy = "It needs the columns child and parent (edges); or path, or level1, level2, … (paths); or ranks such as "
     remedy += "class, order, family, name (inat21-csv). `taxtune taxonomy build` makes a tree of a graph's edges. "
     raise TaxonomyError(
-        message, file=name, row=table.header_line, value=",".join(table.header), remedy=remedy + _PANDAS
+        message,
+        file=name,
+        row=table.header_line,
+        value=",".join(table.header),
+        remedy=remedy + _PANDAS,
     )
 
 
@@ -214,7 +243,9 @@ class TaxonomyReport(NamedTuple):
         }
 
 
-def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | None = None) -> TaxonomyReport:
+def check_taxonomy(
+    path: str | Path, format: str = "auto", root_label: str | None = None
+) -> TaxonomyReport:
     """Returns the size, the ranks and every defect of a taxonomy file, whether or not it is a tree.
 
     Arguments and errors are those of `taxtune.taxonomy.read_taxonomy`; a defect that breaks the tree is no error.
@@ -224,8 +255,12 @@ def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | Non
     nodes = {node.key: node for node in reversed(raw.nodes)}
     ranks = Counter(node.rank or "" for node in reversed(nodes.values()))
     aliases = sum(len(node.aliases) for node in nodes.values())
-    report = TaxonomyReport(raw.file, raw.format, {"nodes": len(nodes), "aliases": aliases, "ranks": ranks}, defects)
+    report = TaxonomyReport(
+        raw.file, raw.format, {"nodes": len(nodes), "aliases": aliases, "ranks": ranks}, defects
+    )
     if report.ok:
         tree = Taxonomy.from_nodes(order, raw.file)
-        report.counts.update(leaves=len(tree.leaves), height=tree.height, levels=np.bincount(tree.depth).tolist())
+        report.counts.update(
+            leaves=len(tree.leaves), height=tree.height, levels=np.bincount(tree.depth).tolist()
+        )
     return report

@@ -16,13 +16,31 @@ from typing import TYPE_CHECKING
 
 from taxtune import atomic
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table, clean, csv_delimiter, csv_text, first_line, join_cell, parse_table, split_cell
+from taxtune.tables import (
+    Row,
+    Table,
+    clean,
+    csv_delimiter,
+    csv_text,
+    first_line,
+    join_cell,
+    parse_table,
+    split_cell,
+)
 from taxtune.taxonomy.raw import PathCollector, RawNode, RawTaxonomy, split_names
 
 if TYPE_CHECKING:
     from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["has_levels", "is_pairs", "paths_csv", "raw_from_edges", "raw_from_paths", "read_edges", "read_paths"]
+__all__ = [
+    "has_levels",
+    "is_pairs",
+    "paths_csv",
+    "raw_from_edges",
+    "raw_from_paths",
+    "read_edges",
+    "read_paths",
+]
 __all__ += ["with_header", "write_taxonomy"]
 
 _LEVEL = re.compile(r"level_?\d+")
@@ -48,10 +66,15 @@ def read_paths(table: Table) -> RawTaxonomy:
     levels = sorted(numbered, key=lambda i: int(re.sub(r"\D", "", table.header[i])))
     levels = levels or [i for i, name in enumerate(table.header) if name not in others]
     if not levels and whole is None:
-        message, value = "A table of paths needs a column path, or one column per level.", ",".join(table.header)
+        message, value = (
+            "A table of paths needs a column path, or one column per level.",
+            ",".join(table.header),
+        )
         raise TaxonomyError(message, file=table.file, row=table.header_line, value=value)
     # Columns called level1, level2 say nothing about ranks; other names do.
-    known: list[str | None] = [None if numbered or whole is not None else table.header[i] for i in levels]
+    known: list[str | None] = [
+        None if numbered or whole is not None else table.header[i] for i in levels
+    ]
     collector = PathCollector(table.file, "paths")
     for row in table.rows:
         if collector.raw.ragged(row, table):
@@ -99,9 +122,16 @@ def read_edges(table: Table) -> RawTaxonomy:
     """
     child, parent = table.column("child"), table.column("parent")
     if child is None or parent is None:
-        message, value = "An edge list needs a header with the columns child and parent.", ",".join(table.header)
+        message, value = (
+            "An edge list needs a header with the columns child and parent.",
+            ",".join(table.header),
+        )
         raise TaxonomyError(message, file=table.file, row=table.header_line, value=value)
-    label, aliases, rank = table.column("label", "name"), table.column("aliases", "alias"), table.column("rank")
+    label, aliases, rank = (
+        table.column("label", "name"),
+        table.column("aliases", "alias"),
+        table.column("rank"),
+    )
     leads = table.column(*_LEADS)
     raw = RawTaxonomy(table.file, "edges")
     stated: dict[tuple[str, str], int] = {}
@@ -123,14 +153,18 @@ def read_edges(table: Table) -> RawTaxonomy:
             raw.flaw("empty name", "The node has no label.", row.line, key, "Fill in the label.")
             name = key
         given = split_names(row.cell(aliases), name), split_names(row.cell(leads), name)
-        node = RawNode(key, above or None, name, given[0], row.cell(rank) or None, row.line, given[1])
+        node = RawNode(
+            key, above or None, name, given[0], row.cell(rank) or None, row.line, given[1]
+        )
         at = stated.setdefault((key, above), len(raw.nodes))
         if at == len(raw.nodes):
             raw.nodes.append(node)
         else:
             shown = f"{key} under {above}" if above else key
             raw.nodes[at] = raw.repeated("edge", raw.nodes[at], node, shown)
-    if all(node.parent is not None for node in raw.nodes):  # then a parent that is no child is a root
+    if all(
+        node.parent is not None for node in raw.nodes
+    ):  # then a parent that is no child is a root
         known = {node.key for node in raw.nodes}
         tops: dict[object, int | None] = {}
         for node in raw.nodes:
@@ -149,7 +183,9 @@ def raw_from_paths(paths: Iterable[Sequence[str] | str], root: str | None) -> Ra
     rows = []
     for number, path in enumerate(_listed(paths, name), start=1):
         if not isinstance(path, str):
-            names = _texts(path, "A path must be text with slashes or a sequence of names.", name, number)
+            names = _texts(
+                path, "A path must be text with slashes or a sequence of names.", name, number
+            )
             if not any(part.strip() for part in names):
                 raise TaxonomyError("The path has no name.", file=name, row=number, value=path)
             path = join_cell(names, "/")
@@ -157,17 +193,25 @@ def raw_from_paths(paths: Iterable[Sequence[str] | str], root: str | None) -> Ra
     return read_paths(_table(name, ("path",), rows, "paths"))
 
 
-def raw_from_edges(edges: Iterable[tuple[str, str | None]], labels: Mapping[str, str] | None) -> RawTaxonomy:
+def raw_from_edges(
+    edges: Iterable[tuple[str, str | None]], labels: Mapping[str, str] | None
+) -> RawTaxonomy:
     """Returns the nodes of edges; see `Taxonomy.from_edges`."""
     name = "Taxonomy.from_edges"
     rows = []
     for number, edge in enumerate(_listed(edges, name), start=1):
         message = "An edge must be a pair of texts: a child and its parent, or None for the root's parent."
-        ends = ["" if end is None else end for end in edge] if isinstance(edge, (tuple, list)) else edge
+        ends = (
+            ["" if end is None else end for end in edge]
+            if isinstance(edge, (tuple, list))
+            else edge
+        )
         child, parent = _texts(ends, message, name, number, 2)
         rows.append((child, parent, (labels or {}).get(child, child)))
     if unknown := set(labels or {}) - {end for row in rows for end in row[:2]}:
-        raise TaxonomyError("A label is given for a node that is not in any edge.", file=name, value=min(unknown))
+        raise TaxonomyError(
+            "A label is given for a node that is not in any edge.", file=name, value=min(unknown)
+        )
     raw = read_edges(_table(name, ("child", "parent", "label"), rows, "edges"))
     for i, node in enumerate(raw.nodes):  # a root that only follows from the edges
         if labels and node.parent is None and node.key in labels:
@@ -178,16 +222,22 @@ def raw_from_edges(edges: Iterable[tuple[str, str | None]], labels: Mapping[str,
 def _table(file: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], what: str) -> Table:
     if not rows:
         raise TaxonomyError(f"There are no {what}.", file=file)
-    return Table(file, header, 0, [Row(number, cells) for number, cells in enumerate(rows, start=1)])
+    return Table(
+        file, header, 0, [Row(number, cells) for number, cells in enumerate(rows, start=1)]
+    )
 
 
 def _listed(values: object, file: str) -> Iterable[object]:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise TaxonomyError(f"A list is needed, not a {type(values).__name__}.", file=file, value=values)
+        raise TaxonomyError(
+            f"A list is needed, not a {type(values).__name__}.", file=file, value=values
+        )
     return values
 
 
-def _texts(values: object, message: str, file: str, row: int, count: int | None = None) -> list[str]:
+def _texts(
+    values: object, message: str, file: str, row: int, count: int | None = None
+) -> list[str]:
     good = isinstance(values, (tuple, list)) and values and count in (None, len(values))
     if not good or not all(isinstance(value, str) for value in values):  # type: ignore[attr-defined]
         raise TaxonomyError(message, file=file, row=row, value=values)
@@ -211,9 +261,16 @@ def write_taxonomy(taxonomy: Taxonomy, path: str | Path, *, force: bool = False)
     """
     target = Path(path)
     if target.suffix.lower() != ".csv":
-        raise TaxonomyError("A tree is written as CSV.", file=target, value=target.suffix, remedy="Name the file .csv.")
+        raise TaxonomyError(
+            "A tree is written as CSV.",
+            file=target,
+            value=target.suffix,
+            remedy="Name the file .csv.",
+        )
     if target.exists() and not force:
-        raise TaxonomyError("The file already exists; nothing was written.", file=target, remedy="Add --force.")
+        raise TaxonomyError(
+            "The file already exists; nothing was written.", file=target, remedy="Add --force."
+        )
     return atomic.write_text(target, paths_csv(taxonomy))
 
 

@@ -103,9 +103,17 @@ class Taxonomy:
         self.parents: IntArray = np.asarray(parents, dtype=np.int64)
         given = (self.parents, self.aliases, self.leads, self.ranks, self.ids)
         if any(len(values) != n for values in given):
-            raise ValueError("labels, parents, aliases, leads, ranks and ids must have the same length")
-        if self.parents[0] != -1 or not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all():
-            raise TaxonomyError("Every node except the root (node 0) needs a parent that comes before it.", file=source)
+            raise ValueError(
+                "labels, parents, aliases, leads, ranks and ids must have the same length"
+            )
+        if (
+            self.parents[0] != -1
+            or not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()
+        ):
+            raise TaxonomyError(
+                "Every node except the root (node 0) needs a parent that comes before it.",
+                file=source,
+            )
         self._check_labels()
         #: Edges from the root of each node, shape (n,).
         self.depth: IntArray = _depths(self.parents)
@@ -121,7 +129,9 @@ class Taxonomy:
         for i, (label, parent) in enumerate(zip(self.labels, self.parents.tolist(), strict=True)):
             if not label.strip():
                 remedy = "Give it a name or remove it."
-                raise TaxonomyError(f"Node {i} has an empty label.", file=self.source, remedy=remedy)
+                raise TaxonomyError(
+                    f"Node {i} has an empty label.", file=self.source, remedy=remedy
+                )
             if (parent, label) in seen:
                 message = f"Two children of {self.labels[parent]!r} are both called {label!r}."
                 raise TaxonomyError(message, file=self.source, remedy="Merge them or rename one.")
@@ -179,7 +189,9 @@ class Taxonomy:
         return _with_aliases(tree_of(raw_from_edges(edges, labels)), aliases)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, object] | Sequence[object], *, root: str | None = None) -> Taxonomy:
+    def from_dict(
+        cls, data: Mapping[str, object] | Sequence[object], *, root: str | None = None
+    ) -> Taxonomy:
         """Makes a tree of nested dictionaries and lists, as JSON holds them.
 
         Args:
@@ -199,7 +211,9 @@ class Taxonomy:
         name = "Taxonomy.from_dict"
         if not isinstance(data, (dict, list)) or not data:
             remedy = 'Such as {"bird": {"finch": {}}}.'
-            raise TaxonomyError("Nested dictionaries or lists are needed.", file=name, value=data, remedy=remedy)
+            raise TaxonomyError(
+                "Nested dictionaries or lists are needed.", file=name, value=data, remedy=remedy
+            )
         return _with_aliases(tree_of(read_nested(data, name), root), None)
 
     @classmethod
@@ -224,7 +238,11 @@ class Taxonomy:
     def __getstate__(self) -> dict[str, object]:
         """Returns the state of a copy in another process, without the arrays computed from it."""
         kind = type(self)
-        return {k: v for k, v in vars(self).items() if not isinstance(getattr(kind, k, None), cached_property)}
+        return {
+            k: v
+            for k, v in vars(self).items()
+            if not isinstance(getattr(kind, k, None), cached_property)
+        }
 
     def __repr__(self) -> str:
         return f"Taxonomy({self.labels[0]!r}, nodes={len(self)}, leaves={len(self.leaves)}, height={self.height})"
@@ -268,7 +286,9 @@ class Taxonomy:
 
     @cached_property
     def _by_parent(self) -> IntArray:
-        return np.argsort(self.parents, kind="stable")[1:]  # the root, whose parent is -1, sorts first
+        return np.argsort(self.parents, kind="stable")[
+            1:
+        ]  # the root, whose parent is -1, sorts first
 
     @cached_property
     def _child_range(self) -> IntArray:
@@ -379,7 +399,9 @@ class Taxonomy:
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
-        return _by_folded((label, *aliases) for label, aliases in zip(self.labels, self.aliases, strict=True))
+        return _by_folded(
+            (label, *aliases) for label, aliases in zip(self.labels, self.aliases, strict=True)
+        )
 
     @cached_property
     def _by_lead(self) -> dict[str, list[int]]:
@@ -391,7 +413,11 @@ class Taxonomy:
                 folded = tuple(label.casefold() for label in candidate)
                 named = self._by_name.get(folded[-1], []) if folded else []
                 paths = {v: self.path(v) for v in named if self.depth[v] == len(folded) - 1}
-                found = [v for v, path in paths.items() if tuple(label.casefold() for label in path) == folded]
+                found = [
+                    v
+                    for v, path in paths.items()
+                    if tuple(label.casefold() for label in path) == folded
+                ]
                 if found:  # a path as it is written wins over others that differ only in upper and lower case
                     return min(found, key=lambda v: (paths[v] != candidate, paths[v] != folded, v))
         return None
@@ -428,7 +454,9 @@ class Taxonomy:
         if not isinstance(reference, str):
             node = self._at_path(reference)
             if node is None:
-                raise TaxonomyError("No node has this path.", value="/".join(reference), file=self.source)
+                raise TaxonomyError(
+                    "No node has this path.", value="/".join(reference), file=self.source
+                )
             return node
         written = reference.strip()
         name = written if written.casefold() in self._by_name else clean(reference)
@@ -450,7 +478,9 @@ class Taxonomy:
         if written in self.by_id:
             return self.by_id[written]
         remedy = self.suggest(name if self.led(name) else name.rsplit("/", 1)[-1])
-        raise TaxonomyError(f"{reference!r} is not on the taxonomy.", file=self.source, remedy=remedy)
+        raise TaxonomyError(
+            f"{reference!r} is not on the taxonomy.", file=self.source, remedy=remedy
+        )
 
     @cached_property
     def _identifying(self) -> dict[str, str]:
@@ -470,7 +500,11 @@ class Taxonomy:
         options = list(self._identifying) if query else []
         found = process.extract(query, options, scorer=fuzz.ratio, limit=3, score_cutoff=_NEAR)
         near = [self._identifying[folded] for folded, *_ in found]
-        meant = f"Did you mean {', '.join(map(repr, near))}?" if near else "No similar name is on the taxonomy."
+        meant = (
+            f"Did you mean {', '.join(map(repr, near))}?"
+            if near
+            else "No similar name is on the taxonomy."
+        )
         if not (led := self.led(name)):
             return meant
         nodes = ", ".join("/".join(self.path(i)) for i in led[:3])
@@ -480,7 +514,10 @@ class Taxonomy:
     # -- parts and variants --------------------------------------------------------------------------------------------
 
     def with_names(
-        self, *, aliases: Sequence[Sequence[str]] | None = None, leads: Sequence[Sequence[str]] | None = None
+        self,
+        *,
+        aliases: Sequence[Sequence[str]] | None = None,
+        leads: Sequence[Sequence[str]] | None = None,
     ) -> Taxonomy:
         """Returns the same tree with other aliases, other leads or both; what is not given stays."""
         tree = copy(self)  # without what is computed of the names
@@ -539,6 +576,8 @@ def _with_aliases(tree: Taxonomy, aliases: Mapping[str, Sequence[str]] | None) -
     names = [list(some) for some in tree.aliases]
     for reference, others in aliases.items():
         if isinstance(others, str):
-            raise TaxonomyError("Aliases must be a list of names.", value=others, remedy=f"Write [{others!r}].")
+            raise TaxonomyError(
+                "Aliases must be a list of names.", value=others, remedy=f"Write [{others!r}]."
+            )
         names[tree.resolve(reference)] += others
     return tree.with_names(aliases=names)

@@ -23,10 +23,23 @@ from taxtune.report.summary import verdict
 from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.tracking.store import Store
 from taxtune.tracking.values import TAG_LIMIT, cut, headline_metrics
-from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores, TuneResult
+from taxtune.tuning.records import (
+    HeldoutResult,
+    IterationRecord,
+    SampleResult,
+    TemplateScores,
+    TuneResult,
+)
 from taxtune.tuning.selection import best_so_far
 
-__all__ = ["CHAMPION", "TARGET_REACHED", "log_classifier", "log_traces", "register_prompts", "registered_name"]
+__all__ = [
+    "CHAMPION",
+    "TARGET_REACHED",
+    "log_classifier",
+    "log_traces",
+    "register_prompts",
+    "registered_name",
+]
 
 #: The alias of the version that is to be used.
 CHAMPION = "champion"
@@ -67,7 +80,15 @@ def log_traces(
     Returns:
         The ids of the traces.
     """
-    from mlflow.entities import AssessmentSource, Expectation, Feedback, Span, TraceInfo, TraceLocation, TraceState
+    from mlflow.entities import (
+        AssessmentSource,
+        Expectation,
+        Feedback,
+        Span,
+        TraceInfo,
+        TraceLocation,
+        TraceState,
+    )
     from mlflow.tracing.client import TracingClient
 
     if not store.spans:
@@ -78,12 +99,21 @@ def log_traces(
     ended = began + int(seconds * 1e9)
     ids, spans = [], []
     for row in sorted(template.rows, key=lambda row: _hash(row.example, 64))[:number]:
-        key, status = _hash(f"{identity}\0{row.example}", 32), "OK" if row.failure is None else "ERROR"
+        key, status = (
+            _hash(f"{identity}\0{row.example}", 32),
+            "OK" if row.failure is None else "ERROR",
+        )
         ids.append(trace_id := f"tr-{key}")
-        steps = _steps(row, "" if prompt is None else prompt(row), model, (images or {}).get(row.example))
+        steps = _steps(
+            row, "" if prompt is None else prompt(row), model, (images or {}).get(row.example)
+        )
         assessments = [Expectation("label", row.truth, source=source)]
         for name, value in (("hp", row.hp), ("hr", row.hr)):
-            why = {"error": row.failure or "There is no answer."} if value is None else {"value": value}
+            why = (
+                {"error": row.failure or "There is no answer."}
+                if value is None
+                else {"value": value}
+            )
             assessments.append(Feedback(name, source=source, **why))
         for i, assessment in enumerate(assessments):
             assessment.assessment_id = f"a-{key[:24]}{i}"
@@ -125,24 +155,48 @@ def _hash(text: str, digits: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
-def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> dict[str, dict[str, str]]:
+def _steps(
+    row: SampleResult, prompt: str, model: str, file: Path | None
+) -> dict[str, dict[str, str]]:
     """Returns the attributes of an image's spans by name; without an answer there is none that places or scores it."""
 
     def step(kind: str, inputs: Any, outputs: Any, **more: Any) -> dict[str, str]:
-        values = {"mlflow.spanType": kind, "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs, **more}
+        values = {
+            "mlflow.spanType": kind,
+            "mlflow.spanInputs": inputs,
+            "mlflow.spanOutputs": outputs,
+            **more,
+        }
         return {key: json.dumps(value) for key, value in values.items()}
 
     picture = None if file is None else thumbnail(file)
-    content: list[Any] = [] if picture is None else [{"type": "image_url", "image_url": {"url": picture}}]
-    messages = {"messages": [{"role": "user", "content": [*content, {"type": "text", "text": prompt}]}]}
+    content: list[Any] = (
+        [] if picture is None else [{"type": "image_url", "image_url": {"url": picture}}]
+    )
+    messages = {
+        "messages": [{"role": "user", "content": [*content, {"type": "text", "text": prompt}]}]
+    }
     about = {"mlflow.message.format": "openai", "from_store": row.from_store}
     about |= {"mlflow.llm.model": model} if model else {}
     image = {"image": row.image, "example": row.example}
     if row.answer is None:
-        return {"classify": step("CHAIN", image, None), "ask": step("CHAT_MODEL", messages, None, **about)}
+        return {
+            "classify": step("CHAIN", image, None),
+            "ask": step("CHAT_MODEL", messages, None, **about),
+        }
     reply = {"choices": [{"message": {"role": "assistant", "content": row.answer}}]}
-    placed = {key: getattr(row, key) for key in ("placement", "stage", "confidence", "off_tree", "abstained")}
-    scores = {"hp": row.hp, "hr": row.hr, "ihp": row.ihp, "ihr": row.ihr, **row.measures, "unrated": row.unrated}
+    placed = {
+        key: getattr(row, key)
+        for key in ("placement", "stage", "confidence", "off_tree", "abstained")
+    }
+    scores = {
+        "hp": row.hp,
+        "hr": row.hr,
+        "ihp": row.ihp,
+        "ihr": row.ihr,
+        **row.measures,
+        "unrated": row.unrated,
+    }
     scored = {key: value for key, value in scores.items() if value is not None} | row.remarks
     return {
         "classify": step("CHAIN", image, {"answer": row.answer, **placed}),
@@ -154,10 +208,15 @@ def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> dic
 
 def registered_name(name: str, *, dots: bool = False) -> str:
     """Returns a name for the registry; characters that MLflow does not take become dashes (models have no dots)."""
-    return re.sub(r"[^A-Za-z0-9_.-]+" if dots else r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "taxtune"
+    return (
+        re.sub(r"[^A-Za-z0-9_.-]+" if dots else r"[^A-Za-z0-9_-]+", "-", name).strip("-")
+        or "taxtune"
+    )
 
 
-def register_prompts(result: TuneResult, *, root: str, runs: Mapping[int, list[str]]) -> dict[int, str]:
+def register_prompts(
+    result: TuneResult, *, root: str, runs: Mapping[int, list[str]]
+) -> dict[int, str]:
     """Registers the baseline, each template that became the best so far, and the winner, once however often called.
 
     Args:
@@ -187,13 +246,19 @@ def register_prompts(result: TuneResult, *, root: str, runs: Mapping[int, list[s
             continue
         if record.template not in known:
             made = mlflow.genai.register_prompt(
-                name, record.template, commit_message=_message(record, result.objective), tags={_RUN: root}
+                name,
+                record.template,
+                commit_message=_message(record, result.objective),
+                tags={_RUN: root},
             )
             known[record.template] = int(made.version)
         version = known[record.template]
         tags = {"objective": result.objective, _ITERATION: str(record.iteration)}
         tags |= _heldout_tags(held.get(record.template))
-        for key, value in tags.items():  # not with the version: MLflow would give them to the prompt, too
+        for (
+            key,
+            value,
+        ) in tags.items():  # not with the version: MLflow would give them to the prompt, too
             client.set_prompt_version_tag(name, version, key, cut(value, TAG_LIMIT))
         for alias in ["baseline"] * first + [re.sub(r"[^\w-]+", "-", result.objective)] * wins:
             mlflow.genai.set_prompt_alias(name, alias, version)
@@ -231,26 +296,41 @@ def log_classifier(result: TuneResult, run: str, folder: Path) -> str:
     """
     import mlflow
 
-    client, name = mlflow.MlflowClient(), registered_name(f"{result.name}-{result.objective}-classifier")
+    client, name = (
+        mlflow.MlflowClient(),
+        registered_name(f"{result.name}-{result.objective}-classifier"),
+    )
     there = client.search_model_versions(f"name = '{name}' and run_id = '{run}'")
     if there:
         return f"models:/{name}/{there[0].version}"
-    tags, status = {"objective": result.objective}, None if result.selection is None else result.selection.status
+    tags, status = (
+        {"objective": result.objective},
+        None if result.selection is None else result.selection.status,
+    )
     with warnings.catch_warnings():
         # The signature is given, and an image is no example that MLflow could show.
         warnings.filterwarnings("ignore", message=".*input example was not provided")
         made = mlflow.pyfunc.log_model(
             **as_pyfunc(folder), name=name, tags=tags, model_type="classifier", step=result.winner
         )
-    tags |= _heldout_tags(result.heldout_winner.scores) | ({} if status is None else {TARGET_REACHED: status})
+    tags |= _heldout_tags(result.heldout_winner.scores) | (
+        {} if status is None else {TARGET_REACHED: status}
+    )
     known = client.search_registered_models(f"name = '{name}'")
     champion = known[0].aliases.get(CHAMPION) if known else None
     if not known:
         client.create_registered_model(name)
     version = client.create_model_version(
-        name, made.model_uri, run_id=run, tags=tags, model_id=made.model_id, description=verdict(result) or None
+        name,
+        made.model_uri,
+        run_id=run,
+        tags=tags,
+        model_id=made.model_id,
+        description=verdict(result) or None,
     )
-    certified = champion is not None and client.get_model_version(name, champion).tags.get(TARGET_REACHED)
+    certified = champion is not None and client.get_model_version(name, champion).tags.get(
+        TARGET_REACHED
+    )
     if certified != "certified" or status == "certified":
         client.set_registered_model_alias(name, CHAMPION, version.version)
     return f"models:/{name}/{version.version}"

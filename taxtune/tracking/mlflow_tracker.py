@@ -55,7 +55,9 @@ class MLflowTracker:
         unrecorded: Numbers of the iterations that could not be recorded yet.
     """
 
-    def __init__(self, experiment: str, folder: str | Path, tracking_uri: str | None = None) -> None:
+    def __init__(
+        self, experiment: str, folder: str | Path, tracking_uri: str | None = None
+    ) -> None:
         self._experiment, self._folder = experiment, Path(folder)
         self._uri = store_uri(folder, tracking_uri)
         self._opened: Store | None = None
@@ -65,7 +67,9 @@ class MLflowTracker:
         self._render: Callable[[str, Mapping[str, object]], str] | None = None
         self._vlm = ""
         self._runs: dict[str, str] = {}  # of iterations, by name, recorded or not
-        self._recorded: dict[int, tuple[str, int]] = {}  # run and number of images of each recorded iteration
+        self._recorded: dict[
+            int, tuple[str, int]
+        ] = {}  # run and number of images of each recorded iteration
         self.unrecorded: set[int] = set()
         self._failed = False
 
@@ -114,7 +118,9 @@ class MLflowTracker:
                     tags = {_KIND: "tuning run", _NOTE: values.UNFINISHED, **tags}
                     self._run = self._new_run(name, tags, self._above)
                     if run_id is not None:
-                        note(f"MLflow does not know the run {run_id}; its iterations will be recorded again.")
+                        note(
+                            f"MLflow does not know the run {run_id}; its iterations will be recorded again."
+                        )
                 self._log_recipe(mlflow, self._run, parameters)
                 for run in self._search(mlflow, _PARENT, self._run):
                     self._runs[run.info.run_name] = run.info.run_id
@@ -144,7 +150,9 @@ class MLflowTracker:
         except Exception as error:
             # One note is enough: `finish` tries again.
             if not self.unrecorded:
-                note(f"MLflow could not record iteration {number}; the run continues: {short_reason(error)}")
+                note(
+                    f"MLflow could not record iteration {number}; the run continues: {short_reason(error)}"
+                )
             self.unrecorded.add(number)
 
     def finish(self, result: TuneResult) -> None:
@@ -180,7 +188,11 @@ class MLflowTracker:
         """
 
         def end(mlflow: Any) -> None:
-            runs = [self._run] if status == "FINISHED" else [*self._runs.values(), self._run, self._above]
+            runs = (
+                [self._run]
+                if status == "FINISHED"
+                else [*self._runs.values(), self._run, self._above]
+            )
             # A run is left as "FAILED" by a call that could not record something.
             ended = ("RUNNING", "FAILED") if status == "FINISHED" else ("RUNNING",)
             for run in runs:
@@ -223,15 +235,25 @@ class MLflowTracker:
                 if any(Path(folder).iterdir()):
                     mlflow.log_artifacts(folder)
                     # By this tag MLflow's pages find the tables.
-                    tables = [{"path": name, "type": "table"} for name in values.TABLES if Path(folder, name).exists()]
+                    tables = [
+                        {"path": name, "type": "table"}
+                        for name in values.TABLES
+                        if Path(folder, name).exists()
+                    ]
                     mlflow.set_tag("mlflow.loggedArtifacts", json.dumps(tables))
             ended = status
         finally:
             mlflow.end_run(ended)
 
     def _new_run(self, name: str, tags: Mapping[str, str], parent: str | None) -> str:
-        texts = {key: values.cut(str(value), values.TAG_LIMIT) for key, value in tags.items() if value}
-        texts = {"mlflow.source.name": "taxtune", **texts, **({} if parent is None else {_PARENT: parent})}
+        texts = {
+            key: values.cut(str(value), values.TAG_LIMIT) for key, value in tags.items() if value
+        }
+        texts = {
+            "mlflow.source.name": "taxtune",
+            **texts,
+            **({} if parent is None else {_PARENT: parent}),
+        }
         # Not by `mlflow.start_run`, which nests it in a run that the caller of `tune` has active.
         store = self._store()
         return str(store.client.create_run(store.experiment, tags=texts, run_name=name).info.run_id)
@@ -263,7 +285,11 @@ class MLflowTracker:
             tags = {_KIND: "comparison", _GROUP: group.identity, _NOTE: values.UNFINISHED}
             run = self._new_run(f"compare: {group.name}", tags, None)
         if parameters is not None:
-            shared = {key: value for key, value in parameters.items() if key not in ("objective", "resolved")}
+            shared = {
+                key: value
+                for key, value in parameters.items()
+                if key not in ("objective", "resolved")
+            }
             self._log_recipe(mlflow, run, shared)
         return run
 
@@ -274,10 +300,14 @@ class MLflowTracker:
         for start in range(0, len(new), _PARAMETERS_PER_CALL):
             mlflow.log_params(dict(new[start : start + _PARAMETERS_PER_CALL]), run_id=run)
         recipe = {key: value for key, value in plain(parameters).items() if key != "resolved"}
-        mlflow.log_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), "recipe.yaml", run_id=run)
+        mlflow.log_text(
+            yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), "recipe.yaml", run_id=run
+        )
 
     def _search(self, mlflow: Any, tag: str, value: str) -> list[Any]:
-        found = mlflow.search_runs([self._store().experiment], f"tags.`{tag}` = '{value}'", output_format="list")
+        found = mlflow.search_runs(
+            [self._store().experiment], f"tags.`{tag}` = '{value}'", output_format="list"
+        )
         return list(found)
 
     # -- iterations ----------------------------------------------------------------------------------------------------
@@ -287,12 +317,21 @@ class MLflowTracker:
         number, new = record.iteration, record.iteration not in self._recorded
         name = "baseline" if number == 0 else f"iteration {number:02d}"
         tags = {_ITERATION: str(number), _KIND: "iteration", "taxtune.state": record.state}
-        tags |= {"taxtune.feasible": str(record.feasible).lower(), _NOTE: values.about_iteration(record)}
-        tags |= {} if record.reason is None else {"taxtune.reason": values.cut(record.reason, values.TAG_LIMIT)}
+        tags |= {
+            "taxtune.feasible": str(record.feasible).lower(),
+            _NOTE: values.about_iteration(record),
+        }
+        tags |= (
+            {}
+            if record.reason is None
+            else {"taxtune.reason": values.cut(record.reason, values.TAG_LIMIT)}
+        )
         run = self._runs.get(name)
         if run is None:
             run = self._runs[name] = self._new_run(name, tags, self._run)
-        with self._active(mlflow, run, "FINISHED" if record.state == "complete" else "FAILED") as folder:
+        with self._active(
+            mlflow, run, "FINISHED" if record.state == "complete" else "FAILED"
+        ) as folder:
             values.write_iteration(folder, record, self._images)
             mlflow.log_params(dict(values.flatten({"iteration": number, **record.parameters})))
             mlflow.log_metrics(values.iteration_metrics(record), step=len(record.rows))
@@ -334,7 +373,9 @@ class MLflowTracker:
             for step, held in zip((0, result.winner), result.heldout[:2], strict=False):
                 mlflow.log_metrics(values.heldout_metrics(held), step=step)
             usage = result.usage
-            mlflow.log_metrics(values.finite({"seconds": usage.seconds, "cost_usd": usage.cost_usd}))
+            mlflow.log_metrics(
+                values.finite({"seconds": usage.seconds, "cost_usd": usage.cost_usd})
+            )
 
     def _finish_group(self, mlflow: Any, result: ComparisonResult, group: Group) -> None:
         run = self._above = self._group_run(mlflow, group, None)
@@ -344,7 +385,9 @@ class MLflowTracker:
             values.write_result(folder, result, self._images)
             mlflow.set_tag(_NOTE, values.about_result(result))
             for held in result.heldout:
-                name = entities.registered_name(held.name, dots=True)  # a measure's may hold its model's slash
+                name = entities.registered_name(
+                    held.name, dots=True
+                )  # a measure's may hold its model's slash
                 (folder / f"template_{name}.j2").write_text(held.template, encoding="utf-8")
                 mlflow.log_metrics(values.heldout_metrics(held, held.name))
 
@@ -365,8 +408,13 @@ class MLflowTracker:
             return
         if not classifier.portable:
             return
-        with self._active(mlflow, str(self._run)), tempfile.TemporaryDirectory(prefix="taxtune-") as saved:
-            entities.log_classifier(result, str(self._run), classifier.save(Path(saved) / "classifier"))
+        with (
+            self._active(mlflow, str(self._run)),
+            tempfile.TemporaryDirectory(prefix="taxtune-") as saved,
+        ):
+            entities.log_classifier(
+                result, str(self._run), classifier.save(Path(saved) / "classifier")
+            )
 
 
 class TrackingCallback(Callback):
@@ -417,7 +465,9 @@ class TrackingCallback(Callback):
             {"taxtune.recipe": experiment.recipe.name, "taxtune.objective": objective.name},
             tuner.history.note("mlflow_run"),
             group=tuner.group,
-            images={each.id: Path(each.image).resolve() for each in (*splits.tuning, *splits.heldout)},
+            images={
+                each.id: Path(each.image).resolve() for each in (*splits.tuning, *splits.heldout)
+            },
             render=lambda template, context: render(template, {**experiment.variables, **context}),
         )
         # Before anything is asked: of a run that is killed there would be a second record otherwise.
@@ -449,4 +499,6 @@ class TrackingCallback(Callback):
     def _then(self, work: Callable[..., None], *arguments: Any) -> Future[None]:
         """Has the thread do something after what it is doing."""
         assert self._thread is not None
-        return self._thread.submit(copy_context().run, work, *arguments)  # notes go to the display in force here
+        return self._thread.submit(
+            copy_context().run, work, *arguments
+        )  # notes go to the display in force here

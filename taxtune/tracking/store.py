@@ -81,7 +81,9 @@ class Store:
         if database is None:
             return f"mlflow server --backend-store-uri {shlex.quote(redact(self.uri))}"
         file = database.relative_to(Path.cwd()) if database.is_relative_to(Path.cwd()) else database
-        return command("mlflow", file.parent if file.name == DATABASE and file.parent != Path() else file)
+        return command(
+            "mlflow", file.parent if file.name == DATABASE and file.parent != Path() else file
+        )
 
 
 def store_uri(folder: str | Path, tracking_uri: str | None = None) -> str:
@@ -147,7 +149,9 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
     """
     uri = store_uri(folder, tracking_uri)
     if (database := _sqlite_path(uri)) is not None:
-        atomic.check_folder(database.parent)  # first: a name that is too long cannot even be looked up
+        atomic.check_folder(
+            database.parent
+        )  # first: a name that is too long cannot even be looked up
         if database.exists():
             _check_sqlite(database)
         return
@@ -155,7 +159,9 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
         with _quiet():
             _client(uri).search_experiments(max_results=1)
             if not takes_spans(uri):
-                note(f"MLflow at {redact(uri)} takes no spans, so images have no traces there. {_DATABASE}")
+                note(
+                    f"MLflow at {redact(uri)} takes no spans, so images have no traces there. {_DATABASE}"
+                )
     except Exception as error:
         raise unusable(uri, error) from error
 
@@ -168,14 +174,25 @@ def takes_spans(uri: str) -> bool:
     from mlflow.tracing.client import TracingClient
 
     trace = f"tr-{0:032}"
-    probe: dict[str, Any] = {"trace_id": trace, "span_id": f"{0:016}", "parent_span_id": None, "name": "probe"}
-    probe |= {"start_time_unix_nano": 0, "end_time_unix_nano": 0, "status": {"code": "OK", "message": ""}}
+    probe: dict[str, Any] = {
+        "trace_id": trace,
+        "span_id": f"{0:016}",
+        "parent_span_id": None,
+        "name": "probe",
+    }
+    probe |= {
+        "start_time_unix_nano": 0,
+        "end_time_unix_nano": 0,
+        "status": {"code": "OK", "message": ""},
+    }
     probe["attributes"] = {"mlflow.traceRequestId": json.dumps(trace)}
     try:
         TracingClient(uri).log_spans("-1", [Span.from_dict(probe)])
     except NotImplementedError:
         return False
-    except Exception as error:  # a store with spans lacks the experiment; a server passes on what its store says
+    except (
+        Exception
+    ) as error:  # a store with spans lacks the experiment; a server passes on what its store says
         return "not supported" not in str(error)
     return True
 
@@ -186,7 +203,12 @@ def in_force(store: Store) -> Iterator[Any]:
     import mlflow
     from mlflow.tracking import fluent
 
-    names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID")
+    names = (
+        "MLFLOW_TRACKING_URI",
+        "MLFLOW_EXPERIMENT_ID",
+        "MLFLOW_EXPERIMENT_NAME",
+        "MLFLOW_RUN_ID",
+    )
     before = {name: os.environ.pop(name, None) for name in names}
     # What `mlflow.set_experiment` of the caller has set comes before the variable, and is of another store.
     chosen, fluent._active_experiment_id = fluent._active_experiment_id, None
@@ -209,8 +231,12 @@ def unusable(uri: str, error: Exception) -> TaxtuneError:
         remedy = "Free some space or repair the database, or turn recording off: --set tracking.mlflow=false"
     else:
         remedy = "Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record in the run's folder."
-    reason = "nothing is listening there" if "Connection refused" in str(error) else short_reason(error)
-    return TaxtuneError(f"MLflow cannot record at {redact(uri)}: {reason.rstrip('.')}.", remedy=remedy)
+    reason = (
+        "nothing is listening there" if "Connection refused" in str(error) else short_reason(error)
+    )
+    return TaxtuneError(
+        f"MLflow cannot record at {redact(uri)}: {reason.rstrip('.')}.", remedy=remedy
+    )
 
 
 def short_reason(error: BaseException, limit: int = 300) -> str:
@@ -248,7 +274,9 @@ def bring_along(database: Path) -> None:
         ).fetchall()
         if ("experiments", "artifact_location") not in columns:
             return
-        for (old,) in connection.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall():
+        for (old,) in connection.execute(
+            "SELECT DISTINCT artifact_location FROM experiments"
+        ).fetchall():
             # Others belong to experiments that were made in this database without taxtune.
             if old and old.startswith("file:") and old.endswith(f"/{ARTIFACTS}") and old != here:
                 inside = (here, len(old) + 1, old, len(old) + 1, f"{old}/")
@@ -268,9 +296,13 @@ def _check_places(database: Path, experiment: str) -> None:
     with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection:
         places = [str(place) for (place,) in connection.execute(query, {"it": experiment})]
     for place in places:
-        if not f"{place}/".startswith(f"{here}/") or re.search(r"/(\.|%2e){2}", place, re.IGNORECASE):
+        if not f"{place}/".startswith(f"{here}/") or re.search(
+            r"/(\.|%2e){2}", place, re.IGNORECASE
+        ):
             message = "The database has what is recorded kept elsewhere than beside it."
-            raise TaxtuneError(message, file=database, value=redact(place), remedy="Move it away to begin another.")
+            raise TaxtuneError(
+                message, file=database, value=redact(place), remedy="Move it away to begin another."
+            )
 
 
 def _client(uri: str) -> Any:
@@ -280,8 +312,12 @@ def _client(uri: str) -> Any:
     from mlflow import MlflowClient
     from mlflow.tracking._tracking_service import utils
 
-    if os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":  # which counts only where MLflow has not been imported before
-        logging.getLogger("mlflow").setLevel(max(logging.WARNING, logging.getLogger("mlflow").getEffectiveLevel()))
+    if (
+        os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING"
+    ):  # which counts only where MLflow has not been imported before
+        logging.getLogger("mlflow").setLevel(
+            max(logging.WARNING, logging.getLogger("mlflow").getEffectiveLevel())
+        )
         # It writes a traceback of every error of a database, which is raised as well.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     # MLflow keeps for good where runs' artifacts lie, and a folder may have been moved.

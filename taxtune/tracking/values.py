@@ -24,7 +24,13 @@ from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.scores import Result, rank_table, score_of, score_table
 from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
-from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores, count_cut
+from taxtune.tuning.records import (
+    HeldoutResult,
+    IterationRecord,
+    SampleResult,
+    TemplateScores,
+    count_cut,
+)
 
 __all__ = [
     "HEADLINE",
@@ -64,7 +70,13 @@ Columns = dict[str, list[Any]]
 def flatten(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yields parameters with dotted keys, long values cut, passwords in addresses left out."""
     for name, value in _dotted(plain(values)).items():
-        yield name, cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), PARAMETER_LIMIT)
+        yield (
+            name,
+            cut(
+                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+                PARAMETER_LIMIT,
+            ),
+        )
 
 
 def cut(text: str, limit: int) -> str:
@@ -75,7 +87,11 @@ def cut(text: str, limit: int) -> str:
 
 def finite(values: Mapping[str, float | None]) -> dict[str, float]:
     """Returns the values that are known and finite."""
-    return {key: float(value) for key, value in values.items() if value is not None and math.isfinite(value)}
+    return {
+        key: float(value)
+        for key, value in values.items()
+        if value is not None and math.isfinite(value)
+    }
 
 
 def headline_metrics(scores: TemplateScores | None) -> dict[str, float]:
@@ -110,8 +126,13 @@ def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, f
     end = "" if name is None else "/" + re.sub(r"[^\w. -]", "-", name)
     doubts = {} if held.doubt is None else {"doubtful": held.doubt.n / held.scores.n}
     for how in ("without", "wrong") if held.doubt else ():
-        doubts |= {f"{key}_doubtful_{how}": value for key, value in (getattr(held.doubt, how) or {}).items()}
-    worth = {key: getattr(held.selective, key, None) for key in ("aurc", "calibration_error", "brier")}
+        doubts |= {
+            f"{key}_doubtful_{how}": value
+            for key, value in (getattr(held.doubt, how) or {}).items()
+        }
+    worth = {
+        key: getattr(held.selective, key, None) for key in ("aurc", "calibration_error", "brier")
+    }
     worth["haurc"] = getattr(held.selective and held.selective.curve, "area", None)
     found = headline_metrics(held.scores) | doubts | finite(worth)
     return {f"heldout/{key}{end}": value for key, value in found.items()}
@@ -121,7 +142,9 @@ def all_scores(record: IterationRecord) -> dict[str, float]:
     """Returns every number of an iteration by name, with scores by rank, calls, tokens and faults by kind."""
     values: dict[str, Any] = {**iteration_metrics(record)}
     if record.scores is not None:
-        values |= {key: getattr(record.scores, key) for key in METRICS | INFORMATION | SHARES | SELECTIVE}
+        values |= {
+            key: getattr(record.scores, key) for key in METRICS | INFORMATION | SHARES | SELECTIVE
+        }
         for row in record.scores.ranks:
             values |= {f"precision.{row.rank}": row.precision, f"recall.{row.rank}": row.recall}
     values |= _dotted(asdict(record.usage))
@@ -132,7 +155,11 @@ def _dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Returns nested values by dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        flat |= _dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else {f"{prefix}{key}": value}
+        flat |= (
+            _dotted(value, f"{prefix}{key}.")
+            if isinstance(value, Mapping) and value
+            else {f"{prefix}{key}": value}
+        )
     return flat
 
 
@@ -149,7 +176,9 @@ def write_iteration(folder: Path, record: IterationRecord, images: Mapping[str, 
     for stem, content in data.items():
         text = json.dumps(plain(content), ensure_ascii=False, indent=2)
         (folder / f"{stem}.json").write_text(text, encoding="utf-8")
-    write_table(folder, "examples.json", example_table(record.rows), images=images, pictures=PICTURES)
+    write_table(
+        folder, "examples.json", example_table(record.rows), images=images, pictures=PICTURES
+    )
 
 
 def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> None:
@@ -157,7 +186,10 @@ def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> No
 
     The tables are the held-out scores with intervals and differences, the scores by rank, and the held-out images.
     """
-    for name, table in {"heldout.json": score_table(result), "ranks.json": rank_table(result)}.items():
+    for name, table in {
+        "heldout.json": score_table(result),
+        "ranks.json": rank_table(result),
+    }.items():
         columns = zip(table.columns, zip(*table.rows, strict=True), strict=False)
         write_table(folder, name, {column: list(cells) for column, cells in columns})
     by_image = image_table(result.heldout)
@@ -175,11 +207,30 @@ def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> No
 def example_table(rows: Sequence[SampleResult]) -> Columns:
     """Returns one row per image, as columns, the worst first; the values that a failed call lacks are None."""
     rows = sorted(rows, key=_worth)
-    fields = ["image", "answer", "placement", "truth", "stage", "confidence", "doubtful", "hp", "hr", "ihp", "ihr"]
+    fields = [
+        "image",
+        "answer",
+        "placement",
+        "truth",
+        "stage",
+        "confidence",
+        "doubtful",
+        "hp",
+        "hr",
+        "ihp",
+        "ihr",
+    ]
     fields += ["abstained", "off_tree", *["masked"] * any(row.masked for row in rows)]
     fields += ["cut"] * any(row.cut for row in rows)
     fields += ["from_store", "failure", "example"]
-    named = {"hp": "hP", "hr": "hR", "ihp": "ihP", "ihr": "ihR", "off_tree": "off the tree", "from_store": "from store"}
+    named = {
+        "hp": "hP",
+        "hr": "hR",
+        "ihp": "ihP",
+        "ihr": "ihR",
+        "off_tree": "off the tree",
+        "from_store": "from store",
+    }
     table = {named.get(field, field): [getattr(row, field) for row in rows] for field in fields}
     own = dict.fromkeys(key for row in rows for key in row.measures)
     return table | {key: [row.measures.get(key) for row in rows] for key in own}
@@ -188,17 +239,29 @@ def example_table(rows: Sequence[SampleResult]) -> Columns:
 def image_table(heldout: Sequence[HeldoutResult]) -> Columns:
     """Returns one row per held-out image, with every template's answer side by side, what changed most first."""
     rows = [{row.example: row for row in held.rows} for held in heldout]
-    images = {example: [by[example] for by in rows if example in by] for by in rows for example in by}
+    images = {
+        example: [by[example] for by in rows if example in by] for by in rows for example in by
+    }
 
     def change(example: str) -> tuple[float, float]:
         worth = [_worth(row) for row in images[example]]
         return min(worth) - max(worth), min(worth)
 
     examples = sorted(images, key=change)
-    table: Columns = {name: [getattr(images[example][0], name) for example in examples] for name in ("image", "truth")}
+    table: Columns = {
+        name: [getattr(images[example][0], name) for example in examples]
+        for name in ("image", "truth")
+    }
     for held, by in zip(heldout, rows, strict=True):
-        for name, field in (("answer", "answer"), ("placement", "placement"), ("hP", "hp"), ("hR", "hr")):
-            table[f"{held.name}: {name}"] = [getattr(by.get(example), field, None) for example in examples]
+        for name, field in (
+            ("answer", "answer"),
+            ("placement", "placement"),
+            ("hP", "hp"),
+            ("hR", "hr"),
+        ):
+            table[f"{held.name}: {name}"] = [
+                getattr(by.get(example), field, None) for example in examples
+            ]
     return table | {"example": examples}
 
 
@@ -208,7 +271,12 @@ def _worth(row: SampleResult) -> float:
 
 
 def write_table(
-    folder: Path, name: str, columns: Columns, *, images: Mapping[str, Path] | None = None, pictures: int = 0
+    folder: Path,
+    name: str,
+    columns: Columns,
+    *,
+    images: Mapping[str, Path] | None = None,
+    pictures: int = 0,
 ) -> None:
     """Writes a table with pictures, if it has rows, as MLflow's pages show it.
 
@@ -264,7 +332,10 @@ def about_result(result: Result) -> str:
         parts += [f"**{winner.verdict}**" if winner.verdict else ""]
     parts += [summary_table(summary).markdown()] if summary.columns else []
     parts += ["\n".join(f"- {text}" for text in doubt_lines(summary))]
-    parts += ["### Cost", "\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage))]
+    parts += [
+        "### Cost",
+        "\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage)),
+    ]
     commands = (command("classify", result.folder, "IMAGES"), command("report", result.folder))
     return _joined(*parts, "### Next steps", _code("\n".join(commands)))
 

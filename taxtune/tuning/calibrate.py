@@ -85,7 +85,11 @@ class Calibration:
         """The calibrated policy; None where only answering the root always keeps the guarantee."""
         if self.share is None:
             return None
-        return Vote(self.samples, self.share) if self.names is None else Posterior(self.share, self.names)
+        return (
+            Vote(self.samples, self.share)
+            if self.names is None
+            else Posterior(self.share, self.names)
+        )
 
     @property
     def chosen(self) -> ShareLevel:
@@ -121,13 +125,20 @@ class CalibrationRun:
 
     def __post_init__(self) -> None:
         if not 0 < self.risk < 1:
-            raise TaxtuneError("The risk must be between 0 and 1.", value=self.risk, remedy="For example: --risk 0.02")
+            raise TaxtuneError(
+                "The risk must be between 0 and 1.",
+                value=self.risk,
+                remedy="For example: --risk 0.02",
+            )
         if self.confidence is not None and not 0 < self.confidence < 1:
             raise TaxtuneError("The confidence must be between 0 and 1.", value=self.confidence)
         if self.images < 1:
             raise TaxtuneError("There must be at least one image.", value=self.images)
         if self.kind == "posterior" and self.samples is not None:
-            raise TaxtuneError("The model's own probabilities take one answer per image.", remedy="Leave out samples.")
+            raise TaxtuneError(
+                "The model's own probabilities take one answer per image.",
+                remedy="Leave out samples.",
+            )
 
     @cached_property
     def result(self) -> TuneResult:
@@ -178,7 +189,9 @@ class CalibrationRun:
         pool: Sequence[Example] = experiment.examples
         if self.data is not None:
             pool = experiment.further(self.data)
-        unused = remaining(pool, (*splits.tuning, *splits.heldout), most=self.images, seed=experiment.recipe.seed)
+        unused = remaining(
+            pool, (*splits.tuning, *splits.heldout), most=self.images, seed=experiment.recipe.seed
+        )
         if not unused:
             raise DataError(
                 f"The run was tuned on or judged by all of the {len(pool):,} images, so none is free to calibrate on.",
@@ -191,7 +204,11 @@ class CalibrationRun:
     def described(self) -> str:
         """Which images these are, in words."""
         if self.data is not None:
-            name = os.fspath(self.data) if isinstance(self.data, str | Path) else "images given in Python"
+            name = (
+                os.fspath(self.data)
+                if isinstance(self.data, str | Path)
+                else "images given in Python"
+            )
             return f"{name}, without images of the run's splits"
         return "images of the run's data that are in neither split"
 
@@ -220,8 +237,17 @@ class CalibrationRun:
             ModelError: If the model would always give the same answer, or too many images have no answer.
             TaxtuneError: If the model cannot be asked.
         """
-        experiment, examples, max_missing = self.experiment, self.examples, self.settings.max_missing
-        vlm, mapper, tree, n = experiment.vlm, experiment.mapper, experiment.taxonomy, len(self.examples)
+        experiment, examples, max_missing = (
+            self.experiment,
+            self.examples,
+            self.settings.max_missing,
+        )
+        vlm, mapper, tree, n = (
+            experiment.vlm,
+            experiment.mapper,
+            experiment.taxonomy,
+            len(self.examples),
+        )
         template = str(self.result.best.template)
         if self.policy.samples > 1 and vlm.identity.get("temperature") == 0:
             raise ModelError(
@@ -239,7 +265,9 @@ class CalibrationRun:
             asker = replace(experiment.asker, policy=self.policy.with_share(0.5))
             evaluator = Evaluator(asker, leaf_information(tree), store)
             evaluation = evaluator.evaluate(template, examples)
-        if told := cut_in_words(evaluation.rows, getattr(getattr(vlm, "settings", None), "max_tokens", None)):
+        if told := cut_in_words(
+            evaluation.rows, getattr(getattr(vlm, "settings", None), "max_tokens", None)
+        ):
             note(told)
         rows = [row for row in evaluation.rows if row.node is not None]
         if n - len(rows) > max_missing * n:
@@ -280,7 +308,9 @@ class CalibrationRun:
         return calibration
 
 
-def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneResult) -> dict[str, str]:
+def posterior_offer(
+    experiment: Experiment, evaluator: Evaluator, result: TuneResult
+) -> dict[str, str]:
     """Tells in `where` how much the model's own probabilities would bring a finished run, with the command.
 
     The winner's hR on the first tuning images, each placed by the share that is best on the others, is compared with
@@ -288,9 +318,16 @@ def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneRe
     hP and take one answer per image.
     """
     winner = result.best
-    held = next((each for each in result.constraints if each.measure == "hp" and each.of is None), None)
+    held = next(
+        (each for each in result.constraints if each.measure == "hp" and each.of is None), None
+    )
     rows = [row for row in winner.rows[:_OFFERED] if row.hr is not None]
-    if experiment.vlm.identity.get("kind") != "local" or experiment.policy != Single() or held is None or not rows:
+    if (
+        experiment.vlm.identity.get("kind") != "local"
+        or experiment.policy != Single()
+        or held is None
+        or not rows
+    ):
         return {}
     if not can_choose(experiment.objective):
         return {}
@@ -306,7 +343,15 @@ def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneRe
         return {}
     used = len(experiment.splits.tuning) + len(experiment.splits.heldout)
     others = () if len(experiment.examples) > used else ("--data", "PHOTOS")
-    offered = command("calibrate", result.folder, "--policy", "posterior", "--risk", f"{1 - held.least:.4g}", *others)
+    offered = command(
+        "calibrate",
+        result.folder,
+        "--policy",
+        "posterior",
+        "--risk",
+        f"{1 - held.least:.4g}",
+        *others,
+    )
     return {
         "probabilities": f"By the model's own probabilities it would have an hR of {found.hr:.3f}, not {now:.3f}, at "
         f"the same goal (tuning images): {offered}"
@@ -329,7 +374,9 @@ def read_calibration(folder: str | Path) -> Calibration:
             remedy=f"Run `{command('calibrate', folder)} --risk 0.02`, for a hP of 0.98.",
         )
     try:
-        return TypeAdapter(Calibration).validate_python(json.loads(file.read_text(encoding="utf-8")))
+        return TypeAdapter(Calibration).validate_python(
+            json.loads(file.read_text(encoding="utf-8"))
+        )
     except (OSError, ValueError, ValidationError) as error:
         raise DataError(
             f"The file is not a calibration: {str(error).splitlines()[0]}.",

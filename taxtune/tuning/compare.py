@@ -55,24 +55,37 @@ def compare_objectives(
         command: The command that runs it again.
     """
     told, first, name = Callbacks(callbacks), experiments[0], experiments[0].recipe.name
-    group: Group | None = Group(name, f"{name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}")
+    group: Group | None = Group(
+        name, f"{name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}"
+    )
     answers, runs = folder / "answers.db", list[TuneResult]()
     for experiment in track_each(experiments, "objectives"):
-        how: dict[str, Any] = {"callbacks": callbacks, "resume": resume, "group": group, "command": command}
+        how: dict[str, Any] = {
+            "callbacks": callbacks,
+            "resume": resume,
+            "group": group,
+            "command": command,
+        }
         tuner = Tuner(experiment, folder / experiment.objective.name, answers=answers, **how)
         runs.append(tuner.run())
         group = tuner.group
     start = time.monotonic()
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout_winner.template for run in runs}
-    metrics = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
+    metrics = {
+        name: metric for experiment in experiments for name, metric in experiment.metrics.items()
+    }
     with AnswerStore(answers) as store:
         evaluator = replace(
             first.evaluator(store),
             metrics=tuple(metrics.values()),
-            needs=tuple(dict.fromkeys(need for each in experiments for need in each.objective.needs)),
+            needs=tuple(
+                dict.fromkeys(need for each in experiments for need in each.objective.needs)
+            ),
         )
-        heldout, differences = compare_templates(first, evaluator, templates, partial(told.tell, "on_heldout"))
+        heldout, differences = compare_templates(
+            first, evaluator, templates, partial(told.tell, "on_heldout")
+        )
     result = ComparisonResult(
         name=name,
         runs=tuple(runs),
@@ -114,9 +127,13 @@ def evaluate_templates(
     answers, told, start = folder / "answers.db", Callbacks(callbacks), time.monotonic()
     with AnswerStore(answers) as store:
         tell = partial(told.tell, "on_heldout")
-        heldout, differences = compare_templates(experiment, experiment.evaluator(store), templates, tell, split=split)
+        heldout, differences = compare_templates(
+            experiment, experiment.evaluator(store), templates, tell, split=split
+        )
     name = re.sub(r"[^\w.-]+", "-", called or "-".join(list(templates)[1:]))[:100]
-    kept = make_folder(folder / "evaluated" / (name if split == "heldout" else f"{name}-on-{split}-images"))
+    kept = make_folder(
+        folder / "evaluated" / (name if split == "heldout" else f"{name}-on-{split}-images")
+    )
     result = ComparisonResult(
         name=experiment.recipe.name,
         runs=(),

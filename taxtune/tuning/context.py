@@ -55,11 +55,20 @@ def make_context(
     Raises:
         DataError: If a cell or a file cannot be used, or a column gives the answer away.
     """
-    names, cells = [example.id for example in examples], [dict(example.context) for example in examples]
+    names, cells = (
+        [example.id for example in examples],
+        [dict(example.context) for example in examples],
+    )
     columns = settings.columns
     if settings.candidates is not None:
-        columns, found = (*columns, CANDIDATES), candidates_of(settings.candidates, taxonomy, names, settings.top)
-        cells = [{**cell, CANDIDATES: found.get(name, [])} for cell, name in zip(cells, names, strict=True)]
+        columns, found = (
+            (*columns, CANDIDATES),
+            candidates_of(settings.candidates, taxonomy, names, settings.top),
+        )
+        cells = [
+            {**cell, CANDIDATES: found.get(name, [])}
+            for cell, name in zip(cells, names, strict=True)
+        ]
     meanings = {CANDIDATES: _GUESSES, **settings.describe}
     known = tuple(variables) or make_variables(columns, cells, meanings, top=settings.top)
     values = values_of(known, cells, source, names)
@@ -70,7 +79,9 @@ def make_context(
     return known, given
 
 
-def candidates_of(source: Any, taxonomy: Taxonomy, images: Sequence[str], top: int) -> dict[str, list[str]]:
+def candidates_of(
+    source: Any, taxonomy: Taxonomy, images: Sequence[str], top: int
+) -> dict[str, list[str]]:
     """Returns the candidates of images, best first, by the images' names; those without scores are left out.
 
     Args:
@@ -92,7 +103,9 @@ def candidates_of(source: Any, taxonomy: Taxonomy, images: Sequence[str], top: i
             sums = np.bincount(np.maximum(scores.nodes[row], 0), scores.weights[row], len(taxonomy))
             sums[taxonomy.root] = 0.0
             best = np.argsort(-sums, kind="stable")[:top].tolist()
-            found[image] = [candidate(taxonomy.common_name(node), sums[node]) for node in best if sums[node] > 0]
+            found[image] = [
+                candidate(taxonomy.common_name(node), sums[node]) for node in best if sums[node] > 0
+            ]
     if not found:
         message = "The scores are of other images: the names of the images must be the same."
         raise DataError(message, file=str(source), value=(scores.images[0], *images[:1]))
@@ -119,7 +132,9 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _refuse_truth(variable: Variable, examples: Sequence[Example], taxonomy: Taxonomy, source: str) -> None:
+def _refuse_truth(
+    variable: Variable, examples: Sequence[Example], taxonomy: Taxonomy, source: str
+) -> None:
     """Raises a DataError if a variable is the truth: it names the label, or images that share a value share a label.
 
     Candidates may hold the truth, as they will for new images; of them the first alone must not always be it. A
@@ -135,14 +150,18 @@ def _refuse_truth(variable: Variable, examples: Sequence[Example], taxonomy: Tax
         texts = [str(text) for text in _listed(value)][: 1 if guesses else None]
         names = (*taxonomy.names(target), taxonomy.ids[target] or "")
         named += any(says(text, names) for text in texts)
-        groups = [name for node in taxonomy.ancestors(target)[1:-1] for name in taxonomy.names(node)]
+        groups = [
+            name for node in taxonomy.ancestors(target)[1:-1] for name in taxonomy.names(node)
+        ]
         above += any(says(text, groups) for text in texts)
         others = labels[repr(value)] - Counter([target])
         told += bool(texts and others) and others.most_common(1)[0][0] == target
     common = max(Counter(example.target for example in examples).values())
     told = 0 if guesses or common > _ONE_LABEL * n else told
     if max(named, told) > _TELLS * n:
-        what = "names the label" if named > _TELLS * n else "tells the label (a value has one label)"
+        what = (
+            "names the label" if named > _TELLS * n else "tells the label (a value has one label)"
+        )
         remedy = "Leave it out of data.context: of new images it will not be known."
         if guesses:
             remedy = "Score images that the classifier was not trained on; where it is always right nothing is to gain."

@@ -123,10 +123,21 @@ class Experiment:
         self.policy = policy or policy_of(recipe.policy)
         # The most templates after the baseline, and what the run may spend.
         self.iterations, self.budget = recipe.limits(self.policy.samples)
-        objects = {"taxonomy": taxonomy, "data": examples, "vlm": vlm, "mapper": mapper, "proposer": proposer}
+        objects = {
+            "taxonomy": taxonomy,
+            "data": examples,
+            "vlm": vlm,
+            "mapper": mapper,
+            "proposer": proposer,
+        }
         objects["policy"] = policy
-        self.given: dict[str, Any] = {group: one for group, one in objects.items() if one is not None}
-        named = {"full_taxonomy" if group == "taxonomy" else group: one for group, one in self.given.items()}
+        self.given: dict[str, Any] = {
+            group: one for group, one in objects.items() if one is not None
+        }
+        named = {
+            "full_taxonomy" if group == "taxonomy" else group: one
+            for group, one in self.given.items()
+        }
         self.__dict__ |= named  # what is given needs no building
 
     def tuned_for(self, objective: AnyObjective | None = None) -> Experiment:
@@ -145,7 +156,9 @@ class Experiment:
         """The whole label tree."""
         path = self.recipe.taxonomy.path
         source = path if path.startswith("builtin:") else self.recipe.path(path)
-        return read_taxonomy(source, names=path != "builtin:fieldguide")  # whose tree brings its own
+        return read_taxonomy(
+            source, names=path != "builtin:fieldguide"
+        )  # whose tree brings its own
 
     @cached_property
     def part(self) -> Domain | None:
@@ -171,29 +184,46 @@ class Experiment:
     @cached_property
     def _images(self) -> tuple[tuple[Variable, ...], Sequence[Example]]:
         examples = self._loaded()
-        source = "the data" if "data" in self.given else getattr(self.recipe.data, "path", "the data")
-        return make_context(examples, self._known, self.taxonomy, source) if self._known else ((), examples)
+        source = (
+            "the data" if "data" in self.given else getattr(self.recipe.data, "path", "the data")
+        )
+        return (
+            make_context(examples, self._known, self.taxonomy, source)
+            if self._known
+            else ((), examples)
+        )
 
     @property
     def _known(self) -> ContextSettings | None:
         """What templates may know, with the path of a file; None for nothing."""
         settings = self.recipe.data.context
         path = settings.candidates and str(self.recipe.path(settings.candidates))
-        return settings.model_copy(update={"candidates": path}) if settings.columns or path else None
+        return (
+            settings.model_copy(update={"candidates": path}) if settings.columns or path else None
+        )
 
     def further(self, source: Source) -> list[Example]:
         """Returns further labelled images, with what the run's templates may know of them."""
         columns, folder = self.recipe.data.context.columns, self.folder / "images"
         found = load_examples(source, self.taxonomy, folder=folder, part=self.part, columns=columns)
-        return make_context(found, self._known, self.taxonomy, str(source), self.context)[1] if self._known else found
+        return (
+            make_context(found, self._known, self.taxonomy, str(source), self.context)[1]
+            if self._known
+            else found
+        )
 
     def _loaded(self) -> Sequence[Example]:
         """Returns the images with the cells that are wanted of them."""
         data, recipe = self.recipe.data, self.recipe
-        below: dict[str, Any] = {"domain": None if recipe.taxonomy.domain is None else self.domain, "part": self.part}
+        below: dict[str, Any] = {
+            "domain": None if recipe.taxonomy.domain is None else self.domain,
+            "part": self.part,
+        }
         below["columns"] = data.context.columns
         if "data" in self.given:
-            return load_examples(self.given["data"], self.taxonomy, folder=self.folder / "images", **below)
+            return load_examples(
+                self.given["data"], self.taxonomy, folder=self.folder / "images", **below
+            )
         if isinstance(data, FieldGuideData):
             examples = load_examples(MANIFEST_FILE, self.taxonomy, kind="manifest", **below)
             # Numbered in the order in which they were drawn.
@@ -246,16 +276,24 @@ class Experiment:
         if path is None:
             return None
         checklist = read_checklist(self.recipe.path(path), self.taxonomy, part=self.part)
-        known = {column_key(column.removeprefix("exif:")) for column in self.recipe.data.context.columns}
+        known = {
+            column_key(column.removeprefix("exif:")) for column in self.recipe.data.context.columns
+        }
         if missing := ", ".join(name for name in checklist.variables if name not in known):
             remedy = f"Name these columns of the data: data: {{context: [{missing}]}}; the month may be exif:month."
-            raise RecipeError(f"The checklist goes by {missing}, which images lack.", file=source, remedy=remedy)
+            raise RecipeError(
+                f"The checklist goes by {missing}, which images lack.", file=source, remedy=remedy
+            )
         return checklist
 
     def allowed_notes(self) -> list[str]:
         """Returns notes on images of the splits whose truth the checklist lacks, and whose place."""
         both = (*self.splits.tuning, *self.splits.heldout)
-        return self.allowed.notes([e.target for e in both], [e.context for e in both]) if self.allowed else []
+        return (
+            self.allowed.notes([e.target for e in both], [e.context for e in both])
+            if self.allowed
+            else []
+        )
 
     @cached_property
     def trivial(self) -> tuple[float, float]:
@@ -288,7 +326,9 @@ class Experiment:
                 settings[group] = {"path": str(one.source), **kept}
             elif group == "data":
                 named = isinstance(one, str | Path)
-                settings[group]["path"] = str(one) if named else f"{len(self.examples)} images given in Python"
+                settings[group]["path"] = (
+                    str(one) if named else f"{len(self.examples)} images given in Python"
+                )
         if self.recipe.source is None:  # made in Python, where objectives are free
             settings["objective"] = {"kind": objective.name, **objective.identity()}
         return settings
@@ -296,12 +336,16 @@ class Experiment:
     @cached_property
     def objective(self) -> Objective:
         """What makes one template better than another."""
-        return self.make_objective(self.recipe.objective.kind if self._objective is None else self._objective)
+        return self.make_objective(
+            self.recipe.objective.kind if self._objective is None else self._objective
+        )
 
     def make_objective(self, objective: AnyObjective) -> Objective:
         """Returns an objective on the tuning split."""
         s = self.recipe.objective
-        aims = Aims(hr_floor=read_floor(s.hr_floor), hp_target=s.hp_target, confidence=s.confidence_level)
+        aims = Aims(
+            hr_floor=read_floor(s.hr_floor), hp_target=s.hp_target, confidence=s.confidence_level
+        )
         return make_objective(objective, aims=aims, metrics=tuple(self.own_metrics))
 
     @cached_property
@@ -325,7 +369,9 @@ class Experiment:
                 )
             by = self._llm(recipe.judge.model)
             called, base = f"{name}:{by}", recipe.access("judge")
-            judge = ModelSettings(task="text-generation", max_tokens=256, api_base=base, temperature=0.0)
+            judge = ModelSettings(
+                task="text-generation", max_tokens=256, api_base=base, temperature=0.0
+            )
         made = make_measure(called, MeasureSettings(cache_dir=self.folder, judge=judge))
         return MeasureMetric(name, made, self.taxonomy, recipe.prompt.question)
 
@@ -340,7 +386,9 @@ class Experiment:
         calls = self.budget.vlm_calls
         images = None if calls is None else calls // self.policy.samples
         block = min(self.recipe.data.block or tuning, tuning)
-        stages = rounds(block, tuning, self.iterations + 1, images, always=int(made.held_to_baseline))
+        stages = rounds(
+            block, tuning, self.iterations + 1, images, always=int(made.held_to_baseline)
+        )
         return stages, most_questions(made, stages)
 
     @cached_property
@@ -368,7 +416,9 @@ class Experiment:
             seed=0 if temperature == 0 else recipe.seed,
             retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
         )
-        return deploy(s.model if plugin else str(ModelName("api", s.model)), settings, recipe.execution)
+        return deploy(
+            s.model if plugin else str(ModelName("api", s.model)), settings, recipe.execution
+        )
 
     def _llm(self, name: str) -> ModelName:
         """Returns the language model that a name of the recipe means: one on this machine is a path of the recipe."""
@@ -413,8 +463,15 @@ class Experiment:
             path = self.recipe.path(s.fragments)
             fragments = path if path.is_file() else s.fragments
             known = self.context
-            return FragmentsProposer(fragments, known) if s.kind == "fragments" else RandomProposer(fragments, known)
-        shared: dict[str, Any] = {"api_base": self.recipe.access("proposer"), "max_tokens": s.max_tokens}
+            return (
+                FragmentsProposer(fragments, known)
+                if s.kind == "fragments"
+                else RandomProposer(fragments, known)
+            )
+        shared: dict[str, Any] = {
+            "api_base": self.recipe.access("proposer"),
+            "max_tokens": s.max_tokens,
+        }
         shared["pictures"] = s.pictures
         if s.kind == "agent":
             return AgentProposer(s.model, **shared)
@@ -476,11 +533,17 @@ class Experiment:
 
     def prompt(self, template: str) -> str:
         """Returns the prompt of a template; the template where images have prompts of their own."""
-        return template if variables_of(template, blank(self.context)) else render(template, self.variables)
+        return (
+            template
+            if variables_of(template, blank(self.context))
+            else render(template, self.variables)
+        )
 
     def check(self, template: str, earlier: tuple[str, ...] = ()) -> None:
         """Checks a template that a proposer wrote; a `TemplateError` has a reason fit for the proposer."""
-        check_template(template, earlier=earlier, forbidden_labels=self.forbidden, samples=self.samples)
+        check_template(
+            template, earlier=earlier, forbidden_labels=self.forbidden, samples=self.samples
+        )
 
     def baseline_notes(self) -> list[str]:
         """Returns notes on the template that the run begins with; an error names the recipe and the key."""
@@ -489,7 +552,9 @@ class Experiment:
             return self.own_notes(self.recipe.prompt.baseline, "The baseline")
         except TemplateError as error:
             key = "baseline" if source is None else "prompt.baseline"
-            raise TemplateError(f"{key}: {error.message}", file=source, remedy=error.remedy) from None
+            raise TemplateError(
+                f"{key}: {error.message}", file=source, remedy=error.remedy
+            ) from None
 
     def own_notes(self, template: str, name: str) -> list[str]:
         """Checks a template that the user wrote, which may list the labels; returns a note if it does."""
@@ -500,7 +565,9 @@ class Experiment:
             return []
         more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
         names = ", ".join(map(repr, listed[:3]))
-        return [f"{name} has labels in the prompt ({names}{more}): its results hold for this list of labels."]
+        return [
+            f"{name} has labels in the prompt ({names}{more}): its results hold for this list of labels."
+        ]
 
     @cached_property
     def _described(self) -> tuple[Known, ...]:
@@ -509,7 +576,10 @@ class Experiment:
     def goal(self) -> Goal:
         """Returns the goal as the proposer sees it."""
         target = np.array([example.target for example in self.splits.tuning])
-        bits, prompt = information_scores(self.weights, np.full_like(target, self.domain), target), self.recipe.prompt
+        bits, prompt = (
+            information_scores(self.weights, np.full_like(target, self.domain), target),
+            self.recipe.prompt,
+        )
         return Goal(
             objective=self.objective,
             trivial_hp=self.trivial[0],
@@ -544,7 +614,9 @@ class Experiment:
                 f"{policy} asks {calls} times about an image, but the model decodes greedily and repeats itself.",
                 remedy="Set vlm.temperature to 1.",
             )
-        measured = [name for name, metric in self.metrics.items() if isinstance(metric, MeasureMetric)]
+        measured = [
+            name for name, metric in self.metrics.items() if isinstance(metric, MeasureMetric)
+        ]
         if measured and not self.policy.keeps_text:
             raise TaxtuneError(
                 f"{policy} makes a node of more than one answer, which leaves no text for {' and '.join(measured)}.",
@@ -557,6 +629,13 @@ class Experiment:
                 value=self.objective.name,
                 remedy="Set policy.share, such as 0.9; or objective.hr_floor to a number, where there is one.",
             )
-        for each in (self.vlm, self.proposer, getattr(self.mapper, "arbiter", None), *self.metrics.values()):
-            for text in getattr(each, "check", tuple)() or ():  # an object of the user's need not have it
+        for each in (
+            self.vlm,
+            self.proposer,
+            getattr(self.mapper, "arbiter", None),
+            *self.metrics.values(),
+        ):
+            for text in (
+                getattr(each, "check", tuple)() or ()
+            ):  # an object of the user's need not have it
                 note(text)

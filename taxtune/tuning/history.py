@@ -97,7 +97,13 @@ class History:
     """
 
     def __init__(
-        self, folder: Path, name: str, identity: Mapping[str, Any], *, resume: bool, lock: FileLock | None = None
+        self,
+        folder: Path,
+        name: str,
+        identity: Mapping[str, Any],
+        *,
+        resume: bool,
+        lock: FileLock | None = None,
     ) -> None:
         import optuna
 
@@ -143,18 +149,29 @@ class History:
             for trial in trials
             if trial.user_attrs.get("proposal")
         }
-        stored = {key: value for key, value in self._attributes.items() if key.startswith(_FINISHED)}
+        stored = {
+            key: value for key, value in self._attributes.items() if key.startswith(_FINISHED)
+        }
         records = map(_RECORD.validate_python, stored.values())
-        self._records = {record.iteration: record for record in sorted(records, key=lambda record: record.iteration)}
+        self._records = {
+            record.iteration: record
+            for record in sorted(records, key=lambda record: record.iteration)
+        }
         for trial in trials:
-            if trial.number in self._records and not trial.state.is_finished():  # the process died in between
+            if (
+                trial.number in self._records and not trial.state.is_finished()
+            ):  # the process died in between
                 self._close_trial(self._records[trial.number])
         if self._records:
             self.write()
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         known = self._attributes.get("identity") or {}
-        changed = [key for key in sorted(known.keys() | identity.keys()) if known.get(key) != identity.get(key)]
+        changed = [
+            key
+            for key in sorted(known.keys() | identity.keys())
+            if known.get(key) != identity.get(key)
+        ]
         # The model's own word for a setting of the recipe says nothing new.
         keys = [key for key in changed if f"recipe.{key}" not in changed]
         if not self._records:
@@ -166,7 +183,9 @@ class History:
                 self._proposals = {}
                 self._set_attribute("identity", identity)
         elif keys:
-            lines = "\n".join(f"  {key}: {_change(known.get(key), identity.get(key))}" for key in keys)
+            lines = "\n".join(
+                f"  {key}: {_change(known.get(key), identity.get(key))}" for key in keys
+            )
             raise ResumeError(
                 f"The run in this folder was made with a different recipe or different data:\n{lines}\n"
                 "Undo the change, or choose another folder with --out DIR.",
@@ -200,7 +219,9 @@ class History:
 
         One that an earlier process left unfinished comes first; where there is none, one is begun if `new`.
         """
-        number = next((number for number in range(len(self._trials)) if number not in self._records), None)
+        number = next(
+            (number for number in range(len(self._trials)) if number not in self._records), None
+        )
         if number is not None:
             return Claim(number, self._proposals.get(number))
         if not new or len(self._trials) > total:
@@ -224,7 +245,9 @@ class History:
 
     def keep(self, record: IterationRecord) -> None:
         """Stores an iteration, anew where the race has added the rows of more images."""
-        self._study.set_user_attr(f"{_FINISHED}{record.iteration}", _RECORD.dump_python(record, mode="json"))
+        self._study.set_user_attr(
+            f"{_FINISHED}{record.iteration}", _RECORD.dump_python(record, mode="json")
+        )
         self._records[record.iteration] = record
         try:
             with self._file.open("a", encoding="utf-8", errors="backslashreplace") as stream:
@@ -241,8 +264,12 @@ class History:
             self._set(number, state=record.state, reason=record.reason)
             self._storage.set_trial_state_values(self._trials[number], TrialState.FAIL)
         else:
-            self._set(number, hP=scores.hp, hR=scores.hr, value=record.value, feasible=record.feasible)
-            self._storage.set_trial_state_values(self._trials[number], TrialState.COMPLETE, [scores.hp, scores.hr])
+            self._set(
+                number, hP=scores.hp, hR=scores.hr, value=record.value, feasible=record.feasible
+            )
+            self._storage.set_trial_state_values(
+                self._trials[number], TrialState.COMPLETE, [scores.hp, scores.hr]
+            )
 
     def _set(self, number: int, **attributes: Any) -> None:
         for key, value in attributes.items():

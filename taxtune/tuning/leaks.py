@@ -33,7 +33,9 @@ _SPACED = re.compile(r"(?<![^\W_])[^\W\d_](?:[ .\-_][^\W\d_]){3,}(?![^\W_])")
 _SHORTEST_JOINED = 5  # letters of a label that is recognised across its own gaps
 # Cyrillic and Greek letters that look like Latin ones, after case folding.
 _LOOKALIKES = str.maketrans("аеорсухіјѕԁһոαεορτυνικ", "aeopcyxijsdhnaeoptuvik")
-_GENERAL = english.PICTURE | english.FILLER | english.TAIL  # what is said of pictures in every domain
+_GENERAL = (
+    english.PICTURE | english.FILLER | english.TAIL
+)  # what is said of pictures in every domain
 _SHORTEST_STEM = 3  # "this" and "gas" must not become "thi" and "ga"
 
 
@@ -53,7 +55,9 @@ def find_labels(text: str, labels: Iterable[str]) -> list[str]:
     for label in labels:
         parts = _words(label)
         joined = "".join(parts)
-        for names in [parts] if len(parts) < 2 or len(joined) < _SHORTEST_JOINED else [parts, [joined]]:
+        for names in (
+            [parts] if len(parts) < 2 or len(joined) < _SHORTEST_JOINED else [parts, [joined]]
+        ):
             forms = tuple(_forms(word) for word in names)
             if forms:
                 for form in forms[0]:
@@ -64,7 +68,9 @@ def find_labels(text: str, labels: Iterable[str]) -> list[str]:
     for start, first in enumerate(forms_of):
         for label_forms in {forms for form in first for forms in index.get(form, ())}:
             end = start + len(label_forms)
-            if end <= len(words) and all(a & b for a, b in zip(label_forms, forms_of[start:end], strict=True)):
+            if end <= len(words) and all(
+                a & b for a, b in zip(label_forms, forms_of[start:end], strict=True)
+            ):
                 found[" ".join(words[start:end])] = None
     return list(found)
 
@@ -74,11 +80,18 @@ def says(text: str, labels: Iterable[str]) -> bool:
     labels = list(labels)
     forms = {form for word in _words(text) for form in _forms(word)}
     words = [[_forms(word) for word in _words(label)] for label in labels]
-    return any(each and all(form & forms for form in each) for each in words) or bool(find_labels(text, labels))
+    return any(each and all(form & forms for form in each) for each in words) or bool(
+        find_labels(text, labels)
+    )
 
 
 def group_names(
-    taxonomy: Taxonomy, domain: int, tuning: Iterable[int], heldout: Iterable[int] = (), *, own: Iterable[str] = ()
+    taxonomy: Taxonomy,
+    domain: int,
+    tuning: Iterable[int],
+    heldout: Iterable[int] = (),
+    *,
+    own: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """Returns the names of groups of the tuning images' labels that a template must not give.
 
@@ -103,12 +116,21 @@ def group_names(
     for node in {int(v) for target in tuning for v in taxonomy.ancestors(target)[:-1]}:
         if taxonomy.is_ancestor(node, domain) or not taxonomy.is_ancestor(domain, node):
             continue
-        if taxonomy.is_ancestor(node, labels).mean() > 0.5 or taxonomy.is_ancestor(node, images).all():
+        if (
+            taxonomy.is_ancestor(node, labels).mean() > 0.5
+            or taxonomy.is_ancestor(node, images).all()
+        ):
             continue
         found.update(taxonomy.names(node))
-    free = {fold_words(name) for v in taxonomy.ancestors(domain).tolist() for name in taxonomy.names(v)}
+    free = {
+        fold_words(name) for v in taxonomy.ancestors(domain).tolist() for name in taxonomy.names(v)
+    }
     free |= {fold_words(rank) for rank in taxonomy.ranks if rank}
-    secret = {name for name in found if fold_words(name) not in free and not set(fold_words(name)) <= _GENERAL}
+    secret = {
+        name
+        for name in found
+        if fold_words(name) not in free and not set(fold_words(name)) <= _GENERAL
+    }
     said = " | ".join(own)
     return tuple(sorted(name for name in secret if not find_labels(said, [name])))
 

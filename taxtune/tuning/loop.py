@@ -33,7 +33,13 @@ from taxtune.tuning.records import (
     Usage,
     cut_in_words,
 )
-from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
+from taxtune.tuning.run_folder import (
+    check_run_folder,
+    describe,
+    files_shown,
+    identity_of,
+    write_result,
+)
 from taxtune.tuning.selection import best, choose, next_steps
 from taxtune.tuning.shares import final_share
 
@@ -95,7 +101,9 @@ class Callbacks:
     def tell(self, event: str, *what: Any) -> None:
         """Calls the method `event` of every callback that has it, in their order."""
         for each in self._given:
-            method = getattr(each, event, each if event == "on_iteration" and callable(each) else None)
+            method = getattr(
+                each, event, each if event == "on_iteration" and callable(each) else None
+            )
             if method is not None:
                 method(*what)
 
@@ -105,7 +113,12 @@ class Callbacks:
 
     def where(self) -> dict[str, str]:
         """Returns where to look at what callbacks have recorded, by what it shows."""
-        return {what: place for each in self._given if hasattr(each, "where") for what, place in each.where().items()}
+        return {
+            what: place
+            for each in self._given
+            if hasattr(each, "where")
+            for what, place in each.where().items()
+        }
 
 
 class Tuner:
@@ -135,8 +148,17 @@ class Tuner:
         lock: FileLock | None = None,
     ) -> None:
         self.lock = lock
-        self.experiment, self.folder, self.answers = experiment, folder, answers or folder / "answers.db"
-        self.callbacks, self.resume, self.group, self.command = Callbacks(callbacks), resume, group, command
+        self.experiment, self.folder, self.answers = (
+            experiment,
+            folder,
+            answers or folder / "answers.db",
+        )
+        self.callbacks, self.resume, self.group, self.command = (
+            Callbacks(callbacks),
+            resume,
+            group,
+            command,
+        )
         self.history: History
         self._started = time.monotonic()
 
@@ -159,7 +181,9 @@ class Tuner:
             name = experiment.recipe.name
             self.history = History(self.folder, name, identity, resume=self.resume, lock=self.lock)
             if self.group is not None:  # the folder may have been moved since
-                self.group = Group(self.group.name, self.history.note("group") or self.group.identity)
+                self.group = Group(
+                    self.group.name, self.history.note("group") or self.group.identity
+                )
                 self.history.set_note("group", self.group.identity)
         status = "failed"
         try:
@@ -209,7 +233,9 @@ class Tuner:
             )
         if selection is None or records[0].template is None:
             raise TaxtuneError(
-                "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
+                "No iteration could be scored.",
+                file=self.folder,
+                remedy="See history.jsonl for the reasons.",
             )
         winner = next(record for record in records if record.iteration == selection.winner)
         if experiment.policy.is_open:
@@ -249,7 +275,9 @@ class Tuner:
             context=experiment.context,
             seconds=seconds,
         )
-        result = replace(result, where=result.where | posterior_offer(experiment, evaluator, result))
+        result = replace(
+            result, where=result.where | posterior_offer(experiment, evaluator, result)
+        )
         write_result(result)
         with track("recording the result"):
             self.callbacks.tell("on_result", result)
@@ -316,7 +344,10 @@ class Tuner:
                     remedy="Continue with --resume when the model answers again. Or use the proposer 'fragments', "
                     "which needs no model.",
                 ) from None
-            usage = replace(failure.spent.trials + drafts.usage(), proposer=_proposer_usage(failure.spent, faults))
+            usage = replace(
+                failure.spent.trials + drafts.usage(),
+                proposer=_proposer_usage(failure.spent, faults),
+            )
             record = IterationRecord(
                 claim.iteration,
                 "failed",
@@ -347,13 +378,27 @@ class Tuner:
             self._check_off_tree(record.rows)
         return record, False
 
-    def _judged(self, record: IterationRecord, evaluation: Evaluation, examples: Sequence[Example]) -> IterationRecord:
+    def _judged(
+        self, record: IterationRecord, evaluation: Evaluation, examples: Sequence[Example]
+    ) -> IterationRecord:
         """Returns the record with its scores, or why it has none; raises an error where going on is senseless."""
-        failures, objective, scores = evaluation.failures, self.experiment.objective, evaluation.scores
-        if len(failures) <= self.experiment.recipe.max_missing * len(examples) and scores is not None:
+        failures, objective, scores = (
+            evaluation.failures,
+            self.experiment.objective,
+            evaluation.scores,
+        )
+        if (
+            len(failures) <= self.experiment.recipe.max_missing * len(examples)
+            and scores is not None
+        ):
             baseline = scores if record.iteration == 0 else self.history.records()[0].scores
-            value, feasible = objective.value(scores, baseline), objective.feasible(scores, baseline)
-            return replace(record, scores=scores, value=value, feasible=feasible and not record.cut_short)
+            value, feasible = (
+                objective.value(scores, baseline),
+                objective.feasible(scores, baseline),
+            )
+            return replace(
+                record, scores=scores, value=value, feasible=feasible and not record.cut_short
+            )
         check_images_there(examples)
         what = "answer" if not objective.needs else "answer or no rating"
         reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
@@ -378,7 +423,9 @@ class Tuner:
     def _check_off_tree(self, rows: Sequence[SampleResult]) -> None:
         """Checks that the baseline's answers are about what is on the tree: no prompt makes up for the wrong tree."""
         answers = [row for row in rows if row.answer is not None]
-        off = {" ".join(str(row.answer).split())[:100]: row.truth for row in answers if row.off_tree}
+        off = {
+            " ".join(str(row.answer).split())[:100]: row.truth for row in answers if row.off_tree
+        }
         most = self.experiment.recipe.max_off_tree
         if (count := sum(row.off_tree for row in answers)) <= most * len(answers):
             return
@@ -397,7 +444,9 @@ class Tuner:
         stage, records = self.experiment.stages[0], self.history.records()
         if self.experiment.budget.vlm_calls is None:
             return None
-        return stage.images * (stage.templates - len(records) - 1) - sum(record.usage.tried for record in records)
+        return stage.images * (stage.templates - len(records) - 1) - sum(
+            record.usage.tried for record in records
+        )
 
     def _propose(self, claim: Claim, drafts: _Drafts, faults: Mapping[str, int]) -> Proposal:
         experiment = self.experiment
@@ -413,7 +462,9 @@ class Tuner:
                 check=lambda template: experiment.check(template, earlier),
             )
             tried = proposal.trials + drafts.usage(proposal.template)
-            proposal = replace(proposal, trials=replace(tried, proposer=_proposer_usage(proposal, faults)))
+            proposal = replace(
+                proposal, trials=replace(tried, proposer=_proposer_usage(proposal, faults))
+            )
         self.history.propose(claim, proposal)
         return proposal
 
@@ -429,7 +480,12 @@ class _Drafts:
         most: int | None,
         max_missing: float,
     ) -> None:
-        self._evaluate, self._examples, self._most, self._max_missing = evaluate, examples, most, max_missing
+        self._evaluate, self._examples, self._most, self._max_missing = (
+            evaluate,
+            examples,
+            most,
+            max_missing,
+        )
         self._images: dict[str, int] = {}
         self._usage = Usage()
 
@@ -465,6 +521,8 @@ class _Drafts:
 
 def _proposer_usage(proposed: Proposal, faults: Mapping[str, int]) -> ModelUsage:
     """Returns the usage of a proposer's model; nothing where it has none."""
-    usage = ModelUsage(0, 0, proposed.prompt_tokens, proposed.completion_tokens, proposed.cost_usd, dict(faults))
+    usage = ModelUsage(
+        0, 0, proposed.prompt_tokens, proposed.completion_tokens, proposed.cost_usd, dict(faults)
+    )
     templates = len(proposed.rejected) + bool(proposed.template)
     return replace(usage, calls=templates) if usage.tokens or usage.faults else usage

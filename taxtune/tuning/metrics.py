@@ -108,7 +108,10 @@ class MeasureMetric:
         """
         answers = [row.answer or "" for row in rows]
         tree = self._taxonomy
-        references = [list(dict.fromkeys([tree.labels[row.target], tree.common_name(row.target)])) for row in rows]
+        references = [
+            list(dict.fromkeys([tree.labels[row.target], tree.common_name(row.target)]))
+            for row in rows
+        ]
         questions = [self._question] * len(rows)
         rate = getattr(self.measure, "rate", None)
         if rate is None:
@@ -119,11 +122,15 @@ class MeasureMetric:
         unread, unasked = "the judge's reply holds no rating", "the judge was not asked"
         reasons = tuple(
             (unread if reply is not None else problem or unasked) if none else None
-            for none, reply, problem in zip(missing, verdicts.replies, verdicts.problems, strict=True)
+            for none, reply, problem in zip(
+                missing, verdicts.replies, verdicts.problems, strict=True
+            )
         )
         if missing.any():
             first = next(reason for reason in reasons if reason is not None)
-            note(f"{int(missing.sum())} of {len(answers)} answers have no rating; the first: {first}")
+            note(
+                f"{int(missing.sum())} of {len(answers)} answers have no rating; the first: {first}"
+            )
         replies = sum(reply is not None for reply in verdicts.replies)
         account = ModelUsage(
             calls=replies - verdicts.from_store,
@@ -168,6 +175,8 @@ def as_metrics(given: Mapping[str, Callable[[SampleResult], Any]] | None) -> dic
             )
         if not callable(function):
             raise DataError(
-                f"The metric {name!r} is not a function.", value=function, remedy="Give a function that takes a row."
+                f"The metric {name!r} is not a function.",
+                value=function,
+                remedy="Give a function that takes a row.",
             )
     return {name: FunctionMetric(name, function) for name, function in (given or {}).items()}

@@ -193,22 +193,30 @@ def _held(name: str, aim: str, constraint: Constraint, *shown: str) -> Objective
 
 
 def _plain(name: str, *beside: str, needs: tuple[str, ...] = ()) -> Objective:
-    return Objective(name, lambda scores: scores.get(name), shown=(name,), beside=beside, needs=needs)
+    return Objective(
+        name, lambda scores: scores.get(name), shown=(name,), beside=beside, needs=needs
+    )
 
 
 def _selective_hp(scores: TemplateScores) -> float:
     if scores.selective_hp is None:
         remedy = "Use the mapper's default preset, or a policy that votes."
-        raise TaxtuneError("AURC needs a confidence of every answer, which these do not have.", remedy=remedy)
+        raise TaxtuneError(
+            "AURC needs a confidence of every answer, which these do not have.", remedy=remedy
+        )
     return scores.selective_hp
 
 
 #: The built-in objectives, each from what it is made of.
 OBJECTIVES: Mapping[str, Callable[[Aims], Objective]] = {
-    "hr_at_hp": lambda aims: _held("hr_at_hp", "hr", Constraint("hp", aims.hp_target, aims.confidence)),
+    "hr_at_hp": lambda aims: _held(
+        "hr_at_hp", "hr", Constraint("hp", aims.hp_target, aims.confidence)
+    ),
     "hp": lambda aims: _held("hp", "hp", aims.hr_floor),
     "hf": lambda aims: _plain("hf", "hp", "hr"),
-    "ihr_at_ihp": lambda aims: _held("ihr_at_ihp", "ihr", Constraint("ihp", aims.hp_target, aims.confidence)),
+    "ihr_at_ihp": lambda aims: _held(
+        "ihr_at_ihp", "ihr", Constraint("ihp", aims.hp_target, aims.confidence)
+    ),
     "ihp": lambda aims: _held("ihp", "ihp", aims.hr_floor, "ihr"),
     "ihf": lambda aims: _plain("ihf", "ihp", "ihr"),
     "accuracy": lambda aims: _plain("accuracy"),
@@ -258,7 +266,9 @@ def check_objective(name: str, metrics: tuple[str, ...] = ()) -> None:
         split_spec(name)
     except DataError:
         known = [*OBJECTIVES, *metrics, *MEASURES]
-        raise TaxtuneError("Unknown objective.", value=name, remedy=names_near(name, known)) from None
+        raise TaxtuneError(
+            "Unknown objective.", value=name, remedy=names_near(name, known)
+        ) from None
 
 
 def asks_a_model(name: str) -> bool:

@@ -72,7 +72,9 @@ def highest_provable(images: int, confidence: float) -> float:
     return max(0.0, 1 + ASSUMED_LOSS * math.log(1 - confidence) / images)
 
 
-def images_to_certify(losses: ArrayLike, least: float, confidence: float, *, typical: float) -> int | None:
+def images_to_certify(
+    losses: ArrayLike, least: float, confidence: float, *, typical: float
+) -> int | None:
     """Returns about how many images would prove that a template reaches a mean, if it goes on losing as before.
 
     None where its mean loss is too high, or too close to the limit, for any number.
@@ -173,7 +175,11 @@ def make_plan(
     # Without a tree there are no labels to look up.
     examples = attempt(lambda: experiment.examples) if tree is not None else None
     splits = attempt(lambda: experiment.splits) if examples is not None else None
-    goals = [attempt(partial(experiment.make_objective, name)) for name in names] if splits is not None else []
+    goals = (
+        [attempt(partial(experiment.make_objective, name)) for name in names]
+        if splits is not None
+        else []
+    )
     goals = [goal for goal in goals if goal is not None]
     if splits is not None:
         notes += attempt(experiment.baseline_notes) or ()
@@ -224,7 +230,8 @@ def make_plan(
         vlm_calls=images * experiment.policy.samples,
         llm_calls=replies * proposals * len(names),
         # The runs that are tuned for a rating, and every template on the held-out images.
-        judge_calls=len(judged) * (max(asked + drafts for _, asked in races) + heldout * (1 + len(names))),
+        judge_calls=len(judged)
+        * (max(asked + drafts for _, asked in races) + heldout * (1 + len(names))),
         judge=None if recipe.judge is None or not judged else recipe.judge.model,
         arbiter=None if arbiter is None else recipe.mapper.arbiter or "given in Python",
         arbiter_calls=chosen,

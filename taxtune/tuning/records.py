@@ -81,7 +81,11 @@ class TemplateScores(HierarchicalScores):
 
     def as_row(self) -> dict[str, float]:
         """Returns the scores that there are, by name: "hp", "ihr", and those of `measures`."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("n", "ranks", "measures")}
+        plain = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in ("n", "ranks", "measures")
+        }
         return {name: value for name, value in plain.items() if value is not None} | self.measures
 
     def get(self, key: str) -> float:
@@ -198,7 +202,9 @@ def selective_values(rows: Sequence[SampleResult]) -> NDArray[np.float64]:
 
     NaN where there is no answer, and throughout where an answer has no confidence.
     """
-    sure, hp = (np.array([getattr(row, key) for row in rows], dtype=float) for key in ("confidence", "hp"))
+    sure, hp = (
+        np.array([getattr(row, key) for row in rows], dtype=float) for key in ("confidence", "hp")
+    )
     answered, values = ~np.isnan(hp), np.full(len(rows), np.nan)
     if answered.any() and not np.isnan(sure[answered]).any():
         values[answered] = 1 - aurc_parts(sure[answered], hp[answered])
@@ -230,12 +236,21 @@ class Usage:
     @property
     def cost_usd(self) -> float | None:
         """The price of all that has one; None where nothing has."""
-        known = [each.cost_usd for each in (self.vlm, self.proposer, self.judge) if each.cost_usd is not None]
+        known = [
+            each.cost_usd
+            for each in (self.vlm, self.proposer, self.judge)
+            if each.cost_usd is not None
+        ]
         return sum(known) if known else None
 
     def new(self) -> Usage:
         """Returns the usage without answers from the store and without time."""
-        return replace(self, vlm=replace(self.vlm, from_store=0), judge=replace(self.judge, from_store=0), seconds=0.0)
+        return replace(
+            self,
+            vlm=replace(self.vlm, from_store=0),
+            judge=replace(self.judge, from_store=0),
+            seconds=0.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +449,9 @@ class _Result:
     def __repr__(self) -> str:
         """Returns the result in a line: the records that it holds would fill pages."""
         scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout)
-        return f"{type(self).__name__}({self.name!r}, held-out hP: {scores}, folder={self.folder!r})"
+        return (
+            f"{type(self).__name__}({self.name!r}, held-out hP: {scores}, folder={self.folder!r})"
+        )
 
     @property
     def usage(self) -> Usage:
@@ -447,7 +464,11 @@ class _Result:
     def faults(self) -> dict[str, dict[str, int]]:
         """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
         usage = self.usage
-        faults = {"model": usage.vlm.faults, "proposer": usage.proposer.faults, "judge": usage.judge.faults}
+        faults = {
+            "model": usage.vlm.faults,
+            "proposer": usage.proposer.faults,
+            "judge": usage.judge.faults,
+        }
         return {who: counts for who, counts in faults.items() if counts}
 
     def against(self, name: str, other: str) -> Difference | None:
@@ -477,13 +498,21 @@ class _Result:
         """
         import pandas as pd
 
-        known: dict[str | int, Sequence[SampleResult]] = {held.name: held.rows for held in self.heldout}
+        known: dict[str | int, Sequence[SampleResult]] = {
+            held.name: held.rows for held in self.heldout
+        }
         known |= {record.iteration: record.rows for record in getattr(self, "iterations", ())}
         if which not in known:
             remedy = f"There are {', '.join(map(str, known))}."
-            raise DataError("There are no answers with this name.", file=self.folder, value=which, remedy=remedy)
-        frame = pd.DataFrame(map(asdict, known[which]), columns=[f.name for f in fields(SampleResult)])
-        measures, remarks = (pd.DataFrame([*frame.pop(key)], frame.index) for key in ("measures", "remarks"))
+            raise DataError(
+                "There are no answers with this name.", file=self.folder, value=which, remedy=remedy
+            )
+        frame = pd.DataFrame(
+            map(asdict, known[which]), columns=[f.name for f in fields(SampleResult)]
+        )
+        measures, remarks = (
+            pd.DataFrame([*frame.pop(key)], frame.index) for key in ("measures", "remarks")
+        )
         return frame.assign(**measures, **remarks.add_suffix("_remark"))
 
     def heldout_frame(self) -> DataFrame:
@@ -492,7 +521,11 @@ class _Result:
 
         rows: list[dict[str, Any]] = []
         for held in self.heldout:
-            ends = {f"{k}_{end}": getattr(held.intervals[k], end) for k in held.intervals for end in ("low", "high")}
+            ends = {
+                f"{k}_{end}": getattr(held.intervals[k], end)
+                for k in held.intervals
+                for end in ("low", "high")
+            }
             row = {"name": held.name, "images": held.scores.n, **held.scores.as_row(), **ends}
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)

@@ -85,8 +85,12 @@ def check_run_folder(folder: Path, objectives: Sequence[str] = (), *, resume: bo
     With `resume` they are if they are of another kind, or of a comparison with objectives that are left out now.
     """
     held, runs = None, list[str]()
-    with suppress(OSError, ValueError):  # what is wrong with the folder is told when it is written to
-        runs = sorted({file.parent.name for name in _RUN_FILES for file in folder.glob(f"*/{name}")})
+    with suppress(
+        OSError, ValueError
+    ):  # what is wrong with the folder is told when it is written to
+        runs = sorted(
+            {file.parent.name for name in _RUN_FILES for file in folder.glob(f"*/{name}")}
+        )
         # A folder of runs that have nothing to do with each other has no answers of its own.
         if runs and (folder / "answers.db").exists() and not is_begun(folder):
             held = "a comparison"
@@ -117,7 +121,12 @@ def answers_of(folder: Path) -> Path:
 
 def identity_of(experiment: Experiment) -> dict[str, Any]:
     """Returns the settings of an experiment that must stay the same for a run to be resumed, by dotted key."""
-    recipe, objective, splits, tree = experiment.recipe, experiment.objective, experiment.splits, experiment.taxonomy
+    recipe, objective, splits, tree = (
+        experiment.recipe,
+        experiment.objective,
+        experiment.splits,
+        experiment.taxonomy,
+    )
     fixed = {
         key: value
         for key, value in recipe.flat().items()
@@ -136,7 +145,11 @@ def identity_of(experiment: Experiment) -> dict[str, Any]:
         for name, metric in experiment.metrics.items()
     }
     contents: dict[str, object] = {
-        "taxonomy": [tree.labels, tree.parents.tolist(), [tree.names(v)[1:] for v in range(len(tree))]],
+        "taxonomy": [
+            tree.labels,
+            tree.parents.tolist(),
+            [tree.names(v)[1:] for v in range(len(tree))],
+        ],
         "tuning images": [(example.sha256, example.target) for example in splits.tuning],
         "held-out images": [(example.sha256, example.target) for example in splits.heldout],
     }
@@ -149,11 +162,18 @@ def identity_of(experiment: Experiment) -> dict[str, Any]:
         contents["checklist"] = experiment.allowed.rows
     root = experiment.part and "/".join(experiment.full_taxonomy.path(experiment.part.root))
     return {
-        **{f"{group}.{key}": value for group, values in named.items() for key, value in values.items()},
+        **{
+            f"{group}.{key}": value
+            for group, values in named.items()
+            for key, value in values.items()
+        },
         **({} if root is None else {"domain root": root}),
         "objective": objective.name,
         **objective.identity(),
-        **{key: hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] for key, content in contents.items()},
+        **{
+            key: hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+            for key, content in contents.items()
+        },
     }
 
 
@@ -203,18 +223,26 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
     }
     text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
     images = {example.id: str(example.image) for example in (*splits.tuning, *splits.heldout)}
-    return Provenance(facts, redact(text), command, images, None if recipe.source is None else str(recipe.source))
+    return Provenance(
+        facts, redact(text), command, images, None if recipe.source is None else str(recipe.source)
+    )
 
 
 def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
     """Returns facts as a run's provenance has them: named in words, without what is empty, and without passwords."""
-    return {key.replace("_", " "): redact(str(value)) for key, value in values.items() if value not in (None, "")}
+    return {
+        key.replace("_", " "): redact(str(value))
+        for key, value in values.items()
+        if value not in (None, "")
+    }
 
 
 def mark_complete(recipe: Recipe, result: TuneResult | ComparisonResult) -> None:
     """Notes that a run or comparison of a recipe is reported and recorded, and lacks no answer to a held-out image."""
     missing = any(row.missing for held in result.heldout for row in held.rows)
-    if not missing and not os.environ.get("MLFLOW_TRACKING_URI"):  # a store elsewhere may lose its record
+    if not missing and not os.environ.get(
+        "MLFLOW_TRACKING_URI"
+    ):  # a store elsewhere may lose its record
         objectives = [run.objective for run in getattr(result, "runs", ())]
         write_json(Path(result.folder) / _COMPLETE, _state(recipe, result, objectives))
 
@@ -242,8 +270,15 @@ def _state(
     recipe: Recipe, result: TuneResult | ComparisonResult, objectives: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     folder = Path(result.folder)
-    made: dict[str, Any] = {"taxtune": version("taxtune"), "source": str(recipe.source), "objectives": list(objectives)}
-    made["folder"] = [str(folder), str(folder.absolute())]  # the result names files in it, as the folder was given
+    made: dict[str, Any] = {
+        "taxtune": version("taxtune"),
+        "source": str(recipe.source),
+        "objectives": list(objectives),
+    }
+    made["folder"] = [
+        str(folder),
+        str(folder.absolute()),
+    ]  # the result names files in it, as the folder was given
     keys = (
         "taxonomy.path",
         "taxonomy.frequencies",
@@ -253,13 +288,26 @@ def _state(
         "vlm.model",
         "proposer.fragments",
     )
-    named = [recipe.path(text) for key, text in recipe.flat().items() if key in keys and text is not None]
+    named = [
+        recipe.path(text) for key, text in recipe.flat().items() if key in keys and text is not None
+    ]
     images = map(Path, result.provenance.images.values())
     read = {*images, *named, *(file for path in named for file in path.rglob("*"))}
-    times = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in sorted(read) if file.exists()]
+    times = [
+        (str(file), file.stat().st_size, file.stat().st_mtime_ns)
+        for file in sorted(read)
+        if file.exists()
+    ]
     made["inputs"] = hashlib.sha256(json.dumps(times).encode()).hexdigest()
-    passing = ("-wal", "-shm", ".lock", _COMPLETE)  # the first two come and go with an open database
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(passing)]
+    passing = (
+        "-wal",
+        "-shm",
+        ".lock",
+        _COMPLETE,
+    )  # the first two come and go with an open database
+    files = [
+        path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(passing)
+    ]
     return {
         "made": made | {"recipe": redact(json.dumps(recipe.settings()))},
         "files": {str(path.relative_to(folder)): path.stat().st_size for path in files},
@@ -276,7 +324,9 @@ def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
     file = folder / "result.json"
     if not file.exists():
         if is_begun(folder):
-            raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
+            raise DataError(
+                "The run is not finished.", file=folder, remedy="Finish it with --resume first."
+            )
         remedy = "Give the folder used as --out for `taxtune tune` or `taxtune compare`."
         raise DataError("The folder does not contain a tuning run.", file=folder, remedy=remedy)
     try:
@@ -318,7 +368,9 @@ def finished_run(folder: Path) -> TuneResult:
     result = read_result(folder)
     if not isinstance(result, TuneResult):
         names = " or ".join(run.folder for run in result.runs) or "the folder of a tuning run"
-        raise DataError("The folder does not hold one tuning run.", file=folder, remedy=f"Give {names}.")
+        raise DataError(
+            "The folder does not hold one tuning run.", file=folder, remedy=f"Give {names}."
+        )
     return result
 
 
@@ -336,7 +388,11 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     file, source = Path(result.folder) / "provenance.json", result.provenance.source
     try:
         data = dict(load_yaml(result.provenance.recipe or ""))
-        python = {group for group, held in data.items() if isinstance(held, dict) and held.get("kind") == "python"}
+        python = {
+            group
+            for group, held in data.items()
+            if isinstance(held, dict) and held.get("kind") == "python"
+        }
         for group in sorted(python & {"vlm", "taxonomy", "data", "mapper"} - set(given)):
             raise RecipeError(
                 f"The run's {group} was given in Python.",
@@ -346,7 +402,11 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
         for group in python | {"proposer", "objective"}:
             held = data.pop(group, None) or {}
             # What a recipe says of the part of a tree holds for a tree in its place, too.
-            kept = {key: value for key, value in held.items() if key in ("root", "domain", "allowed", "context")}
+            kept = {
+                key: value
+                for key, value in held.items()
+                if key in ("root", "domain", "allowed", "context")
+            }
             data |= {group: {**STAND_INS[group], **kept}} if group in STAND_INS else {}
         return Recipe.model_validate(data).from_file(None if source is None else Path(source))
     except (YAMLError, RecursionError, TypeError, ValueError) as error:
@@ -355,5 +415,7 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
             first = error.errors()[0]
             problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise RecipeError(
-            f"The run's recipe cannot be used: {problem}", file=file, remedy="Give the recipe (recipe=, or --recipe)."
+            f"The run's recipe cannot be used: {problem}",
+            file=file,
+            remedy="Give the recipe (recipe=, or --recipe).",
         ) from error

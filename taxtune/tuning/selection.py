@@ -26,7 +26,14 @@ from numpy.typing import NDArray
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Constraint, Objective
-from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TemplateScores, selective_values
+from taxtune.tuning.records import (
+    Finalist,
+    IterationRecord,
+    SampleResult,
+    Selection,
+    TemplateScores,
+    selective_values,
+)
 
 __all__ = [
     "BELIEVED",
@@ -73,7 +80,9 @@ class Round:
     templates: int
 
 
-def rounds(block: int, tuning: int, templates: int, calls: int | None = None, *, always: int = 0) -> tuple[Round, ...]:
+def rounds(
+    block: int, tuning: int, templates: int, calls: int | None = None, *, always: int = 0
+) -> tuple[Round, ...]:
     """Returns the stages: the search on the block, a semifinal halfway on a logarithmic scale, a final on all images.
 
     Args:
@@ -100,7 +109,11 @@ def rounds(block: int, tuning: int, templates: int, calls: int | None = None, *,
     # More calls go into more templates and more images alike, so that the templates grow with their root; and with that
     # of the images, for of too many templates on the same images it is the luckiest that wins.
     blocks, most = calls / block, _ENTRANTS * math.sqrt(_BLOCKS * tuning)
-    entrants = min(blocks, most) if block == tuning else min(0.8 * blocks, _ENTRANTS * math.sqrt(blocks), most)
+    entrants = (
+        min(blocks, most)
+        if block == tuning
+        else min(0.8 * blocks, _ENTRANTS * math.sqrt(blocks), most)
+    )
     templates = min(templates, max(2, int(entrants)))
     if block == tuning:
         return (Round(block, templates),)
@@ -114,13 +127,17 @@ def rounds(block: int, tuning: int, templates: int, calls: int | None = None, *,
     finalists = min(semifinalists, max(_FINALISTS, finalists))
     last = min(tuning, middle + left // (finalists + always))
     stages = [Round(block, templates), Round(middle, semifinalists), Round(last, finalists)]
-    return tuple(stage for i, stage in enumerate(stages) if i == 0 or stage.images > stages[i - 1].images)
+    return tuple(
+        stage for i, stage in enumerate(stages) if i == 0 or stage.images > stages[i - 1].images
+    )
 
 
 def most_questions(objective: Objective, stages: Sequence[Round]) -> int:
     """Returns the largest number of images that a race asks about, over all templates."""
     before = (0, *(stage.images for stage in stages))
-    asked = sum((stage.images - seen) * stage.templates for stage, seen in zip(stages, before, strict=False))
+    asked = sum(
+        (stage.images - seen) * stage.templates for stage, seen in zip(stages, before, strict=False)
+    )
     return asked + (stages[-1].images - stages[0].images if objective.held_to_baseline else 0)
 
 
@@ -137,14 +154,18 @@ def next_steps(
         # What has been asked since must not change who goes on, or more would go on than the stage has room for.
         known = [_first(record, before.images) for record in inside]
         baseline = _baseline([_first(record, before.images) for record in _complete(records[:1])])
-        picked = pick(known, objective, before.images, stage.templates, baseline=baseline, seed=seed)
+        picked = pick(
+            known, objective, before.images, stage.templates, baseline=baseline, seed=seed
+        )
         went_on = {record.iteration for record in picked}
         inside = [record for record in inside if record.iteration in went_on]
         # A baseline that others are held to is asked about what they are asked about.
         held_to = _complete(records[:1]) if objective.held_to_baseline else []
         beside = [record for record in held_to if record.iteration not in went_on]
         in_it = [record for record in [*beside, *inside] if record.state == "complete"]
-        if found := [(record.iteration, stage.images) for record in in_it if len(record.rows) < stage.images]:
+        if found := [
+            (record.iteration, stage.images) for record in in_it if len(record.rows) < stage.images
+        ]:
             return found
     return []
 
@@ -239,7 +260,10 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
     expected to have most of the aim, and where none is believed, the likeliest. What is believed of a template is
     believed of all that beat it. Here, too, the finalists come first.
     """
-    complete, baseline = [each for each in _complete(records) if not each.cut_short], _baseline(records)
+    complete, baseline = (
+        [each for each in _complete(records) if not each.cut_short],
+        _baseline(records),
+    )
     estimate, most = None, -1.0
     for images in sorted({len(record.rows) for record in complete}, reverse=True):
         group = [record for record in complete if len(record.rows) == images]
@@ -259,7 +283,10 @@ def _choose(
     posterior = _posterior(finalists, objective, images)
     estimates = posterior.mean[:, 0]
     lows = estimates - _quantile(_CONFIDENCE) * np.sqrt(posterior.covariance[:, 0, 0])
-    measured = {held.measure: [values(record, held.measure) for record in finalists] for held in objective.constraints}
+    measured = {
+        held.measure: [values(record, held.measure) for record in finalists]
+        for held in objective.constraints
+    }
     bounds = {held.measure: _lower(held, measured[held.measure]) for held in objective.constraints}
     alike = _alike(list(measured.values()), count)
     alone, certified = np.ones(count, dtype=bool), np.ones(count, dtype=bool)
@@ -287,7 +314,9 @@ def _choose(
     winner = int(order_by.argmax())
     status: Literal["certified", "passes-alone", "estimate"] | None = None
     if any(held.confidence > 0.5 for held in objective.constraints):
-        status = "certified" if certified[winner] else "passes-alone" if alone[winner] else "estimate"
+        status = (
+            "certified" if certified[winner] else "passes-alone" if alone[winner] else "estimate"
+        )
     selection = Selection(
         winner=finalists[winner].iteration,
         reached=bool(reached[winner]),
@@ -308,7 +337,9 @@ def _choose(
     return selection, float(probability[winner])
 
 
-def _beats(finalists: Sequence[IterationRecord], objective: Objective, bounds: Mapping[str, FloatArray]) -> BoolArray:
+def _beats(
+    finalists: Sequence[IterationRecord], objective: Objective, bounds: Mapping[str, FloatArray]
+) -> BoolArray:
     """Tells which templates beat which, shape (k, k): [i, j] is whether i beats j.
 
     It has an answer wherever j has one, no figure lower, and the aim, or what is held with a confidence, higher.
@@ -319,7 +350,9 @@ def _beats(finalists: Sequence[IterationRecord], objective: Objective, bounds: M
         figures += [[each.get(held.measure) for each in scores], bounds[held.measure].tolist()]
         sought += [held.confidence > 0.5] * 2
     shown = np.round(np.transpose(figures), 12)  # what rounding alone parts is equal
-    missing = np.array([[row.missing is not None for row in record.rows] for record in finalists], dtype=float)
+    missing = np.array(
+        [[row.missing is not None for row in record.rows] for record in finalists], dtype=float
+    )
     answers_all = missing @ (1 - missing.T) == 0
     no_less = (shown[:, np.newaxis] >= shown).all(axis=2)
     more = (shown[:, np.newaxis] > shown)[..., sought].any(axis=2)
@@ -330,11 +363,15 @@ def _alike(measured: Sequence[Sequence[FloatArray]], templates: int) -> BoolArra
     """Tells which templates have the same losses on every image, shape (k, k); each only itself where none are held."""
     if not measured:
         return np.eye(templates, dtype=bool)
-    keys = [b"".join(column.tobytes() for column in columns) for columns in zip(*measured, strict=True)]
+    keys = [
+        b"".join(column.tobytes() for column in columns) for columns in zip(*measured, strict=True)
+    ]
     return np.array([[one == other for other in keys] for one in keys])
 
 
-def _probability(posterior: _Posterior, objective: Objective, baseline: TemplateScores | None) -> FloatArray:
+def _probability(
+    posterior: _Posterior, objective: Objective, baseline: TemplateScores | None
+) -> FloatArray:
     """Returns the probability of each template to keep every constraint within `TOLERANCE`, shape (k,)."""
     from scipy.special import ndtr
 
@@ -425,7 +462,9 @@ class _Posterior:
         """Returns draws of the truth, shape (draws, k, d)."""
         k, d = self.mean.shape
         own = np.linalg.cholesky(self.covariance)
-        drawn: FloatArray = self.mean + np.einsum("kij,nkj->nki", own, rng.standard_normal((_DRAWS, k, d)))
+        drawn: FloatArray = self.mean + np.einsum(
+            "kij,nkj->nki", own, rng.standard_normal((_DRAWS, k, d))
+        )
         level = rng.standard_normal((_DRAWS, d)) @ np.linalg.cholesky(self.common).T
         drawn += level[:, np.newaxis]
         return drawn
@@ -433,7 +472,10 @@ class _Posterior:
 
 def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
     columns = [[aim_values(record, objective)[:images] for record in records]]
-    columns += [[values(record, each.measure)[:images] for record in records] for each in objective.constraints]
+    columns += [
+        [values(record, each.measure)[:images] for record in records]
+        for each in objective.constraints
+    ]
     observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)
     k, n, d = observed.shape
     tiny = _TINY * np.eye(d)
@@ -444,7 +486,9 @@ def _posterior(records: Sequence[IterationRecord], objective: Objective, images:
     # Images that no template has an answer for, which would have no mean, count as the average image.
     weight = answered.sum(axis=0)
     level = filled.sum(axis=(0, 1)) / max(int(answered.sum()), 1)
-    image = np.where(weight[:, np.newaxis] > 0, filled.sum(axis=0) / np.maximum(weight, 1)[:, np.newaxis], level)
+    image = np.where(
+        weight[:, np.newaxis] > 0, filled.sum(axis=0) / np.maximum(weight, 1)[:, np.newaxis], level
+    )
     left = np.where(answered[..., np.newaxis], filled - image, 0.0)
     raw = left.sum(axis=1) / counts[:, np.newaxis]
     residual = np.where(answered[..., np.newaxis], left - raw[:, np.newaxis], 0.0)
@@ -473,7 +517,9 @@ def _shrunk(raw: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]
     for _ in range(_EM_STEPS):
         prior = np.linalg.inv(spread)
         covariance = np.linalg.inv(precision + prior)
-        mean = np.einsum("kij,kj->ki", covariance, np.einsum("kij,kj->ki", precision, raw) + prior @ centre)
+        mean = np.einsum(
+            "kij,kj->ki", covariance, np.einsum("kij,kj->ki", precision, raw) + prior @ centre
+        )
         centre = mean.mean(axis=0)
         off = mean - centre
         spread = (np.einsum("ki,kj->ij", off, off) + covariance.sum(axis=0)) / k + _TINY * np.eye(d)
@@ -495,9 +541,13 @@ def _lower(constraint: Constraint, measured: Sequence[FloatArray]) -> FloatArray
     every = np.concatenate(known)
     if every.min() < 0 or every.max() > 1:
         z = _quantile(constraint.confidence)
-        return np.array([float(each.mean() - z * each.std() / math.sqrt(len(each))) for each in known])
+        return np.array(
+            [float(each.mean() - z * each.std() / math.sqrt(len(each))) for each in known]
+        )
     typical = _typical_loss(every)
-    return np.array([1.0 - poisson_bound(1 - each, constraint.confidence, typical=typical) for each in known])
+    return np.array(
+        [1.0 - poisson_bound(1 - each, constraint.confidence, typical=typical) for each in known]
+    )
 
 
 def _quantile(confidence: float) -> float:
@@ -513,12 +563,16 @@ def _first(record: IterationRecord, images: int) -> IterationRecord:
     then = next((rows for rows in record.before if len(rows) == images), record.rows[:images])
     first = replace(record, rows=then)
     means = {key: values(first, key) for key in _means_of(record.scores)}
-    known = {key: float(np.nanmean(each)) for key, each in means.items() if not np.isnan(each).all()}
+    known = {
+        key: float(np.nanmean(each)) for key, each in means.items() if not np.isnan(each).all()
+    }
     return replace(first, scores=replace(_with_means(record.scores, known), n=images))
 
 
 def _complete(records: Sequence[IterationRecord]) -> list[IterationRecord]:
-    return [record for record in records if record.state == "complete" and record.scores is not None]
+    return [
+        record for record in records if record.state == "complete" and record.scores is not None
+    ]
 
 
 def _baseline(records: Sequence[IterationRecord]) -> TemplateScores | None:

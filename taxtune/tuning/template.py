@@ -57,12 +57,22 @@ SAMPLE: Mapping[str, object] = {
 
 _MAX_NODES, _MAX_DEPTH = 400, 24  # of the parse tree
 _MAX_STRING, _MAX_SEPARATOR, _MAX_NUMBER = 500, 100, 1_000_000
-_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # controls and half surrogate pairs
+_NO_TEXT = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
+)  # controls and half surrogate pairs
 _ALIKE = 16  # images on which two templates that give the same prompts are the same
 
 # Nodes that need no look at themselves; their children are walked.
 _PLAIN = (
-    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.CondExpr, nodes.Compare, nodes.Operand),
+    *(
+        nodes.Template,
+        nodes.Output,
+        nodes.TemplateData,
+        nodes.If,
+        nodes.CondExpr,
+        nodes.Compare,
+        nodes.Operand,
+    ),
     *(nodes.And, nodes.Or, nodes.Not, nodes.Concat, nodes.List, nodes.Tuple),
 )
 # Nodes that make text of their children, or hide a list in them.
@@ -74,7 +84,11 @@ _INSTEAD = {
 }
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
-    undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
+    undefined=jinja2.StrictUndefined,
+    autoescape=False,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    cache_size=0,
 )
 _ENVIRONMENT.globals.clear()
 _ENVIRONMENT.filters = {name: _ENVIRONMENT.filters[name] for name in FILTERS}
@@ -89,11 +103,18 @@ class _Names(NamedTuple):
     @classmethod
     def of(cls, variables: Mapping[str, object]) -> _Names:
         own = [name for name in variables if name not in VARIABLES]
-        return cls((*VARIABLES, *own), (*LISTS, *(name for name in own if isinstance(variables[name], list))))
+        return cls(
+            (*VARIABLES, *own),
+            (*LISTS, *(name for name in own if isinstance(variables[name], list))),
+        )
 
     @property
     def listed(self) -> str:
-        return " and ".join(map(repr, self.lists)) if len(self.lists) < 3 else ", ".join(map(repr, self.lists))
+        return (
+            " and ".join(map(repr, self.lists))
+            if len(self.lists) < 3
+            else ", ".join(map(repr, self.lists))
+        )
 
 
 class _Missing(jinja2.Undefined):
@@ -151,15 +172,24 @@ def check_template(
     given = samples or [SAMPLE]
     prompts = dict.fromkeys(render(source, variables) for variables in given)
     alike = tuple(
-        tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in variables.items())
+        tuple(
+            (key, tuple(value) if isinstance(value, list) else value)
+            for key, value in variables.items()
+        )
         for variables in samples[:_ALIKE]
     )
     normal, same = _forms(source, alike)
     for other in earlier:
         other_normal, other_same = _forms(other, alike)
         if other_normal == normal or (samples and other_same == same):
-            what = "repeats an earlier one" if other_normal == normal else "gives the same prompt as an earlier one"
-            raise TemplateError(f"This template {what}.", remedy="Propose one that differs in wording.")
+            what = (
+                "repeats an earlier one"
+                if other_normal == normal
+                else "gives the same prompt as an earlier one"
+            )
+            raise TemplateError(
+                f"This template {what}.", remedy="Propose one that differs in wording."
+            )
     labels, said = tuple(forbidden_labels), [(prompts, given)]
     if own := given[0].keys() - {*VARIABLES}:
         # Labels that come through an image's values must not excuse those that the template puts together itself.
@@ -167,7 +197,11 @@ def check_template(
         bare = {**given[0], **{name: kinds.get(type(given[0][name]), "-") for name in own}}
         with suppress(TemplateError):
             said.append(({render(source, bare): None}, [bare]))
-    if found := [words for texts, variables in said for words in labels_said(source, texts, variables, labels)]:
+    if found := [
+        words
+        for texts, variables in said
+        for words in labels_said(source, texts, variables, labels)
+    ]:
         names = ", ".join(f"'{words}'" for words in list(dict.fromkeys(found))[:3])
         raise TemplateError(
             f"The template gives away the answer: {names} is a ground-truth label of the tuning images, or a group of "
@@ -177,7 +211,10 @@ def check_template(
 
 
 def labels_said(
-    source: str, prompts: Iterable[str], samples: Iterable[Mapping[str, object]], labels: tuple[str, ...]
+    source: str,
+    prompts: Iterable[str],
+    samples: Iterable[Mapping[str, object]],
+    labels: tuple[str, ...],
 ) -> list[str]:
     """Returns the words of a template, or of its prompts, that name labels; those in a variable's value do not count.
 
@@ -190,7 +227,9 @@ def labels_said(
     if not labels:
         return []
     values = [value for variables in samples for value in variables.values()]
-    given = dict.fromkeys(str(each) for value in values for each in (value if isinstance(value, list) else [value]))
+    given = dict.fromkeys(
+        str(each) for value in values for each in (value if isinstance(value, list) else [value])
+    )
     through_variables = set(find_labels(" | ".join(given), labels))
     found = find_labels(source, labels)
     said = find_labels(" | ".join(prompts), labels)
@@ -217,7 +256,9 @@ def render(source: str, variables: Mapping[str, object]) -> str:
         for part in _compile(source, _Names.of(variables)).generate(values):
             prompt += part
             if len(prompt) > MAX_RENDERED:
-                raise TemplateError(f"The rendered prompt is longer than {MAX_RENDERED:,} characters.")
+                raise TemplateError(
+                    f"The rendered prompt is longer than {MAX_RENDERED:,} characters."
+                )
     except TemplateError:
         raise
     except jinja2.UndefinedError as error:
@@ -225,7 +266,9 @@ def render(source: str, variables: Mapping[str, object]) -> str:
             f"The template cannot be rendered: {(error.message or 'a value is undefined').rstrip('.')}.",
             remedy="A list may be empty; write {{ ranks | last if ranks else domain }}.",
         ) from None
-    except Exception as error:  # whatever odd expression the template holds, it is the template's fault
+    except (
+        Exception
+    ) as error:  # whatever odd expression the template holds, it is the template's fault
         raise TemplateError(f"The template cannot be rendered: {error}.") from None
     prompt = prompt.strip()
     if not prompt:
@@ -249,7 +292,9 @@ def render_each(
 
 def normalise_source(source: str) -> str:
     """Returns the source with white space that makes no difference taken out; equal results mean a repeat."""
-    return _squeezed(re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source)))
+    return _squeezed(
+        re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source))
+    )
 
 
 # -- parse trees -------------------------------------------------------------------------------------------------------
@@ -258,14 +303,18 @@ def normalise_source(source: str) -> str:
 def _walk(node: nodes.Node, names: _Names, counter: Iterator[int], depth: int = 0) -> None:
     """Refuses a parse tree with a node that is not known to be harmless."""
     if next(counter) >= _MAX_NODES:
-        raise TemplateError("The template has too many parts.", remedy="Write plain text with few variables.")
+        raise TemplateError(
+            "The template has too many parts.", remedy="Write plain text with few variables."
+        )
     if depth > _MAX_DEPTH:
         raise _refused(node, "it is nested too deeply", "Use less nesting.")
     _check_node(node, names)
     for child in node.iter_child_nodes():
         if isinstance(node, _NO_LISTS) and _may_be_list(child, names):
             # It would come out as Python writes it, or even as an address in memory that changes from run to run.
-            raise _refused(child, "a list cannot be printed directly", "Join it: {{ ranks | join(', ') }}.")
+            raise _refused(
+                child, "a list cannot be printed directly", "Join it: {{ ranks | join(', ') }}."
+            )
         _walk(child, names, counter, depth + 1)
 
 
@@ -273,15 +322,23 @@ def _check_node(node: nodes.Node, names: _Names) -> None:
     """Refuses a node that is not harmless whatever its children."""
     match node:
         case nodes.Name() if node.name not in names.all:
-            raise _refused(node, f"unknown variable {node.name!r}", names_near(node.name, names.all))
+            raise _refused(
+                node, f"unknown variable {node.name!r}", names_near(node.name, names.all)
+            )
         case nodes.Const(value=str() as text) if len(text) > _MAX_STRING:
-            raise _refused(node, f"a string of {len(text):,} characters is too long", "Write it as plain text.")
+            raise _refused(
+                node, f"a string of {len(text):,} characters is too long", "Write it as plain text."
+            )
         case nodes.Const(value=int() | float() as number) if not abs(number) <= _MAX_NUMBER:
             raise _refused(node, "this number is too large")
         case nodes.Filter():
             _check_filter(node, names)
-        case nodes.Getitem() if not (isinstance(node.arg, nodes.Slice) and _is_list(node.node, names)):
-            raise _refused(node, f"only slices of {names.listed} can be taken", "Use the filter first or last.")
+        case nodes.Getitem() if not (
+            isinstance(node.arg, nodes.Slice) and _is_list(node.node, names)
+        ):
+            raise _refused(
+                node, f"only slices of {names.listed} can be taken", "Use the filter first or last."
+            )
         case nodes.Slice() if not all(map(_is_bound, (node.start, node.stop, node.step))):
             raise _refused(node, "a slice must have constant bounds")
         case nodes.Name() | nodes.Const() | nodes.Getitem() | nodes.Slice():
@@ -291,14 +348,23 @@ def _check_node(node: nodes.Node, names: _Names) -> None:
         case _ if not isinstance(node, _PLAIN):
             name = f" {node.attr!r}" if isinstance(node, nodes.Getattr) else ""
             what = f"the construct {type(node).__name__}{name} is not allowed"
-            raise _refused(node, what, _INSTEAD.get(type(node), "Use plain text, variables, if and simple filters."))
+            raise _refused(
+                node,
+                what,
+                _INSTEAD.get(type(node), "Use plain text, variables, if and simple filters."),
+            )
 
 
 def _check_filter(node: nodes.Filter, names: _Names) -> None:
     name = node.name
     if name not in FILTERS:
         raise _refused(node, f"the filter {name!r} is not allowed", names_near(name, FILTERS))
-    if node.kwargs or node.dyn_args or node.dyn_kwargs or not all(isinstance(arg, nodes.Const) for arg in node.args):
+    if (
+        node.kwargs
+        or node.dyn_args
+        or node.dyn_kwargs
+        or not all(isinstance(arg, nodes.Const) for arg in node.args)
+    ):
         # Constant, as a separator that is itself a joined list would make the prompt grow without bound.
         raise _refused(node, f"the filter {name!r} takes only constants, without keywords")
     if len(node.args) > (1 if name in ("join", "default", "trim") else 0):
@@ -317,7 +383,11 @@ def _is_list(node: nodes.Node | None, names: _Names) -> bool:
         return node.name in names.lists
     if isinstance(node, nodes.Getitem):
         return isinstance(node.arg, nodes.Slice) and _is_list(node.node, names)
-    return isinstance(node, nodes.Filter) and node.name in ("reverse", "sort", "unique") and _is_list(node.node, names)
+    return (
+        isinstance(node, nodes.Filter)
+        and node.name in ("reverse", "sort", "unique")
+        and _is_list(node.node, names)
+    )
 
 
 def _may_be_list(node: nodes.Node | None, names: _Names) -> bool:
@@ -347,7 +417,9 @@ def _refused(node: nodes.Node, message: str, remedy: str | None = None) -> Templ
 def _compile(source: str, names: _Names) -> jinja2.Template:
     """Returns a source that was checked, compiled; `TemplateError` where it is unsafe or broken."""
     if len(source) > MAX_SOURCE:
-        raise TemplateError(f"The template has {len(source):,} characters, more than {MAX_SOURCE:,}.")
+        raise TemplateError(
+            f"The template has {len(source):,} characters, more than {MAX_SOURCE:,}."
+        )
     if not source.strip():
         raise TemplateError("The template is empty.", remedy="It must ask something.")
     _refuse_characters(source, "template")
@@ -361,7 +433,9 @@ def _compile(source: str, names: _Names) -> jinja2.Template:
         message = (error.message or "it cannot be parsed").rstrip(".")
         raise TemplateError(f"Syntax error in line {error.lineno}: {message}.") from None
     except RecursionError:
-        raise TemplateError("The template is nested too deeply.", remedy="Use less nesting.") from None
+        raise TemplateError(
+            "The template is nested too deeply.", remedy="Use less nesting."
+        ) from None
     except Exception as error:  # e.g. a number with thousands of digits
         raise TemplateError(f"The template cannot be read: {error}.") from None
     return jinja2.Template.from_code(_ENVIRONMENT, code, {})
@@ -370,13 +444,18 @@ def _compile(source: str, names: _Names) -> jinja2.Template:
 def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in variables.items():
-        own, is_list = name not in VARIABLES, name in LISTS or (name not in VARIABLES and isinstance(value, list))
+        own, is_list = (
+            name not in VARIABLES,
+            name in LISTS or (name not in VARIABLES and isinstance(value, list)),
+        )
         if own and value is None:
             values[name] = _Missing(name=name)
             continue
         items = value if is_list else [value]
         kinds = str | int | float if own and not is_list else str
-        if not isinstance(items, list | tuple) or not all(isinstance(item, kinds) for item in items):
+        if not isinstance(items, list | tuple) or not all(
+            isinstance(item, kinds) for item in items
+        ):
             kind = "a list of text" if is_list else "text or a number" if own else "text"
             raise TemplateError(f"The variable {name!r} must be {kind}.", value=value)
         if len(items) > MAX_ITEMS or sum(len(str(item)) for item in items) > MAX_VALUE:
@@ -392,18 +471,24 @@ def _squeezed(text: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)  # each template of a run is checked against all before it
-def _forms(source: str, samples: tuple[tuple[tuple[str, object], ...], ...]) -> tuple[str, tuple[str, ...] | None]:
+def _forms(
+    source: str, samples: tuple[tuple[tuple[str, object], ...], ...]
+) -> tuple[str, tuple[str, ...] | None]:
     """Returns the normalised source, and the prompts, or None where it gives none; equal ones mean a repeat."""
     try:
         given = [
             {key: list(value) if isinstance(value, tuple) else value for key, value in variables}
             for variables in samples
         ]
-        return normalise_source(source), tuple(_squeezed(render(source, variables)) for variables in given)
+        return normalise_source(source), tuple(
+            _squeezed(render(source, variables)) for variables in given
+        )
     except TemplateError:
         return normalise_source(source), None
 
 
 def _refuse_characters(text: str, what: str) -> None:
     if found := _NO_TEXT.search(text):
-        raise TemplateError(f"The {what} holds the character U+{ord(found.group()):04X}, which is not text.")
+        raise TemplateError(
+            f"The {what} holds the character U+{ord(found.group()):04X}, which is not text."
+        )

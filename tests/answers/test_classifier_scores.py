@@ -52,7 +52,9 @@ def long(columns: tuple[str, str, str] = ("image", "label", "score"), **dump: An
 
 
 def wide() -> pd.DataFrame:
-    return pd.DataFrame(LONG, columns=["image", "label", "score"]).pivot(index="image", columns="label", values="score")
+    return pd.DataFrame(LONG, columns=["image", "label", "score"]).pivot(
+        index="image", columns="label", values="score"
+    )
 
 
 def speciesnet(version: int) -> str:
@@ -66,7 +68,11 @@ def speciesnet(version: int) -> str:
     predictions: list[Any] = [{"filepath": "c.jpg", "failures": ["CLASSIFIER"]}]
     for name, each in zip(WANTED, said, strict=True):
         box = {"category": "1", "conf": 0.9, "bbox": [0, 0, 1, 1]}
-        detections = [{**box, "raw_classifications": each}, {**box, "raw_classifications": said[0]}, box]
+        detections = [
+            {**box, "raw_classifications": each},
+            {**box, "raw_classifications": said[0]},
+            box,
+        ]
         predictions.append(
             {"filepath": name, "classifications": each, "prediction": "x", "detections": [box]}
             if version < 5
@@ -80,7 +86,9 @@ def shares(scores: Scores) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for image, nodes, weights in zip(scores.images, scores.nodes, scores.weights, strict=True):
         sums = np.bincount(np.maximum(nodes, 0), weights, len(TREE))
-        found[image] = {TREE.labels[i]: pytest.approx(sums[i], abs=1e-9) for i in np.flatnonzero(sums > 0)}
+        found[image] = {
+            TREE.labels[i]: pytest.approx(sums[i], abs=1e-9) for i in np.flatnonzero(sums > 0)
+        }
     return found
 
 
@@ -95,7 +103,14 @@ class Notes(Display):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("wide.csv", WIDE, ["1 of 5 labels are not on the tree", "20.00% of all scores, for the root: 'background'"]),
+        (
+            "wide.csv",
+            WIDE,
+            [
+                "1 of 5 labels are not on the tree",
+                "20.00% of all scores, for the root: 'background'",
+            ],
+        ),
         ("more.tsv", WIDE.replace(",", "\t").replace("a.jpg", " a.jpg "), ["'background'"]),
         (
             "dirty.csv",
@@ -107,7 +122,11 @@ class Notes(Display):
         ("long.csv.gz", long(), []),
         ("bioclip.csv", BIOCLIP, ["'Amanita muscaria'"]),
         ("speciesnet4.json", speciesnet(4), ["1 images have no scores: 'c.jpg'", "'blank'"]),
-        ("speciesnet5.json", speciesnet(5), ["2 images have several classified detections", "no scores: 'c.jpg'"]),
+        (
+            "speciesnet5.json",
+            speciesnet(5),
+            ["2 images have several classified detections", "no scores: 'c.jpg'"],
+        ),
     ],
 )
 def test_every_form_says_the_same(name: str, text: str, said: list[str], tmp_path: Path) -> None:
@@ -117,7 +136,9 @@ def test_every_form_says_the_same(name: str, text: str, said: list[str], tmp_pat
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     with showing(notes := Notes()):
         scores = read_scores(tmp_path / name, TREE)
-    if name == "bioclip.csv":  # a fungus is an animal to a tree without fungi: its scores are at the root
+    if (
+        name == "bioclip.csv"
+    ):  # a fungus is an animal to a tree without fungi: its scores are at the root
         assert scores.missing == ()
     assert shares(scores) == WANTED
     assert scores.missing == (("c.jpg",) if "speciesnet" in name else ())
@@ -126,7 +147,9 @@ def test_every_form_says_the_same(name: str, text: str, said: list[str], tmp_pat
         assert part in "\n".join(notes.said)
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "json", "parquet", "wide.parquet", "xlsx", "frame", "pivot", "records"])
+@pytest.mark.parametrize(
+    "kind", ["jsonl", "json", "parquet", "wide.parquet", "xlsx", "frame", "pivot", "records"]
+)
 def test_every_container_says_the_same(kind: str, tmp_path: Path) -> None:
     frame = pd.DataFrame(LONG, columns=["image", "label", "score"])
     file = tmp_path / f"scores.{kind}"
@@ -137,13 +160,17 @@ def test_every_container_says_the_same(kind: str, tmp_path: Path) -> None:
         (wide().reset_index() if kind == "wide.parquet" else frame).to_parquet(file)
     elif "json" in kind:
         frame.to_json(file, orient="records", lines=kind == "jsonl")
-    given: Any = {"frame": frame, "pivot": wide(), "records": frame.to_dict("records")}.get(kind, file)
+    given: Any = {"frame": frame, "pivot": wide(), "records": frame.to_dict("records")}.get(
+        kind, file
+    )
     assert shares(read_scores(given, TREE)) == WANTED
 
 
 def test_an_array_with_the_names_of_its_columns() -> None:
     table = wide().fillna(0.0)
-    assert list(shares(array_scores(table.to_numpy(), table.columns, TREE)).values()) == list(WANTED.values())
+    assert list(shares(array_scores(table.to_numpy(), table.columns, TREE)).values()) == list(
+        WANTED.values()
+    )
     with pytest.raises(DataError, match="has no probability: nan"):
         array_scores([[np.nan, 0.2]], ["Anas", "Larus"], TREE)
 
@@ -151,14 +178,24 @@ def test_an_array_with_the_names_of_its_columns() -> None:
 def test_columns_can_be_named() -> None:
     records = [{"photo": 7, "shot": 8, "x": "mallard", "y": "gull", "z": 0.5}]
     named = {"image": "photo", "label": "x", "score": "z"}
-    assert shares(read_scores(records, TREE, named)) == {"7": {"Anas platyrhynchos": 0.5, "Animalia": 0.5}}
+    assert shares(read_scores(records, TREE, named)) == {
+        "7": {"Anas platyrhynchos": 0.5, "Animalia": 0.5}
+    }
     with pytest.raises(DataError, match="Name it with --image-column"):
         read_scores(records, TREE)
 
 
 def test_homonyms_are_told_apart_by_the_ranks_above() -> None:
-    tree = Taxonomy.from_paths(["life/Aves/Muscicapidae/Oenanthe", "life/Magnoliopsida/Apiaceae/Oenanthe"])
-    record = {"image": "a", "kingdom": "", "class": "Magnoliopsida", "family": "Apiaceae", "genus": "Oenanthe"}
+    tree = Taxonomy.from_paths(
+        ["life/Aves/Muscicapidae/Oenanthe", "life/Magnoliopsida/Apiaceae/Oenanthe"]
+    )
+    record = {
+        "image": "a",
+        "kingdom": "",
+        "class": "Magnoliopsida",
+        "family": "Apiaceae",
+        "genus": "Oenanthe",
+    }
     scores = read_scores([{**record, "score": 1.0}], tree)
     assert tree.path(int(scores.best()[0]))[1] == "Magnoliopsida"
 
@@ -189,10 +226,22 @@ def test_what_is_no_probability_is_refused(rows: str, said: str, tmp_path: Path)
     ("name", "text", "said"),
     [
         ("wide.csv", "image,mallard,Larus\na,0.2,0.3\nb,,\n", "row 3: image 'b' has no scores"),
-        ("wide.csv", "image,mallard,Larus\na,3.1,-2.3\n", "row 2: 'mallard' of image 'a' has no probability: '3.1'"),
+        (
+            "wide.csv",
+            "image,mallard,Larus\na,3.1,-2.3\n",
+            "row 2: 'mallard' of image 'a' has no probability: '3.1'",
+        ),
         ("wide.csv", "image,mallard,Larus\na,0.2,\na,0.3,\n", "row 3: its image already has a row"),
-        ("wide.csv", "image,mallard,Larus\na,0.9,high\n", "'larus' of image 'a' has no probability: 'high'"),
-        ("net.json", '{"predictions": [{"filepath": "a", "classifications": {"classes": ["x"]}}]}', "as SpeciesNet"),
+        (
+            "wide.csv",
+            "image,mallard,Larus\na,0.9,high\n",
+            "'larus' of image 'a' has no probability: 'high'",
+        ),
+        (
+            "net.json",
+            '{"predictions": [{"filepath": "a", "classifications": {"classes": ["x"]}}]}',
+            "as SpeciesNet",
+        ),
         ("net.json", '{"predictions": [{"filepath": "a"}]}', "The file has no scores."),
     ],
 )
@@ -216,7 +265,11 @@ def test_scores_of_one_taxon_are_added_up_and_win_together(rows: str, tmp_path: 
         scores = read_scores(tmp_path / "scores.csv", TREE)
     assert shares(scores)["a"] == {"Anas platyrhynchos": 0.45, "Larus canus": 0.3, "Animalia": 0.25}
     assert TREE.labels[scores.best()[0]] == "Anas platyrhynchos"
-    assert [text for text in said.said if "1 images have several scores of one taxon" in text and "'a'" in text]
+    assert [
+        text
+        for text in said.said
+        if "1 images have several scores of one taxon" in text and "'a'" in text
+    ]
 
 
 def test_labels_that_the_tree_lacks_stay_apart() -> None:
@@ -232,7 +285,12 @@ def test_the_truth_is_in_the_column_that_tells_every_node(tmp_path: Path) -> Non
         "b,Oenanthe,Animalia/Mammalia/Oenanthe\n"
     )
     truth = read_truth(tmp_path / "truth.csv", TREE)
-    assert {image: TREE.path(node)[-1] for image, node in truth.items()} == {"a": "Anas platyrhynchos", "b": "Oenanthe"}
+    assert {image: TREE.path(node)[-1] for image, node in truth.items()} == {
+        "a": "Anas platyrhynchos",
+        "b": "Oenanthe",
+    }
     (tmp_path / "truth.csv").write_text("file,label\na,mallard\na,dog\n")
-    with pytest.raises(DataError, match=r"(?s)row 3: .*'a' is already in row 2.*'dog' is not on the taxonomy"):
+    with pytest.raises(
+        DataError, match=r"(?s)row 3: .*'a' is already in row 2.*'dog' is not on the taxonomy"
+    ):
         read_truth(tmp_path / "truth.csv", TREE)

@@ -19,10 +19,14 @@ from tests.cli.commands import run_command
 ODD = ["001", "NA", "null", "1.0", "TRUE", "1e5", "nan", " spaced "]
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "xlsx", "parquet", "jsonl", "json", "csv.gz", "unnamed"])
+@pytest.mark.parametrize(
+    "form", ["csv", "tsv", "xlsx", "parquet", "jsonl", "json", "csv.gz", "unnamed"]
+)
 def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
     file = tmp_path / ("answers" if form == "unnamed" else f"answers.{form}")
-    frame = pd.DataFrame({"Answer": ODD, "reference": "x", "id": [f"0{i}" for i in range(len(ODD))]})
+    frame = pd.DataFrame(
+        {"Answer": ODD, "reference": "x", "id": [f"0{i}" for i in range(len(ODD))]}
+    )
     if form == "xlsx":
         frame.to_excel(file, index=False)
     elif form in ("csv", "tsv", "csv.gz", "unnamed"):
@@ -34,16 +38,25 @@ def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
         else:
             frame.to_json(file, orient="records", lines=form == "jsonl")
     read = read_file(file, reference="reference")
-    assert [(row.answer, row.id) for row in read.rows] == [(text, f"0{i}") for i, text in enumerate(ODD)]
+    assert [(row.answer, row.id) for row in read.rows] == [
+        (text, f"0{i}") for i, text in enumerate(ODD)
+    ]
     numbered = 1 if form in ("jsonl", "json", "parquet") else 2  # a header is a row
     assert [row.row for row in read.rows] == list(range(numbered, numbered + len(ODD)))
 
 
 def test_a_cell_of_a_sheet_is_an_error_or_beyond_the_header(tmp_path: Path) -> None:
     file = tmp_path / "answers.xlsx"
-    pd.DataFrame([["answer", "id"], ["#N/A", "a"], ["duck", "b"]]).to_excel(file, index=False, header=False)
-    assert [(row.id, row.answer) for row in read_file(file, missing="keep").rows] == [("a", None), ("b", "duck")]
-    pd.DataFrame([["answer", "id"], ["duck", "a", "more"]]).to_excel(file, index=False, header=False)
+    pd.DataFrame([["answer", "id"], ["#N/A", "a"], ["duck", "b"]]).to_excel(
+        file, index=False, header=False
+    )
+    assert [(row.id, row.answer) for row in read_file(file, missing="keep").rows] == [
+        ("a", None),
+        ("b", "duck"),
+    ]
+    pd.DataFrame([["answer", "id"], ["duck", "a", "more"]]).to_excel(
+        file, index=False, header=False
+    )
     with pytest.raises(DataError, match=r"answers\.xlsx:2: The row has 3 cells, the header 2"):
         read_file(file)
 
@@ -72,7 +85,9 @@ def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame
         ("missing.csv", None, "The answers file does not exist"),
     ],
 )
-def test_what_is_no_file_of_answers_is_said(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+def test_what_is_no_file_of_answers_is_said(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
@@ -94,7 +109,14 @@ def _row(example: str, truth: str, answer: str | None) -> dict[str, Any]:
         "node": None if answer is None else 0,
         "stage": None if answer is None else "abstained",
     }
-    return {"example": example, "image": f"{example}.png", "target": 3, "truth": truth, "answer": answer, **more}
+    return {
+        "example": example,
+        "image": f"{example}.png",
+        "target": 3,
+        "truth": truth,
+        "answer": answer,
+        **more,
+    }
 
 
 @pytest.fixture
@@ -158,8 +180,14 @@ def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     ],
 )
 def test_commands_take_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], run: Path, tree: Path, command: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    run: Path,
+    tree: Path,
+    command: str,
 ) -> None:
-    arguments = [word.replace("RUN", str(run)).replace("TREE", str(tree)) for word in command.split()]
+    arguments = [
+        word.replace("RUN", str(run)).replace("TREE", str(tree)) for word in command.split()
+    ]
     assert run_command(monkeypatch, *arguments) == 0
     assert json.loads(capsys.readouterr().out)

@@ -28,8 +28,14 @@ def jsonl(tmp_path: Path) -> Write:
 
 
 def test_files_whose_rows_do_not_match(birds: Taxonomy, jsonl: Write) -> None:
-    one = read_file(jsonl(*({"id": i, "answer": "x", "target": "mallard"} for i in "abc"), name="one.jsonl"), birds)
-    two = read_file(jsonl(*({"id": i, "answer": "y", "target": "mallard"} for i in "cbd"), name="two.jsonl"), birds)
+    one = read_file(
+        jsonl(*({"id": i, "answer": "x", "target": "mallard"} for i in "abc"), name="one.jsonl"),
+        birds,
+    )
+    two = read_file(
+        jsonl(*({"id": i, "answer": "y", "target": "mallard"} for i in "cbd"), name="two.jsonl"),
+        birds,
+    )
     with pytest.raises(DataError) as error:
         align({"one": one, "two": two})
     for part in ("2 are in all of them", "one.jsonl", "'a'", "two.jsonl", "'d'", "--rows common"):
@@ -45,15 +51,21 @@ def test_files_whose_rows_do_not_match(birds: Taxonomy, jsonl: Write) -> None:
 
 def test_the_same_id_with_another_target_is_refused(birds: Taxonomy, jsonl: Write) -> None:
     one = read_file(jsonl({"id": "a", "answer": "x", "target": "mallard"}, name="one.jsonl"), birds)
-    two = read_file(jsonl({"id": "a", "answer": "x", "target": "blackbird"}, name="two.jsonl"), birds)
+    two = read_file(
+        jsonl({"id": "a", "answer": "x", "target": "blackbird"}, name="two.jsonl"), birds
+    )
     with pytest.raises(DataError, match="a different target in two"):
         align({"one": one, "two": two})
-    other = read_file(jsonl({"id": "b", "answer": "x", "target": "mallard"}, name="three.jsonl"), birds)
+    other = read_file(
+        jsonl({"id": "b", "answer": "x", "target": "mallard"}, name="three.jsonl"), birds
+    )
     with pytest.raises(DataError, match="no examples in common"):
         align({"one": one, "other": other}, "common")
 
 
-def test_rows_are_matched_after_those_outside_a_part_are_left_out(birds: Taxonomy, jsonl: Write) -> None:
+def test_rows_are_matched_after_those_outside_a_part_are_left_out(
+    birds: Taxonomy, jsonl: Write
+) -> None:
     part = restrict(birds, "Passeriformes")
     inside = {"id": "a", "answer": "x", "target": "blackbird"}
     outside = {"id": "b", "answer": "x", "target": "mallard"}
@@ -66,11 +78,15 @@ def test_rows_are_matched_after_those_outside_a_part_are_left_out(birds: Taxonom
     ]
 
 
-def test_what_is_left_out_of_one_file_alone_is_said_and_listed(birds: Taxonomy, jsonl: Write) -> None:
+def test_what_is_left_out_of_one_file_alone_is_said_and_listed(
+    birds: Taxonomy, jsonl: Write
+) -> None:
     rows = [{"id": i, "answer": "x", "target": "mallard"} for i in "abc"]
     one = read_file(jsonl(*rows, name="one.jsonl"), birds)
     two = read_file(
-        jsonl(rows[0], rows[1] | {"answer": None}, rows[2] | {"target": "dragon"}, name="two.jsonl"),
+        jsonl(
+            rows[0], rows[1] | {"answer": None}, rows[2] | {"target": "dragon"}, name="two.jsonl"
+        ),
         birds,
         off_tree="leave-out",
         missing="leave-out",

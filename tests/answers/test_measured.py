@@ -46,14 +46,21 @@ def test_the_best_of_several_references_counts(tmp_path: Path) -> None:
 
 
 def test_measures_defined_for_all_references_get_them_all(tmp_path: Path) -> None:
-    file = lines(tmp_path / "a.jsonl", {"answer": "red", "references": ["red", "red", "blue", "blue", "blue"]})
+    file = lines(
+        tmp_path / "a.jsonl",
+        {"answer": "red", "references": ["red", "red", "blue", "blue", "blue"]},
+    )
     # Without each reference in turn: 1/3 twice and 2/3 three times. The best reference alone would give 1.
-    assert measure_answers(make_measure("vqa-accuracy"), read_file(file)).tolist() == [pytest.approx(8 / 15)]
+    assert measure_answers(make_measure("vqa-accuracy"), read_file(file)).tolist() == [
+        pytest.approx(8 / 15)
+    ]
 
 
 def test_csv_with_other_columns_and_lists(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    file.write_text('said,truth\nseal,"[""walrus"", ""seal""]"\n[sic],[sic]\n,seal\n', encoding="utf-8")
+    file.write_text(
+        'said,truth\nseal,"[""walrus"", ""seal""]"\n[sic],[sic]\n,seal\n', encoding="utf-8"
+    )
     columns = {"answer": "said", "reference": "truth"}
     with pytest.raises(DataError, match=r"row 4: said is missing[\s\S]*--missing leave-out"):
         read_any(file, **columns)
@@ -77,7 +84,9 @@ def test_csv_with_other_columns_and_lists(tmp_path: Path) -> None:
         ({"reference": "seal"}, "no column 'answer'"),
     ],
 )
-def test_rows_that_cannot_be_measured_are_named(tmp_path: Path, record: dict[str, object], text: str) -> None:
+def test_rows_that_cannot_be_measured_are_named(
+    tmp_path: Path, record: dict[str, object], text: str
+) -> None:
     with pytest.raises(DataError, match=text):
         read_file(lines(tmp_path / "a.jsonl", record))
 
@@ -85,7 +94,10 @@ def test_rows_that_cannot_be_measured_are_named(tmp_path: Path, record: dict[str
 def test_questions_go_with_their_rows_and_none_may_lack(tmp_path: Path) -> None:
     rows = [{"answer": "a", "references": ["b", "c"], "question": "?" * n} for n in (1, 2)]
     measure = _Question("judge", "Judge")
-    assert measure_answers(measure, read_file(lines(tmp_path / "a.jsonl", *rows))).tolist() == [1.0, 2.0]
+    assert measure_answers(measure, read_file(lines(tmp_path / "a.jsonl", *rows))).tolist() == [
+        1.0,
+        2.0,
+    ]
     lacking = read_file(lines(tmp_path / "b.jsonl", rows[0], {"answer": "a", "references": ["b"]}))
     with pytest.raises(DataError, match="needs the question of every answer"):
         measure_answers(measure, lacking)
@@ -115,5 +127,7 @@ def test_rows_may_have_one_reference_or_several_under_either_name(tmp_path: Path
     rows = read_file(path).rows
     assert [row.references for row in rows] == [("seal",), ("walrus", "seal"), ("walrus",)]
     path.write_text('{"answer": "seal", "references": ["seal"]}\n{"answer": "seal"}\n')
-    with pytest.raises(DataError, match=r"row 2: references is not a text or a list of texts: None"):
+    with pytest.raises(
+        DataError, match=r"row 2: references is not a text or a list of texts: None"
+    ):
         read_file(path)

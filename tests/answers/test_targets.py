@@ -11,8 +11,26 @@ from taxtune.taxonomy import Taxonomy, restrict
 @pytest.fixture
 def tree() -> Taxonomy:
     """life / bird / robin, duck; life / plant / robin, AC/DC, rose; life / fish / cod, cod."""
-    labels = ["life", "bird", "robin", "duck", "plant", "robin", "AC/DC", "rose", "fish", "salt", "cod", "sweet", "cod"]
-    return Taxonomy(labels, [-1, 0, 1, 1, 0, 4, 4, 4, 0, 8, 9, 8, 11], aliases=[()] * 7 + [("dog rose",)] + [()] * 5)
+    labels = [
+        "life",
+        "bird",
+        "robin",
+        "duck",
+        "plant",
+        "robin",
+        "AC/DC",
+        "rose",
+        "fish",
+        "salt",
+        "cod",
+        "sweet",
+        "cod",
+    ]
+    return Taxonomy(
+        labels,
+        [-1, 0, 1, 1, 0, 4, 4, 4, 0, 8, 9, 8, 11],
+        aliases=[()] * 7 + [("dog rose",)] + [()] * 5,
+    )
 
 
 def test_names_paths_and_underscores(tree: Taxonomy) -> None:
@@ -30,8 +48,14 @@ def test_names_paths_and_underscores(tree: Taxonomy) -> None:
     [
         ("duk", "'duk' is not on the taxonomy. Did you mean 'duck'?"),
         ("robin", "2 nodes are called 'robin'. Give the path: life/bird/robin, life/plant/robin."),
-        ("duck/rose", "'duck/rose' is not on the taxonomy. Did you mean 'rose'"),  # either of two is not a path
-        (["Aves", "duk"], "no node has the path 'Aves/duk', and 'duk' is not on the taxonomy. Did you mean 'duck'?"),
+        (
+            "duck/rose",
+            "'duck/rose' is not on the taxonomy. Did you mean 'rose'",
+        ),  # either of two is not a path
+        (
+            ["Aves", "duk"],
+            "no node has the path 'Aves/duk', and 'duk' is not on the taxonomy. Did you mean 'duck'?",
+        ),
         (["Aves", "robin"], "no node has the path 'Aves/robin', and 2 nodes are called 'robin'."),
         (None, "missing"),
         (" ", "missing"),
@@ -58,7 +82,10 @@ def test_of_a_part_what_the_whole_has_is_outside_and_the_rest_off_the_tree(tree:
     ]  # fmt: skip
     for value in ("rose", "dog_rose", "life", "plant/robin", "AC/DC", ["Plantae", "rose"], "cod"):
         assert (find(value).node, find(value).outside, find(value).problem) == (None, True, "")
-    assert find("tulip").problem == "'tulip' is not on the taxonomy. No similar name is on the taxonomy."
+    assert (
+        find("tulip").problem
+        == "'tulip' is not on the taxonomy. No similar name is on the taxonomy."
+    )
     assert not find("tulip").outside
 
 

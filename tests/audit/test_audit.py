@@ -35,7 +35,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def audit(monkeypatch: Patch, folder: Path, *more: object) -> int:
-    return run_command(monkeypatch, "audit", folder / "answers.txt", "-t", folder / "dishes.csv", "--json", *more)
+    return run_command(
+        monkeypatch, "audit", folder / "answers.txt", "-t", folder / "dishes.csv", "--json", *more
+    )
 
 
 def fill_in(file: Path, verdicts: dict[str, tuple[str, str]]) -> None:
@@ -47,10 +49,15 @@ def fill_in(file: Path, verdicts: dict[str, tuple[str, str]]) -> None:
 
 
 def shares(printed: str) -> dict[tuple[str, str], float]:
-    return {(row["answers"], row["verdict"]): row["share"] for row in json.loads(printed)["tables"]["audit"]}
+    return {
+        (row["answers"], row["verdict"]): row["share"]
+        for row in json.loads(printed)["tables"]["audit"]
+    }
 
 
-def test_the_sample_is_filled_in_and_read_back(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
+def test_the_sample_is_filled_in_and_read_back(
+    monkeypatch: Patch, capsys: Capture, folder: Path
+) -> None:
     assert audit(monkeypatch, folder) == 0
     out, err = capsys.readouterr()
     assert out == ""
@@ -69,34 +76,52 @@ def test_the_sample_is_filled_in_and_read_back(monkeypatch: Patch, capsys: Captu
     assert "to add them, run:" in err
     assert run_command(monkeypatch, "taxonomy", "enrich", folder / "dishes.csv", "--apply",
                        file.parent / "audit-aliases.csv", "--out", folder / "more.csv") == 0  # fmt: skip
-    assert Mapper(read_taxonomy(folder / "more.csv")).place_one("chocolate dessert").path[-1] == "cake"
+    assert (
+        Mapper(read_taxonomy(folder / "more.csv")).place_one("chocolate dessert").path[-1] == "cake"
+    )
     capsys.readouterr()
 
 
-def test_an_answer_that_is_half_a_surrogate_pair(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
+def test_an_answer_that_is_half_a_surrogate_pair(
+    monkeypatch: Patch, capsys: Capture, folder: Path
+) -> None:
     (folder / "odd.jsonl").write_text('{"answer": "\\ud83d pho"}\n{"answer": "cake"}\n')
     assert run_command(monkeypatch, "audit", folder / "odd.jsonl", "-t", folder / "dishes.csv") == 0
     assert set(pd.read_csv(folder / "odd-audit" / "audit.csv")["answer"]) == {"? pho", "cake"}
 
 
-def test_a_verdict_counts_for_the_placement_it_was_given_on(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
+def test_a_verdict_counts_for_the_placement_it_was_given_on(
+    monkeypatch: Patch, capsys: Capture, folder: Path
+) -> None:
     assert audit(monkeypatch, folder) == 0
-    fill_in(folder / "answers-audit" / "audit.csv", {"a dessert": ("right", ""), "chocolate dessert": ("", "cake")})
+    fill_in(
+        folder / "answers-audit" / "audit.csv",
+        {"a dessert": ("right", ""), "chocolate dessert": ("", "cake")},
+    )
     (folder / "dishes.csv").write_text(
-        TREE.replace("gateau", "gateau;chocolate dessert").replace("food/dessert/", "food/sweet dessert/")
+        TREE.replace("gateau", "gateau;chocolate dessert").replace(
+            "food/dessert/", "food/sweet dessert/"
+        )
     )
     # The tree has no node called dessert now; the node that a verdict names is still there.
     assert audit(monkeypatch, folder) == 0
     out = capsys.readouterr().out
-    assert any("placed elsewhere now: judge them again" in text for text in json.loads(out)["notes"])
-    frame = pd.read_csv(folder / "answers-audit" / "audit.csv", dtype=str, keep_default_na=False).set_index("answer")
+    assert any(
+        "placed elsewhere now: judge them again" in text for text in json.loads(out)["notes"]
+    )
+    frame = pd.read_csv(
+        folder / "answers-audit" / "audit.csv", dtype=str, keep_default_na=False
+    ).set_index("answer")
     assert frame.loc["chocolate dessert", "verdict"] == "right"
     assert frame.loc["A: cake.", "verdict"] == ""
 
 
 @pytest.mark.parametrize(
     ("verdict", "node", "message"),
-    [("correct", "", "Unknown verdict. Write right, too general, wrong"), ("", "strudel", "not on the tree")],
+    [
+        ("correct", "", "Unknown verdict. Write right, too general, wrong"),
+        ("", "strudel", "not on the tree"),
+    ],
 )
 def test_what_cannot_be_read_is_named_by_row(
     monkeypatch: Patch, capsys: Capture, folder: Path, verdict: str, node: str, message: str
@@ -125,7 +150,9 @@ def test_verdicts_survive_a_spreadsheet_and_a_smaller_draw(
     fill_in(file, {"chocolate dessert": ("wrong", "=nuts")})
     assert audit(monkeypatch, folder) == 0
     frame = pd.read_csv(file, dtype=str, keep_default_na=False)
-    assert frame["id"].str.match("[a-z]").all()  # no number, which a spreadsheet would write its own way
+    assert (
+        frame["id"].str.match("[a-z]").all()
+    )  # no number, which a spreadsheet would write its own way
     frame.to_csv(file, index=False, **saved_as)
     assert audit(monkeypatch, folder, "--n", 1) == 0
     capsys.readouterr()
@@ -135,14 +162,18 @@ def test_verdicts_survive_a_spreadsheet_and_a_smaller_draw(
     assert dict(zip(kept["answer"], kept["node"], strict=True))["chocolate dessert"] == "'=nuts"
 
 
-def test_two_verdicts_on_one_answer_are_refused(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
+def test_two_verdicts_on_one_answer_are_refused(
+    monkeypatch: Patch, capsys: Capture, folder: Path
+) -> None:
     assert audit(monkeypatch, folder) == 0
     file = folder / "answers-audit" / "audit.csv"
     fill_in(file, {})
     with file.open("a") as lines:
         lines.write(file.read_text().splitlines()[1].replace("right", "wrong") + "\n")
     assert audit(monkeypatch, folder) == 2
-    assert "audit.csv:7: Another row judges this answer." in " ".join(capsys.readouterr().err.split())
+    assert "audit.csv:7: Another row judges this answer." in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_a_file_needs_a_tree(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
@@ -150,7 +181,9 @@ def test_a_file_needs_a_tree(monkeypatch: Patch, capsys: Capture, folder: Path) 
     assert "-t TREE" in capsys.readouterr().err
 
 
-def test_a_run_brings_its_tree_and_mapper(monkeypatch: Patch, capsys: Capture, tmp_path: Path) -> None:
+def test_a_run_brings_its_tree_and_mapper(
+    monkeypatch: Patch, capsys: Capture, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     tuned(make_parts(tmp_path / "recipe", run, overrides=("iterations=1",)), run)
     assert run_command(monkeypatch, "audit", run) == 0
@@ -194,7 +227,9 @@ def test_the_draw_is_unbiased_and_its_interval_covers_the_truth(
         row = summarise_audit(sample, judge="a person").table("audit").records()[0]
         estimates.append(row["share"])
         covered += row["low"] <= truth <= row["high"]
-        doubts += sample.loc[sample["answer"].str.contains("?", regex=False), "draws"].sum() / 40 / 200
+        doubts += (
+            sample.loc[sample["answer"].str.contains("?", regex=False), "draws"].sum() / 40 / 200
+        )
     assert np.mean(estimates) == pytest.approx(truth, abs=3 * np.std(estimates) / 200**0.5 + 1e-9)
     assert covered >= 0.93 * 200
     assert doubts >= 1.4 * sum(times[list(asked)]) / len(answers)
@@ -207,8 +242,15 @@ def test_the_share_that_is_right_is_told_by_doubt() -> None:
         sample = draw_sample(answers, Unsure(tree, config=MapperConfig(preset=preset)), 50)
         sample["verdict"] = ["wrong" if answer == "c?" else "right" for answer in sample["answer"]]
         records = summarise_audit(sample, judge="a person").table("audit").records()
-        found = {row["answers"]: (row["judged"], row["share"]) for row in records if row["verdict"] == "right"}
-        doubts = {"confidence from 0.75 on": (2, 1.0), "confidence below 0.75": (2, pytest.approx(0.2))}
+        found = {
+            row["answers"]: (row["judged"], row["share"])
+            for row in records
+            if row["verdict"] == "right"
+        }
+        doubts = {
+            "confidence from 0.75 on": (2, 1.0),
+            "confidence below 0.75": (2, pytest.approx(0.2)),
+        }
         assert {key: value for key, value in found.items() if key.startswith("confidence")} == (
             doubts if preset == "default" else {}
         )
@@ -221,7 +263,9 @@ def test_the_interval_of_one_stratum_is_wilsons() -> None:
     sample["verdict"] = ["wrong"] * 4 + ["right"] * 19
     row = summarise_audit(sample, judge="a person").table("audit").records()[0]
     expected = binomtest(19, 23).proportion_ci(method="wilson")
-    assert (row["share"], row["low"], row["high"]) == pytest.approx((19 / 23, expected.low, expected.high))
+    assert (row["share"], row["low"], row["high"]) == pytest.approx(
+        (19 / 23, expected.low, expected.high)
+    )
 
 
 def test_draws_go_where_they_lower_the_variance_most() -> None:
@@ -231,7 +275,11 @@ def test_draws_go_where_they_lower_the_variance_most() -> None:
     def variance(draws: tuple[int, ...]) -> float:
         return sum(size**2 * s**2 / d for size, s, d in zip(sizes, spread, draws, strict=True))
 
-    choices = (c for c in itertools.product(range(1, 22), range(1, 21), range(1, 7), range(1, 5)) if sum(c) == 24)
+    choices = (
+        c
+        for c in itertools.product(range(1, 22), range(1, 21), range(1, 7), range(1, 5))
+        if sum(c) == 24
+    )
     assert variance(tuple(draws)) == pytest.approx(min(map(variance, choices)))
     assert _allocated(sizes, spread, 1000).tolist() == sizes.tolist()
     assert _allocated(sizes, spread, 2).tolist() == [1, 1, 1, 1]
@@ -242,7 +290,9 @@ def test_draws_go_where_they_lower_the_variance_most() -> None:
     [("a/d", "head", "e", "too general"), ("a", "off_tree", "e", "wrong"), ("a/b", "head", "a", "wrong"),
      ("a/b", "head", "b", "right"), ("a", "abstained", "a", "right")],
 )  # fmt: skip
-def test_the_verdict_follows_from_the_node(placement: str, stage: str, node: str, verdict: str) -> None:
+def test_the_verdict_follows_from_the_node(
+    placement: str, stage: str, node: str, verdict: str
+) -> None:
     tree = Taxonomy.from_paths(["a/b", "a/d/e"])
     assert verdict_of(tree, placement, stage, tree.resolve(node)) == verdict
 
@@ -275,19 +325,30 @@ def test_a_model_judges(monkeypatch: Patch, capsys: Capture, folder: Path) -> No
     assert "the judge's reply contains no verdict" in notes
     assert "the call failed" in notes
     assert "1 replies name a node" in notes
-    frame = pd.read_csv(folder / "answers-audit" / "audit-llm.csv", dtype=str, keep_default_na=False)
+    frame = pd.read_csv(
+        folder / "answers-audit" / "audit-llm.csv", dtype=str, keep_default_na=False
+    )
     verdicts = dict(zip(frame["answer"], frame["verdict"], strict=True))
     assert verdicts == {"pho": "right", "A: cake.": "wrong", "chocolate dessert": "too general", "ice cream": "",
                         "a dessert": ""}  # fmt: skip
 
 
 @pytest.mark.heavy
-def test_a_model_is_compared_with_a_person(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
+def test_a_model_is_compared_with_a_person(
+    monkeypatch: Patch, capsys: Capture, folder: Path
+) -> None:
     assert audit(monkeypatch, folder) == 0
     fill_in(folder / "answers-audit" / "audit.csv", {"chocolate dessert": ("", "cake")})
     capsys.readouterr()
     with OpenAIServer(then="Verdict: right") as server:
-        more = ("--llm", "openai/judge", "--cache-dir", folder / "cache", "--api-base", server.api_base)
+        more = (
+            "--llm",
+            "openai/judge",
+            "--cache-dir",
+            folder / "cache",
+            "--api-base",
+            server.api_base,
+        )
         assert audit(monkeypatch, folder, *more) == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
     assert "Of 5 placements that a person also judged, the model agrees on 4." in notes

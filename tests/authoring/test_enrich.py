@@ -19,7 +19,9 @@ from taxtune.mapping import Mapper, MapperConfig
 from taxtune.taxonomy import Taxonomy
 from taxtune.wordnet import WordNet
 
-TREE = Taxonomy(["food", "soup", "hot/cold", "cake"], [-1, 0, 0, 0], aliases=[[], ["broth"], [], []])
+TREE = Taxonomy(
+    ["food", "soup", "hot/cold", "cake"], [-1, 0, 0, 0], aliases=[[], ["broth"], [], []]
+)
 ROWS = [
     Proposal(1, "potage", "wordnet", comment="soup.n.01: liquid food"),
     Proposal(3, "bar", "wordnet", "ambiguous", 'would also name "food/soup"'),
@@ -49,8 +51,14 @@ def test_only_what_the_mapper_does_not_place_is_proposed(small: WordNet) -> None
 
 
 def test_a_name_of_two_nodes_is_marked_and_says_which(small: WordNet) -> None:
-    taxonomy = Taxonomy.from_paths(["thing/animal/dog", "thing/animal/duck", "thing/gadget/domestic dog"])
-    (row,) = [row for row in propose_names(taxonomy, Mapper(taxonomy), small) if row.name == "domestic dog"]
+    taxonomy = Taxonomy.from_paths(
+        ["thing/animal/dog", "thing/animal/duck", "thing/gadget/domestic dog"]
+    )
+    (row,) = [
+        row
+        for row in propose_names(taxonomy, Mapper(taxonomy), small)
+        if row.name == "domestic dog"
+    ]
     assert row.mark == "ambiguous"
     assert row.comment.startswith("names thing/gadget/domestic dog; dog.n.01")
     assert apply_proposals(taxonomy, [row])[1]["marked"] == 1

@@ -50,10 +50,22 @@ def test_labels_choose_their_senses_together(small: WordNet) -> None:
 
 
 def test_a_label_that_wordnet_lacks_goes_by_its_head(small: WordNet) -> None:
-    found = choose(small, "wedding cake", "apple_pie", "cheesecake", "soup of the day", "lobster bisque", "takoyaki")
+    found = choose(
+        small,
+        "wedding cake",
+        "apple_pie",
+        "cheesecake",
+        "soup of the day",
+        "lobster bisque",
+        "takoyaki",
+    )
     wedding = found["wedding cake"]
     # The cake that is eaten, though that of soap is the more frequent sense.
-    assert (wedding.synset, wedding.relation, wedding.words) == (small.synset("cake.n.02"), "kind of", "cake")
+    assert (wedding.synset, wedding.relation, wedding.words) == (
+        small.synset("cake.n.02"),
+        "kind of",
+        "cake",
+    )
     assert found["soup of the day"].words == "soup"
     assert found["lobster bisque"].words == "bisque"
     assert (found["apple pie"].relation, found["takoyaki"].relation) == ("is", "")
@@ -70,7 +82,9 @@ BIRDS = ("mallard", "zonk crane", "duck", "zonk beagle")
 
 
 @pytest.mark.parametrize("names", [BIRDS, BIRDS[::-1]])
-def test_a_head_noun_stays_in_the_domain_of_the_others(small: WordNet, names: tuple[str, ...]) -> None:
+def test_a_head_noun_stays_in_the_domain_of_the_others(
+    small: WordNet, names: tuple[str, ...]
+) -> None:
     found = choose(small, *names)
     assert found["zonk crane"].synset == small.synset("crane.n.02"), "the bird, not the machine"
     assert found["zonk beagle"].synset is None
@@ -78,13 +92,19 @@ def test_a_head_noun_stays_in_the_domain_of_the_others(small: WordNet, names: tu
     assert unplaced([found["duck"]]) == ""
 
 
-def test_a_head_noun_beside_a_label_of_its_kind_is_believed_whatever_the_others_are(small: WordNet) -> None:
+def test_a_head_noun_beside_a_label_of_its_kind_is_believed_whatever_the_others_are(
+    small: WordNet,
+) -> None:
     found = choose(small, "beagle", "pug", "duck", "mallard", "crane", "chowder", "lobster bisque")
     assert found["lobster bisque"].synset == small.synset("bisque.n.01")
 
 
 def test_warblers_are_no_singers_and_a_violetear_is_no_colour(real: WordNet) -> None:
-    for others in (["yellow warbler"], ["mallard", "bald eagle"], ["song sparrow", "American crow"]):
+    for others in (
+        ["yellow warbler"],
+        ["mallard", "bald eagle"],
+        ["song sparrow", "American crow"],
+    ):
         found = choose(real, "Nashville Warbler", "Wilson Warbler", "Green Violetear", *others)
         for name in ("Nashville Warbler", "Wilson Warbler"):
             synset = found[name].synset
@@ -94,10 +114,16 @@ def test_warblers_are_no_singers_and_a_violetear_is_no_colour(real: WordNet) -> 
 
 
 def test_choices_are_written_for_review(small: WordNet) -> None:
-    choices = choose_synsets(small, as_labels(["wedding_cake", "apple_pie", "cheesecake", "takoyaki"]))
+    choices = choose_synsets(
+        small, as_labels(["wedding_cake", "apple_pie", "cheesecake", "takoyaki"])
+    )
     rows = list(csv.DictReader(choices_csv(choices).splitlines()))
     assert [row["label"] for row in rows] == ["wedding cake", "apple pie", "cheesecake", "takoyaki"]
-    assert [rows[0][name] for name in ("synset", "relation", "words")] == ["cake.n.02", "kind of", "cake"]
+    assert [rows[0][name] for name in ("synset", "relation", "words")] == [
+        "cake.n.02",
+        "kind of",
+        "cake",
+    ]
     assert rows[0]["gloss"]
     assert rows[0]["alternatives"].startswith("cake.n.01: ")
     assert rows[3]["synset"] == ""
@@ -105,11 +131,17 @@ def test_choices_are_written_for_review(small: WordNet) -> None:
 
 def test_senses_of_imagenet(real: WordNet, shared_data: Path) -> None:
     index = json.loads((shared_data / "imagenet" / "imagenet_class_index.json").read_text())
-    truth = {name.replace("_", " "): real.synset_at(int(number[1:])) for number, name in index.values()}
-    choices = [choice for choice in choose_synsets(real, as_labels(truth)) if choice.relation == "is"]
+    truth = {
+        name.replace("_", " "): real.synset_at(int(number[1:])) for number, name in index.values()
+    }
+    choices = [
+        choice for choice in choose_synsets(real, as_labels(truth)) if choice.relation == "is"
+    ]
     several = [choice for choice in choices if choice.alternatives and choice.label.name in truth]
     right = sum(choice.synset == truth[choice.label.name] for choice in several)
-    first = sum(real.synsets(choice.label.name)[:1] == (truth[choice.label.name],) for choice in several)
+    first = sum(
+        real.synsets(choice.label.name)[:1] == (truth[choice.label.name],) for choice in several
+    )
     # 239 of 308 when this was written, and 102 by the most frequent sense.
     assert right >= 0.75 * len(several)
     assert right > 2 * first
@@ -117,11 +149,15 @@ def test_senses_of_imagenet(real: WordNet, shared_data: Path) -> None:
 
 def test_the_nodes_around_confirm_a_sense(small: WordNet, real: WordNet, shared_data: Path) -> None:
     birds = Taxonomy.from_paths(["animal/bird/crane", "animal/bird/duck", "animal/dog"])
-    glosses = {birds.labels[node]: synset.gloss for node, synset in senses_on_tree(small, birds).items()}
+    glosses = {
+        birds.labels[node]: synset.gloss for node, synset in senses_on_tree(small, birds).items()
+    }
     assert glosses["crane"] == "a bird with long legs"
     assert glosses["animal"] == "a living thing that moves"
     assert senses_on_tree(small, Taxonomy.from_paths(["things/crane", "things/robot"])) == {}
-    classes = json.loads((shared_data / "imagenet" / "simple_imagenet_hierarchy_with_labels.json").read_text())
+    classes = json.loads(
+        (shared_data / "imagenet" / "simple_imagenet_hierarchy_with_labels.json").read_text()
+    )
     taxonomy = Taxonomy.from_edges(
         [(key, entry.get("parent_id")) for key, entry in classes.items()],
         labels={key: entry["name"] for key, entry in classes.items()},
@@ -197,16 +233,23 @@ def test_names_of_groups_give_way_to_labels(small: WordNet) -> None:
 
 
 def test_wordnets_numbers_are_labels(small: WordNet) -> None:
-    numbers = [f"n{small.reader.synset(name).offset():08d}" for name in ("mallard.n.01", "crane.n.01", "crane.n.02")]
+    numbers = [
+        f"n{small.reader.synset(name).offset():08d}"
+        for name in ("mallard.n.01", "crane.n.01", "crane.n.02")
+    ]
     tree = built(small, *numbers)
-    assert [tree.taxonomy.resolve(number) for number in numbers] == [tree.nodes[number] for number in numbers]
+    assert [tree.taxonomy.resolve(number) for number in numbers] == [
+        tree.nodes[number] for number in numbers
+    ]
     assert {"mallard", "crane"} <= set(tree.taxonomy.labels)
     assert len(set(tree.taxonomy.labels)) == len(tree.taxonomy)
 
 
 LEMMAS = sorted({lemma.replace("_", " ") for _, lemmas, _, _ in SENSES for lemma in lemmas})
 WORDS = st.one_of(
-    st.sampled_from(LEMMAS), st.builds("big {}".format, st.sampled_from(LEMMAS)), st.sampled_from(["gyoza", "a/b", "x"])
+    st.sampled_from(LEMMAS),
+    st.builds("big {}".format, st.sampled_from(LEMMAS)),
+    st.sampled_from(["gyoza", "a/b", "x"]),
 )
 
 
@@ -224,17 +267,34 @@ def test_every_label_resolves_and_no_group_is_too_small(
             assert taxonomy.resolve(written) == tree.nodes[label.name]
     inner = set(range(1, len(taxonomy))) - set(tree.nodes.values())
     assert all(len(taxonomy.children(node)) >= 2 for node in inner)
-    if max_depth is not None and not any(len(taxonomy.children(node)) for node in tree.nodes.values()):
+    if max_depth is not None and not any(
+        len(taxonomy.children(node)) for node in tree.nodes.values()
+    ):
         assert taxonomy.height <= max_depth, "no label is above another"
     assert len({name.casefold() for name in taxonomy.labels}) == len(taxonomy)
 
 
 def test_too_deep_groups_go_those_that_say_least_first(small: WordNet) -> None:
-    names = ("chowder", "bisque", "salad", "cheesecake", "doughnut", "apple pie", "mallard", "crane", "beagle", "pug")
+    names = (
+        "chowder",
+        "bisque",
+        "salad",
+        "cheesecake",
+        "doughnut",
+        "apple pie",
+        "mallard",
+        "crane",
+        "beagle",
+        "pug",
+    )
     assert built(small, *names).taxonomy.height == 4
     # "food" says less than what is below and above it.
     lower = paths(built(small, *names, max_depth=3))
-    assert {"entity/dish/soup/bisque", "entity/baked goods/cake/doughnut", "entity/animal/bird/crane"} <= lower
+    assert {
+        "entity/dish/soup/bisque",
+        "entity/baked goods/cake/doughnut",
+        "entity/animal/bird/crane",
+    } <= lower
     assert {"entity/dish/bisque", "entity/baked goods/doughnut", "entity/dog/pug"} <= paths(
         built(small, *names, max_depth=2)
     )

@@ -12,12 +12,17 @@ from taxtune.errors import DataError
 def test_labels_of_a_text_file(tmp_path: Path) -> None:
     file = tmp_path / "labels.txt"
     file.write_text(
-        "apple_pie\n\n  Apple pie \r\nfish, fried\n012.Black_footed_Albatross\n7 up\n", encoding="utf-8-sig"
+        "apple_pie\n\n  Apple pie \r\nfish, fried\n012.Black_footed_Albatross\n7 up\n",
+        encoding="utf-8-sig",
     )
     assert read_labels(file) == [
         Label("apple pie", ("apple_pie", "Apple pie"), ("apple_pie",)),
         Label("fish, fried", ("fish, fried",), ()),
-        Label("Black footed Albatross", ("012.Black_footed_Albatross",), ("012.Black_footed_Albatross",)),
+        Label(
+            "Black footed Albatross",
+            ("012.Black_footed_Albatross",),
+            ("012.Black_footed_Albatross",),
+        ),
         Label("7 up", ("7 up",), ()),
     ]
 
@@ -34,9 +39,15 @@ def test_labels_of_a_folder(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "readme.txt").write_text("x")
     labels = read_labels(tmp_path)
-    assert [(label.name, label.aliases) for label in labels] == [("Cat", ()), ("n02084071", ()), ("pug dog", ())]
+    assert [(label.name, label.aliases) for label in labels] == [
+        ("Cat", ()),
+        ("n02084071", ()),
+        ("pug dog", ()),
+    ]
     # What the tree need not know, whoever reads the images finds.
-    assert all(label.name in label_references(written) for label in labels for written in label.written)
+    assert all(
+        label.name in label_references(written) for label in labels for written in label.written
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,5 +72,7 @@ def test_bad_files(tmp_path: Path, name: str, text: str | None, message: str) ->
 
 
 def test_a_folder_without_folders(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no sub-folders to use as labels.*one sub-folder for each label"):
+    with pytest.raises(
+        DataError, match=r"no sub-folders to use as labels.*one sub-folder for each label"
+    ):
         read_labels(tmp_path)

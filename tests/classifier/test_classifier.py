@@ -60,9 +60,15 @@ def test_images_may_be_in_no_file_and_bad_ones_fail_alone(tmp_path):
     file = next((tmp_path / "in").rglob("*.png"))
     gone = tmp_path / "gone.png"
     with Image.open(file) as opened:
-        path, content, pixels, lost, empty = classifier.classify([file, file.read_bytes(), opened, gone, b""])
+        path, content, pixels, lost, empty = classifier.classify(
+            [file, file.read_bytes(), opened, gone, b""]
+        )
     assert path.placement is not None
-    assert (content.answer, content.placement, pixels.placement) == (path.answer, path.placement, path.placement)
+    assert (content.answer, content.placement, pixels.placement) == (
+        path.answer,
+        path.placement,
+        path.placement,
+    )
     assert (path.image, content.image) == (str(file), content_hash(file))
     assert (lost.image, lost.placement, lost.answer) == (str(gone), None, None)
     assert "does not exist" in str(lost.failure)
@@ -125,7 +131,9 @@ def test_every_node_on_the_way_has_a_confidence(tmp_path, overrides):
 def test_what_the_tree_lacks_has_no_place_on_it(tmp_path):
     toy_run(tmp_path)
     parts = make_parts(tmp_path / "in", tmp_path / "run")
-    classifier = taxtune.load_classifier(tmp_path / "run", vlm=Cyclist(), mapper=BicycleMapper(parts.taxonomy))
+    classifier = taxtune.load_classifier(
+        tmp_path / "run", vlm=Cyclist(), mapper=BicycleMapper(parts.taxonomy)
+    )
     found = classifier.classify(sorted((tmp_path / "in").rglob("*.png")))
     lacking = [one for one in found if one.off_tree]
     assert lacking
@@ -243,7 +251,11 @@ def test_the_commit_that_the_run_asked_is_kept(tmp_path):
     assert other.recipe.vlm.revision is None
 
 
-@given(st.one_of(trees(), odd_trees()), st.sampled_from([Single(), Vote(3, 0.6)]), st.text(min_size=1, max_size=30))
+@given(
+    st.one_of(trees(), odd_trees()),
+    st.sampled_from([Single(), Vote(3, 0.6)]),
+    st.text(min_size=1, max_size=30),
+)
 @settings(max_examples=20, deadline=None)
 def test_whatever_tree_there_is_comes_back_as_it_was(tree, policy, prompt):
     recipe = taxtune.load_recipe("fieldguide")

@@ -75,7 +75,9 @@ def names(labels: pd.DataFrame) -> list[str]:
 
 def test_what_should_be_reviewed_says_why(photos: Path) -> None:
     refused = Failure("the content filter", retryable=False)
-    labels = labelled(photos, Grey(p1="a bicycle", p3="I cannot tell.", p5=refused, p7="There is no colour here."))
+    labels = labelled(
+        photos, Grey(p1="a bicycle", p3="I cannot tell.", p5=refused, p7="There is no colour here.")
+    )
     assert names(labels) == [f"p{i}" for i in range(8)]
     review = labels[labels["why"].notna()]
     assert list(zip(names(review), review["why"], strict=True)) == [
@@ -97,11 +99,16 @@ def test_what_should_be_reviewed_says_why(photos: Path) -> None:
 
 @pytest.mark.parametrize("preset", ["default", "paper-listing"])
 def test_a_doubtful_placement_is_reviewed(photos: Path, preset: str) -> None:
-    labels = labelled(photos, Grey(p1="navy?", p3="?"), mapper=Unsure(TREE, config=MapperConfig(preset=preset)))
+    labels = labelled(
+        photos, Grey(p1="navy?", p3="?"), mapper=Unsure(TREE, config=MapperConfig(preset=preset))
+    )
     review = labels[labels["why"].notna()]
     sure = labels["placement_confidence"]
     if preset == "default":
-        assert list(zip(names(review), review["why"], strict=True)) == [("p1", "doubtful"), ("p3", "no label")]
+        assert list(zip(names(review), review["why"], strict=True)) == [
+            ("p1", "doubtful"),
+            ("p3", "no label"),
+        ]
         assert sure.tolist() == [0.9, 0.4, 0.9, 0.4, 0.9, 0.9, 0.9, 0.9]
     else:  # whose confidence is a similarity
         assert (names(review), set(sure)) == (["p3"], {None})
@@ -110,7 +117,11 @@ def test_a_doubtful_placement_is_reviewed(photos: Path, preset: str) -> None:
 def test_a_vote_is_doubtful_where_it_hangs_on_doubtful_answers(photos: Path) -> None:
     class Wavering(Grey):
         def answer(self, questions):
-            said = {"p0": ["navy?", "navy", "black"], "p1": ["navy", "navy", "navy?"], "p2": ["navy?", "black?", "?"]}
+            said = {
+                "p0": ["navy?", "navy", "black"],
+                "p1": ["navy", "navy", "navy?"],
+                "p2": ["navy?", "black?", "?"],
+            }
             replies = super().answer(questions)
             return [
                 Answer(said[q.image.stem][q.sample]) if q.image.stem in said else reply
@@ -118,7 +129,11 @@ def test_a_vote_is_doubtful_where_it_hangs_on_doubtful_answers(photos: Path) -> 
             ]
 
     labels = labelled(photos, Wavering(), policy=Vote(3, 0.6), mapper=Unsure(TREE))
-    assert labels["placement"].tolist()[:3] == ["colour/dark/navy", "colour/dark/navy", "colour/dark"]
+    assert labels["placement"].tolist()[:3] == [
+        "colour/dark/navy",
+        "colour/dark/navy",
+        "colour/dark",
+    ]
     assert labels["why"].tolist()[:3] == ["doubtful", None, "doubtful"]
     assert labels["placement_confidence"].isna().all()
 
@@ -135,16 +150,24 @@ def test_votes_are_unsure_where_they_are_split(photos: Path) -> None:
     labels = labelled(photos, Split(), policy=Vote(3, 0.6))
     assert labels["placement"][0] == "colour/dark/navy"
     (unsure,) = labels[labels["why"].notna()].to_dict("records")
-    assert (unsure["why"], unsure["confidence"], unsure["image"][-6:]) == ("unsure", 0.6667, "p0.png")
+    assert (unsure["why"], unsure["confidence"], unsure["image"][-6:]) == (
+        "unsure",
+        0.6667,
+        "p0.png",
+    )
 
 
-def test_a_model_that_stops_answering_ends_it_and_it_goes_on(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_stops_answering_ends_it_and_it_goes_on(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("taxtune.classifier.labels._BATCH", 3)
     monkeypatch.setattr("taxtune.classifier.labels._STOPPED", 3)
     down = Failure("rate limit", retryable=True)
     with AnswerStore(photos.parent / "answers.db") as store:
         model = Grey(**dict.fromkeys((f"p{i}" for i in range(3, 8)), down))
-        with pytest.raises(ModelError, match=r"stopped answering: rate limit.*answers so far are saved"):
+        with pytest.raises(
+            ModelError, match=r"stopped answering: rate limit.*answers so far are saved"
+        ):
             labelled(photos, model, store=store)
         model = Grey()
         labels = labelled(photos, model, store=store)
@@ -153,12 +176,16 @@ def test_a_model_that_stops_answering_ends_it_and_it_goes_on(photos: Path, monke
 
 
 def test_a_model_that_answers_nothing_ends_it(photos: Path) -> None:
-    model = Grey(**dict.fromkeys((f"p{i}" for i in range(8)), Failure("server down", retryable=True)))
+    model = Grey(
+        **dict.fromkeys((f"p{i}" for i in range(8)), Failure("server down", retryable=True))
+    )
     with pytest.raises(ModelError, match="stopped answering: "):
         labelled(photos, model)
 
 
-def test_a_few_that_never_answer_do_not_keep_the_others_back(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_that_never_answer_do_not_keep_the_others_back(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("taxtune.classifier.labels._BATCH", 6)
     down = Failure("time-out", retryable=True)
     labels = labelled(photos, Grey(p6=down, p7=down))

@@ -17,16 +17,22 @@ from tests.trees import trees
 
 def test_a_case_worked_out_by_hand() -> None:
     tree = Taxonomy.from_paths(["life/bird/finch", "life/bird/duck", "life/fish/cod"])
-    life, bird, finch, duck, fish, cod = (tree.resolve(n) for n in ("life", "bird", "finch", "duck", "fish", "cod"))
+    life, bird, finch, duck, fish, cod = (
+        tree.resolve(n) for n in ("life", "bird", "finch", "duck", "fish", "cod")
+    )
     found = Reliability.of(
-        tree, [finch, finch, finch, cod, bird, fish, life], [finch, finch, duck, finch, duck, cod, cod]
+        tree,
+        [finch, finch, finch, cod, bird, fish, life],
+        [finch, finch, duck, finch, duck, cod, cod],
     )
     assert found.counts == ((1,), (2, 2), (4, 3, 2))
     assert found.answers == 7
     assert found.confidences(0).tolist() == [1]
     # At depth 1 five of six answers are right, at depth 2 two of four.
     assert found.confidences(1).tolist() == pytest.approx([1, (2 + 5 * 6 / 8) / 7])
-    assert found.confidences(2).tolist() == pytest.approx([1, (3 + 5 * 6 / 8) / 9, (2 + 5 * 3 / 6) / 9])
+    assert found.confidences(2).tolist() == pytest.approx(
+        [1, (3 + 5 * 6 / 8) / 9, (2 + 5 * 3 / 6) / 9]
+    )
 
 
 @given(trees(), st.data())
@@ -57,7 +63,10 @@ def replayed(held_out: int) -> tuple[np.ndarray, np.ndarray]:
         found = Reliability.of(tree, nodes[counted], target[counted])
         for depth in range(1, tree.height + 1):
             rows = checked[tree.depth[nodes[checked]] == depth]
-            hits = tree.lineage[nodes[rows], 1 : depth + 1] == tree.lineage[target[rows], 1 : depth + 1]
+            hits = (
+                tree.lineage[nodes[rows], 1 : depth + 1]
+                == tree.lineage[target[rows], 1 : depth + 1]
+            )
             right.append(hits.ravel())
             sure.append(np.broadcast_to(found.confidences(depth)[1:], hits.shape).ravel())
     return np.concatenate(sure), np.concatenate(right)
@@ -76,5 +85,7 @@ def test_spotless_images_prove_no_more_than_one_error_among_them_would() -> None
     tree = Taxonomy.from_paths(["life/bird/duck"])
     for n in (1, 30, 1000):
         found = Reliability.of(tree, [2] * n, [2] * n)
-        assert found.confidences(2)[-1] == pytest.approx((2 * n + 1) / (2 * n + 2), abs=1e-12) or n < 5
+        assert (
+            found.confidences(2)[-1] == pytest.approx((2 * n + 1) / (2 * n + 2), abs=1e-12) or n < 5
+        )
         assert found.confidences(2)[-1] < 1

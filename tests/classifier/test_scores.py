@@ -14,11 +14,15 @@ from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.taxonomy import Taxonomy
 
-TREE = Taxonomy.from_paths([f"life/f{family}/s{family}{leaf}" for family in range(4) for leaf in range(3)])
+TREE = Taxonomy.from_paths(
+    [f"life/f{family}/s{family}{leaf}" for family in range(4) for leaf in range(3)]
+)
 LEAVES = TREE.leaves
 
 
-def simulated(n: int, seed: int, temperature: float = 0.5) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def simulated(
+    n: int, seed: int, temperature: float = 0.5
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Scores of an overconfident classifier, shape (n, 12), and the true nodes; family 3 is the hard one."""
     rng = np.random.default_rng(seed)
     which = rng.integers(0, 12, n)
@@ -51,20 +55,32 @@ def test_the_risk_is_kept_as_often_as_promised(by: int | None) -> None:
     for seed in range(40):
         weights, target = simulated(400, 100 + seed)
         loss, family = losses(guaranteed(TREE, scores_of(weights), target, 0.05, 0.9, by))
-        parts = [(-1, np.ones(len(loss), dtype=bool))] if by is None else [(v, family == v) for v in np.unique(family)]
+        parts = (
+            [(-1, np.ones(len(loss), dtype=bool))]
+            if by is None
+            else [(v, family == v) for v in np.unique(family)]
+        )
         for node, some in parts:
             kept.setdefault(int(node), []).append(bool(loss[some].mean() <= 0.05))
     # 36 of 40 are expected at the edge of the promise; fewer than 31 come once in a hundred then.
-    assert all(sum(one) >= 31 for one in kept.values()), {node: sum(one) for node, one in kept.items()}
+    assert all(sum(one) >= 31 for one in kept.values()), {
+        node: sum(one) for node, one in kept.items()
+    }
 
 
 def test_a_hard_group_gets_a_larger_share_and_rare_groups_share_one() -> None:
     weights, target = simulated(900, 1)
     predicted = weights.reshape(900, 4, 3).sum(axis=2).argmax(axis=1)
-    some = np.sort(np.concatenate([np.flatnonzero(predicted == v)[: 25 if v in (1, 2) else None] for v in range(4)]))
+    some = np.sort(
+        np.concatenate(
+            [np.flatnonzero(predicted == v)[: 25 if v in (1, 2) else None] for v in range(4)]
+        )
+    )
     found = guaranteed(TREE, scores_of(weights[some]), target[some], 0.05, 0.9, "1")
     assert set(found.groups) == {"life/f0", "life/f3", ""}
-    assert (found.groups["life/f3"].level.share or 1.0) > (found.groups["life/f0"].level.share or 1.0)
+    assert (found.groups["life/f3"].level.share or 1.0) > (
+        found.groups["life/f0"].level.share or 1.0
+    )
     assert sum(group.images for group in found.groups.values()) == len(some)
     paths, depths = found.place(TEST)
     shares = paths.at(depths)[1]
@@ -101,13 +117,18 @@ def test_it_is_read_back_as_it_was() -> None:
 
 
 def test_a_calibration_that_keeps_nothing_says_the_root() -> None:
-    weights, target = np.eye(12)[np.arange(300) % 12], LEAVES[(np.arange(300) + 4) % 12]  # sure, and always wrong
+    weights, target = (
+        np.eye(12)[np.arange(300) % 12],
+        LEAVES[(np.arange(300) + 4) % 12],
+    )  # sure, and always wrong
     found = guaranteed(TREE, scores_of(weights), target, 0.02, 0.9)
     assert found.share is None
     assert {one.placement for one in found.classify(TEST)} == {"life"}
 
 
-@pytest.mark.parametrize(("risk", "confidence"), [(0.0, None), (1.0, None), (0.1, 1.0), (1e-4, None)])
+@pytest.mark.parametrize(
+    ("risk", "confidence"), [(0.0, None), (1.0, None), (0.1, 1.0), (1e-4, None)]
+)
 def test_what_cannot_be_promised_is_refused(risk: float, confidence: float | None) -> None:
     weights, target = simulated(300, 3)
     with pytest.raises(TaxtuneError):

@@ -71,7 +71,9 @@ def test_an_address_in_the_models_name_is_one_too(tmp_path: Path, slashes: str) 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("how", ["this machine", "setting", "listed"])
-def test_no_key_but_the_providers_own_is_sent(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_but_the_providers_own_is_sent(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with OpenAIServer(then="tit") as server:
         there = server.api_base if how == "this machine" else "http://mine.example/v1"
         folder = strange(tmp_path, api_base=there)

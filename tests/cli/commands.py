@@ -64,4 +64,6 @@ def run_well(*arguments: object, folder: Path | None = None, stdin: bytes = b"")
 
 def without_duration(text: str) -> str:
     """Returns the text of a result with a star for how long the run took."""
-    return re.sub(r"^(\d[\d,]* calls?, .*), [\d.]+ (?:s|min|h)$", r"\1, *", text, flags=re.MULTILINE)
+    return re.sub(
+        r"^(\d[\d,]* calls?, .*), [\d.]+ (?:s|min|h)$", r"\1, *", text, flags=re.MULTILINE
+    )

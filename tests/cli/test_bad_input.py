@@ -71,7 +71,9 @@ def answer(request: dict[str, Any]) -> servers.Reply:
     """Looks at the image, as a model would; gives a new template where there is none."""
     content = request["messages"][-1]["content"]
     if isinstance(content, str):
-        template = f"Name the {{{{ domain }}}} that you see. {zlib.crc32(json.dumps(request).encode())}"
+        template = (
+            f"Name the {{{{ domain }}}} that you see. {zlib.crc32(json.dumps(request).encode())}"
+        )
         return servers.text(f"```jinja\n{template}\n```")
     url = next(part["image_url"]["url"] for part in content if part["type"] == "image_url")
     image = Image.open(io.BytesIO(base64.b64decode(url.split(",", 1)[1]))).convert("RGB")
@@ -87,9 +89,17 @@ def answer(request: dict[str, Any]) -> servers.Reply:
     [
         ("tuning: 8", "tunning: 8", [":4", "data.tunning: unknown key; did you mean 'tuning'?"]),
         ("path: tree.csv", "path: gone.csv", ["gone.csv", "The taxonomy file does not exist"]),
-        ("path: tree.csv", "path: '${TAXTUNE_NOT_SET}/tree.csv'", ["TAXTUNE_NOT_SET", "not set", "export"]),
+        (
+            "path: tree.csv",
+            "path: '${TAXTUNE_NOT_SET}/tree.csv'",
+            ["TAXTUNE_NOT_SET", "not set", "export"],
+        ),
         ("tuning: 8", "tuning: 80", ["need 92 different images, but there are 20", "at most 20"]),
-        ("path: tree.csv", "path: tree.csv, domain: scarlett", ["tree.csv", "Did you mean 'scarlet'?"]),
+        (
+            "path: tree.csv",
+            "path: tree.csv, domain: scarlett",
+            ["tree.csv", "Did you mean 'scarlet'?"],
+        ),
         ("What is this?", "{{ nope }}", ["prompt.baseline", "unknown variable 'nope'"]),
         (
             "timeout: 5",
@@ -120,13 +130,25 @@ def change(text: str, *, add: str = "", **replaced: str) -> str:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda text: change(text, add="navy9.png,nayv\n"), ["'nayv' (row 22)", "did you mean 'navy'?"]),
-        (lambda text: change(text, old="image,label", new="img,label"), ["manifest.csv", "Did you mean 'img'?"]),
+        (
+            lambda text: change(text, add="navy9.png,nayv\n"),
+            ["'nayv' (row 22)", "did you mean 'navy'?"],
+        ),
+        (
+            lambda text: change(text, old="image,label", new="img,label"),
+            ["manifest.csv", "Did you mean 'img'?"],
+        ),
         (lambda text: change(text, add="navy0.png,azure\n"), ["two labels", "'navy'", "'azure'"]),
         (lambda text: change(text, add="navy0.png\n"), ["row 22: no label", "Fill in the values"]),
-        (lambda text: change(text, add="navy0.png,navy,,blue\n"), ["manifest.csv:22", "4 cells, the header 3"]),
+        (
+            lambda text: change(text, add="navy0.png,navy,,blue\n"),
+            ["manifest.csv:22", "4 cells, the header 3"],
+        ),
         (lambda text: "", ["manifest.csv", "is empty"]),
-        (lambda text: (text + "navy0.png,nävy\n").encode("latin-1"), ["manifest.csv:22", "not UTF-8"]),
+        (
+            lambda text: (text + "navy0.png,nävy\n").encode("latin-1"),
+            ["manifest.csv:22", "not UTF-8"],
+        ),
     ],
     ids=["label", "column", "conflict", "short", "long", "empty", "latin-1"],
 )
@@ -145,8 +167,14 @@ def test_manifests_that_do_not_do(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("child,parent\nroot,\na,b\nb,a\n", [":3", "2 nodes are their own ancestors", "a → b → a", "rows 3, 4"]),
-        ("child,parent,label\nr,,r\na,r,x\nb,r,x\n", [":4", "Row 3 already gives a node with this label"]),
+        (
+            "child,parent\nroot,\na,b\nb,a\n",
+            [":3", "2 nodes are their own ancestors", "a → b → a", "rows 3, 4"],
+        ),
+        (
+            "child,parent,label\nr,,r\na,r,x\nb,r,x\n",
+            [":4", "Row 3 already gives a node with this label"],
+        ),
         ("child,parent\nr,\na,gone\n", [":3", "No row defines the parent 'gone'"]),
         ("foo,bar\n1,2\n", [":1", "not the header of a known taxonomy format", "child and parent"]),
         ("", ["is empty"]),
@@ -158,7 +186,9 @@ def test_taxonomies_that_are_no_trees(
 ) -> None:
     tree = inputs / "tree.csv"
     tree.write_text(content)
-    named = [f"tree.csv{words[0]}", *words[1:]] if words[0].startswith(":") else ["tree.csv", *words]
+    named = (
+        [f"tree.csv{words[0]}", *words[1:]] if words[0].startswith(":") else ["tree.csv", *words]
+    )
     for command in (
         ["taxonomy", "check", tree],
         ["tune", inputs / "recipe.yaml", "--out", "out"],
@@ -196,7 +226,10 @@ def test_templates_that_are_refused(taxtune: Run, inputs: Path, tmp_path: Path, 
 TROUBLE: dict[str, tuple[servers.Reply, list[str]]] = {
     "401": (servers.status(401), ["rejected the key", "(401)", "Check OPENAI_API_KEY"]),
     "404": (servers.status(404), ["was not found", "Check the model's name and `api_base`"]),
-    "429-for-an-hour": (servers.status(429, retry_after=3600), ["it asks to wait 3600 s", "--resume"]),
+    "429-for-an-hour": (
+        servers.status(429, retry_after=3600),
+        ["it asks to wait 3600 s", "--resume"],
+    ),
     "500": (servers.status(500), ["failed (500)", "--resume"]),
     "hangs": (servers.slow(60), ["did not answer in time", "--resume"]),
     "html": (servers.html(), ["a web page instead of an answer", "api_base"]),
@@ -210,7 +243,9 @@ VLM_TROUBLE = {
 
 
 @pytest.mark.parametrize("name", VLM_TROUBLE)
-def test_a_model_that_does_not_answer_leaves_nothing(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
+def test_a_model_that_does_not_answer_leaves_nothing(
+    taxtune: Run, inputs: Path, tmp_path: Path, name: str
+) -> None:
     reply, words = VLM_TROUBLE[name]
     patience = 0.4 if reply.delay else 20  # seconds: few where it never comes
     with OpenAIServer(then=reply) as server:
@@ -235,11 +270,19 @@ def test_a_proposer_that_does_not_answer_stops_the_run_which_goes_on(
         proposer = f"kind: llm, model: openai/test, api_base: '{server.api_base}'"
         llm = f"proposer={{{proposer}}}"
         settings = (f"vlm.api_base={server.api_base}", "iterations=1", llm)
-        command = ["tune", inputs / "recipe.yaml", *(p for s in settings for p in ("--set", s)), "--out", "out"]
+        command = [
+            "tune",
+            inputs / "recipe.yaml",
+            *(p for s in settings for p in ("--set", s)),
+            "--out",
+            "out",
+        ]
         done = taxtune(*command)
         refused(done, "The proposer's model 'openai/test'", *words)
         assert "Finished work is saved. Continue with: taxtune tune" in done.err
-        assert [json.loads(line)["iteration"] for line in (tmp_path / "out/history.jsonl").open()] == [0]
+        assert [
+            json.loads(line)["iteration"] for line in (tmp_path / "out/history.jsonl").open()
+        ] == [0]
         assert not (tmp_path / "out/result.json").exists()
         refused(taxtune(*command), "already holds a tuning run", "--resume")
         if name == "401":
@@ -269,7 +312,9 @@ def commands(inputs: Path, template: Path) -> list[list[object]]:
     ]
 
 
-@pytest.mark.parametrize(("where", "words"), [("file", "nothing was written"), ("file/below", "Not a directory")])
+@pytest.mark.parametrize(
+    ("where", "words"), [("file", "nothing was written"), ("file/below", "Not a directory")]
+)
 def test_output_that_cannot_be_a_folder(
     taxtune: Run, inputs: Path, template: Path, tmp_path: Path, where: str, words: str
 ) -> None:
@@ -316,14 +361,20 @@ def repaint(folder: Path) -> None:
     ("apply", "words"),
     [
         (edit("recipe.yaml", "kind: hp", "kind: hf"), ['objective: was "hp", is "hf"']),
-        (edit("recipe.yaml", "model: openai/test", "model: openai/tests"), ['recipe.vlm.model: was "openai/test"']),
+        (
+            edit("recipe.yaml", "model: openai/test", "model: openai/tests"),
+            ['recipe.vlm.model: was "openai/test"'],
+        ),
         (
             edit("recipe.yaml", "tuning: 8", "tuning: 7"),
             ["recipe.data.tuning: was 8, is 7", "tuning images: the content has changed"],
         ),
         (repaint, ["tuning images: the content has changed"]),
         (edit("tree.csv", "azure,bluish", "azure,reddish"), ["taxonomy: the content has changed"]),
-        (edit("toy.yaml", "Be careful", "Take care"), ["proposer.fragments_digest: the content has changed"]),
+        (
+            edit("toy.yaml", "Be careful", "Take care"),
+            ["proposer.fragments_digest: the content has changed"],
+        ),
     ],
     ids=["objective", "model", "split", "image", "taxonomy", "fragments"],
 )
@@ -338,13 +389,20 @@ def test_a_run_does_not_go_on_with_other_inputs_and_says_which(
     assert (tmp_path / "out/history.jsonl").read_bytes() == history
 
 
-def test_a_finished_run_is_not_overwritten_unasked(taxtune: Run, finished: Path, tmp_path: Path) -> None:
+def test_a_finished_run_is_not_overwritten_unasked(
+    taxtune: Run, finished: Path, tmp_path: Path
+) -> None:
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     for more in ([], ["--dry-run"]):
         done = taxtune("tune", "in/recipe.yaml", "--out", "out", *more)
         refused(done, "already holds a tuning run", "--resume", "--out")
-    refused(taxtune("tune", "in/recipe.yaml", "--out", "out", "--set", "data.path=gone.csv"), "already holds")
-    assert "kept" not in taxtune("tune", "in/recipe.yaml", "--out", "out").err, "that was another command"
+    refused(
+        taxtune("tune", "in/recipe.yaml", "--out", "out", "--set", "data.path=gone.csv"),
+        "already holds",
+    )
+    assert "kept" not in taxtune("tune", "in/recipe.yaml", "--out", "out").err, (
+        "that was another command"
+    )
 
 
 # -- tracking ----------------------------------------------------------------------------------------------------------
@@ -357,17 +415,26 @@ def test_a_tracking_server_that_is_not_there(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     command = ["tune", inputs / "recipe.yaml", "--set", "tracking.mlflow=true", "--out", "out"]
     for more in ([], ["--dry-run"]):
-        words = ("MLflow", "http://127.0.0.1:1", "nothing is listening there", "MLFLOW_TRACKING_URI")
+        words = (
+            "MLflow",
+            "http://127.0.0.1:1",
+            "nothing is listening there",
+            "MLFLOW_TRACKING_URI",
+        )
         refused(taxtune(*command, *more), *words, out=tmp_path / "out")
 
 
 # -- streams and signals, which need a process of their own ------------------------------------------------------------
 
 
-def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs: Path, tmp_path: Path) -> None:
+def test_a_reader_that_has_had_enough_ends_the_command_quietly(
+    inputs: Path, tmp_path: Path
+) -> None:
     (tmp_path / "a.txt").write_text("navy\n" * 3_000)
     process = subprocess.Popen(
-        [*START, "place", "-t", inputs / "tree.csv", tmp_path / "a.txt"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*START, "place", "-t", inputs / "tree.csv", tmp_path / "a.txt"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None
     assert process.stderr is not None
@@ -379,7 +446,9 @@ def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs: Path, tmp
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("process", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["here", "process"])
+@pytest.mark.parametrize(
+    "process", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["here", "process"]
+)
 def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
     taxtune: Run, inputs: Path, tmp_path: Path, process: bool
 ) -> None:
@@ -393,7 +462,14 @@ def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
         return servers.slow(60)
 
     with OpenAIServer(reply) as server:
-        given = ["--set", f"vlm.api_base={server.api_base}", "--set", "tracking.mlflow=true", "--out", "out"]
+        given = [
+            "--set",
+            f"vlm.api_base={server.api_base}",
+            "--set",
+            "tracking.mlflow=true",
+            "--out",
+            "out",
+        ]
         command = ["tune", "in/recipe.yaml", *given]
         if process:
             started = Started(*command, folder=tmp_path)
@@ -402,7 +478,10 @@ def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
         else:
             done = taxtune(*command)
         assert done.code == 130, done.err
-        assert "stopped; finished work is saved. Continue with: taxtune tune in/recipe.yaml" in done.err
+        assert (
+            "stopped; finished work is saved. Continue with: taxtune tune in/recipe.yaml"
+            in done.err
+        )
         assert "Traceback" not in done.err
         assert not (tmp_path / "out/result.json").exists()
         assert "KILLED" in statuses(tmp_path / "out/mlflow.db")
@@ -415,5 +494,7 @@ def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
 
 def statuses(file: Path) -> list[str]:
     with sqlite3.connect(file) as database:
-        rows = database.execute("SELECT status FROM runs WHERE lifecycle_stage = 'active'").fetchall()
+        rows = database.execute(
+            "SELECT status FROM runs WHERE lifecycle_stage = 'active'"
+        ).fetchall()
     return [status for (status,) in rows]

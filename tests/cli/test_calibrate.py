@@ -10,13 +10,22 @@ import pytest
 
 from tests.cli.commands import Done, run_captured
 
-SMALL = ("data.count=40", "data.tuning=6", "data.block=6", "data.heldout=6", "iterations=1", "tracking.mlflow=false")
+SMALL = (
+    "data.count=40",
+    "data.tuning=6",
+    "data.block=6",
+    "data.heldout=6",
+    "iterations=1",
+    "tracking.mlflow=false",
+)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    done = run_captured("tune", "fieldguide", *(f"--set={each}" for each in SMALL), "--out=run", folder=folder)
+    done = run_captured(
+        "tune", "fieldguide", *(f"--set={each}" for each in SMALL), "--out=run", folder=folder
+    )
     assert done.code == 0, done.err
     return folder / "run"
 
@@ -36,7 +45,10 @@ def test_a_run_is_calibrated_and_the_second_time_asks_nothing(run: Path) -> None
     assert "28 images" in done.err
     assert "56 VLM calls, 0 of them in the store" in done.err
     assert "always the root" in done.out
-    assert "on new images of the same kind the mean of 1 - hP is at most 0.3 in expectation" in done.out
+    assert (
+        "on new images of the same kind the mean of 1 - hP is at most 0.3 in expectation"
+        in done.out
+    )
     written = json.loads((run / "calibration.json").read_text())
     again = calibrate(run, "--json", "--confidence-level=0.8")
     assert "56 VLM calls, 56 of them in the store" in again.err
@@ -58,7 +70,10 @@ def test_a_dry_run_says_the_cost_and_asks_nothing(run: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--risk=0.01"], "28 calibration images cannot show that the risk is kept: even if every answer were right"),
+        (
+            ["--risk=0.01"],
+            "28 calibration images cannot show that the risk is kept: even if every answer were right",
+        ),
         (["--risk=2"], "The risk must be between 0 and 1."),
     ],
 )
@@ -71,9 +86,13 @@ def test_what_cannot_be_done_is_told(more: list[str], said: str, run: Path) -> N
 
 def test_a_run_can_vote_all_along(tmp_path: Path) -> None:
     settings = (*SMALL, "policy.samples=2", "policy.share=1")
-    done = run_captured("tune", "fieldguide", *(f"--set={each}" for each in settings), "--out=run", folder=tmp_path)
+    done = run_captured(
+        "tune", "fieldguide", *(f"--set={each}" for each in settings), "--out=run", folder=tmp_path
+    )
     assert done.code == 0, done.err
-    records = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    records = [
+        json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()
+    ]
     assert records[0]["usage"]["vlm"]["calls"] == 2 * 6
     assert all(len(row["votes"]) == 2 for record in records for row in record["rows"])
     assert "2 answers" in calibrate(tmp_path / "run", "--dry-run").err

@@ -17,13 +17,22 @@ from taxtune.classifier.classifier import COLUMNS
 from taxtune.fieldguide import MANIFEST_FILE
 from tests.cli.commands import Done, run_captured
 
-SMALL = ("data.count=60", "data.tuning=6", "data.block=6", "data.heldout=40", "iterations=1", "tracking.mlflow=false")
+SMALL = (
+    "data.count=60",
+    "data.tuning=6",
+    "data.block=6",
+    "data.heldout=40",
+    "iterations=1",
+    "tracking.mlflow=false",
+)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    done = run_captured("tune", "fieldguide", *(f"--set={each}" for each in SMALL), "--out=run", folder=folder)
+    done = run_captured(
+        "tune", "fieldguide", *(f"--set={each}" for each in SMALL), "--out=run", folder=folder
+    )
     assert done.code == 0, done.err
     return folder / "run"
 
@@ -34,7 +43,9 @@ def here(made: Path, tmp_path: Path) -> Path:
     shutil.copytree(made, tmp_path / "run")
     (tmp_path / "photos" / "more").mkdir(parents=True)
     for i in range(5):
-        shutil.copy(MANIFEST_FILE.parent / "images" / f"0000{i}.png", tmp_path / "photos" / f"{i}.png")
+        shutil.copy(
+            MANIFEST_FILE.parent / "images" / f"0000{i}.png", tmp_path / "photos" / f"{i}.png"
+        )
     shutil.copy(tmp_path / "photos" / "0.png", tmp_path / "photos" / "more" / "copy.png")
     (tmp_path / "photos" / "broken.jpg").write_bytes(b"\xff\xd8\xff no image")
     (tmp_path / "photos" / "readme.md").write_text("Not an image.")
@@ -67,7 +78,11 @@ def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
     found = taxtune.load_classifier(here / "run").classify([here / "photos" / "0.png"])[0]
     for name in ("0.png", "copy.png"):
         row = by_name[name]
-        assert (row["placement"], row["rank"], row["answer"]) == (found.placement, found.rank, found.answer)
+        assert (row["placement"], row["rank"], row["answer"]) == (
+            found.placement,
+            found.rank,
+            found.answer,
+        )
         assert float(row["confidence"]) == pytest.approx(found.confidence, abs=1e-4)
     broken = by_name["broken.jpg"]
     assert (broken["placement"], broken["confidence"], broken["answer"]) == ("", "", "")
@@ -103,12 +118,18 @@ def test_every_format_says_the_same(here: Path) -> None:
         values: dict[str, object] = {key: value or None for key, value in row.items()}
         values |= {key: row[key] == "true" for key in ("off_tree", "not_subject")}
         printed.append(
-            values | {key: float(row[key]) if row[key] else None for key in ("confidence", "placement_confidence")}
+            values
+            | {
+                key: float(row[key]) if row[key] else None
+                for key in ("confidence", "placement_confidence")
+            }
         )
     assert printed == [{key: row[key] for key in COLUMNS} for row in rows]
 
 
-def test_answers_are_kept_so_that_a_second_time_asks_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_kept_so_that_a_second_time_asks_nothing(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here / "photos" / "broken.jpg").unlink()  # what failed is tried again
     first = classify(here, "photos", "--out", "labels.csv")
     assert "answers are kept in run/answers.db" in first.err
@@ -129,16 +150,34 @@ def test_answers_are_kept_so_that_a_second_time_asks_nothing(here: Path, monkeyp
 
 def test_images_come_from_tables_lists_and_stdin(here: Path) -> None:
     (here / "lists").mkdir()
-    (here / "lists" / "some.csv").write_text("Image;Camera No;Sure\n../photos/1.png;7;\n../photos/none.png;;no\n")
-    (here / "lists" / "some.jsonl").write_text('{"image": "../photos/2.png", "seen": {"by": "me"}}\n')
+    (here / "lists" / "some.csv").write_text(
+        "Image;Camera No;Sure\n../photos/1.png;7;\n../photos/none.png;;no\n"
+    )
+    (here / "lists" / "some.jsonl").write_text(
+        '{"image": "../photos/2.png", "seen": {"by": "me"}}\n'
+    )
     (here / "lists" / "some.txt").write_text("../photos/3.png\n\n")
     lists = [f"lists/some{suffix}" for suffix in (".csv", ".jsonl", ".txt")]
-    done = classify(here, *lists, "photos/0.png", "photos/1.png", "-", "--out", "all.jsonl", stdin=b"photos/4.png\n")
+    done = classify(
+        here,
+        *lists,
+        "photos/0.png",
+        "photos/1.png",
+        "-",
+        "--out",
+        "all.jsonl",
+        stdin=b"photos/4.png\n",
+    )
     assert done.code == 0, done.err
     rows = read(here / "all.jsonl")
     assert [key for key in rows[0] if key != "nodes"] == [*COLUMNS, "camera_no", "sure", "seen"]
     images = ["../photos/1.png", "../photos/none.png", "../photos/2.png", "../photos/3.png"]
-    assert [row["image"] for row in rows] == [*images, "photos/0.png", "photos/1.png", "photos/4.png"]
+    assert [row["image"] for row in rows] == [
+        *images,
+        "photos/0.png",
+        "photos/1.png",
+        "photos/4.png",
+    ]
     assert [row["camera_no"] for row in rows[:2]] == ["7", None]
     assert "does not exist" in rows[1]["failure"]
     assert rows[1]["sure"] == "no"
@@ -152,7 +191,10 @@ def test_images_come_from_tables_lists_and_stdin(here: Path) -> None:
     [
         (["photos/none.png"], "photos/none.png: The image does not exist."),
         (["photos/readme.md"], "neither an image, nor a folder, nor a list of images"),
-        (["bad.csv"], "bad.csv: It cannot be told which column holds the images. It may be 'file', 'path'."),
+        (
+            ["bad.csv"],
+            "bad.csv: It cannot be told which column holds the images. It may be 'file', 'path'.",
+        ),
         (["taken.csv"], "taken.csv: The list of images has a column 'placement' already"),
         (["blank.csv"], "blank.csv:3: The row names no image"),
         (["photos", "--out", "labels.txt"], "does not tell its format"),
@@ -161,7 +203,9 @@ def test_images_come_from_tables_lists_and_stdin(here: Path) -> None:
         (["photos", "--set", "vlm.devise=cpu"], "did you mean 'device'"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_asked(here: Path, arguments: list[str], said: str) -> None:
+def test_what_cannot_be_is_said_before_anything_is_asked(
+    here: Path, arguments: list[str], said: str
+) -> None:
     (here / "bad.csv").write_text("file,path\na.png,b\n")
     (here / "taken.csv").write_text("image,placement\na.png,b\n")
     (here / "blank.csv").write_text("image,x\nphotos/1.png,\n,b\n")
@@ -185,7 +229,9 @@ def test_policies(here: Path) -> None:
     file = here / "run" / "calibration.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"share": 0.5}))
     for more, unsure in ([], False), (["--review-below", 1], True):
-        done = classify(here, "photos", "--policy", "calibrated", "--out", "labels.jsonl", "--force", *more)
+        done = classify(
+            here, "photos", "--policy", "calibrated", "--out", "labels.jsonl", "--force", *more
+        )
         assert done.code == 0, done.err
         rows = read(here / "labels.jsonl")
         assert any((row["confidence"] or 1) < 0.8 for row in rows)  # half of two

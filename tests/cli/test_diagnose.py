@@ -49,10 +49,28 @@ def rows(*answers: tuple[object, str]) -> str:
 
 def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
-    said = ("a blackbird", "a bird", "mallard", "American robin", "no idea at all", "🦆🦆", "a bicycle")
-    file.write_text(rows(*((answer, "Turdus merula") for answer in said), ("a blackbird", "thrush")))
+    said = (
+        "a blackbird",
+        "a bird",
+        "mallard",
+        "American robin",
+        "no idea at all",
+        "🦆🦆",
+        "a bicycle",
+    )
+    file.write_text(
+        rows(*((answer, "Turdus merula") for answer in said), ("a blackbird", "thrush"))
+    )
     result = diagnosed(file, tree, "--least", "1", "--out", str(tmp_path / "out"))
-    types = ["correct", "too general", "wrong branch at order", "sibling", "abstained", "abstained", "off the tree"]
+    types = [
+        "correct",
+        "too general",
+        "wrong branch at order",
+        "sibling",
+        "abstained",
+        "abstained",
+        "off the tree",
+    ]
     assert [record["type"] for record in result["answers"]] == [*types, "too specific"]
     by_type = {record["type"]: record for record in result["tables"]["types"]}
     assert by_type["wrong branch at order"]["cost in hP"] == pytest.approx((1 - 2 / 5) / 8)
@@ -60,12 +78,29 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
         sum(record["cost in hP"] for record in result["tables"]["types"] if record["type"] != "all")
     )
     assert by_type["mapper doubtful"]["hP"] is None
-    order = ["correct", "too general", "too specific", "sibling", "wrong branch at order", "off the tree", "abstained"]
+    order = [
+        "correct",
+        "too general",
+        "too specific",
+        "sibling",
+        "wrong branch at order",
+        "off the tree",
+        "abstained",
+    ]
     assert [record["type"] for record in result["tables"]["examples"]] == order
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"study.json", "types.csv", "clades.csv", "examples.md", "diagnosis.png", "ranks.csv"} <= written
+    assert {
+        "study.json",
+        "types.csv",
+        "clades.csv",
+        "examples.md",
+        "diagnosis.png",
+        "ranks.csv",
+    } <= written
     assert diagnosed(file, tree, "--least", "1") == result
-    assert {"format", "off_tree", "missing", "least", "examples", "seed"} <= result["settings"].keys()
+    assert {"format", "off_tree", "missing", "least", "examples", "seed"} <= result[
+        "settings"
+    ].keys()
 
 
 def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:
@@ -76,22 +111,35 @@ def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> N
     wrong = "fine-grained discrimination failure"
     assert [record["measured"] for record in result["answers"]] == ["correct", wrong]
     by_type = {record["type"]: record for record in result["tables"]["measured"]}
-    assert [by_type[kind]["answers"] for kind in ("correct", "granularity error", wrong, "all")] == [1, 0, 1, 2]
+    assert [
+        by_type[kind]["answers"] for kind in ("correct", "granularity error", wrong, "all")
+    ] == [1, 0, 1, 2]
     # Of its types too the costs add up: a mallard for a blackbird shares 2 of 5 nodes.
-    assert by_type[wrong]["cost in hP"] == pytest.approx((1 - 2 / 5) / 2) == by_type["all"]["cost in hP"]
+    assert (
+        by_type[wrong]["cost in hP"]
+        == pytest.approx((1 - 2 / 5) / 2)
+        == by_type["all"]["cost in hP"]
+    )
     crossed = {record["by placement"]: record for record in result["tables"]["types-crossed"]}
     assert (crossed["wrong branch"][wrong], crossed["wrong branch"]["counterpart"]) == (1, wrong)
     assert (crossed["wrong branch"]["in it, %"], crossed["abstained"]["counterpart"]) == (100, None)
-    assert {"measured.png", "types-crossed.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"measured.png", "types-crossed.csv"} <= {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
     # Any of the target's names will do, if asked for: the tree's label is the Latin name.
     file.write_text(rows(("Turdus merula", "Turdus merula")))
-    found = diagnosed(file, tree, *options), diagnosed(file, tree, *options, "--reference", "any-name")
+    found = (
+        diagnosed(file, tree, *options),
+        diagnosed(file, tree, *options, "--reference", "any-name"),
+    )
     assert [result["answers"][0]["measured"] for result in found] == [wrong, "correct"]
 
 
 def test_tags_say_what_else_an_image_shows(tree: Path, tmp_path: Path) -> None:
     file, tags = tmp_path / "answers.jsonl", tmp_path / "tags.csv"
-    file.write_text(rows(*((answer, "mallard") for answer in ("a thrush", "a duck", "a thrush", "bird"))))
+    file.write_text(
+        rows(*((answer, "mallard") for answer in ("a thrush", "a duck", "a thrush", "bird")))
+    )
     tags.write_text('id,tags\nx0,"pond; thrush"\nx1,"[""pond""]"\nx3,\nx9,bee\n')
     result = diagnosed(file, tree, "--tags", str(tags))
     assert [(row["tags"], row["named"]) for row in result["answers"]] == [
@@ -101,7 +149,13 @@ def test_tags_say_what_else_an_image_shows(tree: Path, tmp_path: Path) -> None:
         (None, None),
     ]
     (wrong,) = [row for row in result["tables"]["tags"] if row["type"] == "all wrong"]
-    assert [wrong[name] for name in ("answers", "tagged", "unscored", "name a tag", "%")] == [4, 2, 0, 1, 50]
+    assert [wrong[name] for name in ("answers", "tagged", "unscored", "name a tag", "%")] == [
+        4,
+        2,
+        0,
+        1,
+        50,
+    ]
     for text, said in (
         ("id,tags\nx0,a\nx0,b\n", "tags.csv:3: "),
         ("id,tags\n,a\n", "tags.csv:2: "),

@@ -10,7 +10,18 @@ import typer
 from taxtune.cli.app import app
 from tests.cli.commands import run_command
 
-HEAVY = {"torch", "transformers", "mlflow", "litellm", "optuna", "open_clip", "sklearn", "scipy", "pandas", "PIL"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "mlflow",
+    "litellm",
+    "optuna",
+    "open_clip",
+    "sklearn",
+    "scipy",
+    "pandas",
+    "PIL",
+}
 
 
 def test_help_loads_nothing_heavy():
@@ -37,7 +48,9 @@ def test_errors_exit_with_two_and_one_message(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("command", "option"), [("measure", "--reference-column"), ("diagnose", "--inclusion")])
+@pytest.mark.parametrize(
+    ("command", "option"), [("measure", "--reference-column"), ("diagnose", "--inclusion")]
+)
 def test_score_has_subcommands(monkeypatch, capsys, command, option):
     monkeypatch.setenv("COLUMNS", "200")
     assert run_command(monkeypatch, "score", command, "--help") == 0
@@ -54,7 +67,10 @@ def every(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from every(command.get_command(None, child), f"{name} {child}")
 
 
-COMMANDS = [name.removeprefix("taxtune").split() for name, _ in every(typer.main.get_command(app), "taxtune")]
+COMMANDS = [
+    name.removeprefix("taxtune").split()
+    for name, _ in every(typer.main.get_command(app), "taxtune")
+]
 #: The first line of a parameter: in a list of two columns, or in a panel.
 FIRST = re.compile(r"(?:  |│ )(-[-\w]+|\[?[A-Z][-A-Z:=|.\]]+)(?=,? |$)")
 

@@ -82,12 +82,26 @@ def refused(done: Done, *words: str) -> None:
 @pytest.mark.parametrize(
     ("images", "tuning", "heldout", "said"),
     [
-        (6, 3, 3, "3 for tuning, 3 held out for the final comparison, some left from 150 photos on, for"),
-        (300, 120, 105, "120 for tuning, 105 held out for the final comparison, 75 left for `taxtune calibrate`"),
+        (
+            6,
+            3,
+            3,
+            "3 for tuning, 3 held out for the final comparison, some left from 150 photos on, for",
+        ),
+        (
+            300,
+            120,
+            105,
+            "120 for tuning, 105 held out for the final comparison, 75 left for `taxtune calibrate`",
+        ),
     ],
 )
-def test_the_splits_fit_the_images(here: Path, images: int, tuning: int, heldout: int, said: str) -> None:
-    in_folders(here / "photos", {shade: images // 4 + (n < images % 4) for n, shade in enumerate(SHADES)})
+def test_the_splits_fit_the_images(
+    here: Path, images: int, tuning: int, heldout: int, said: str
+) -> None:
+    in_folders(
+        here / "photos", {shade: images // 4 + (n < images % 4) for n, shade in enumerate(SHADES)}
+    )
     done = init("--data", "photos", *MODEL)
     recipe = written(done)
     assert (recipe.data.tuning, recipe.data.heldout, recipe.data.block) == (tuning, heldout, 20)
@@ -100,7 +114,9 @@ def test_the_splits_fit_the_images(here: Path, images: int, tuning: int, heldout
 def test_too_few_images_are_refused(here: Path) -> None:
     in_folders(here / "photos", {"navy": 3, "azure": 2})
     done = init("--data", "photos", *MODEL)
-    refused(done, "There are 5 different images of 2 labels: too few for a run", "at least 6 images")
+    refused(
+        done, "There are 5 different images of 2 labels: too few for a run", "at least 6 images"
+    )
 
 
 def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Path) -> None:
@@ -108,7 +124,10 @@ def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Pa
     (here / "photos/navy/broken.png").write_text("no image")
     refused(init("--data", "photos", *MODEL), "broken.png", "add --skip-broken")
     done = init("--data", "photos", *MODEL, "--skip-broken")
-    assert "1 image cannot be used and is left out:\n  photos/navy/broken.png: This is not an image" in done.err
+    assert (
+        "1 image cannot be used and is left out:\n  photos/navy/broken.png: This is not an image"
+        in done.err
+    )
     assert "images    12 of 13" in done.out
     assert written(done).data.skip_broken, "the dry run, and the run, leave it out too"
 
@@ -139,7 +158,9 @@ def test_columns_are_found_by_what_they_hold_and_said(
     done = init("--data", "list.csv", *MODEL)
     recipe = written(done)
     assert (recipe.data.image_column, recipe.data.label_column) == columns
-    said = f"The images are taken from the column {columns[0]!r} and the labels from {columns[1]!r}."
+    said = (
+        f"The images are taken from the column {columns[0]!r} and the labels from {columns[1]!r}."
+    )
     assert (said in done.err) is (columns != ("image", "label")), "never silently"
 
 
@@ -162,8 +183,17 @@ def test_labels_that_are_not_on_the_tree_are_listed_with_what_may_be_meant(here:
 def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: Path) -> None:
     life = "life/Animalia/Chordata/Aves"
     rows = [
-        *("path,rank,aliases", "life,,", "life/Animalia,kingdom,", "life/Animalia/Chordata,phylum,"),
-        *(f"{life},class,birds", f"{life}/Anseriformes,order,waterfowl", f"{life}/Anseriformes/mallard,species,"),
+        *(
+            "path,rank,aliases",
+            "life,,",
+            "life/Animalia,kingdom,",
+            "life/Animalia/Chordata,phylum,",
+        ),
+        *(
+            f"{life},class,birds",
+            f"{life}/Anseriformes,order,waterfowl",
+            f"{life}/Anseriformes/mallard,species,",
+        ),
         *(f"{life}/Passeriformes,order,songbirds", f"{life}/Passeriformes/robin,species,"),
         *(f"{life}/Passeriformes/wren,species,", "life/Plantae,kingdom,"),
     ]
@@ -180,9 +210,16 @@ def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: 
 
 @pytest.mark.parametrize(
     ("root", "asked", "word"),
-    [("bird", (), "bird"), ("Aves", (), "bird"), ("thing", (), "object"), ("bird", ("--domain", "duck"), "duck")],
+    [
+        ("bird", (), "bird"),
+        ("Aves", (), "bird"),
+        ("thing", (), "object"),
+        ("bird", ("--domain", "duck"), "duck"),
+    ],
 )
-def test_what_is_printed_is_what_is_written(here: Path, root: str, asked: tuple[str, ...], word: str) -> None:
+def test_what_is_printed_is_what_is_written(
+    here: Path, root: str, asked: tuple[str, ...], word: str
+) -> None:
     (here / "tree.csv").write_text(f"path,rank\n{root}/a/Mallard,species\n{root}/b/Teal,species\n")
     in_folders(here / "photos", {"Mallard": 6, "Teal": 6})
     done = init("--data", "photos", *MODEL, *asked)
@@ -194,10 +231,15 @@ def test_what_is_printed_is_what_is_written(here: Path, root: str, asked: tuple[
 def test_labels_that_wordnet_lacks_are_listed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
     in_folders(here / "photos", {"pizza": 4, "cheesecake": 4, "chowder": 4})
-    assert "below the root, since WordNet lacks them: pizza" in init("--data", "photos", *MODEL, taxonomy=None).err
+    assert (
+        "below the root, since WordNet lacks them: pizza"
+        in init("--data", "photos", *MODEL, taxonomy=None).err
+    )
 
 
-def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_tree_wordnet_gives_one_beside_the_recipe(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
     in_folders(here / "photos", {"pizza": 4, "cake": 4, "ice cream": 4})
     (here / "sub").mkdir()

@@ -36,7 +36,9 @@ def test_the_server_is_started_on_the_database_of_the_run(
     monkeypatch.setattr("taxtune.cli.review.subprocess.Popen", Server)
     assert run_command(monkeypatch, "mlflow", tmp_path / given, "--port", 5999) == 0
     command, ended = started
-    assert command[command.index("--backend-store-uri") + 1] == f"sqlite:///{tmp_path}/run/mlflow.db"
+    assert (
+        command[command.index("--backend-store-uri") + 1] == f"sqlite:///{tmp_path}/run/mlflow.db"
+    )
     assert command[command.index("--port") + 1] == "5999"
     assert ended == ["ended"]
 
@@ -62,7 +64,13 @@ def test_a_run_that_mlflow_could_not_record_ends_as_a_failure_and_resume_records
 ) -> None:
     recipe = make_files(tmp_path)
     settings = ("iterations=1", "max_off_tree=1.0", "tracking.mlflow=true")
-    command = ["tune", recipe, "--out", "out", *(word for each in settings for word in ("--set", each))]
+    command = [
+        "tune",
+        recipe,
+        "--out",
+        "out",
+        *(word for each in settings for word in ("--set", each)),
+    ]
     monkeypatch.setattr("taxtune.tracking.MLflowTracker", FullDisk)
     done = run_captured(*command, folder=tmp_path)
     assert done.code == 2, done.err

@@ -23,7 +23,10 @@ ANSWERS = """id,answer,target
 4,A red bicycle.,life
 """
 #: hP, hR and accuracy by convention, worked out on life/bird/duck/mallard; with --root bird on bird/duck/mallard.
-WHOLE = {"child": (3 / 4, (1 + 1 / 4 + 1 / 4 + 1) / 4, 1 / 4), "root": (1.0, (1 + 1 / 4 + 1 / 4 + 1) / 4, 2 / 4)}
+WHOLE = {
+    "child": (3 / 4, (1 + 1 / 4 + 1 / 4 + 1) / 4, 1 / 4),
+    "root": (1.0, (1 + 1 / 4 + 1 / 4 + 1) / 4, 2 / 4),
+}
 
 
 @pytest.fixture
@@ -51,8 +54,11 @@ def test_score(run: Run, way: str) -> None:
     assert tuple(scores.values()) == pytest.approx(WHOLE[way])
     assert (found["n"], found["abstained"], found["off_tree"]) == (4, 1, 2)
     assert [row["off_tree"] for row in found["rows"]] == [False, True, False, True]
-    assert [row["hp"] for row in found["rows"]] == ([1, 0.5, 1, 0.5] if way == "child" else [1, 1, 1, 1])
+    assert [row["hp"] for row in found["rows"]] == (
+        [1, 0.5, 1, 0.5] if way == "child" else [1, 1, 1, 1]
+    )
     assert found["mapper"]["off_tree"] == way
-    assert "4 examples, 1 (25.0 %) of them abstentions, which claim nothing, and 2 (50.0 %) off the tree" in run(
-        *options, text=True
+    assert (
+        "4 examples, 1 (25.0 %) of them abstentions, which claim nothing, and 2 (50.0 %) off the tree"
+        in run(*options, text=True)
     )

@@ -25,18 +25,24 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("tree.csv").write_text(TAXONOMY, encoding="utf-8")
 
 
-def placed(content: str | None, name: str = "-", *more: object, stdin: bytes = b"") -> list[dict[str, Any]]:
+def placed(
+    content: str | None, name: str = "-", *more: object, stdin: bytes = b""
+) -> list[dict[str, Any]]:
     """The records that --json prints for a file of this content, or for standard input."""
     if content is not None:
         Path(name).write_text(content, encoding="utf-8", newline="")
     return [
         json.loads(line)
-        for line in run_well("place", "-t", "tree.csv", name, "--json", *more, stdin=stdin).out.splitlines()
+        for line in run_well(
+            "place", "-t", "tree.csv", name, "--json", *more, stdin=stdin
+        ).out.splitlines()
     ]
 
 
 def test_text_one_line_each_blank_ones_too() -> None:
-    found = placed("A: Mallards.\n\n  \r\na blackbird or a robin\u2028\nsomething else\n", "answers.txt")
+    found = placed(
+        "A: Mallards.\n\n  \r\na blackbird or a robin\u2028\nsomething else\n", "answers.txt"
+    )
     assert [row["label"] for row in found] == ["mallard", "life", "life", "thrush", "life"]
     assert [row["abstained"] for row in found] == [False, True, True, False, True]
     assert found[0] == {
@@ -58,7 +64,9 @@ def test_csv_jsonl_and_stdin() -> None:
     ]  # fmt: skip
     found = placed('{"answer": "Turdus merula", "id": 1}\n\n{"answer": null}\n', "a.jsonl")
     assert [row["label"] for row in found] == ["blackbird", "life"]
-    assert [row["label"] for row in placed(None, "-", "--input", "jsonl", stdin=b'{"answer": "duck"}')] == ["duck"]
+    assert [
+        row["label"] for row in placed(None, "-", "--input", "jsonl", stdin=b'{"answer": "duck"}')
+    ] == ["duck"]
     assert placed(None) == []
 
 
@@ -72,7 +80,10 @@ def test_the_readable_form() -> None:
 
 def test_a_root_restricts_where_answers_are_placed() -> None:
     found = placed("a duck\na fern\n", "answers.txt", "--root", "bird")
-    assert [(row["path"], row["off_tree"]) for row in found] == [(["bird", "duck"], False), (["bird"], True)]
+    assert [(row["path"], row["off_tree"]) for row in found] == [
+        (["bird", "duck"], False),
+        (["bird"], True),
+    ]
 
 
 def test_a_reply_that_ends_within_its_thought_is_missing() -> None:

@@ -45,20 +45,29 @@ start()
 
 
 def test_a_thread_in_the_middle_of_an_import_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    (tmp_path / "endless.py").write_text("import sys, threading\nsys.begun.set()\nthreading.Event().wait()\n")
-    done = subprocess.run([sys.executable, "-c", STUCK], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    (tmp_path / "endless.py").write_text(
+        "import sys, threading\nsys.begun.set()\nthreading.Event().wait()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", STUCK], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stdout) == (130, "half a result\n")
     assert done.stderr.startswith("taxtune: stopped; run the same command again")
 
 
-@pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"])
+@pytest.mark.parametrize(
+    "ctrl_c", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"]
+)
 def test_sigterm_ends_a_command_as_ctrl_c_does_and_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ctrl_c: Any
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def stopped(*_: object) -> None:
-        with tempfile.TemporaryDirectory(prefix="taxtune-"), writing(tmp_path / "labels.csv") as file:
+        with (
+            tempfile.TemporaryDirectory(prefix="taxtune-"),
+            writing(tmp_path / "labels.csv") as file,
+        ):
             file.write(b"half")
             assert len(list(tmp_path.iterdir())) == 2
             signal.raise_signal(signal.SIGTERM)

@@ -45,11 +45,25 @@ def at(server: OpenAIServer, **more: object) -> list[str]:
 
 
 def test_a_chat_model_writes_the_templates_of_another_model(inputs: Path) -> None:
-    given = ("--proposer", "openai/gpt-5-mini", "--model", "openai/eyes", "--effort", "light", "--seed", "5")
+    given = (
+        "--proposer",
+        "openai/gpt-5-mini",
+        "--model",
+        "openai/eyes",
+        "--effort",
+        "light",
+        "--seed",
+        "5",
+    )
     with OpenAIServer(answer) as server:
-        done = run_captured("tune", inputs / "recipe.yaml", *given, *at(server, iterations=1), "--out", "out")
+        done = run_captured(
+            "tune", inputs / "recipe.yaml", *given, *at(server, iterations=1), "--out", "out"
+        )
         assert done.code == 0, done.err
-        asked = [(chat.json["model"], isinstance(chat.messages[-1]["content"], list)) for chat in server.chats]
+        asked = [
+            (chat.json["model"], isinstance(chat.messages[-1]["content"], list))
+            for chat in server.chats
+        ]
     assert set(asked) == {("gpt-5-mini", False), ("eyes", True)}
     assert asked.count(("gpt-5-mini", False)) == 1
     run = taxtune.load_run("out")
@@ -59,25 +73,53 @@ def test_a_chat_model_writes_the_templates_of_another_model(inputs: Path) -> Non
 
 
 def test_compare_takes_them_too(inputs: Path) -> None:
-    given = ("--proposer", "agent:openai/gpt-5-mini", "--model", "openai/eyes", "--effort", "light", "--seed", "5")
+    given = (
+        "--proposer",
+        "agent:openai/gpt-5-mini",
+        "--model",
+        "openai/eyes",
+        "--effort",
+        "light",
+        "--seed",
+        "5",
+    )
     with OpenAIServer(answer) as server:
         dry = ("--dry-run", "--json")
-        done = run_captured("compare", inputs / "recipe.yaml", *given, *at(server, iterations="null"), *dry)
+        done = run_captured(
+            "compare", inputs / "recipe.yaml", *given, *at(server, iterations="null"), *dry
+        )
     plan = json.loads(done.out)
     assert (plan["vlm"]["model"], plan["problems"]) == ("openai/eyes", [])
     templates = plan["stages"][0]["templates"] - 1
-    assert plan["llm_calls"] == 12 * templates * 2, "twelve turns of an agent for each template and objective"
+    assert plan["llm_calls"] == 12 * templates * 2, (
+        "twelve turns of an agent for each template and objective"
+    )
 
 
 def test_a_run_that_stops_says_how_to_go_on_with_its_options(inputs: Path) -> None:
     def no_key(request: dict[str, Any]) -> Reply:
-        return answer(request) if isinstance(request["messages"][-1]["content"], list) else status(401)
+        return (
+            answer(request) if isinstance(request["messages"][-1]["content"], list) else status(401)
+        )
 
     with OpenAIServer(no_key) as server:
-        given = ("--objective", "hp", "--proposer", "openai/gpt-5-mini", "--seed", "5", *at(server), "--out", "out")
+        given = (
+            "--objective",
+            "hp",
+            "--proposer",
+            "openai/gpt-5-mini",
+            "--seed",
+            "5",
+            *at(server),
+            "--out",
+            "out",
+        )
         done = run_captured("tune", inputs / "recipe.yaml", *given)
     assert done.code == 2
-    assert f"Continue with: taxtune tune {inputs / 'recipe.yaml'} {' '.join(given)} --resume" in done.err
+    assert (
+        f"Continue with: taxtune tune {inputs / 'recipe.yaml'} {' '.join(given)} --resume"
+        in done.err
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,7 +132,9 @@ def test_a_name_means_the_same_everywhere(inputs: Path, name: str) -> None:
         load_recipe(named),
         load_recipe(recipe, [f"proposer={name}"]),
         load_recipe(recipe).changed({"proposer": name}),
-        load_recipe(recipe).changed({f"proposer.{key}": part for key, part in proposer_named(name).items()}),
+        load_recipe(recipe).changed(
+            {f"proposer.{key}": part for key, part in proposer_named(name).items()}
+        ),
     )
     for way in ways:
         assert NAMES[name].items() <= way.settings()["proposer"].items()
@@ -111,7 +155,9 @@ def test_a_name_means_the_same_everywhere(inputs: Path, name: str) -> None:
         ("", "Unknown proposer"),
     ],
 )
-def test_a_name_that_stands_for_nothing_is_refused_before_anything_is_read(inputs: Path, name: str, words: str) -> None:
+def test_a_name_that_stands_for_nothing_is_refused_before_anything_is_read(
+    inputs: Path, name: str, words: str
+) -> None:
     with pytest.raises(TaxtuneError):
         proposer_named(name)
     for way in (("--proposer", name), ("--set", f'proposer="{name}"')):
@@ -120,19 +166,29 @@ def test_a_name_that_stands_for_nothing_is_refused_before_anything_is_read(input
     assert not Path("runs").exists()
 
 
-def test_another_model_keeps_the_rest_of_the_group_and_a_files_server_stays_the_files(inputs: Path) -> None:
+def test_another_model_keeps_the_rest_of_the_group_and_a_files_server_stays_the_files(
+    inputs: Path,
+) -> None:
     recipe = inputs / "recipe.yaml"
     kept = [line for line in recipe.open() if not line.startswith(("proposer:", "vlm:"))]
     kept.append("vlm: {model: openai/test, api_base: 'https://eyes.example/v1', max_tokens: 17}\n")
-    kept.append("proposer: {kind: llm, model: openai/old, api_base: 'https://pens.example/v1', evidence: false}\n")
+    kept.append(
+        "proposer: {kind: llm, model: openai/old, api_base: 'https://pens.example/v1', evidence: false}\n"
+    )
     recipe.write_text("".join(kept))
-    changed = load_recipe(recipe, {"proposer.kind": "llm", "proposer.model": "openai/new", "vlm.model": "openai/eyes"})
+    changed = load_recipe(
+        recipe, {"proposer.kind": "llm", "proposer.model": "openai/new", "vlm.model": "openai/eyes"}
+    )
     assert changed.settings()["proposer"]["evidence"] is False
-    done = run_captured("tune", recipe, "--proposer", "openai/new", "--model", "openai/eyes", "--dry-run")
+    done = run_captured(
+        "tune", recipe, "--proposer", "openai/new", "--model", "openai/eyes", "--dry-run"
+    )
     assert done.code == 2
     for key, server in (("vlm", "eyes"), ("proposer", "pens")):
         assert f"{key}.api_base sends" in done.out + done.err
-        assert f"https://{server}.example, which you have not confirmed" in (done.out + done.err).replace("\n", " ")
+        assert f"https://{server}.example, which you have not confirmed" in (
+            done.out + done.err
+        ).replace("\n", " ")
 
 
 def test_a_folder_is_found_from_where_the_command_runs(inputs: Path, tmp_path: Path) -> None:

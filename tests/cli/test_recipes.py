@@ -74,16 +74,23 @@ def recipe(folder: Path, *overrides: str) -> Recipe:
     return load_recipe(folder / "mine.yaml", overrides)
 
 
-def test_a_recipe_that_lacks_nothing_and_one_that_lacks_much(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_that_lacks_nothing_and_one_that_lacks_much(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert list(missing_for(recipe(folder))) == []
     monkeypatch.delenv("TREES")
     (folder / "list.csv").unlink()
-    assert list(missing_for(recipe(folder))) == ["TREES is not set", f"{folder / 'list.csv'} does not exist"]
+    assert list(missing_for(recipe(folder))) == [
+        "TREES is not set",
+        f"{folder / 'list.csv'} does not exist",
+    ]
 
 
 def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
     name = "org/model"
-    assert list(missing_for(recipe(folder, f"vlm.model=local:{name}"))) == ["the model is downloaded on first use"]
+    assert list(missing_for(recipe(folder, f"vlm.model=local:{name}"))) == [
+        "the model is downloaded on first use"
+    ]
     snapshot = folder / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (snapshot / "model.safetensors").write_bytes(b"weights")
@@ -92,7 +99,9 @@ def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
     assert list(missing_for(recipe(folder, f"vlm.model=local:{name}"))) == []
     assert list(missing_for(recipe(folder, f"vlm.model=local:{name}", "vlm.revision=v2")))
     (folder / "checkpoint").mkdir()
-    assert list(missing_for(recipe(folder, "vlm.model=local:checkpoint"))) == [], "a folder, relative to the recipe"
+    assert list(missing_for(recipe(folder, "vlm.model=local:checkpoint"))) == [], (
+        "a folder, relative to the recipe"
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,11 +113,16 @@ def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
             ["proposer={kind: llm, model: anthropic/x}", "judge={model: openai/y}"],
             ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"],
         ),
-        (["proposer={kind: agent, model: openai/x}", "judge={model: openai/y}"], ["OPENAI_API_KEY"]),
+        (
+            ["proposer={kind: agent, model: openai/x}", "judge={model: openai/y}"],
+            ["OPENAI_API_KEY"],
+        ),
         (["judge={model: 'local:org/judge'}"], []),
     ],
 )
-def test_keys(folder: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], keys: list[str]) -> None:
+def test_keys(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], keys: list[str]
+) -> None:
     for key in keys:
         monkeypatch.delenv(key, raising=False)
     assert list(missing_for(recipe(folder, *overrides))) == [f"{key} is not set" for key in keys]

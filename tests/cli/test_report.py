@@ -31,7 +31,9 @@ def test_the_report_of_a_run_is_written_again(tmp_path: Path) -> None:
     page.unlink()
     done = run_captured("report", "hp", folder=tmp_path)
     assert (done.code, done.out.strip()) == (0, str(Path("hp/report.html")))
-    assert page.read_text("utf-8") == before.replace(f"taxtune audit {tmp_path / 'hp'}", "taxtune audit hp")
+    assert page.read_text("utf-8") == before.replace(
+        f"taxtune audit {tmp_path / 'hp'}", "taxtune audit hp"
+    )
 
 
 @pytest.mark.heavy

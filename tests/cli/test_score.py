@@ -40,9 +40,15 @@ def scored(rows: str, *more: object, name: str = "rows.csv") -> dict[str, Any]:
 
 
 def test_scores_of_predicted_nodes() -> None:
-    done = score("placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n")
+    done = score(
+        "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n"
+    )
     assert done.code == 0, done.err
-    shown = {cells[0]: cells[1] for line in done.out.splitlines() if len(cells := re.split(r"  +", line.strip())) > 1}
+    shown = {
+        cells[0]: cells[1]
+        for line in done.out.splitlines()
+        if len(cells := re.split(r"  +", line.strip())) > 1
+    }
     # hR is (2/4 + 3/4 + 4/4) / 3. Five leaves, three of them birds: "bird" says log2(5/3) bits of the log2(5) of a
     # mallard or a blackbird, so ihR is (0.737 + 1.322 + 2.322) / 2.322 / 3.
     for name, value in (
@@ -52,7 +58,10 @@ def test_scores_of_predicted_nodes() -> None:
     ):  # fmt: skip
         assert shown[name] == value
     assert "  3 examples\n" in done.out
-    assert "targets: mean depth 3.00, mean information 2.32 bits (all leaves equally likely)" in done.out
+    assert (
+        "targets: mean depth 3.00, mean information 2.32 bits (all leaves equally likely)"
+        in done.out
+    )
     ranks = done.out.partition("At each rank")[2].partition("3 examples")[0].split()
     # Ducks and thrushes have no rank.
     assert [ranks[ranks.index(rank) :][:3] for rank in ("class", "level")] == [
@@ -73,8 +82,13 @@ def test_scores_of_predicted_nodes() -> None:
 
 
 def test_json_holds_everything() -> None:
-    lines = [{"placement": ["life", "bird"], "truth": "mallard"}, {"placement": "duck", "truth": "blackbird"}]
-    data = scored("\n".join(map(json.dumps, lines)), "--seed", 3, "--resamples", 50, name="rows.jsonl")
+    lines = [
+        {"placement": ["life", "bird"], "truth": "mallard"},
+        {"placement": "duck", "truth": "blackbird"},
+    ]
+    data = scored(
+        "\n".join(map(json.dumps, lines)), "--seed", 3, "--resamples", 50, name="rows.jsonl"
+    )
     facts = [data[key] for key in ("n", "scored", "seed", "resamples", "abstained")]
     assert facts == [2, "placement", 3, 50, None]
     assert data["scores"]["hp"]["estimate"] == pytest.approx((1 + 2 / 3) / 2)
@@ -85,12 +99,20 @@ def test_json_holds_everything() -> None:
     assert data["rows"][1]["ihp"] == pytest.approx(math.log2(5 / 3) / math.log2(5))
     assert data["rows"][1]["misinformation"] == pytest.approx(math.log2(3))
     assert data["rows"][1]["remaining_uncertainty"] == pytest.approx(math.log2(3))
-    assert data["scores"]["ihp"]["estimate"] == pytest.approx((1 + math.log2(5 / 3) / math.log2(5)) / 2)
+    assert data["scores"]["ihp"]["estimate"] == pytest.approx(
+        (1 + math.log2(5 / 3) / math.log2(5)) / 2
+    )
     assert data["targets"] == {"depth": 3, "bits": pytest.approx(math.log2(5))}
     # The mean weight of bird, insect and plant.
     aside = (math.log2(5 / 3) + 2 * math.log2(5)) / 3
-    assert data["information"] == {"p": "leaves", "smoothing": 0, "off_tree_bits": pytest.approx(aside)}
-    assert [(row["rank"], row["n_predicted"], row["n_relevant"], row["right"]) for row in data["ranks"]] == [
+    assert data["information"] == {
+        "p": "leaves",
+        "smoothing": 0,
+        "off_tree_bits": pytest.approx(aside),
+    }
+    assert [
+        (row["rank"], row["n_predicted"], row["n_relevant"], row["right"]) for row in data["ranks"]
+    ] == [
         ("class", 2, 2, 2),
         ("level 2", 1, 2, 0),
         ("species", 0, 2, 0),
@@ -108,7 +130,11 @@ I think",blackbird
 I cannot tell what this is.,mallard
 """
     data = scored(rows)
-    assert [row["placement"] for row in data["rows"]] == ["life/bird/duck/mallard", "life/bird/thrush", "life"]
+    assert [row["placement"] for row in data["rows"]] == [
+        "life/bird/duck/mallard",
+        "life/bird/thrush",
+        "life",
+    ]
     assert [row["row"] for row in data["rows"]] == [2, 3, 5]
     assert [row["abstained"] for row in data["rows"]] == [False, False, True]
     assert data["abstained"] == 1
@@ -147,7 +173,17 @@ def test_an_empty_answer_is_never_guessed_at() -> None:
 def test_a_domain_root_changes_the_scores_and_both_are_shown() -> None:
     rows = "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nduck,life/plant/robin\n"
     done = score(rows, "--root", "birds")
-    for name in ("hP", "hR", "hF", "depth", "ihP", "ihR", "ihF", "remaining uncertainty, bits", "misinformation, bits"):
+    for name in (
+        "hP",
+        "hR",
+        "hF",
+        "depth",
+        "ihP",
+        "ihR",
+        "ihF",
+        "remaining uncertainty, bits",
+        "misinformation, bits",
+    ):
         assert f"  {name} on bird  " in done.out
         assert f"  {name} on life  " in done.out
     assert "  2 examples\n  1 row with a target outside bird left out: 4\n" in done.out

@@ -13,7 +13,9 @@ from taxtune.metrics import information_values, leaf_information, precision_reca
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.cli.commands import run_command
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "scores.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "scores.md").read_text(
+    encoding="utf-8"
+)
 
 
 def rows_below(heading: str) -> list[list[str]]:
@@ -55,7 +57,9 @@ def test_the_table_of_single_answers_is_right(
         *precision_recall(tree, [0], [pho], off_tree=[True]),
         *information_values(leaf_information(tree), [0], [pho], off_tree=[True]),
     ]
-    assert [float(cell) for cell in bicycle[1:]] == pytest.approx([float(value[0]) for value in values], abs=0.005)
+    assert [float(cell) for cell in bicycle[1:]] == pytest.approx(
+        [float(value[0]) for value in values], abs=0.005
+    )
 
 
 def test_the_table_of_inat21_is_right(inat21: Taxonomy) -> None:
@@ -67,5 +71,11 @@ def test_the_table_of_inat21_is_right(inat21: Taxonomy) -> None:
         _, ihr, _, _ = information_values(information, nodes, leaves)
         # An answer as deep as the truth that leaves its path here: all leaves are of the same depth and information.
         ihp = information.content[above] / information.content[leaves]
-        expected = [information.weight[nodes].mean(), hr.mean(), ihr.mean(), level / (inat21.height + 1), ihp.mean()]
+        expected = [
+            information.weight[nodes].mean(),
+            hr.mean(),
+            ihr.mean(),
+            level / (inat21.height + 1),
+            ihp.mean(),
+        ]
         assert [float(cell) for cell in cells] == pytest.approx(expected, abs=0.005)

@@ -62,11 +62,15 @@ def test_from_its_start_to_ctrl_c(tmp_path: Path) -> None:
         with urllib.request.urlopen(address, timeout=10) as page:
             assert "birds" in page.read().decode()
         body = json.dumps({"inputs": [in_base64(BIRD), str(BIRD)]}).encode()
-        request = urllib.request.Request(f"{address}/invocations", body, headers={"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            f"{address}/invocations", body, headers={"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(request, timeout=60) as reply:
             sent, named = json.load(reply)["predictions"]
         assert sent["placement"].startswith("Aves")
-        assert "not an image file in base64" in named["failure"]  # files of the server are nobody's business
+        assert (
+            "not an image file in base64" in named["failure"]
+        )  # files of the server are nobody's business
         server.send_signal(signal.SIGINT)
         assert server.wait(30) == 0
         assert "Traceback" not in server.stderr.read()

@@ -24,7 +24,15 @@ NAMES = ("cat", "dog", "apple", "bread")
 # Each asks a model four times, at most two calls in a batch of replies that is kept.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "judge": ("study", "judge", "rated.jsonl", "--judge", "openai/x", "--resamples", "20"),
-    "measure": ("score", "measure", "rated.jsonl", "-m", "lave:openai/x", "--reference-column", "references"),
+    "measure": (
+        "score",
+        "measure",
+        "rated.jsonl",
+        "-m",
+        "lave:openai/x",
+        "--reference-column",
+        "references",
+    ),
 }
 
 
@@ -52,7 +60,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def asked(command: str, server: OpenAIServer) -> tuple[str, ...]:
-    return (*COMMANDS[command], "--api-base", server.api_base, "--cache-dir", "cache", "--concurrency", "1")
+    return (
+        *COMMANDS[command],
+        "--api-base",
+        server.api_base,
+        "--cache-dir",
+        "cache",
+        "--concurrency",
+        "1",
+    )
 
 
 def kept() -> int:

@@ -91,7 +91,9 @@ def test_show_a_node_and_what_is_below_it() -> None:
 def test_convert_writes_paths_and_over_nothing(tmp_path: Path) -> None:
     Path("tree.json").write_text('{"animal": {"bird": ["duck"], "fish": null}}')
     assert "wrote 4 nodes to" in taxonomy("convert", "tree.json", "tree.csv").err
-    assert Path("tree.csv").read_text() == "path\nanimal\nanimal/bird\nanimal/bird/duck\nanimal/fish\n"
+    assert (
+        Path("tree.csv").read_text() == "path\nanimal\nanimal/bird\nanimal/bird/duck\nanimal/fish\n"
+    )
     before = sorted(tmp_path.iterdir())
     for arguments, message in (
         (["good.csv", "tree.csv"], "already exists; nothing was written. Add --force."),
@@ -108,7 +110,8 @@ def test_convert_writes_paths_and_over_nothing(tmp_path: Path) -> None:
 def test_build_prints_what_was_dropped_and_takes_options() -> None:
     printed = taxonomy("build", "edges.csv", "--out", "tree.csv")
     dropped = (
-        "duplicate edge 1, self loop 1, unreachable node 3, edge of a dropped node 1, cycle edge 1, extra parent 1"
+        "duplicate edge 1, self loop 1, unreachable node 3, edge of a dropped node 1, "
+        "cycle edge 1, extra parent 1"
     )
     for said in ("graph    nodes 8, edges 7, ", f"dropped  {dropped}", "with the id added 2",
                  "tree     nodes 5, edges 4, leaves 2, height 3, per level [1, 1, 1, 2]"):  # fmt: skip
@@ -125,7 +128,9 @@ def test_build_prints_what_was_dropped_and_takes_options() -> None:
     out = taxonomy(*build, "--root", "root").out
     assert "lost     nowhere unknown, y not below the root" in out
     assert list(read_taxonomy("tree.csv").ids) == ["root", "a", "b", "d"]
-    Path("escaped.csv").write_text("child,parent,label\nb,a,duck\na,,\x1b[31mbird\n", encoding="utf-8")
+    Path("escaped.csv").write_text(
+        "child,parent,label\nb,a,duck\na,,\x1b[31mbird\n", encoding="utf-8"
+    )
     assert "label \\x1b[31mbird" in taxonomy("build", "escaped.csv", "--out", "tree.csv").out
 
 
@@ -145,7 +150,10 @@ def test_proposals_are_written_reviewed_and_applied() -> None:
 def test_a_tree_from_labels_with_their_synsets() -> None:
     Path("labels.txt").write_text("beagle\npug\nduck\ncrane\nlobster_bisque\nchowder\ntakoyaki\n")
     printed = taxonomy("from-labels", "labels.txt", "--out", "tree.csv").out
-    for said in ("labels   7: 5 in WordNet, 1 by one of their words", "since WordNet lacks them: takoyaki"):
+    for said in (
+        "labels   7: 5 in WordNet, 1 by one of their words",
+        "since WordNet lacks them: takoyaki",
+    ):
         assert said in printed
     taxonomy("check", "tree.csv")
     tree = read_taxonomy("tree.csv")
@@ -156,7 +164,12 @@ def test_a_tree_from_labels_with_their_synsets() -> None:
 def test_the_folder_of_photos_resolves() -> None:
     for name in ("apple_pie", "01.cheesecake", "beagle"):
         Path("photos", name).mkdir(parents=True)
-    paths = ["entity", "entity/baked goods", "entity/baked goods/apple pie", "entity/baked goods/cheesecake"]
+    paths = [
+        "entity",
+        "entity/baked goods",
+        "entity/baked goods/apple pie",
+        "entity/baked goods/cheesecake",
+    ]
     assert taxonomy("from-labels", "photos").out.splitlines() == ["path", *paths, "entity/beagle"]
 
 

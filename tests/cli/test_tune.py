@@ -30,7 +30,11 @@ SMALL = {
 
 
 def settings_of(settings: dict[str, object] | None) -> list[str]:
-    return [part for key, value in {**SMALL, **(settings or {})}.items() for part in ("--set", f"{key}={value}")]
+    return [
+        part
+        for key, value in {**SMALL, **(settings or {})}.items()
+        for part in ("--set", f"{key}={value}")
+    ]
 
 
 def begin(*arguments: object, settings: dict[str, object] | None = None, folder: Path) -> Started:
@@ -61,11 +65,17 @@ def answered(folder: Path) -> list[tuple[Any, ...]]:
 
 
 def proposed(folder: Path) -> int:
-    return len(query(folder / "history.db", "SELECT 1 FROM trial_user_attributes WHERE key = 'proposal'"))
+    return len(
+        query(folder / "history.db", "SELECT 1 FROM trial_user_attributes WHERE key = 'proposal'")
+    )
 
 
 def finished(folder: Path) -> int:
-    return len(query(folder / "history.db", "SELECT 1 FROM study_user_attributes WHERE key LIKE 'record:%'"))
+    return len(
+        query(
+            folder / "history.db", "SELECT 1 FROM study_user_attributes WHERE key LIKE 'record:%'"
+        )
+    )
 
 
 def kill(process: Started, due: Callable[[], bool]) -> None:
@@ -94,7 +104,9 @@ def recorded(folder: Path) -> tuple[list[Any], list[Any]]:
     client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
     runs = list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
     nested = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
-    return [run for run in runs if run not in nested], sorted(nested, key=lambda run: str(run.info.run_name))
+    return [run for run in runs if run not in nested], sorted(
+        nested, key=lambda run: str(run.info.run_name)
+    )
 
 
 HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
@@ -109,21 +121,42 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return folder / "out", json.loads(done.out)
 
 
-def test_compare_prints_pure_json_and_leaves_what_people_read(compared: tuple[Path, dict[str, Any]]) -> None:
+def test_compare_prints_pure_json_and_leaves_what_people_read(
+    compared: tuple[Path, dict[str, Any]],
+) -> None:
     out, result = compared
     assert [run["objective"] for run in result["runs"]] == ["hp", "accuracy"]
-    for name in ("report.html", "hp_hr.png", "hp_hr.svg", "result.json", "winner-hp.j2", "winner-accuracy.j2"):
+    for name in (
+        "report.html",
+        "hp_hr.png",
+        "hp_hr.svg",
+        "result.json",
+        "winner-hp.j2",
+        "winner-accuracy.j2",
+    ):
         assert (out / name).stat().st_size > 0, name
     assert json.loads((out / "result.json").read_text())["differences"] == result["differences"]
     for kind in ("hp", "accuracy"):
-        files = ("history.jsonl", "result.json", "winner.j2", "winner.txt", "report.html", "hp_hr.png", "hp_hr.svg")
+        files = (
+            "history.jsonl",
+            "result.json",
+            "winner.j2",
+            "winner.txt",
+            "report.html",
+            "hp_hr.png",
+            "hp_hr.svg",
+        )
         for name in files:
             assert (out / kind / name).stat().st_size > 0, name
         assert [record["iteration"] for record in history(out / kind)] == [0, 1, 2, 3, 4]
-    assert history(out / "hp")[0] | {"value": 0} == history(out / "accuracy")[0] | {"value": 0}, "the same baseline"
+    assert history(out / "hp")[0] | {"value": 0} == history(out / "accuracy")[0] | {"value": 0}, (
+        "the same baseline"
+    )
 
 
-def test_the_winners_are_good_at_what_they_were_tuned_for(compared: tuple[Path, dict[str, Any]]) -> None:
+def test_the_winners_are_good_at_what_they_were_tuned_for(
+    compared: tuple[Path, dict[str, Any]],
+) -> None:
     _, result = compared
     held = {entry["name"]: entry["scores"] for entry in result["heldout"]}
     assert held["hp"]["hp"] > held["baseline"]["hp"]
@@ -139,13 +172,17 @@ def test_the_comparison_asks_every_question_once(compared: tuple[Path, dict[str,
     out, result = compared
     templates = {kind: {r["template"] for r in history(out / kind)} for kind in ("hp", "accuracy")}
     held = {entry["template"] for entry in result["heldout"]}
-    assert len(answered(out)) == TUNING * len(templates["hp"] | templates["accuracy"]) + HELDOUT * len(held)
+    assert len(answered(out)) == TUNING * len(
+        templates["hp"] | templates["accuracy"]
+    ) + HELDOUT * len(held)
     # The accuracy run finds the baseline, and whatever the other run has asked, in the store.
     usage = result["runs"][1]["iterations"][0]["usage"]["vlm"]
     assert (usage["calls"], usage["from_store"]) == (0, TUNING)
 
 
-def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict[str, Any]]) -> None:
+def test_evaluate_finds_the_winner_as_compare_left_it(
+    compared: tuple[Path, dict[str, Any]],
+) -> None:
     out, result = compared
     before = answered(out)
     arguments = ("evaluate", "fieldguide", "--template", out / "winner-hp.j2", "--out", out)
@@ -160,16 +197,31 @@ def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict
     assert f"On {TUNING} tuning images" in shown
 
 
-def test_evaluate_sets_several_templates_side_by_side_under_their_names(compared: tuple[Path, dict[str, Any]]) -> None:
+def test_evaluate_sets_several_templates_side_by_side_under_their_names(
+    compared: tuple[Path, dict[str, Any]],
+) -> None:
     out, _ = compared
     seeds = ("--template", "builtin:paper1-minimal", "--template", "builtin:paper1-question-answer")
-    result = json.loads(taxtune("evaluate", "fieldguide", *seeds, "--out", out, "--json", folder=out).out)
-    assert [entry["name"] for entry in result["heldout"]] == ["baseline", "paper1-minimal", "paper1-question-answer"]
+    result = json.loads(
+        taxtune("evaluate", "fieldguide", *seeds, "--out", out, "--json", folder=out).out
+    )
+    assert [entry["name"] for entry in result["heldout"]] == [
+        "baseline",
+        "paper1-minimal",
+        "paper1-question-answer",
+    ]
     pairs = [(each["name"], each["other"]) for each in result["differences"]]
     assert ("paper1-question-answer", "paper1-minimal") in pairs
     folder = out / "evaluated" / "paper1-minimal-paper1-question-answer"
     study = run_captured(
-        "study", "prompts", f"fieldguide={folder}", "-t", "builtin:fieldguide", "--baseline", "paper1-minimal", "--json"
+        "study",
+        "prompts",
+        f"fieldguide={folder}",
+        "-t",
+        "builtin:fieldguide",
+        "--baseline",
+        "paper1-minimal",
+        "--json",
     )
     assert study.code == 0, study.err
     prompts = [row["prompt"] for row in json.loads(study.out)["tables"]["prompts"]]
@@ -202,7 +254,9 @@ POINTS: list[Callable[[Path], bool]] = [
     lambda out: len(answered(out)) >= 4,  # within the baseline
     lambda out: proposed(out) >= 3,  # between propose and ask
     lambda out: finished(out) >= 4,  # between two iterations
-    lambda out: finished(out) == 5 and len(answered(out)) >= TUNING * 5 + 8,  # within the held-out split
+    lambda out: (
+        finished(out) == 5 and len(answered(out)) >= TUNING * 5 + 8
+    ),  # within the held-out split
 ]
 
 
@@ -225,8 +279,13 @@ def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
     assert history(out) == history(compared[0] / "hp")
     assert result["heldout"][1]["scores"] == compared[1]["runs"][0]["heldout"][1]["scores"]
     assert before <= set(answered(out))
-    assert len(answered(out)) == TUNING * 5 + HELDOUT * len({entry["template"] for entry in result["heldout"]})
+    assert len(answered(out)) == TUNING * 5 + HELDOUT * len(
+        {entry["template"] for entry in result["heldout"]}
+    )
     parents, nested = recorded(out)
     assert [run.info.run_id for run in parents] == parent
-    assert [run.info.run_name for run in nested] == ["baseline", *(f"iteration {n:02d}" for n in range(1, 5))]
+    assert [run.info.run_name for run in nested] == [
+        "baseline",
+        *(f"iteration {n:02d}" for n in range(1, 5)),
+    ]
     assert {run.info.status for run in parents + nested} == {"FINISHED"}

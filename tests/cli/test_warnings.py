@@ -58,7 +58,9 @@ def folder(tmp_path: Path) -> Path:
     answered = [f"{row},A: a {bird}." for row, bird in zip(rows, birds, strict=True)]
     (tmp_path / "predictions.csv").write_text("\n".join(["image,truth,answer", *answered]))
     (tmp_path / "labels-of-scores.csv").write_text("\n".join(["image,label", *rows]))
-    (tmp_path / "scores.csv").write_text("\n".join(["image,label,score", *(f"{row},0.9" for row in rows)]))
+    (tmp_path / "scores.csv").write_text(
+        "\n".join(["image,label,score", *(f"{row},0.9" for row in rows)])
+    )
     return tmp_path
 
 

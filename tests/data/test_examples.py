@@ -59,7 +59,10 @@ def paint(tmp_path: Path) -> Paint:
 
 
 def table(
-    path: Path, rows: Sequence[Sequence[str]], header: Sequence[str] = ("image", "label"), tab: bool = False
+    path: Path,
+    rows: Sequence[Sequence[str]],
+    header: Sequence[str] = ("image", "label"),
+    tab: bool = False,
 ) -> Path:
     with path.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream, delimiter="\t" if tab else ",").writerows([header, *rows])
@@ -79,7 +82,8 @@ def load(kind: str, path: Path, **options: Any) -> list[Example]:
 def test_a_csv_manifest(paint: Paint, tmp_path: Path) -> None:
     paint("a.png"), paint("sub/b.png")
     examples = load(
-        "manifest", table(tmp_path / "m.csv", [["a.png", "Turdus merula"], ["sub/b.png", " american ROBIN "]])
+        "manifest",
+        table(tmp_path / "m.csv", [["a.png", "Turdus merula"], ["sub/b.png", " american ROBIN "]]),
     )
     assert [(e.id, e.image, e.label, e.target) for e in examples] == [
         ("a.png", tmp_path / "a.png", "Turdus merula", MERULA),
@@ -93,7 +97,9 @@ def test_other_forms_of_manifest_say_the_same(paint: Paint, tmp_path: Path) -> N
     rows = [["a,1.png", "thrush"], ["b.png", "life/Plantae/Anas"]]
     expected = load("manifest", table(tmp_path / "m.csv", rows))
     assert load("manifest", table(tmp_path / "m.tsv", rows, tab=True)) == expected
-    lines = "\n\n".join(json.dumps({"label": label, "image": image, "other": [1]}) for image, label in rows)
+    lines = "\n\n".join(
+        json.dumps({"label": label, "image": image, "other": [1]}) for image, label in rows
+    )
     (tmp_path / "m.jsonl").write_text(lines + "\n")
     assert load("manifest", tmp_path / "m.jsonl") == expected
     (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "m.csv").read_bytes())
@@ -101,7 +107,9 @@ def test_other_forms_of_manifest_say_the_same(paint: Paint, tmp_path: Path) -> N
     text = 'Image;LABEL\r\n\r\n"a,1.png";thrush\r\n"b.png";life/Plantae/Anas\r\n'
     (tmp_path / "excel.csv").write_bytes(text.encode("utf-16"))
     assert load("manifest", tmp_path / "excel.csv") == expected
-    pd.DataFrame([*rows, ["", ""]], columns=["Image", "Label"]).to_excel(tmp_path / "m.xlsx", index=False)
+    pd.DataFrame([*rows, ["", ""]], columns=["Image", "Label"]).to_excel(
+        tmp_path / "m.xlsx", index=False
+    )
     assert load("manifest", tmp_path / "m.xlsx") == expected
 
 
@@ -110,7 +118,10 @@ def test_other_forms_of_manifest_say_the_same(paint: Paint, tmp_path: Path) -> N
     [
         (r"(?P<image>\w+) (?P<label>.+)", ["a_1 Turdus merula", "b_2 American robin"]),
         (r"(?P<image>(?P<label>\w+)_\d+) .*", ["Turdus_merula_1 5 1 1", "american_robin_2 7 2 1"]),
-        (r"\d+ (?P<image>(?P<label>[^/]+)/.+)", ["1 011.Turdus_merula/x", "2 007.American_Robin/y"]),
+        (
+            r"\d+ (?P<image>(?P<label>[^/]+)/.+)",
+            ["1 011.Turdus_merula/x", "2 007.American_Robin/y"],
+        ),
     ],
 )
 def test_a_list_without_columns_is_read_by_a_pattern(
@@ -133,24 +144,36 @@ def test_a_list_without_columns_is_read_by_a_pattern(
     [
         ("(?P<image>", r"The pattern is not a regular expression: .*\(got '\(\?P<image>'\)"),
         ("(?P<image>.+)", r"The pattern has no group 'label'\..*For lines such as"),
-        (r"(?P<image>\w+),(?P<label>.+)", r"does not match 2 lines:\n  row 1: '# all'\n  row 3: 'b\.png bird'"),
+        (
+            r"(?P<image>\w+),(?P<label>.+)",
+            r"does not match 2 lines:\n  row 1: '# all'\n  row 3: 'b\.png bird'",
+        ),
         (r"(?P<image>.*?)[ ,]*(?P<label>\w*|# all)", r"row 1: no image\b"),
     ],
 )
-def test_patterns_and_lines_that_do_not_fit_are_told(pattern: str, message: str, tmp_path: Path) -> None:
+def test_patterns_and_lines_that_do_not_fit_are_told(
+    pattern: str, message: str, tmp_path: Path
+) -> None:
     (tmp_path / "list.txt").write_text("# all\na,bird\nb.png bird\n")
     with pytest.raises(DataError, match=message):
         load("manifest", tmp_path / "list.txt", pattern=pattern)
 
 
-def test_all_labels_that_are_not_on_the_tree_are_named_with_rows_and_near_names(paint: Paint, tmp_path: Path) -> None:
-    rows = [[f"{i}.png", label] for i, label in enumerate(["blackbrid", "bird", "blackbrid", "Anas", "xyzzy", "a/b"])]
+def test_all_labels_that_are_not_on_the_tree_are_named_with_rows_and_near_names(
+    paint: Paint, tmp_path: Path
+) -> None:
+    rows = [
+        [f"{i}.png", label]
+        for i, label in enumerate(["blackbrid", "bird", "blackbrid", "Anas", "xyzzy", "a/b"])
+    ]
     with pytest.raises(DataError) as caught:
         load("manifest", table(tmp_path / "m.csv", rows))
     lines = str(caught.value).splitlines()
     assert lines[0].endswith("m.csv: 4 labels name no single node of the taxonomy:")
     assert lines[1] == "  'blackbrid' (row 2, row 4): did you mean 'blackbird'?"
-    assert lines[2].startswith("  'Anas' (row 5): 2 nodes are called 'Anas'. Give the path: life/Aves/Anatidae/Anas, ")
+    assert lines[2].startswith(
+        "  'Anas' (row 5): 2 nodes are called 'Anas'. Give the path: life/Aves/Anatidae/Anas, "
+    )
     assert lines[3] == "  'xyzzy' (row 6): no similar name is on the taxonomy."
     assert lines[4].startswith("  'a/b' (row 7)")
 
@@ -170,7 +193,9 @@ def test_bad_images_are_left_out_and_named_where_that_is_asked_for(
 ) -> None:
     paint("good.png")
     (tmp_path / "empty.png").write_bytes(b"")
-    path = table(tmp_path / "m.csv", [[name, "bird"] for name in ("gone.png", "good.png", "empty.png")])
+    path = table(
+        tmp_path / "m.csv", [[name, "bird"] for name in ("gone.png", "good.png", "empty.png")]
+    )
     (example,) = load_examples(path, TREE, skip_broken=True)
     assert (example.id, example.sha256) == ("good.png", content_hash(tmp_path / "good.png"))
     (note,) = notes
@@ -188,14 +213,20 @@ def test_one_image_under_two_labels_is_refused(paint: Paint, tmp_path: Path) -> 
         load("manifest", path)
 
 
-def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path: Path, notes: list[str]) -> None:
+def test_only_the_domain_is_kept_and_the_rest_is_counted(
+    paint: Paint, tmp_path: Path, notes: list[str]
+) -> None:
     for name in "abc":
         paint(f"{name}.png")
-    path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["b.png", "Plantae"], ["c.png", "bird"]])
+    path = table(
+        tmp_path / "m.csv", [["a.png", "blackbird"], ["b.png", "Plantae"], ["c.png", "bird"]]
+    )
     kept = load_examples(path, TREE, domain=1)
     assert [e.id for e in kept] == ["a.png", "c.png"]
     assert notes == ["1 of 3 images are outside 'Aves' and are left out: Plantae."]
-    with pytest.raises(DataError, match="None of the 3 images shows anything below 'Turdus migratorius'"):
+    with pytest.raises(
+        DataError, match="None of the 3 images shows anything below 'Turdus migratorius'"
+    ):
         load("manifest", path, domain=MIGRATORIUS)
 
 
@@ -209,7 +240,11 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         ),
         ("m.csv", "", "The manifest file is empty"),
         ("m.csv", "image,label\n", "a header but no rows"),
-        ("m.csv", "image,label,Label\na.png,bird,thrush\n", r"m\.csv:1: Two columns have the same name"),
+        (
+            "m.csv",
+            "image,label,Label\na.png,bird,thrush\n",
+            r"m\.csv:1: Two columns have the same name",
+        ),
         ("m.jsonl", "[" * 100_000, r"m\.jsonl:1: The line is not a JSON object"),
         (
             "m.csv",
@@ -218,7 +253,11 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         ),
         ("m.csv", "image,label\na.png,bird,oops\n", r"m\.csv:2: The row has 3 cells, the header 2"),
         ("m.csv", 'image,label\n"a.png,bird\n', r"m\.csv:2: The row cannot be read as CSV"),
-        ("m.jsonl", '{"image": "a.png", "label": "bird"}\n{"image": \n', r"m\.jsonl:2: The line is not a JSON object"),
+        (
+            "m.jsonl",
+            '{"image": "a.png", "label": "bird"}\n{"image": \n',
+            r"m\.jsonl:2: The line is not a JSON object",
+        ),
         ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: Entry 1 of the list is not a JSON object"),
         ("m.jsonl", '{"image": "a.png"}\n', r"m\.jsonl: There is no column 'label'"),
         ("m.jsonl", '{"image": "a.png", "label": null}\n', "row 1: no label"),
@@ -227,7 +266,9 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         ("gone.csv", None, "manifest file does not exist"),
     ],
 )
-def test_malformed_manifests_are_refused(name: str, text: str | bytes | None, message: str, tmp_path: Path) -> None:
+def test_malformed_manifests_are_refused(
+    name: str, text: str | bytes | None, message: str, tmp_path: Path
+) -> None:
     if text is not None:
         (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(DataError, match=message):
@@ -257,7 +298,9 @@ Wrap = Callable[[Rows], Any]
 
 
 def as_frame(rows: Rows) -> pd.DataFrame:
-    return pd.DataFrame({"image": [image for image, _ in rows], "label": [label for _, label in rows]})
+    return pd.DataFrame(
+        {"image": [image for image, _ in rows], "label": [label for _, label in rows]}
+    )
 
 
 def as_dataset(rows: Rows) -> Any:
@@ -272,7 +315,9 @@ def as_dataset(rows: Rows) -> Any:
     return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
 
 
-in_memory = pytest.mark.parametrize("wrap", [list, as_frame, as_dataset], ids=["list", "frame", "dataset"])
+in_memory = pytest.mark.parametrize(
+    "wrap", [list, as_frame, as_dataset], ids=["list", "frame", "dataset"]
+)
 
 
 def picture(number: int) -> Image.Image:
@@ -280,7 +325,9 @@ def picture(number: int) -> Image.Image:
 
 
 @in_memory
-def test_paths_in_memory_are_read_as_from_a_manifest(wrap: Wrap, paint: Paint, tmp_path: Path) -> None:
+def test_paths_in_memory_are_read_as_from_a_manifest(
+    wrap: Wrap, paint: Paint, tmp_path: Path
+) -> None:
     rows: Rows = [(str(paint("a.png")), "Turdus merula"), ("b.png", " american ROBIN ")]
     paint("b.png")
     examples = load_examples(wrap(rows), TREE, images=tmp_path)
@@ -292,8 +339,14 @@ def test_paths_in_memory_are_read_as_from_a_manifest(wrap: Wrap, paint: Paint, t
 
 
 @in_memory
-def test_images_in_memory_are_written_once_under_their_content(wrap: Wrap, tmp_path: Path, notes: list[str]) -> None:
-    rows: Rows = [(picture(1), "blackbird"), (picture(2), "American robin"), (picture(1), "Turdus merula")]
+def test_images_in_memory_are_written_once_under_their_content(
+    wrap: Wrap, tmp_path: Path, notes: list[str]
+) -> None:
+    rows: Rows = [
+        (picture(1), "blackbird"),
+        (picture(2), "American robin"),
+        (picture(1), "Turdus merula"),
+    ]
     examples = load_examples(wrap(rows), TREE, folder=tmp_path / "images")
     assert [e.target for e in examples] == [MERULA, MIGRATORIUS]
     assert [load_image(e.image).getpixel((0, 0)) for e in examples] == [(1, 0, 0), (2, 0, 0)]
@@ -302,7 +355,9 @@ def test_images_in_memory_are_written_once_under_their_content(wrap: Wrap, tmp_p
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "images").rglob("*.png")}
     assert set(written) == {e.image for e in examples}
     assert load_examples(wrap(rows[1::-1]), TREE, folder=tmp_path / "images") == examples[::-1]
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "images").rglob("*.png")} == written
+    assert {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "images").rglob("*.png")
+    } == written
     with pytest.raises(DataError, match=r"images are not stored in files\. Give `folder`"):
         load_examples(wrap(rows), TREE)
 
@@ -319,15 +374,24 @@ def test_bytes_of_image_files_are_written_as_they_are(wrap: Wrap, tmp_path: Path
 
 
 @in_memory
-def test_labels_and_rows_that_are_wrong_are_all_named(wrap: Wrap, paint: Paint, tmp_path: Path) -> None:
-    rows: Rows = [(str(paint(f"{i}.png")), label) for i, label in enumerate(["bird", "blackbrid", "blackbrid"])]
-    with pytest.raises(DataError, match=r"'blackbrid' \((row|item) 1, (row|item) 2\): did you mean 'blackbird'\?"):
+def test_labels_and_rows_that_are_wrong_are_all_named(
+    wrap: Wrap, paint: Paint, tmp_path: Path
+) -> None:
+    rows: Rows = [
+        (str(paint(f"{i}.png")), label)
+        for i, label in enumerate(["bird", "blackbrid", "blackbrid"])
+    ]
+    with pytest.raises(
+        DataError, match=r"'blackbrid' \((row|item) 1, (row|item) 2\): did you mean 'blackbird'\?"
+    ):
         load_examples(wrap(rows), TREE)
     with pytest.raises(DataError, match=r"(?s)2 rows lack a value.* 0: no label.* 2: no label\n"):
         load_examples(wrap([(rows[0][0], None), rows[0], (rows[1][0], "")]), TREE)
     with pytest.raises((DataError, ImageError), match=r"(row|item) 1: no image"):
         load_examples(wrap([rows[0], (None, "bird")]), TREE)
-    with pytest.raises(ImageError, match=r"gone\.png \(\w+, (row|item) 1\): The image file does not exist"):
+    with pytest.raises(
+        ImageError, match=r"gone\.png \(\w+, (row|item) 1\): The image file does not exist"
+    ):
         load_examples(wrap([rows[0], (str(tmp_path / "gone.png"), "bird")]), TREE)
     with pytest.raises(DataError, match="no images in the data"):
         load_examples(wrap([]), TREE)
@@ -336,7 +400,10 @@ def test_labels_and_rows_that_are_wrong_are_all_named(wrap: Wrap, paint: Paint, 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ([("a.png", "bird", 3)], r"list: Item 0 is not a pair of an image and a label\. \(got|list: Item 0"),
+        (
+            [("a.png", "bird", 3)],
+            r"list: Item 0 is not a pair of an image and a label\. \(got|list: Item 0",
+        ),
         (["a.png"], "Item 0 is not a pair"),
         ([(3.5 + 2j, "bird")], r"item 0: no image \(got \(3\.5\+2j\)\)"),
         ([("a.png", ["Aves", "Turdidae"])], r"item 0: no label \(got \['Aves', 'Turdidae'\]\)"),
@@ -346,8 +413,14 @@ def test_labels_and_rows_that_are_wrong_are_all_named(wrap: Wrap, paint: Paint, 
             pd.DataFrame({"file": ["a.png"], "label": ["bird"]}),
             r"DataFrame: There is no column 'image'\. There are 'file', 'label'\.",
         ),
-        (pd.DataFrame({"image": ["a.png"], "label": [float("nan")]}, index=["x7"]), r"row x7: no label"),
-        (pd.DataFrame({"image": ["a.png"], "label": pd.array([None], dtype="string")}), r"row 0: no label"),
+        (
+            pd.DataFrame({"image": ["a.png"], "label": [float("nan")]}, index=["x7"]),
+            r"row x7: no label",
+        ),
+        (
+            pd.DataFrame({"image": ["a.png"], "label": pd.array([None], dtype="string")}),
+            r"row 0: no label",
+        ),
     ],
 )
 def test_sources_in_memory_that_do_not_do(source: Any, message: str) -> None:
@@ -381,7 +454,12 @@ def test_class_labels_of_a_data_set_are_their_names(paint: Paint) -> None:
 
 def test_a_folder_a_class(paint: Paint, tmp_path: Path) -> None:
     root = tmp_path / "birds"
-    for name in ("Turdus_merula/2.png", "Turdus_merula/1.JPG", "012.American_robin/x.png", "Plantae/Anas/y.png"):
+    for name in (
+        "Turdus_merula/2.png",
+        "Turdus_merula/1.JPG",
+        "012.American_robin/x.png",
+        "Plantae/Anas/y.png",
+    ):
         paint(f"birds/{name}")
     paint("birds/.hidden/z.png")
     examples = load("folder", root)
@@ -408,7 +486,16 @@ def test_linked_class_folders_are_followed_and_loops_are_not(paint: Paint, tmp_p
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
 INAT = Taxonomy(
     [
-        *("life", "Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus merula"),
+        *(
+            "life",
+            "Animalia",
+            "Chordata",
+            "Aves",
+            "Passeriformes",
+            "Turdidae",
+            "Turdus",
+            "Turdus merula",
+        ),
         *("Plantae", "Tracheophyta", "Rosopsida", "Ordo", "Familia", "Turdus", "Turdus flos"),
     ],
     [-1, 0, 1, 2, 3, 4, 5, 6, 0, 8, 9, 10, 11, 12, 13],
@@ -418,7 +505,10 @@ INAT = Taxonomy(
 def inat(tmp_path: Path, **changes: Any) -> Path:
     data: dict[str, Any] = {
         "images": [{"id": 7, "file_name": "val/a.png"}, {"id": 8, "file_name": "val/b.png"}],
-        "annotations": [{"id": 1, "image_id": 8, "category_id": 2}, {"id": 2, "image_id": 7, "category_id": 1}],
+        "annotations": [
+            {"id": 1, "image_id": 8, "category_id": 2},
+            {"id": 2, "image_id": 7, "category_id": 1},
+        ],
         "categories": [
             {"id": i, "common_name": "x", **dict(zip(RANKS, INAT.path(leaf)[1:], strict=True))}
             for i, leaf in ((1, 7), (2, 14))
@@ -440,15 +530,23 @@ def test_inat21(tmp_path: Path) -> None:
 
 
 def test_coco_categories_without_ranks_go_by_name(tmp_path: Path) -> None:
-    path = inat(tmp_path, categories=[{"id": 1, "name": "Turdus merula"}, {"id": 2, "name": "Turdus flos"}])
+    path = inat(
+        tmp_path, categories=[{"id": 1, "name": "Turdus merula"}, {"id": 2, "name": "Turdus flos"}]
+    )
     assert [e.target for e in load_examples(path, INAT)] == [14, 7]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"annotations": [{"image_id": 99, "category_id": 1}]}, r"Annotation 1 has an unknown image_id.*99"),
-        ({"annotations": [{"image_id": 7, "category_id": 99}]}, r"Annotation 1 has an unknown category_id.*99"),
+        (
+            {"annotations": [{"image_id": 99, "category_id": 1}]},
+            r"Annotation 1 has an unknown image_id.*99",
+        ),
+        (
+            {"annotations": [{"image_id": 7, "category_id": 99}]},
+            r"Annotation 1 has an unknown category_id.*99",
+        ),
         (
             {"annotations": [{"image_id": 7, "category_id": 1}, {"image_id": 7, "category_id": 2}]},
             r"has two categories.*'val/a\.png'",
@@ -464,7 +562,9 @@ def test_malformed_json_is_refused(changes: dict[str, Any], message: str, tmp_pa
 
 
 @pytest.mark.heavy
-def test_the_real_categories_all_have_their_node(inat21: Taxonomy, shared_data: Path, tmp_path: Path) -> None:
+def test_the_real_categories_all_have_their_node(
+    inat21: Taxonomy, shared_data: Path, tmp_path: Path
+) -> None:
     with (shared_data / "inat21" / "inat2021-categories.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     categories = [{**row, "id": number} for number, row in enumerate(rows)]
@@ -488,25 +588,36 @@ def test_photos_that_cannot_be_read_here_are_left_out_with_the_package_that_read
         paint(f"duck/{name}")
     tree = Taxonomy.from_dict({"bird": ["duck", "gull"]})
     assert [example.id for example in load_examples(tmp_path, tree)] == ["duck/a.png"]
-    assert [text for text in notes if text.startswith("3 images are left out: AVIF images need Pillow")]
+    assert [
+        text for text in notes if text.startswith("3 images are left out: AVIF images need Pillow")
+    ]
     assert [text for text in notes if "HEIF images need pillow-heif: pip install" in text]
 
 
 def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it(paint: Paint) -> None:
-    frame = pd.read_csv(io.StringIO(f"image,label\n{paint('a.png')},blackbird\n{paint('b.png')},NA\n"))
-    with pytest.raises(DataError, match=r"row 1: no label.*\n.*\"NA\" as missing values: .* keep_default_na=False"):
+    frame = pd.read_csv(
+        io.StringIO(f"image,label\n{paint('a.png')},blackbird\n{paint('b.png')},NA\n")
+    )
+    with pytest.raises(
+        DataError, match=r"row 1: no label.*\n.*\"NA\" as missing values: .* keep_default_na=False"
+    ):
         load_examples(frame, TREE)
 
 
 def test_days_and_whole_numbers_of_a_sheet_are_labels(paint: Paint, tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
     tree = Taxonomy.from_dict({"thing": ["2024-05-01", "12"]})
-    days = pd.DataFrame([(paint("a.png"), pd.Timestamp("2024-05-01")), (paint("b.png"), 12.0)], dtype=object)
+    days = pd.DataFrame(
+        [(paint("a.png"), pd.Timestamp("2024-05-01")), (paint("b.png"), 12.0)], dtype=object
+    )
     days.columns = ["image", "label"]
     days["image"] = days["image"].map(str)
     days.to_excel(tmp_path / "days.xlsx", index=False)
     for source in (tmp_path / "days.xlsx", days):
-        assert [tree.labels[example.target] for example in load_examples(source, tree)] == ["2024-05-01", "12"]
+        assert [tree.labels[example.target] for example in load_examples(source, tree)] == [
+            "2024-05-01",
+            "12",
+        ]
 
 
 def test_labels_that_name_nothing_are_told_apart(paint: Paint, tmp_path: Path) -> None:
@@ -519,8 +630,15 @@ def test_labels_that_name_nothing_are_told_apart(paint: Paint, tmp_path: Path) -
     black = TREE.labels[TREE.resolve("blackbird")]
     root = TREE.labels[0]
     assert names == {"0.png": root, "1.png": root, "2.png": black, "3.png": black, "6.png": black}
-    for label, meant in (("Blank", "its root"), ("Blackbird sp.", "the group"), ("undetermined_sp", "left out")):
-        assert any("1 of 7 labels: " in note and repr(label) in note and meant in note for note in said.notes)
+    for label, meant in (
+        ("Blank", "its root"),
+        ("Blackbird sp.", "the group"),
+        ("undetermined_sp", "left out"),
+    ):
+        assert any(
+            "1 of 7 labels: " in note and repr(label) in note and meant in note
+            for note in said.notes
+        )
     with pytest.raises(DataError, match="names no single node"):
         load_examples(table(tmp_path / "m.csv", [("0.png", "unknown cathedral")]), TREE)
 
@@ -530,8 +648,18 @@ def test_all_that_is_wrong_is_told_at_once(paint: Paint, tmp_path: Path) -> None
     (tmp_path / "broken.png").write_bytes(b"no image")
     paint("b.png")
     shutil.copy(tmp_path / "b.png", tmp_path / "same.png")
-    rows = [("a.png", "blackbird"), ("a.png", "blakbird"), ("broken.png", "cathedral"), ("gone.png", "blackbird")]
-    rows += [("b.png", "blackbird"), ("same.png", "American robin"), ("c.png", ""), ("", "blackbird")]
+    rows = [
+        ("a.png", "blackbird"),
+        ("a.png", "blakbird"),
+        ("broken.png", "cathedral"),
+        ("gone.png", "blackbird"),
+    ]
+    rows += [
+        ("b.png", "blackbird"),
+        ("same.png", "American robin"),
+        ("c.png", ""),
+        ("", "blackbird"),
+    ]
     with pytest.raises(DataError) as told:
         load_examples(table(tmp_path / "m.csv", rows), TREE)
     for said in (

@@ -30,10 +30,17 @@ def png_header(width: int, height: int) -> bytes:
     """A PNG that says it has such a size, in a few dozen bytes."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0")) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(b"\0"))
+        + chunk(b"IEND", b"")
+    )
 
 
 # -- what is read ------------------------------------------------------------------------------------------------------
@@ -89,11 +96,15 @@ def test_exif_orientation_is_applied(orientation: int, tmp_path: Path) -> None:
             "YCbCr",
             (128, 128, 128),
             (128, 128, 128),
-            marks=pytest.mark.skipif(int(PIL.__version__.split(".")[0]) < 13, reason="Pillow reads none that it wrote"),
+            marks=pytest.mark.skipif(
+                int(PIL.__version__.split(".")[0]) < 13, reason="Pillow reads none that it wrote"
+            ),
         ),
     ],
 )
-def test_any_mode_becomes_rgb(mode: str, value: Any, expected: tuple[int, int, int], tmp_path: Path) -> None:
+def test_any_mode_becomes_rgb(
+    mode: str, value: Any, expected: tuple[int, int, int], tmp_path: Path
+) -> None:
     tiff = mode in ("F", "CMYK", "YCbCr", "I")
     path = save(Image.new(mode, (16, 16), value), tmp_path / ("a.tif" if tiff else "a.png"))
     image = load_image(path)
@@ -119,10 +130,14 @@ def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 14])
-def test_fewer_bits_in_a_file_of_sixteen_are_scaled_by_their_own_range(bits: int, tmp_path: Path) -> None:
+def test_fewer_bits_in_a_file_of_sixteen_are_scaled_by_their_own_range(
+    bits: int, tmp_path: Path
+) -> None:
     ramp = np.linspace(3, 2**bits - 1, 256).astype(np.uint16)[None, :].repeat(16, axis=0)
     for name in ("a.png", "a.tif"):
-        row = np.asarray(load_image(save(Image.fromarray(ramp), tmp_path / name)))[0, :, 0].astype(int)
+        row = np.asarray(load_image(save(Image.fromarray(ramp), tmp_path / name)))[0, :, 0].astype(
+            int
+        )
         assert np.abs(row - np.arange(256)).max() <= 1
     flat = save(Image.fromarray(np.full((16, 16), 257 * 9, dtype=np.uint16)), tmp_path / "flat.png")
     assert np.asarray(load_image(flat)).max() == 9
@@ -171,10 +186,14 @@ def test_many_pixels_in_few_bytes_are_no_photo(tmp_path: Path) -> None:
 # -- formats that not every Pillow reads -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("suffix", "package"), [("heic", "pillow_heif"), ("HIF", "pillow_heif"), ("avif", "PIL")])
+@pytest.mark.parametrize(
+    ("suffix", "package"), [("heic", "pillow_heif"), ("HIF", "pillow_heif"), ("avif", "PIL")]
+)
 def test_photos_of_phones_are_read(suffix: str, package: str, tmp_path: Path) -> None:
     pytest.importorskip(package)
-    load_image(save(Image.new("RGB", (9, 9)), tmp_path / "first.png"))  # which makes the formats known
+    load_image(
+        save(Image.new("RGB", (9, 9)), tmp_path / "first.png")
+    )  # which makes the formats known
     source = Image.new("RGB", (64, 48), (200, 30, 30))
     path = tmp_path / f"a.{suffix}"
     source.save(path, "AVIF" if suffix == "avif" else "HEIF")
@@ -218,10 +237,16 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "cut.jpg": (good_jpeg.getvalue()[:2000], "corrupt or truncated"),
         "cut.png": (good_png.getvalue()[:2000], "corrupt or truncated"),
         "flipped.png": (bytes(flipped), "corrupt or truncated"),
-        "text.jpg": (b"this is not an image at all", "not an image, or its format is not supported"),
+        "text.jpg": (
+            b"this is not an image at all",
+            "not an image, or its format is not supported",
+        ),
         "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|not an image"),
         "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image, or its format"),
-        "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "not an image, or its format"),
+        "script.eps": (
+            b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n",
+            "not an image, or its format",
+        ),
         "huge.png": (png_header(30_000, 30_000), "too large: 30,000 × 30,000 = 900,000,000 pixels"),
         "large.png": (png_header(8_000, 8_000), "too large: 8,000 × 8,000 = 64,000,000 pixels"),
         "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must be at least 8"),
@@ -236,7 +261,16 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
     return named
 
 
-BAD = ["empty.jpg", "cut.jpg", "cut.png", "flipped.png", "text.jpg", "head.jpg", "page.svg", "script.eps"]
+BAD = [
+    "empty.jpg",
+    "cut.jpg",
+    "cut.png",
+    "flipped.png",
+    "text.jpg",
+    "head.jpg",
+    "page.svg",
+    "script.eps",
+]
 BAD += ["huge.png", "large.png", "dot.png", "thin.png", "missing.jpg", "folder.jpg"]
 
 
@@ -250,10 +284,14 @@ def test_what_is_no_good_is_refused_by_name(name: str, tmp_path: Path) -> None:
         check_images([path])
 
 
-def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_refused_before_it_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bomb = tmp_path / "bomb.png"
     bomb.write_bytes(png_header(9_000, 9_000))
-    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda *_: pytest.fail("the pixels were decoded"))
+    monkeypatch.setattr(
+        "PIL.ImageFile.ImageFile.load", lambda *_: pytest.fail("the pixels were decoded")
+    )
     with pytest.raises(ImageError, match="too large"):
         load_image(bomb)
 

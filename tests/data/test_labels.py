@@ -63,7 +63,10 @@ def test_what_is_written_goes_before_what_is_spelt_alike() -> None:
     find = target_finder(TREE)
     assert TREE.path(find("Forget-me-not").node or 0)[1] == "bird"
     assert TREE.path(find("forget_me_not").node or 0)[1] == "plant"
-    with pytest.raises(TaxonomyError, match=r"2 nodes are called 'forgetmenot'.*life/bird/Forget-me-not, life/plant"):
+    with pytest.raises(
+        TaxonomyError,
+        match=r"2 nodes are called 'forgetmenot'.*life/bird/Forget-me-not, life/plant",
+    ):
         LabelFinder(TREE).node(["forgetmenot"])
     for label in ("forgetmenot", "Wilson", "woodpecker", "", "'"):
         assert find(label).node is None
@@ -72,17 +75,27 @@ def test_what_is_written_goes_before_what_is_spelt_alike() -> None:
 def test_a_label_of_a_leaf_and_its_group_is_the_leaf_and_an_answer_is_the_group() -> None:
     with showing(said := Recorder()):
         rows = read_answers([{"truth": "car", "answer": "a car"}], AnswerSchema(taxonomy=TREE)).rows
-        notes = read_answers([{"truth": "car", "answer": "a car"}], AnswerSchema(taxonomy=TREE)).notes
+        notes = read_answers(
+            [{"truth": "car", "answer": "a car"}], AnswerSchema(taxonomy=TREE)
+        ).notes
     assert TREE.path(rows[0].target) == ("life", "vehicle", "car", "car")
     assert [text for text in notes if "as a label 'car' is the leaf" in text]
     placed = Mapper(TREE).place(["car", "A car.", "taxi"])
-    assert [TREE.path(one.node)[-2:] for one in placed] == [("vehicle", "car"), ("vehicle", "car"), ("car", "taxi")]
+    assert [TREE.path(one.node)[-2:] for one in placed] == [
+        ("vehicle", "car"),
+        ("vehicle", "car"),
+        ("car", "taxi"),
+    ]
     assert said.notes == []
 
 
 def test_a_leaf_and_its_group_in_a_part_and_outside_of_one() -> None:
     part = restrict(TREE, "vehicle")
-    assert part.tree.path(target_finder(part.tree, part)("car").node or 0) == ("vehicle", "car", "car")
+    assert part.tree.path(target_finder(part.tree, part)("car").node or 0) == (
+        "vehicle",
+        "car",
+        "car",
+    )
     part = restrict(TREE, "bird")
     assert target_finder(part.tree, part)("car").outside
     assert not target_finder(part.tree, part)("Wilson_Warbler").outside

@@ -36,7 +36,9 @@ COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "möwe.png") for form in ("N
         ("C:odd.png", "C:odd.png"),
     ],
 )
-def test_an_image_is_found_however_its_name_is_written(there: str, written: str, tmp_path: Path) -> None:
+def test_an_image_is_found_however_its_name_is_written(
+    there: str, written: str, tmp_path: Path
+) -> None:
     (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (9, 9)).save(tmp_path / there)
     assert find_file(tmp_path, written).samefile(tmp_path / there)
@@ -61,13 +63,19 @@ def test_a_name_that_nothing_has_stays_as_it_is(written: str, tmp_path: Path) ->
         (["a.jpg"], ["D:/one/a.jpg", "D:/two/a.jpg"], {}),
         (["one/a.jpg", "two/a.jpg"], ["a.jpg"], {}),
         (["C:\\x\\one\\a.jpg"], ["one/a.jpg", "two/a.jpg"], {"C:\\x\\one\\a.jpg": "one/a.jpg"}),
-        (["one/a.jpg"], ["//nas/x/one/a.jpg", "//nas/x/two/a.jpg"], {"one/a.jpg": "//nas/x/one/a.jpg"}),
+        (
+            ["one/a.jpg"],
+            ["//nas/x/one/a.jpg", "//nas/x/two/a.jpg"],
+            {"one/a.jpg": "//nas/x/one/a.jpg"},
+        ),
         (["\\\\nas\\x\\a.jpg"], ["photos/a.jpg"], {"\\\\nas\\x\\a.jpg": "photos/a.jpg"}),
         (["one/a.jpg"], ["two/a.jpg"], {}),
         (["xa.jpg"], ["a.jpg"], {}),
     ],
 )
-def test_names_of_two_tables_are_matched(names: list[str], known: list[str], pairs: dict[str, str]) -> None:
+def test_names_of_two_tables_are_matched(
+    names: list[str], known: list[str], pairs: dict[str, str]
+) -> None:
     assert match_names(names, known) == pairs
 
 
@@ -76,4 +84,6 @@ def test_every_name_means_itself_or_one_that_is_written_alike(names: list[str]) 
     def key(name: str) -> str:
         return name.replace("\\", "/").removeprefix("./")
 
-    assert {name: key(other) for name, other in match_names(names, names).items()} == {n: key(n) for n in names}
+    assert {name: key(other) for name, other in match_names(names, names).items()} == {
+        n: key(n) for n in names
+    }

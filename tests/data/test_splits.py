@@ -33,7 +33,9 @@ def ids(examples: tuple[Example, ...]) -> list[str]:
     st.integers(0, 15),
     st.integers(0, 2**40),
 )
-def test_a_split_is_disjoint_exact_and_balanced(sizes: list[int], tuning: int, heldout: int, seed: int) -> None:
+def test_a_split_is_disjoint_exact_and_balanced(
+    sizes: list[int], tuning: int, heldout: int, seed: int
+) -> None:
     examples = made(*sizes)
     if tuning + heldout == 0 or tuning + heldout > len(examples):
         with pytest.raises(DataError):
@@ -57,7 +59,9 @@ def test_what_remains_shows_no_image_that_was_used(used: int, most: int, seed: i
     found = remaining([*examples, *copies], examples[:used], most=most, seed=seed)
     assert len(found) == min(most, 20 - used)
     assert len({example.sha256 for example in found}) == len(found)
-    assert not {example.sha256 for example in examples[:used]} & {example.sha256 for example in found}
+    assert not {example.sha256 for example in examples[:used]} & {
+        example.sha256 for example in found
+    }
     assert found == remaining([*copies, *reversed(examples)], examples[:used], most=most, seed=seed)
 
 
@@ -77,7 +81,10 @@ def test_the_split_is_the_same_on_every_machine() -> None:
 
 def test_a_larger_held_out_split_keeps_the_tuning_split() -> None:
     examples = made(9, 9, 9)
-    assert split(examples, tuning=5, heldout=3, seed=1).tuning == split(examples, tuning=5, heldout=20, seed=1).tuning
+    assert (
+        split(examples, tuning=5, heldout=3, seed=1).tuning
+        == split(examples, tuning=5, heldout=20, seed=1).tuning
+    )
 
 
 def test_copies_of_an_image_are_drawn_once(notes: list[str]) -> None:
@@ -92,7 +99,9 @@ def test_copies_of_an_image_are_drawn_once(notes: list[str]) -> None:
 
 def test_an_image_with_two_labels_is_refused() -> None:
     one, two = made(1, 1)
-    with pytest.raises(DataError, match=r"0-0\.png is 'label 0', 1-0\.png is 'label 1'|1-0\.png is"):
+    with pytest.raises(
+        DataError, match=r"0-0\.png is 'label 0', 1-0\.png is 'label 1'|1-0\.png is"
+    ):
         split([one, replace(two, sha256=one.sha256)], tuning=1, heldout=1, seed=0)
 
 
@@ -103,7 +112,10 @@ def test_senseless_sizes_are_refused(tuning: int, heldout: int) -> None:
 
 
 def test_too_few_images_are_counted_and_the_way_out_is_named() -> None:
-    with pytest.raises(DataError, match=r"need 220 different images, but there are 33\..*at most 33 in all.*3 and 30"):
+    with pytest.raises(
+        DataError,
+        match=r"need 220 different images, but there are 33\..*at most 33 in all.*3 and 30",
+    ):
         split(made(11, 11, 11), tuning=20, heldout=200, seed=0)
     with pytest.raises(DataError, match="there are 0"):
         split([], tuning=1, heldout=1, seed=0)

@@ -18,7 +18,9 @@ from tests.tiny_text_models import make_clip, make_sentence_model
 def clip(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
     pytest.importorskip("open_clip")
     folder = tmp_path_factory.mktemp("clip")
-    return ClipEncoder(make_clip(folder, context_length=16), device="cpu", cache_dir=folder, batch_size=2)
+    return ClipEncoder(
+        make_clip(folder, context_length=16), device="cpu", cache_dir=folder, batch_size=2
+    )
 
 
 def test_a_model_without_weights_is_no_model(tmp_path: Path) -> None:
@@ -38,7 +40,9 @@ def test_vectors_have_unit_length_whatever_the_batch(clip: ClipEncoder) -> None:
     together = clip.texts(texts)
     assert together.dtype == np.float32
     assert np.linalg.norm(together, axis=1) == pytest.approx(np.ones(5), abs=1e-5)
-    assert together == pytest.approx(np.concatenate([clip.texts([text]) for text in texts]), abs=1e-5)
+    assert together == pytest.approx(
+        np.concatenate([clip.texts([text]) for text in texts]), abs=1e-5
+    )
     images = clip.images([Image.new("RGB", (40, 30), "red"), Image.effect_noise((30, 40), 90)])
     assert images.shape == (2, 16)
     assert not np.allclose(images[0], images[1])
@@ -46,11 +50,18 @@ def test_vectors_have_unit_length_whatever_the_batch(clip: ClipEncoder) -> None:
 
 def test_texts_beyond_the_context_are_told(clip: ClipEncoder) -> None:
     assert clip.context_length == 16
-    assert clip.truncated(["a bird", "bird " * 40, "", "bird " * 13]).tolist() == [False, True, False, False]
+    assert clip.truncated(["a bird", "bird " * 40, "", "bird " * 13]).tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.heavy
-def test_where_memory_runs_out_the_batch_is_halved(clip: ClipEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_memory_runs_out_the_batch_is_halved(
+    clip: ClipEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     open_clip = pytest.importorskip("open_clip")
     clip = ClipEncoder(clip.name.removeprefix("clip:"), device="cpu", batch_size=4)
     texts = [f"bird {i}" for i in range(5)]
@@ -74,7 +85,9 @@ def test_where_memory_runs_out_the_batch_is_halved(clip: ClipEncoder, monkeypatc
         clip.images([Image.new("RGB", (40, 30), "red")] * 3)
 
 
-def test_a_sentence_encoder_shrinks_its_batches_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_encoder_shrinks_its_batches_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     library = pytest.importorskip("sentence_transformers")
     encoder = SentenceEncoder(str(make_sentence_model(tmp_path)), device="cpu", batch_size=8)
     texts = [f"bird {'sings ' * i}" for i in range(5)]

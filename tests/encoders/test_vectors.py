@@ -35,7 +35,9 @@ class Encoder:
 
     def images(self, images: Sequence[Any]) -> FloatMatrix:
         self.seen.append(len(images))
-        means = np.array([np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) for image in images])
+        means = np.array(
+            [np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) for image in images]
+        )
         return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
@@ -102,13 +104,17 @@ def test_only_what_is_new_is_checked(
     assert recorder.of("reading images") == [(0, 2), (1, 2), (2, 2)]
     files[1].unlink()
     files[3].write_bytes(files[3].read_bytes()[:50])
-    with pytest.raises(ImageError, match=r"(?s)2 of 3 images cannot be used.*1\.png.*does not exist.*3\.png"):
+    with pytest.raises(
+        ImageError, match=r"(?s)2 of 3 images cannot be used.*1\.png.*does not exist.*3\.png"
+    ):
         checked_images(encoder, files)
 
 
 def test_a_real_model(tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     open_clip = pytest.importorskip("open_clip")
-    encoder = ClipEncoder(make_clip(tmp_path), device="cpu", cache_dir=tmp_path / "cache", batch_size=2)
+    encoder = ClipEncoder(
+        make_clip(tmp_path), device="cpu", cache_dir=tmp_path / "cache", batch_size=2
+    )
     assert "Resize" in encoder.preprocessing
     assert not re.search("0x[0-9a-f]", encoder.preprocessing)
     vectors = stored_images(encoder, files)

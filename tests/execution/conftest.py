@@ -30,7 +30,12 @@ def cluster(sleepy: str) -> Iterator[Any]:
         made.nodes = [made.add_node(num_cpus=1, num_gpus=1, **small) for _ in range(2)]
         # This copy of the code, and the model's package.
         variables = {name: os.environ[name] for name in ("PYTHONPATH", "SLEEPY_DIARY")}
-        ray.init(made.address, runtime_env={"env_vars": variables}, log_to_driver=False, logging_level="ERROR")
+        ray.init(
+            made.address,
+            runtime_env={"env_vars": variables},
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
         yield made
     finally:
         ray.shutdown()

@@ -41,7 +41,10 @@ def test_an_address_without_a_cluster_is_named(sleepy, address, monkeypatch):
 
 @pytest.mark.parametrize(
     ("spec", "said"),
-    [(lambda image, prompt: "", "not a function or an API"), ("openai/gpt-4o", "not a function or an API")],
+    [
+        (lambda image, prompt: "", "not a function or an API"),
+        ("openai/gpt-4o", "not a function or an API"),
+    ],
 )
 def test_what_cannot_have_workers_says_so(spec, said):
     with pytest.raises(ModelError, match=said):
@@ -60,14 +63,22 @@ def test_workers_answer_as_the_model_does(cluster, sleepy, tmp_path, notes):
     for i, file in enumerate(files):
         Image.new("RGB", (16, 16), (40 * i, 0, 0)).save(file)
     model = deploy(sleepy, execution=RAY)
-    assert (model.workers, model.check(), model.identity) == (2, [], {"kind": "sleepy", "model": "sleepy"})
+    assert (model.workers, model.check(), model.identity) == (
+        2,
+        [],
+        {"kind": "sleepy", "model": "sleepy"},
+    )
 
     wanted = [Request(f"prompt {i}", files[i % 6]) for i in range(48)]
     replies = model.answer([*wanted, Request("gone", tmp_path / "gone.png")])
-    assert [r.text.partition(":")[0] for r in replies[:-1]] == [request.prompt for request in wanted]
+    assert [r.text.partition(":")[0] for r in replies[:-1]] == [
+        request.prompt for request in wanted
+    ]
     assert "gone.png: The image file does not exist" in replies[-1].reason
     homes = Counter((pid, seen) for pid, seen, _ in asked(tmp_path))
-    assert sum(sorted(homes.values())[-6:]) >= 30, "an image stays with its worker, but for the last questions"
+    assert sum(sorted(homes.values())[-6:]) >= 30, (
+        "an image stays with its worker, but for the last questions"
+    )
 
     with count_faults() as faults:
         model.answer([Request(f"fault {i}") for i in range(9)])
@@ -97,7 +108,9 @@ def test_what_a_worker_cannot_make_is_told(cluster, sleepy):
 
 
 @pytest.mark.heavy
-def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(cluster, sleepy, tmp_path):
+def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(
+    cluster, sleepy, tmp_path
+):
     image = tmp_path / "image.png"
     Image.new("RGB", (16, 16)).save(image)
     model = deploy(sleepy, execution=RAY)
@@ -121,12 +134,16 @@ def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(cluste
         replies = ask(model, wanted, store)
         assert killed
         seen = [content_hash(image)[:8] if request.image else "nothing" for request in wanted]
-        assert [reply.text for reply in replies] == [f"{r.prompt}: {s}" for r, s in zip(wanted, seen, strict=True)]
+        assert [reply.text for reply in replies] == [
+            f"{r.prompt}: {s}" for r, s in zip(wanted, seen, strict=True)
+        ]
         assert (set(put.values()), len(put)) == ({1}, 600)
         again = Counter(prompt for _, _, prompt in asked(tmp_path))
         assert max(again.values()) <= 2
         # The node comes back, and so does a worker.
-        cluster.nodes.append(cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=80 * 1024**2))
+        cluster.nodes.append(
+            cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=80 * 1024**2)
+        )
         assert len(model.answer([Request(f"more {i}") for i in range(20)])) == 20
 
 
@@ -137,7 +154,9 @@ def test_a_cluster_whose_only_node_ends_is_said(sleepy, tmp_path):
 
     variables = {name: os.environ[name] for name in ("PYTHONPATH", "SLEEPY_DIARY")}
     small = {"num_cpus": 1, "object_store_memory": 80 * 1024**2, "include_dashboard": False}
-    ray.init(**small, runtime_env={"env_vars": variables}, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        **small, runtime_env={"env_vars": variables}, log_to_driver=False, logging_level="ERROR"
+    )
     try:
         model = deploy(sleepy, ModelSettings(device="cpu"), RAY)
         assert model.identity["kind"] == "sleepy"

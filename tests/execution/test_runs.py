@@ -17,7 +17,9 @@ SMALL = ("data.tuning=8", "data.block=4", "data.heldout=6", "iterations=2", "tra
 def tuned(folder: Path, *settings: str, resume: bool = False) -> TuneResult:
     """Runs `taxtune tune fieldguide`, made small."""
     given = [part for setting in (*SMALL, *settings) for part in ("--set", setting)]
-    done = run_captured("tune", "fieldguide", *given, "--out", folder, *(["--resume"] if resume else []))
+    done = run_captured(
+        "tune", "fieldguide", *given, "--out", folder, *(["--resume"] if resume else [])
+    )
     assert done.code == 0, done.err
     found = taxtune.load_run(folder)
     assert isinstance(found, TuneResult)

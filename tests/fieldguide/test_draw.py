@@ -36,12 +36,22 @@ def test_the_manifest_says_what_is_on_the_images(folder: Path) -> None:
     by_label = {bird.label: bird for bird in all_species()}
     for row in _rows(folder):
         bird = by_label[row["label"]]
-        assert (row["family"], row["order"], row["common_name"]) == (bird.family, bird.order, bird.names[0])
-        assert (row["degraded"] == "yes") == (float(row["severity"]) > 0) == (row["condition"] != "clear")
+        assert (row["family"], row["order"], row["common_name"]) == (
+            bird.family,
+            bird.order,
+            bird.names[0],
+        )
+        assert (
+            (row["degraded"] == "yes")
+            == (float(row["severity"]) > 0)
+            == (row["condition"] != "clear")
+        )
         assert (folder / row["image"]).is_file()
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_images(folder: Path, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_images(
+    folder: Path, tmp_path: Path
+) -> None:
     def contents(where: Path) -> set[bytes]:
         return {file.read_bytes() for file in (where / "images").iterdir()}
 
@@ -62,7 +72,11 @@ def test_the_package_holds_what_the_command_draws(tmp_path: Path) -> None:
             Image.open(MANIFEST_FILE.parent / row["image"]) as two,
         ):
             assert one.tobytes() == two.tobytes(), row
-    assert len(_rows(MANIFEST_FILE.parent)) == len(list((MANIFEST_FILE.parent / "images").iterdir())) == IMAGES.n
+    assert (
+        len(_rows(MANIFEST_FILE.parent))
+        == len(list((MANIFEST_FILE.parent / "images").iterdir()))
+        == IMAGES.n
+    )
 
 
 def test_a_folder_that_is_not_empty_is_refused_and_untouched(

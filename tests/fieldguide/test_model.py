@@ -22,7 +22,11 @@ def birds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def held_out(birds: Path) -> dict[str, Row]:
-    prompts = {f"{kind} {i}": text for kind, texts in held_out_prompts().items() for i, text in enumerate(texts)}
+    prompts = {
+        f"{kind} {i}": text
+        for kind, texts in held_out_prompts().items()
+        for i, text in enumerate(texts)
+    }
     return {row.kind: row for row in measure(birds, prompts)}
 
 
@@ -36,7 +40,9 @@ def test_the_answers_depend_on_the_image(rows: dict[str, Row]) -> None:
     assert rows["specific"].accuracy_clear >= 0.85
 
 
-def test_asked_to_be_specific_it_names_species_and_errs_on_degraded_images(rows: dict[str, Row]) -> None:
+def test_asked_to_be_specific_it_names_species_and_errs_on_degraded_images(
+    rows: dict[str, Row],
+) -> None:
     specific = rows["specific"]
     assert specific.accuracy >= 0.57  # 0.60 on many images; these are 105
     assert specific.hp <= 0.93
@@ -54,14 +60,22 @@ def test_asked_to_be_cautious_it_backs_off_where_it_cannot_see(rows: dict[str, R
 
 def test_answers_keep_to_the_format_and_end(rows: dict[str, Row]) -> None:
     for row in rows.values():
-        kept = np.mean([answer.startswith("A: ") and answer.endswith(".") for answer in row.answers])
+        kept = np.mean(
+            [answer.startswith("A: ") and answer.endswith(".") for answer in row.answers]
+        )
         assert kept >= 0.98, (row.kind, row.answers[:5])
         assert max(len(answer) for answer in row.answers) < 60
 
 
-def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(held_out: dict[str, Row]) -> None:
+def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(
+    held_out: dict[str, Row],
+) -> None:
     def mean(kind: str, column: str) -> float:
-        return float(np.mean([getattr(row, column) for name, row in held_out.items() if name.startswith(kind)]))
+        return float(
+            np.mean(
+                [getattr(row, column) for name, row in held_out.items() if name.startswith(kind)]
+            )
+        )
 
     assert mean("specific", "depth") > mean("plain", "depth") > mean("careful", "depth")
     assert mean("careful", "hp") > mean("plain", "hp") + 0.02
@@ -80,7 +94,9 @@ def test_fragments_kept_out_of_training_move_the_answers_the_right_way(birds: Pa
 
     from taxtune.resources import prompts_dir
 
-    table = yaml.safe_load((prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8"))
+    table = yaml.safe_load(
+        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
+    )
     texts = {(slot["id"], c["id"]): c["text"] for slot in table["slots"] for c in slot["choices"]}
     end = "Answer in the format 'A: <answer>.'"
     prompts = {"none": f"What bird is this? {end}"}

@@ -32,21 +32,35 @@ def test_held_out_wordings_are_not_among_the_training_prompts(drawn) -> None:
     for prompts in held_out_prompts().values():
         for prompt in prompts:
             assert prompt.casefold() not in training
-    fragments = yaml.safe_load((prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8"))
-    texts = {slot["id"]: {c["id"]: c["text"] for c in slot["choices"]} for slot in fragments["slots"]}
+    fragments = yaml.safe_load(
+        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
+    )
+    texts = {
+        slot["id"]: {c["id"]: c["text"] for c in slot["choices"]} for slot in fragments["slots"]
+    }
     for slot, choices in load_phrasings()["fragments"]["held_out"].items():
         for choice in choices:
-            text = Environment().from_string(texts[slot][choice]).render(domain="bird", ranks=["family", "species"])
+            text = (
+                Environment()
+                .from_string(texts[slot][choice])
+                .render(domain="bird", ranks=["family", "species"])
+            )
             assert text.casefold() not in training, (slot, choice)
 
 
 def test_every_fragment_of_the_toolkit_is_known() -> None:
-    fragments = yaml.safe_load((prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8"))
+    fragments = yaml.safe_load(
+        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
+    )
     known = load_phrasings()["fragments"]
     for slot in fragments["slots"]:
         for choice in slot["choices"]:
             if choice["text"]:
-                inside = [part for part in ("train", "held_out") if choice["id"] in known[part].get(slot["id"], {})]
+                inside = [
+                    part
+                    for part in ("train", "held_out")
+                    if choice["id"] in known[part].get(slot["id"], {})
+                ]
                 assert len(inside) == 1, (slot["id"], choice["id"])
 
 
@@ -55,7 +69,9 @@ def test_more_care_never_makes_an_answer_more_specific() -> None:
     for _ in range(100):
         species, family, order = np.sort(rng.random(3))
         sureness = {"species": species, "family": family, "order": order}
-        depths = [RANKS.index(choose_rank(Intent(care=care), sureness)) for care in np.linspace(-1, 5, 25)]
+        depths = [
+            RANKS.index(choose_rank(Intent(care=care), sureness)) for care in np.linspace(-1, 5, 25)
+        ]
         assert depths == sorted(depths)
         assert depths[0] == 0
 

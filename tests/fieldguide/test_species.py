@@ -17,7 +17,9 @@ def test_the_taxonomy_is_sound() -> None:
     taxonomy = read_taxonomy("builtin:fieldguide", names=False)
     assert taxonomy.labels[0] == "Aves"
     assert "bird" in taxonomy.aliases[0]
-    assert {taxonomy.labels[leaf] for leaf in taxonomy.leaves} == {bird.label for bird in all_species()}
+    assert {taxonomy.labels[leaf] for leaf in taxonomy.leaves} == {
+        bird.label for bird in all_species()
+    }
     for bird in all_species():
         node = taxonomy.resolve(bird.label)
         assert taxonomy.path(node) == ("Aves", bird.order, bird.family, bird.label)

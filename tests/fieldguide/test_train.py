@@ -9,13 +9,19 @@ from fieldguide.phrasing import BASELINE
 from fieldguide.train import Settings, main, train
 from taxtune.errors import TaxtuneError
 
-_TINY = Settings(see=64, epochs=1, listen=64, steps=2, prompts=600, vocabulary=400, workers=1, threads=1)
+_TINY = Settings(
+    see=64, epochs=1, listen=64, steps=2, prompts=600, vocabulary=400, workers=1, threads=1
+)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]]:
     folder, said = tmp_path_factory.mktemp("train"), []
-    return train(folder / "model", _TINY, work=folder / "work", say=said.append), folder / "work", said
+    return (
+        train(folder / "model", _TINY, work=folder / "work", say=said.append),
+        folder / "work",
+        said,
+    )
 
 
 @pytest.mark.heavy
@@ -63,7 +69,9 @@ def test_another_model_may_see_alike_and_write_names_in_pieces(trained, tmp_path
     assert len(written) > len(whole.tokenize(" Black-capped Chickadee"))
 
 
-def test_a_folder_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_exists_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(TaxtuneError, match="exists"):
         train(tmp_path, _TINY)
     assert main(["--out", str(tmp_path), "--steps", "1"]) == 2

@@ -13,7 +13,9 @@ HERE = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the golden files of tests/golden anew")
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden files of tests/golden anew"
+    )
 
 
 @pytest.fixture

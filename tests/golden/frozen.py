@@ -95,10 +95,14 @@ def earlier(revision: str) -> dict[str, dict[str, bytes]]:
     root = EXPECTED.parents[2]
     prefix = EXPECTED.relative_to(root).as_posix()
     git = ["git", "-C", str(root)]
-    listed = subprocess.run([*git, "ls-tree", "-r", "--name-only", revision, prefix], capture_output=True, check=True)
+    listed = subprocess.run(
+        [*git, "ls-tree", "-r", "--name-only", revision, prefix], capture_output=True, check=True
+    )
     cases: dict[str, dict[str, bytes]] = defaultdict(dict)
     for path in listed.stdout.decode().split():
-        shown = subprocess.run([*git, "show", f"{revision}:{path}"], capture_output=True, check=True)
+        shown = subprocess.run(
+            [*git, "show", f"{revision}:{path}"], capture_output=True, check=True
+        )
         name = path.removeprefix(prefix + "/")
         cases[name.split("/")[0]][name] = unpacked(name, shown.stdout)
     return cases
@@ -122,14 +126,18 @@ def differences(revision: str) -> list[str]:
             continue
         if PLACEMENTS.match(case):
             changed = [
-                name for name, content in files.items() if now[case].get(name) != content and name not in DROPPED
+                name
+                for name, content in files.items()
+                if now[case].get(name) != content and name not in DROPPED
             ]
             lines += [f"{name}: placements differ" for name in changed]
             continue
         missing = most(files) - most(now[case])
         if missing:
             shown = ", ".join(f"{number} ({count}x)" for number, count in missing.most_common(12))
-            lines.append(f"{case}: {missing.total()} of {most(files).total()} numbers are gone: {shown}")
+            lines.append(
+                f"{case}: {missing.total()} of {most(files).total()} numbers are gone: {shown}"
+            )
     return lines
 
 

@@ -36,7 +36,10 @@ SHOWN = 40
 def masked(value: Any, folder: Path) -> Any:
     """Replaces what differs from one machine, or one run of the same code, to the next, and nothing else."""
     if isinstance(value, dict):
-        return {key: "*" if key in OF_THE_MACHINE else masked(item, folder) for key, item in value.items()}
+        return {
+            key: "*" if key in OF_THE_MACHINE else masked(item, folder)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [masked(item, folder) for item in value]
     if isinstance(value, str):
@@ -88,7 +91,11 @@ class Golden:
             held[f"printed-{number}{suffix(command)}"] = self.run(command, code)
         for path in sorted(self.folder.rglob("*")):
             inside = path.relative_to(self.folder)
-            if not path.is_file() or path.suffix not in HELD or not NOT_HELD.isdisjoint(inside.parts):
+            if (
+                not path.is_file()
+                or path.suffix not in HELD
+                or not NOT_HELD.isdisjoint(inside.parts)
+            ):
                 continue
             if before.get(path) != path.read_bytes():
                 held[inside.as_posix().replace("/", "--")] = path.read_text("utf-8")
@@ -110,14 +117,23 @@ class Golden:
                 store(self._expected / name, written(name, content))
             return
         there = {path.relative_to(self._expected).as_posix() for path in place.glob("*")}
-        found = [f"{name}: written, and there is no golden file of it" for name in sorted(contents.keys() - there)]
-        found += [f"{name}: a golden file, but nothing like it is written" for name in sorted(there - contents.keys())]
+        found = [
+            f"{name}: written, and there is no golden file of it"
+            for name in sorted(contents.keys() - there)
+        ]
+        found += [
+            f"{name}: a golden file, but nothing like it is written"
+            for name in sorted(there - contents.keys())
+        ]
         for name in sorted(there & contents.keys()):
             found += differences(parsed(name, load(self._expected / name)), contents[name], name)
         if found:
             more = f"\n... and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             pytest.fail(
-                "\n".join(found[:SHOWN]) + more + "\n(golden -> now; if it is meant so, --update-golden)", False
+                "\n".join(found[:SHOWN])
+                + more
+                + "\n(golden -> now; if it is meant so, --update-golden)",
+                False,
             )
 
 
@@ -146,7 +162,11 @@ def parsed(name: str, text: str) -> Any:
     if name.endswith(".jsonl"):
         return [json.loads(line) for line in text.splitlines()]
     if name.endswith((".csv", ".tsv")):
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter="\t" if name.endswith(".tsv") else ","))
+        return list(
+            csv.reader(
+                io.StringIO(text, newline=""), delimiter="\t" if name.endswith(".tsv") else ","
+            )
+        )
     return text.splitlines()
 
 
@@ -159,7 +179,9 @@ def written(name: str, content: Any) -> str:
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in content)
     if name.endswith((".csv", ".tsv")):
         stream = io.StringIO(newline="")
-        csv.writer(stream, delimiter="\t" if name.endswith(".tsv") else ",", lineterminator="\n").writerows(content)
+        csv.writer(
+            stream, delimiter="\t" if name.endswith(".tsv") else ",", lineterminator="\n"
+        ).writerows(content)
         return stream.getvalue()
     return "".join(f"{line}\n" for line in content)
 
@@ -170,9 +192,14 @@ def laid_out(value: Any, margin: str = "\n") -> str:
     if not any(isinstance(item, dict | list) and item for item in inner):
         return json.dumps(value, ensure_ascii=False)
     keys = (
-        [f"{json.dumps(key, ensure_ascii=False)}: " for key in value] if isinstance(value, dict) else [""] * len(value)
+        [f"{json.dumps(key, ensure_ascii=False)}: " for key in value]
+        if isinstance(value, dict)
+        else [""] * len(value)
     )
-    lines = (f"{margin} {key}{laid_out(item, margin + ' ')}" for key, item in zip(keys, inner, strict=True))
+    lines = (
+        f"{margin} {key}{laid_out(item, margin + ' ')}"
+        for key, item in zip(keys, inner, strict=True)
+    )
     start, end = "{}" if isinstance(value, dict) else "[]"
     return f"{start}{','.join(lines)}{margin}{end}"
 
@@ -190,7 +217,10 @@ def differences(golden: Any, now: Any, where: str) -> list[str]:
             pairs = enumerate(zip(golden, now, strict=True))
             return [line for i, (a, b) in pairs for line in differences(a, b, f"{where}[{i}]")]
         a, b = ([json.dumps(item, ensure_ascii=False) for item in items] for items in (golden, now))
-        return [f"{where}: {len(a)} -> {len(b)} items", *list(difflib.unified_diff(a, b, n=1, lineterm=""))[2:]]
+        return [
+            f"{where}: {len(a)} -> {len(b)} items",
+            *list(difflib.unified_diff(a, b, n=1, lineterm=""))[2:],
+        ]
     if same(golden, now):
         return []
     return [f"{where}: {golden!r} -> {now!r}"]

@@ -25,7 +25,9 @@ INAT21 = "inat21/inat2021-categories.csv"
 
 @pytest.mark.heavy
 def test_compare_on_the_field_guide(golden: Golden) -> None:
-    settings = "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
+    settings = (
+        "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
+    )
     sets = " ".join(f"--set {setting}" for setting in settings.split())
     golden.case(
         "compare",
@@ -39,7 +41,9 @@ def test_compare_on_the_field_guide(golden: Golden) -> None:
 
 @pytest.mark.heavy
 def test_the_summary_of_a_run_and_of_an_evaluation(golden: Golden) -> None:
-    settings = "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
+    settings = (
+        "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
+    )
     sets = " ".join(f"--set {setting}" for setting in (*settings.split(), "tracking.mlflow=false"))
     templates = ("specific", "paper1-minimal", "paper1-question-answer", "paper1-specific")
     commands = {
@@ -49,7 +53,9 @@ def test_the_summary_of_a_run_and_of_an_evaluation(golden: Golden) -> None:
     printed = {f"summary/{name}.txt": golden.run(command) for name, command in commands.items()}
     assert len(printed["summary/tune.txt"].splitlines()) <= 25
     lines = [line for text in printed.values() for line in text.splitlines()]
-    assert [line for line in lines if len(line) > 80 and "/evaluated/" not in line] == []  # a file's name stays whole
+    assert [
+        line for line in lines if len(line) > 80 and "/evaluated/" not in line
+    ] == []  # a file's name stays whole
     golden.compare(printed, "summary")
 
 
@@ -154,7 +160,12 @@ def test_what_commands_print_and_write(golden: Golden, name: str) -> None:
 
 
 def test_a_taxonomy_with_every_defect(golden: Golden) -> None:
-    golden.case("taxonomy-check-broken", "taxonomy check broken.csv", "taxonomy check broken.csv --json", code=2)
+    golden.case(
+        "taxonomy-check-broken",
+        "taxonomy check broken.csv",
+        "taxonomy check broken.csv --json",
+        code=2,
+    )
 
 
 def embedded(file: Path) -> None:
@@ -180,8 +191,18 @@ def embedded(file: Path) -> None:
 
 def rated(request: dict[str, Any]) -> str:
     """Rates an answer as a judge does; one reply holds no rating."""
-    answer = request["messages"][-1]["content"].rsplit("Candidate answer: ", 1)[1].split("\n")[0].strip('"')
-    rating = {"cat": "Rating: 3", "kitty": "Rating: 3", "a mammal": "Rating: 2", "dog": "Rating: 1"}.get(answer, "Hm.")
+    answer = (
+        request["messages"][-1]["content"]
+        .rsplit("Candidate answer: ", 1)[1]
+        .split("\n")[0]
+        .strip('"')
+    )
+    rating = {
+        "cat": "Rating: 3",
+        "kitty": "Rating: 3",
+        "a mammal": "Rating: 2",
+        "dog": "Rating: 1",
+    }.get(answer, "Hm.")
     return f"The candidate says {answer}.\n{rating}"
 
 
@@ -197,7 +218,14 @@ def test_judges(golden: Golden) -> None:
 
 
 def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None:
-    kinds = {"cat": "animal", "dog": "food", "apple": "It is food.", "bread": "food", "saw": "tool", "file": "paper"}
+    kinds = {
+        "cat": "animal",
+        "dog": "food",
+        "apple": "It is food.",
+        "bread": "food",
+        "saw": "tool",
+        "file": "paper",
+    }
 
     def reply(request: dict[str, Any]) -> str:
         content = request["messages"][-1]["content"]
@@ -217,8 +245,12 @@ def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None
 def placements(golden: Golden, tree: Path, answers: Iterable[str]) -> list[dict[str, Any]]:
     """Returns the output of `taxtune place` for each answer."""
     file = golden.folder / "answers-to-place.jsonl"
-    file.write_text("".join(json.dumps({"answer": answer}) + "\n" for answer in answers), encoding="utf-8")
-    return [json.loads(line) for line in golden.run(f"place -t '{tree}' --json '{file}'").splitlines()]
+    file.write_text(
+        "".join(json.dumps({"answer": answer}) + "\n" for answer in answers), encoding="utf-8"
+    )
+    return [
+        json.loads(line) for line in golden.run(f"place -t '{tree}' --json '{file}'").splitlines()
+    ]
 
 
 def row(place: dict[str, Any]) -> list[str]:
@@ -280,9 +312,13 @@ def test_placements_of_given_answers(golden: Golden, known: str, shared_data: Pa
         if file.suffix == ".txt":  # "class, group" a line, of which two lines make paths
             pairs = (line.split(", ") for line in file.read_text("utf-8").splitlines())
             file = golden.folder / "pets.csv"
-            file.write_text("path\n" + "".join(f"pets/{group}/{name}\n" for name, group in pairs), "utf-8")
+            file.write_text(
+                "path\n" + "".join(f"pets/{group}/{name}\n" for name, group in pairs), "utf-8"
+            )
         placed = placements(golden, file, distinct)
-        rows = [[digest(place["answer"]), *row(place), digest(place["evidence"])] for place in placed]
+        rows = [
+            [digest(place["answer"]), *row(place), digest(place["evidence"])] for place in placed
+        ]
         held[f"{folder}/{Path(tree).stem}.tsv.gz"] = table(rows)
     golden.compare(held, folder)
 

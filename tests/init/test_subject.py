@@ -9,7 +9,12 @@ from taxtune.taxonomy import Taxonomy
 from taxtune.taxonomy.names import attach_english_names
 
 FOOD = Taxonomy.from_paths(
-    ["food/dessert/ice cream", "food/dessert/cake/cheesecake", "food/dessert/cake/angel cake", "food/soup/pho"],
+    [
+        "food/dessert/ice cream",
+        "food/dessert/cake/cheesecake",
+        "food/dessert/cake/angel cake",
+        "food/soup/pho",
+    ],
     aliases={"ice cream": ["gelato"]},
 )
 
@@ -70,8 +75,12 @@ def test_a_word_is_singular_or_none(label: str, word: str | None) -> None:
         ("Warblers", None, "warbler"),
     ],
 )
-def test_a_root_with_or_without_a_rank_is_a_word_of_english(root: str, rank: str | None, word: str | None) -> None:
-    tree = Taxonomy([root, "Anas crecca", "Turdus merula"], [-1, 0, 0], ranks=[rank, "species", "species"])
+def test_a_root_with_or_without_a_rank_is_a_word_of_english(
+    root: str, rank: str | None, word: str | None
+) -> None:
+    tree = Taxonomy(
+        [root, "Anas crecca", "Turdus merula"], [-1, 0, 0], ranks=[rank, "species", "species"]
+    )
     assert find_subject(attach_english_names(tree), [1, 2]).word == word
     plain = Taxonomy([root, "duck", "thrush"], [-1, 0, 0])
     assert find_subject(plain, [1, 2]).word == word
@@ -85,5 +94,7 @@ def test_latin_names_give_way_to_english_ones() -> None:
         ranks=["kingdom", "family", "genus", "species", "species"],
     )
     found = find_subject(tree, [3, 3, 4])
-    assert (tree.labels[found.node], found.word) == ("Panthera", "cat"), "Panthera has no English name; the family has"
+    assert (tree.labels[found.node], found.word) == ("Panthera", "cat"), (
+        "Panthera has no English name; the family has"
+    )
     assert (found.ranks, found.examples) == (("species",), ("cat", "tiger"))

@@ -30,7 +30,11 @@ from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, make_parts
 pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
 
 BASELINE = "What is this?"
-FAMILY, CAREFUL, SEE = "Give only the family.", "Which colour? Be careful.", "What colour do you see?"
+FAMILY, CAREFUL, SEE = (
+    "Give only the family.",
+    "Which colour? Be careful.",
+    "What colour do you see?",
+)
 
 
 def fenced(template: str) -> str:
@@ -52,7 +56,9 @@ def optimized(folder: Path, model: Any, vlm: Any = None, **given: Any) -> TuneRe
 
 @pytest.fixture
 def replies() -> Iterator[OpenAIServer]:
-    with OpenAIServer(fenced(FAMILY), fenced(CAREFUL), fenced(SEE), then=fenced("Name the scarlet one.")) as server:
+    with OpenAIServer(
+        fenced(FAMILY), fenced(CAREFUL), fenced(SEE), then=fenced("Name the scarlet one.")
+    ) as server:
         yield server
 
 
@@ -74,7 +80,10 @@ def test_a_search_ends_as_every_run_does(replies: OpenAIServer, tmp_path: Path) 
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == len(set(asked)) == vlm.asked
     heldout = {row.image for row in result.heldout[0].rows}
-    assert {line.split("|")[0] for line in asked if line.split("|")[1] in heldout} == {BASELINE, CAREFUL}
+    assert {line.split("|")[0] for line in asked if line.split("|")[1] in heldout} == {
+        BASELINE,
+        CAREFUL,
+    }
     assert result.provenance is not None
 
 
@@ -90,12 +99,19 @@ def test_what_the_reflection_model_reads(replies: OpenAIServer, tmp_path: Path) 
 
 
 def test_a_refused_template_is_never_asked(tmp_path: Path) -> None:
-    bad = [fenced("Is it scarlet?"), fenced("{{ answer }}"), text("```\nHalf a templ", finish_reason="length")]
+    bad = [
+        fenced("Is it scarlet?"),
+        fenced("{{ answer }}"),
+        text("```\nHalf a templ", finish_reason="length"),
+    ]
     vlm = ToyVLM(tmp_path / "asked")
     with OpenAIServer(*bad, fenced(CAREFUL), then=fenced("scarlet")) as server:
         result = optimized(tmp_path, reflecting(server), vlm)
     assert result.best.template == CAREFUL
-    assert {line.split("|")[0] for line in (tmp_path / "asked").read_text().splitlines()} == {BASELINE, CAREFUL}
+    assert {line.split("|")[0] for line in (tmp_path / "asked").read_text().splitlines()} == {
+        BASELINE,
+        CAREFUL,
+    }
 
 
 def test_a_search_that_keeps_nothing_is_counted_too(tmp_path: Path) -> None:
@@ -105,7 +121,10 @@ def test_a_search_that_keeps_nothing_is_counted_too(tmp_path: Path) -> None:
         asked = len(server.chats)
     assert result.best.template == BASELINE
     (searched,) = result.iterations[1:]
-    assert (searched.state, searched.usage.proposer.tokens) == ("failed", asked * (PROMPT_TOKENS + COMPLETION_TOKENS))
+    assert (searched.state, searched.usage.proposer.tokens) == (
+        "failed",
+        asked * (PROMPT_TOKENS + COMPLETION_TOKENS),
+    )
     assert result.usage.vlm.calls == vlm.asked
 
 
@@ -129,7 +148,9 @@ def test_the_adapter_serves_gepa_alone(
 ) -> None:
     import gepa as engine
 
-    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # gepa's own client would look at prices on the web
+    monkeypatch.setenv(
+        "LITELLM_LOCAL_MODEL_COST_MAP", "True"
+    )  # gepa's own client would look at prices on the web
 
     found = engine.optimize(
         adapter.seed,
@@ -183,19 +204,27 @@ def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
     def reflect(prompt: str) -> str:
         return next(replies, "Name the scarlet one.")  # as a function may well do, without a fence
 
-    result = gepa.optimize(reflect, max_metric_calls=1000, recipe=recipe, vlm=vlm, out=tmp_path / "run")
+    result = gepa.optimize(
+        reflect, max_metric_calls=1000, recipe=recipe, vlm=vlm, out=tmp_path / "run"
+    )
     # For the search are as many calls as five templates on the block: 4 for the seed, and 10 for each that is kept.
     assert 2 <= len(result.iterations) <= 6
     assert all(len(record.rows) in (4, 8) for record in result.iterations if record.template)
     # The winner was asked about all tuning images in the end, and every question is in the account.
     assert (result.best.template, result.selection.images) == (CAREFUL, 8)
     heldout = {row.image for row in result.heldout[0].rows}
-    asked = [line for line in (tmp_path / "asked").read_text().splitlines() if line.split("|")[1] not in heldout]
+    asked = [
+        line
+        for line in (tmp_path / "asked").read_text().splitlines()
+        if line.split("|")[1] not in heldout
+    ]
     assert sum(record.usage.vlm.calls for record in result.iterations) == len(asked) <= 160
 
 
 @pytest.mark.heavy
-def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_nothing_were(tmp_path: Path) -> None:
+def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_nothing_were(
+    tmp_path: Path,
+) -> None:
     def script() -> list[str]:
         return [fenced(FAMILY), fenced(CAREFUL), fenced(SEE)]
 
@@ -211,17 +240,29 @@ def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_not
         # At the same address, as far as the run is concerned.
         model = reflecting(server)
         identity = {**model.identity, "api_base": base}
-        moved = type("Moved", (), {"identity": identity, "answer": lambda self, requests: model.answer(requests)})()
+        moved = type(
+            "Moved",
+            (),
+            {"identity": identity, "answer": lambda self, requests: model.answer(requests)},
+        )()
         with pytest.raises(ResumeError):
             optimized(tmp_path, moved, second)
         again = optimized(tmp_path, moved, second, resume=True)
-    assert [record.template for record in again.iterations] == [record.template for record in whole.iterations]
-    assert [record.scores for record in again.iterations] == [record.scores for record in whole.iterations]
+    assert [record.template for record in again.iterations] == [
+        record.template for record in whole.iterations
+    ]
+    assert [record.scores for record in again.iterations] == [
+        record.scores for record in whole.iterations
+    ]
     assert first.asked + second.asked == len({*_asked(whole)})
 
 
 def _asked(result: TuneResult) -> list[tuple[str | None, str]]:
-    return [(each.template, row.example) for each in (*result.iterations, *result.heldout) for row in each.rows]
+    return [
+        (each.template, row.example)
+        for each in (*result.iterations, *result.heldout)
+        for row in each.rows
+    ]
 
 
 def test_gepa_is_an_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -21,7 +21,12 @@ from taxtune import Calibrated, Taxonomy, TaxtuneError
 from taxtune.metrics.hierarchical import score
 
 TREE = Taxonomy.from_dict(
-    {"digit": {"round": {"closed": ["0", "6", "8"], "open": ["3", "5", "9", "2"]}, "straight": ["1", "4", "7"]}}
+    {
+        "digit": {
+            "round": {"closed": ["0", "6", "8"], "open": ["3", "5", "9", "2"]},
+            "straight": ["1", "4", "7"],
+        }
+    }
 )
 X, Y = load_digits(return_X_y=True)
 X = X[:, [10, 20, 21, 28, 36, 43, 53, 58]]
@@ -40,7 +45,10 @@ def scores(paths: Any, labels: Any) -> Any:
 
 def test_it_is_right_where_the_classifier_is_not_and_stays_specific() -> None:
     found = Calibrated(regression(), TREE, risk=0.05, confidence=0.9).fit(X[LEFT], Y[LEFT])
-    argmax = scores(["/".join(TREE.path(TREE.resolve(label))) for label in found.clf_.predict(X[RIGHT])], Y[RIGHT])
+    argmax = scores(
+        ["/".join(TREE.path(TREE.resolve(label))) for label in found.clf_.predict(X[RIGHT])],
+        Y[RIGHT],
+    )
     safe = scores(found.predict(X[RIGHT]), Y[RIGHT])
     assert argmax.hp < 0.92
     assert safe.hp >= 0.945
@@ -80,7 +88,9 @@ def test_conventions() -> None:
     assert made.set_params(risk=0.2, clf__logisticregression__C=3).clf[-1].C == 3
     with pytest.raises(NotFittedError):
         made.predict(X)
-    last = make_pipeline(StandardScaler(), Calibrated(LogisticRegression(max_iter=500), TREE, risk=0.1)).fit(X, Y)
+    last = make_pipeline(
+        StandardScaler(), Calibrated(LogisticRegression(max_iter=500), TREE, risk=0.1)
+    ).fit(X, Y)
     assert scores(last.predict(X), Y).hp > 0.89
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(last)).predict(X), last.predict(X))
     assert scores(cross_val_predict(made, X, Y, cv=3), Y).hp > 0.79

@@ -24,8 +24,18 @@ def mapper() -> Mapper:
 def test_coefficients_speak_the_way_they_should() -> None:
     coefficients = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     assert coefficients["whole name"] > 0 > coefficients["unexplained"]
-    assert coefficients["verbatim"] > coefficients["head"] > coefficients["kind"] > coefficients["guess"]
-    assert {str(stage) for stage in Stage} - {"ngram", "vote", "similarity", "arbiter"} <= coefficients.keys()
+    assert (
+        coefficients["verbatim"]
+        > coefficients["head"]
+        > coefficients["kind"]
+        > coefficients["guess"]
+    )
+    assert {str(stage) for stage in Stage} - {
+        "ngram",
+        "vote",
+        "similarity",
+        "arbiter",
+    } <= coefficients.keys()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +61,9 @@ def test_signals_are_what_the_answer_and_the_path_share(mapper: Mapper) -> None:
 
 
 def test_a_blank_answer_has_no_similarity_under_the_papers_presets() -> None:
-    assert Mapper(TREE, config=MapperConfig(preset="paper-listing")).place_one("").confidence is None
+    assert (
+        Mapper(TREE, config=MapperConfig(preset="paper-listing")).place_one("").confidence is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +79,9 @@ def test_a_blank_answer_has_no_similarity_under_the_papers_presets() -> None:
         ("123 !?", None),
     ],
 )
-def test_an_answer_in_another_language_is_not_guessed(mapper: Mapper, answer: str, language: str | None) -> None:
+def test_an_answer_in_another_language_is_not_guessed(
+    mapper: Mapper, answer: str, language: str | None
+) -> None:
     assert foreign_language(answer) == language
     placed = mapper.place_one(answer)
     assert (placed.stage is Stage.FOREIGN) == (language is not None)

@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from taxtune.mapping.hash_index import Multimap, MultimapBuilder, Part, cached, text_key
 
 
-@given(st.lists(st.tuples(st.sampled_from(["", "owl", "Ä", "\ud800", "sea gull"]), st.integers(0, 9))), st.booleans())
-def test_a_multimap_is_a_dictionary_of_sorted_lists(pairs: list[tuple[str, int]], repeats: bool) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "owl", "Ä", "\ud800", "sea gull"]), st.integers(0, 9))),
+    st.booleans(),
+)
+def test_a_multimap_is_a_dictionary_of_sorted_lists(
+    pairs: list[tuple[str, int]], repeats: bool
+) -> None:
     builder = MultimapBuilder()
     expected: dict[str, list[int]] = defaultdict(list)
     for text, number in pairs:
@@ -42,7 +47,9 @@ def made() -> dict[str, Part]:
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"{}", "half"])
-def test_parts_come_back_and_a_damaged_file_is_made_again(tmp_path: Path, damage: bytes | str | None) -> None:
+def test_parts_come_back_and_a_damaged_file_is_made_again(
+    tmp_path: Path, damage: bytes | str | None
+) -> None:
     path = tmp_path / "cache" / "a.npz"
     cached(path, made)
     whole = path.read_bytes()

@@ -49,7 +49,10 @@ def test_names_on_the_tree_come_first(wordnet: WordNet) -> None:
 
 def test_senses_agree_with_the_tree(wordnet: WordNet) -> None:
     """A crane is a bird among birds and a machine among machines."""
-    for above, other, expected in (("bird", "stork", "whooping crane"), ("machine", "tractor", "gantry crane")):
+    for above, other, expected in (
+        ("bird", "stork", "whooping crane"),
+        ("machine", "tractor", "gantry crane"),
+    ):
         tree = Taxonomy(["thing", above, "crane", other], [-1, 0, 1, 1])
         assert tree.labels[Mapper(tree).place_one(expected).node] == "crane"
 

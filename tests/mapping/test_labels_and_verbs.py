@@ -69,7 +69,9 @@ def test_every_label_of_a_plain_tree_is_placed_on_its_node(data: st.DataObject) 
     word = st.text("abcdefgh", min_size=3, max_size=8).filter(lambda text: not text.endswith("e"))
     names = data.draw(st.lists(word, min_size=3, max_size=9, unique=True))
     groups = names[: len(names) // 3]
-    paths = [f"things/{groups[i % len(groups)]}/{name}" for i, name in enumerate(names[len(groups) :])]
+    paths = [
+        f"things/{groups[i % len(groups)]}/{name}" for i, name in enumerate(names[len(groups) :])
+    ]
     tree = Taxonomy.from_paths(paths)
     mapper = Mapper(tree, config=MapperConfig(wordnet=False))
     for placement in mapper.place(tree.labels[1:]):
@@ -140,7 +142,9 @@ def test_what_is_said_not_to_be_seen_is_denied(answer: str, wanted: str) -> None
 
 def test_a_label_in_a_sentence_comes_before_english_names_of_groups(plants: Taxonomy) -> None:
     mapper = Mapper(plants)
-    placed = mapper.place(["an iris", "It is a dahlia.", "The answer is Crocus.", "a geranium in a pot"])
+    placed = mapper.place(
+        ["an iris", "It is a dahlia.", "The answer is Crocus.", "a geranium in a pot"]
+    )
     assert [placement.path[-1] for placement in placed] == ["Iris", "Dahlia", "Crocus", "Geranium"]
 
 
@@ -153,7 +157,9 @@ def test_a_label_in_a_sentence_comes_before_english_names_of_groups(plants: Taxo
         ("A pair of ducks fly by", "duck"),
     ],
 )
-def test_verbs_of_several(answer: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbs_of_several(
+    answer: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where WordNet tells that the word can be a verb."""
     folder = write_wordnet(tmp_path / "wordnet", [("animal", ["animal"], "", [])])
     verbs = [f"{verb} v 1 0 1 0 00000000  \n" for verb in ("fly", "perch")]

@@ -50,7 +50,9 @@ def test_whether_siblings_share_their_nouns_is_learnt() -> None:
     taxonomy = Taxonomy(["life", "Fratercula", "Corvidae", *species], [-1, 0, 0, 1, 1, 2, 2, 2])
     lexicon = Lexicon(taxonomy)
     assert lexicon.shares_heads
-    assert not Lexicon(Taxonomy(["food", "pasta", "gnocchi", "ravioli", "lasagna"], [-1, 0, 1, 1, 1])).shares_heads
+    assert not Lexicon(
+        Taxonomy(["food", "pasta", "gnocchi", "ravioli", "lasagna"], [-1, 0, 1, 1, 1])
+    ).shares_heads
 
 
 def test_the_common_ancestor_is_robust(nature: Taxonomy) -> None:
@@ -66,19 +68,31 @@ def test_the_common_ancestor_is_the_deepest_that_covers_enough(
 ) -> None:
     tree, (nodes,) = case
     covering = [
-        v for v in range(len(tree)) if sum(bool(tree.is_ancestor(v, w)) for w in nodes) >= coverage * len(nodes)
+        v
+        for v in range(len(tree))
+        if sum(bool(tree.is_ancestor(v, w)) for w in nodes) >= coverage * len(nodes)
     ]
-    assert Lexicon(tree, coverage=coverage).common(nodes) == max(covering, key=lambda v: tree.depth[v])
+    assert Lexicon(tree, coverage=coverage).common(nodes) == max(
+        covering, key=lambda v: tree.depth[v]
+    )
 
 
-@given(st.lists(st.text("abcd", min_size=4, max_size=12), min_size=1, max_size=8, unique=True), st.data())
+@given(
+    st.lists(st.text("abcd", min_size=4, max_size=12), min_size=1, max_size=8, unique=True),
+    st.data(),
+)
 def test_what_is_mended_is_the_nearest_known_word(known: list[str], data: st.DataObject) -> None:
     """Looking only at words of like length and letters overlooks none."""
     lexicon = Lexicon(Taxonomy(["top", *known], [-1, *[0] * len(known)]))
     word = data.draw(st.text("abcd", min_size=7, max_size=12))
     if lexicon.knows(word):
         return
-    near = {w: OSA.distance(word, w) for w in map(fold_words, ["top", *known]) for w in w if w[0] == word[0]}
+    near = {
+        w: OSA.distance(word, w)
+        for w in map(fold_words, ["top", *known])
+        for w in w
+        if w[0] == word[0]
+    }
     least = min(near.values(), default=9)
     nearest = [w for w, distance in near.items() if distance == least and len(w) >= 4]
     expected = nearest[0] if least <= (2 if len(word) >= 10 else 1) and len(nearest) == 1 else None
@@ -103,6 +117,8 @@ def test_spelling_is_mended_with_care(lexicon: Lexicon, word: str, expected: str
     assert lexicon.correct(word) == expected
 
 
-def test_spelling_is_mended_more_freely_where_the_whole_name_speaks_for_it(lexicon: Lexicon) -> None:
+def test_spelling_is_mended_more_freely_where_the_whole_name_speaks_for_it(
+    lexicon: Lexicon,
+) -> None:
     assert lexicon.correct("wodpeker", generous=True) == "woodpecker"
     assert lexicon.correct("rubin", generous=True) == "robin"

@@ -20,7 +20,9 @@ from taxtune.wordnet import WordNet, find_wordnet
 
 def label(mapper: Mapper, answer: str) -> str:
     placement = mapper.place_one(answer)
-    return "-" if placement.abstained or placement.off_tree else mapper.taxonomy.labels[placement.node]
+    return (
+        "-" if placement.abstained or placement.off_tree else mapper.taxonomy.labels[placement.node]
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,15 @@ def test_default_places(mapper: Mapper, answer: str, expected: str) -> None:
 
 
 def test_stages(mapper: Mapper) -> None:
-    verbatim, head, several, nothing = mapper.place(["Blue Jay", "Pied woodpecker", "crow or coot", "?"])
-    assert [p.stage for p in (verbatim, head, several, nothing)] == ["verbatim", "head", "list", "abstained"]
+    verbatim, head, several, nothing = mapper.place(
+        ["Blue Jay", "Pied woodpecker", "crow or coot", "?"]
+    )
+    assert [p.stage for p in (verbatim, head, several, nothing)] == [
+        "verbatim",
+        "head",
+        "list",
+        "abstained",
+    ]
     assert verbatim.confidence > head.confidence > 0.5
     assert (nothing.node, nothing.abstained) == (0, True)
     assert not several.abstained
@@ -138,7 +147,9 @@ def test_any_text_is_placed(mapper: Mapper, text: str) -> None:
 def test_only_the_start_of_a_very_long_answer_is_read(mapper: Mapper) -> None:
     assert label(mapper, "Blue Jay. " + "word " * 300_000) == "Cyanocitta cristata"
     assert label(mapper, "word " * 300_000 + "Blue Jay") == "-"
-    assert label(mapper, " " * 300_000 + "Blue Jay") == "Cyanocitta cristata"  # white space in front counts for nothing
+    assert (
+        label(mapper, " " * 300_000 + "Blue Jay") == "Cyanocitta cristata"
+    )  # white space in front counts for nothing
 
 
 @pytest.mark.parametrize(
@@ -152,12 +163,23 @@ def test_only_the_start_of_a_very_long_answer_is_read(mapper: Mapper) -> None:
         ("Blue Jay; the Downy Woodpecker is smaller", "Cyanocitta cristata"),
     ],
 )
-def test_names_in_a_row_are_placed_on_what_they_share(mapper: Mapper, answer: str, expected: str) -> None:
+def test_names_in_a_row_are_placed_on_what_they_share(
+    mapper: Mapper, answer: str, expected: str
+) -> None:
     assert label(mapper, answer) == expected
 
 
 @pytest.mark.parametrize(
-    "text", ["ox and " * 900, "(" * 4000, "[" * 4000, "{" * 4000, "A: " * 1300, "a-" * 2000, "bird, " * 700]
+    "text",
+    [
+        "ox and " * 900,
+        "(" * 4000,
+        "[" * 4000,
+        "{" * 4000,
+        "A: " * 1300,
+        "a-" * 2000,
+        "bird, " * 700,
+    ],
 )
 def test_degenerate_texts_do_not_break_it(mapper: Mapper, text: str) -> None:
     assert mapper.place_one(text).answer == text
@@ -212,7 +234,9 @@ def test_a_taxonomy_without_ranks_and_latin() -> None:
         ("a woman holding a maple leaf", Stage.HEAD),
     ],
 )
-def test_nothing_said_is_told_from_something_else_said(mapper: Mapper, answer: str, stage: Stage) -> None:
+def test_nothing_said_is_told_from_something_else_said(
+    mapper: Mapper, answer: str, stage: Stage
+) -> None:
     placement = mapper.place_one(answer)
     assert placement.stage is stage
     assert (placement.node == 0) == (stage is not Stage.HEAD)
@@ -226,7 +250,9 @@ def test_notebooks_show_placements_as_a_table(mapper: Mapper) -> None:
     assert "life &gt; Animalia &gt; Aves" in page
     assert "off_tree" in page
     assert "very " * 50 not in page  # long texts are clipped
-    assert mapper.place(["Blue Jay"] * 5000)._repr_html_().count("<tr") == 62  # a heading, 60 rows and a gap
+    assert (
+        mapper.place(["Blue Jay"] * 5000)._repr_html_().count("<tr") == 62
+    )  # a heading, 60 rows and a gap
     assert "<table" in mapper.place([])._repr_html_()
 
 
@@ -256,7 +282,10 @@ def test_notebooks_show_placements_as_a_table(mapper: Mapper) -> None:
         ("a Blue Jay, or some other crow", "Corvidae"),
         ("a Blue Jay or another duck", "Aves"),
         # prompts echoed before the answer
-        ("USER: What is it? A) Blue Jay B) Redhead ASSISTANT: The answer is: B) Redhead", "Aythya americana"),
+        (
+            "USER: What is it? A) Blue Jay B) Redhead ASSISTANT: The answer is: B) Redhead",
+            "Aythya americana",
+        ),
         ("USER: a crow or a duck? ASSISTANT: duck", "Anatidae"),
     ],
 )
@@ -276,28 +305,56 @@ VEHICLES = Taxonomy(
 
 @pytest.mark.parametrize("name", ["A-10", "An-12", "The The", "F-16"])
 def test_labels_that_begin_like_articles(name: str) -> None:
-    planes = Taxonomy(["thing", "plane", "A-10", "An-12", "F-16", "band", "The The"], [-1, 0, 1, 1, 1, 0, 5])
+    planes = Taxonomy(
+        ["thing", "plane", "A-10", "An-12", "F-16", "band", "The The"], [-1, 0, 1, 1, 1, 0, 5]
+    )
     assert label(Mapper(planes), name) == name
     assert label(Mapper(planes), f"It is the {name}.") == name
     assert label(Mapper(planes), "A-12") != "An-12"
 
 
 FINDINGS = Taxonomy(
-    ["thing", "chest x-ray", "no finding", "bird", "skua", "insect", "fly", "food", "cheese product"],
+    [
+        "thing",
+        "chest x-ray",
+        "no finding",
+        "bird",
+        "skua",
+        "insect",
+        "fly",
+        "food",
+        "cheese product",
+    ],
     [-1, 0, 0, 0, 3, 0, 5, 0, 7],
     aliases=[(), (), ("normal",), (), (), (), (), (), ()],
 )
 
 
 DISHES = Taxonomy(
-    ["dish", "noodle dish", "ramen", "rice dish", "sandwich", "grilled cheese sandwich", "houses, cabins, and farms"],
+    [
+        "dish",
+        "noodle dish",
+        "ramen",
+        "rice dish",
+        "sandwich",
+        "grilled cheese sandwich",
+        "houses, cabins, and farms",
+    ],
     [-1, 0, 1, 0, 0, 4, 0],
     aliases=[("food",), (), (), (), (), (), ()],
 )
 
 
 STYLES = Taxonomy(
-    ["style", "medieval architecture", "Gothic architecture", "Romanesque architecture", "fruit", "plum", "beet"],
+    [
+        "style",
+        "medieval architecture",
+        "Gothic architecture",
+        "Romanesque architecture",
+        "fruit",
+        "plum",
+        "beet",
+    ],
     [-1, 0, 1, 1, 0, 4, 4],
 )
 
@@ -360,7 +417,8 @@ EXPECTED: list[tuple[Taxonomy, dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(
-    ("tree", "answer", "expected"), [(tree, *case) for tree, cases in EXPECTED for case in cases.items()]
+    ("tree", "answer", "expected"),
+    [(tree, *case) for tree, cases in EXPECTED for case in cases.items()],
 )
 def test_phrases_of_any_domain(tree: Taxonomy, answer: str, expected: str) -> None:
     assert label(Mapper(tree), answer) == expected
@@ -387,15 +445,22 @@ def test_what_is_learnt_of_a_large_tree_is_kept(tmp_path: Path) -> None:
     def made(last: str) -> Taxonomy:
         return Taxonomy(["things", *(f"thing {i}" for i in range(2500)), last], [-1, *[0] * 2501])
 
-    first, again = (Mapper(made("odd one"), cache_dir=tmp_path).place_one("an odd one") for _ in range(2))
+    first, again = (
+        Mapper(made("odd one"), cache_dir=tmp_path).place_one("an odd one") for _ in range(2)
+    )
     assert first == again
     (file,) = tmp_path.iterdir()
     file.write_text("{", encoding="utf-8")  # damaged: learnt anew
     assert Mapper(made("odd one"), cache_dir=tmp_path).place_one("an odd one") == first
-    assert Mapper(made("strange one"), cache_dir=tmp_path).place_one("a strange one").node == first.node
+    assert (
+        Mapper(made("strange one"), cache_dir=tmp_path).place_one("a strange one").node
+        == first.node
+    )
     assert len(list(tmp_path.iterdir())) == 2
     (tmp_path / "file").write_text("", encoding="utf-8")
-    assert Mapper(made("odd one"), cache_dir=tmp_path / "file").place_one("an odd one") == first  # nowhere to keep it
+    assert (
+        Mapper(made("odd one"), cache_dir=tmp_path / "file").place_one("an odd one") == first
+    )  # nowhere to keep it
 
 
 DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
@@ -405,14 +470,24 @@ DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
 def test_domains_in_the_repository(half: str, least: float) -> None:
     """Without WordNet, and far above the paper's listing in the same run."""
     rows = rows_of(DOMAINS / f"{half}.jsonl")
-    trees = {name: read_taxonomy(DOMAINS / "trees" / name) for name in {row["tree"] for row in rows}}
+    trees = {
+        name: read_taxonomy(DOMAINS / "trees" / name) for name in {row["tree"] for row in rows}
+    }
     share = {}
     for preset in ("default", "paper-listing"):
-        mappers = {name: Mapper(tree, config=MapperConfig(preset=preset)) for name, tree in trees.items()}
+        mappers = {
+            name: Mapper(tree, config=MapperConfig(preset=preset)) for name, tree in trees.items()
+        }
         right = []
         for row in rows:
             got = trees[row["tree"]].path(mappers[row["tree"]].place_one(row["answer"]).node)
-            right.append(got in [got[:1] if v is None else tuple(v.split("/")) for v in (row["node"], *row["also"])])
+            right.append(
+                got
+                in [
+                    got[:1] if v is None else tuple(v.split("/"))
+                    for v in (row["node"], *row["also"])
+                ]
+            )
         share[preset] = np.mean(right)
     assert share["default"] >= least
     assert share["default"] >= share["paper-listing"] + 0.1
@@ -422,7 +497,9 @@ def test_domains_in_the_repository(half: str, least: float) -> None:
 
 
 def common(a: Sequence[str], b: Sequence[str]) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
 
 
 def hf(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> float:
@@ -456,7 +533,9 @@ def life_mapper(life_mappers: dict[bool, Mapper], wordnet: WordNet) -> Mapper:
     return life_mappers[True]
 
 
-def test_answers_placed_by_hand(life_mappers: dict[bool, Mapper], life: Taxonomy, shared_data: Path) -> None:
+def test_answers_placed_by_hand(
+    life_mappers: dict[bool, Mapper], life: Taxonomy, shared_data: Path
+) -> None:
     """The figures of before the mapper read any domain, without WordNet."""
     rows = rows_of(shared_data / "answers" / "placed.jsonl")
     placements = life_mappers[False].place([row["answer"] for row in rows])
@@ -467,26 +546,38 @@ def test_answers_placed_by_hand(life_mappers: dict[bool, Mapper], life: Taxonomy
     ]
     assert score(life, [p.node for p in placements], target).hf >= 0.985
     assert np.mean(acceptable) >= 0.966
-    assert all(p.off_tree for p, row in zip(placements, rows, strict=True) if "car;" in row.get("note", ""))
+    assert all(
+        p.off_tree for p, row in zip(placements, rows, strict=True) if "car;" in row.get("note", "")
+    )
 
 
 @pytest.mark.parametrize("with_wordnet", [True, False])
-def test_other_domains(shared_data: Path, request: pytest.FixtureRequest, with_wordnet: bool) -> None:
+def test_other_domains(
+    shared_data: Path, request: pytest.FixtureRequest, with_wordnet: bool
+) -> None:
     if with_wordnet:
         request.getfixturevalue("wordnet")
     counts: Counter[str] = Counter()
     pairs: list[tuple[Sequence[str], Sequence[str]]] = []
     rows = rows_of(shared_data / "answers" / "placed_other_domains.jsonl")
-    mappers = {tree: Mapper(read_taxonomy(shared_data / "trees" / tree)) for tree in {row["tree"] for row in rows}}
+    mappers = {
+        tree: Mapper(read_taxonomy(shared_data / "trees" / tree))
+        for tree in {row["tree"] for row in rows}
+    }
     for row in rows:
         mapper = mappers[row["tree"]]
         got = mapper.taxonomy.path(mapper.place_one(row["answer"]).node)
-        want = [got[:1] if node is None else tuple(node.split("/")) for node in (row["node"], *row["also"])]
+        want = [
+            got[:1] if node is None else tuple(node.split("/"))
+            for node in (row["node"], *row["also"])
+        ]
         field_ = "vehicles" if row["tree"] in ("vehicles.csv", "cars_bodytype.csv") else "others"
         counts[f"{field_} n"] += 1
         counts[field_] += got in want
         counts["abstained"] += len(got) == 1 and all(len(path) > 1 for path in want)
-        counts["elsewhere"] += len(got) > 1 and all(common(got, path) < min(len(got), len(path)) for path in want)
+        counts["elsewhere"] += len(got) > 1 and all(
+            common(got, path) < min(len(got), len(path)) for path in want
+        )
         pairs.append((got, want[0]))
     assert counts["elsewhere"] <= 5
     assert counts["vehicles"] / counts["vehicles n"] >= 0.90
@@ -504,16 +595,26 @@ def test_other_domains(shared_data: Path, request: pytest.FixtureRequest, with_w
 def test_made_up_names_of_birds(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
     rows = rows_of(shared_data / "answers" / "blip2_birds.jsonl")
     placed = life_mapper.place([row["answer"] for row in rows])
-    pairs = [(life.path(p.node), life.path(life.resolve(row["label"]))) for p, row in zip(placed, rows, strict=True)]
+    pairs = [
+        (life.path(p.node), life.path(life.resolve(row["label"])))
+        for p, row in zip(placed, rows, strict=True)
+    ]
     assert hf(pairs) >= 0.68
 
 
 @pytest.mark.heavy
 def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
-    groups = {"bird": {"Aves"}, "flower": {"Plantae"}, "dog": {"Canidae"}, "pet": {"Canidae", "Felidae"}}
+    groups = {
+        "bird": {"Aves"},
+        "flower": {"Plantae"},
+        "dog": {"Canidae"},
+        "pet": {"Canidae", "Felidae"},
+    }
     right: Counter[str] = Counter()
     rows = rows_of(shared_data / "answers" / "captions.jsonl")
-    for row, placement in zip(rows, life_mapper.place([row["answer"] for row in rows]), strict=True):
+    for row, placement in zip(
+        rows, life_mapper.place([row["answer"] for row in rows]), strict=True
+    ):
         right[row["group"]] += not groups[row["group"]].isdisjoint(life.path(placement.node))
     seen = Counter(row["group"] for row in rows)
     share = {group: right[group] / seen[group] for group in seen}
@@ -522,8 +623,12 @@ def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> Non
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("word", ["butterfly", "moth", "bird", "tree", "branch", "leaves", "flower", "mushroom"])
-def test_a_word_added_to_real_names(life_mappers: dict[bool, Mapper], life: Taxonomy, word: str) -> None:
+@pytest.mark.parametrize(
+    "word", ["butterfly", "moth", "bird", "tree", "branch", "leaves", "flower", "mushroom"]
+)
+def test_a_word_added_to_real_names(
+    life_mappers: dict[bool, Mapper], life: Taxonomy, word: str
+) -> None:
     """Names that are placed right alone keep their node with a broader word, or a word for a part, behind them."""
     mapper = life_mappers[False]
     leaves = [v for v in life.leaves.tolist() if life.aliases[v] and GROUP[word] in life.path(v)]
@@ -547,7 +652,10 @@ def test_a_word_added_to_real_names(life_mappers: dict[bool, Mapper], life: Taxo
 
 @pytest.mark.parametrize("with_wordnet", [True, False])
 def test_traps_on_a_large_tree(
-    life_mappers: dict[bool, Mapper], life: Taxonomy, request: pytest.FixtureRequest, with_wordnet: bool
+    life_mappers: dict[bool, Mapper],
+    life: Taxonomy,
+    request: pytest.FixtureRequest,
+    with_wordnet: bool,
 ) -> None:
     if with_wordnet:
         request.getfixturevalue("wordnet")
@@ -582,4 +690,17 @@ GROUP = {
     "butterfly": "Lepidoptera", "moth": "Lepidoptera", "bird": "Aves", "tree": "Plantae", "branch": "Plantae",
     "leaves": "Plantae", "flower": "Plantae", "mushroom": "Fungi",
 }  # fmt: skip
-TREES = ("oak", "maple", "pine", "spruce", "fir", "birch", "elm", "ash", "willow", "cedar", "palm", "cherry")
+TREES = (
+    "oak",
+    "maple",
+    "pine",
+    "spruce",
+    "fir",
+    "birch",
+    "elm",
+    "ash",
+    "willow",
+    "cedar",
+    "palm",
+    "cherry",
+)

@@ -4,7 +4,18 @@ from taxtune.mapping import Mapper
 from taxtune.taxonomy import Taxonomy
 
 TREE = Taxonomy(
-    ["thing", "reddish", "scarlet", "orange", "aircraft", "F/A-18", "F-16A/B", "Boeing 737-800", "car", "mug"],
+    [
+        "thing",
+        "reddish",
+        "scarlet",
+        "orange",
+        "aircraft",
+        "F/A-18",
+        "F-16A/B",
+        "Boeing 737-800",
+        "car",
+        "mug",
+    ],
     [-1, 0, 1, 1, 0, 4, 4, 4, 0, 0],
 )
 

@@ -21,7 +21,9 @@ both = pytest.mark.parametrize("preset", PAPER_PRESETS)
 
 @both
 @pytest.mark.parametrize("digits", [7, 2, 1])
-def test_places_as_the_transcription_does_ties_included(nature: Taxonomy, digits: int, preset: str) -> None:
+def test_places_as_the_transcription_does_ties_included(
+    nature: Taxonomy, digits: int, preset: str
+) -> None:
     mapper = Mapper(nature, config=MapperConfig(preset=preset))
     reference = TRANSCRIPTIONS[preset](nature, mapper.config)
     texts = texts_for(nature, None, 300, seed=digits)
@@ -39,7 +41,8 @@ WORDS = ["an", "ant", "plant", "red", "owl", "sea", "lion", "of"]
 
 def random_tree(rng: random.Random, size: int = 200) -> Taxonomy:
     labels = ["root"] + [
-        " ".join(rng.choices(WORDS, k=rng.randint(3, 5))) + f" {i}" * (i % 3 == 0) for i in range(size)
+        " ".join(rng.choices(WORDS, k=rng.randint(3, 5))) + f" {i}" * (i % 3 == 0)
+        for i in range(size)
     ]
     seen: dict[tuple[int, str], int] = {}
     parents = [-1]
@@ -56,12 +59,24 @@ def random_tree(rng: random.Random, size: int = 200) -> Taxonomy:
 def test_places_random_words_as_the_transcription_does(preset: str) -> None:
     rng = random.Random(0)
     taxonomy = random_tree(rng)
-    mapper = Mapper(taxonomy, config=MapperConfig(preset=preset, thr_top2=0.05, thr_topk=0.05, thr_vote=2))
+    mapper = Mapper(
+        taxonomy, config=MapperConfig(preset=preset, thr_top2=0.05, thr_topk=0.05, thr_vote=2)
+    )
     reference = TRANSCRIPTIONS[preset](taxonomy, mapper.config)
     stages = set()
     for _ in range(400):
-        text = rng.choice([" ".join(rng.choices(WORDS, k=rng.randint(1, 6))), "zebra quagga", "lion of nowhere", "x"])
-        row = np.round(np.array([rng.random() for _ in taxonomy.labels], dtype=np.float32), rng.choice([1, 2, 7]))
+        text = rng.choice(
+            [
+                " ".join(rng.choices(WORDS, k=rng.randint(1, 6))),
+                "zebra quagga",
+                "lion of nowhere",
+                "x",
+            ]
+        )
+        row = np.round(
+            np.array([rng.random() for _ in taxonomy.labels], dtype=np.float32),
+            rng.choice([1, 2, 7]),
+        )
         placement = mapper.place_scored(text, row)
         stages.add(placement.stage)
         assert placement.node == reference.place(text, row), text
@@ -74,7 +89,9 @@ ELECTIONS: Any = given(st.integers(0, 50), st.integers(2, 12), st.integers(1, 6)
 
 @settings(deadline=None)
 @ELECTIONS
-def test_the_prose_elects_the_deepest_node_with_the_votes(seed: int, k: int, least: int, distinct: int) -> None:
+def test_the_prose_elects_the_deepest_node_with_the_votes(
+    seed: int, k: int, least: int, distinct: int
+) -> None:
     rng = random.Random(seed)
     tree = random_tree(rng, 40)
     row = np.array([rng.randrange(distinct) / 1e4 for _ in tree.labels], dtype=np.float32)
@@ -86,14 +103,18 @@ def test_the_prose_elects_the_deepest_node_with_the_votes(seed: int, k: int, lea
     else:  # the root always has k votes
         assert elected is not None
         assert votes[elected] >= least
-        assert not any(votes[v] >= least for v in range(len(tree)) if tree.depth[v] > tree.depth[elected])
+        assert not any(
+            votes[v] >= least for v in range(len(tree)) if tree.depth[v] > tree.depth[elected]
+        )
     # The default mapper's vote is the prose's.
     assert elected == elect(tree, row, top, MapperConfig(k=k, thr_vote=least))
 
 
 @settings(deadline=None)
 @ELECTIONS
-def test_the_listing_elects_the_root_or_nothing(seed: int, k: int, least: int, distinct: int) -> None:
+def test_the_listing_elects_the_root_or_nothing(
+    seed: int, k: int, least: int, distinct: int
+) -> None:
     rng = random.Random(seed)
     tree = random_tree(rng, 40)
     row = np.array([rng.randrange(distinct) / 1e4 for _ in tree.labels], dtype=np.float32)
@@ -125,7 +146,9 @@ def test_where_listing_and_prose_part(nature: Taxonomy) -> None:
 def test_the_listing_s_quirks_are_kept(nature: Taxonomy) -> None:
     for preset in PAPER_PRESETS:
         literal = Mapper(nature, config=MapperConfig(preset=preset))
-        assert nature.labels[literal.place_one("elephant").node] == "Formicidae"  # "ant" as a raw substring
+        assert (
+            nature.labels[literal.place_one("elephant").node] == "Formicidae"
+        )  # "ant" as a raw substring
         assert literal.config.off_tree == "root"
     assert Mapper(nature).place_one("elephant").off_tree
 

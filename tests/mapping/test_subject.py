@@ -12,7 +12,8 @@ from taxtune.wordnet import ENVIRONMENT
 from tests.small_wordnet import write_wordnet
 
 TREE = Taxonomy.from_paths(
-    ["Aves/duck/mallard", "Aves/finch/siskin", "Aves/gull"], aliases={"Aves": ["bird"], "Aves/gull": ["seagull"]}
+    ["Aves/duck/mallard", "Aves/finch/siskin", "Aves/gull"],
+    aliases={"Aves": ["bird"], "Aves/gull": ["seagull"]},
 )
 
 
@@ -88,7 +89,9 @@ def mapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapper:
         ("a dog and a mallard", False, False),
     ],
 )
-def test_what_wordnet_knows_of_things_off_the_tree(mapper: Mapper, answer: str, wanted: bool, off_tree: bool) -> None:
+def test_what_wordnet_knows_of_things_off_the_tree(
+    mapper: Mapper, answer: str, wanted: bool, off_tree: bool
+) -> None:
     assert mapper.wordnet is not None
     assert not_subject(mapper, answer) == wanted
     assert mapper.place_one(answer).off_tree == off_tree
@@ -99,7 +102,10 @@ def test_a_tree_whose_root_nobody_knows(mapper: Mapper) -> None:
     assert not not_subject(Mapper(tree, cache_dir=mapper._cache_dir), "a dog")
 
 
-ANY_ROOT = [f"{kind}/{bird}" for kind, bird in (("gull", "black gull"), ("gull", "white gull"), ("owl", "barn owl"))]
+ANY_ROOT = [
+    f"{kind}/{bird}"
+    for kind, bird in (("gull", "black gull"), ("gull", "white gull"), ("owl", "barn owl"))
+]
 
 
 @pytest.mark.parametrize("root", ["Aves", "Bird species", "photos", "wildlife/bird"])

@@ -5,7 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taxtune.metrics.statistics import average_precision, bootstrap_average_precision, resample_counts
+from taxtune.metrics.statistics import (
+    average_precision,
+    bootstrap_average_precision,
+    resample_counts,
+)
 
 
 @st.composite
@@ -20,16 +24,22 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 @settings(max_examples=30, deadline=None)
 @given(problems(), st.integers(0, 99))
-def test_a_resample_against_its_definition(problem: tuple[np.ndarray, np.ndarray], seed: int) -> None:
+def test_a_resample_against_its_definition(
+    problem: tuple[np.ndarray, np.ndarray], seed: int
+) -> None:
     scores, truth = problem
     counts = resample_counts(len(scores), 5, seed)
     ours = bootstrap_average_precision(scores, truth, counts)
     for i in range(5):
         for label in range(scores.shape[1]):
-            drawn = [j for j in range(len(scores)) for _ in range(int(counts[j, i])) if truth[j, label]]
+            drawn = [
+                j for j in range(len(scores)) for _ in range(int(counts[j, i])) if truth[j, label]
+            ]
             precisions = []
             for j in drawn:
-                above = [k for k in range(len(scores)) if scores[k, label] >= scores[j, label] and k != j]
+                above = [
+                    k for k in range(len(scores)) if scores[k, label] >= scores[j, label] and k != j
+                ]
                 positive = sum(counts[k, i] for k in above if truth[k, label]) + 1
                 precisions.append(positive / (sum(counts[k, i] for k in above) + 1))
             expected = np.mean(precisions) if precisions else np.nan

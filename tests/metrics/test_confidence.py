@@ -39,11 +39,15 @@ def test_without_ties_both_are_what_they_are_by_hand_and_by_scikit_learn() -> No
 def test_ties_count_as_the_mean_over_all_their_orders() -> None:
     sure, right = np.array([0.9, 0.7, 0.7, 0.7, 0.2]), np.array([1, 1, 0, 0, 1])
     orders = [[0, *middle, 4] for middle in itertools.permutations([1, 2, 3])]
-    expected = [np.mean([1 - right[order[:kept]].mean() for order in orders]) for kept in (1, 2, 3, 4, 5)]
+    expected = [
+        np.mean([1 - right[order[:kept]].mean() for order in orders]) for kept in (1, 2, 3, 4, 5)
+    ]
     assert risk_at_coverage(sure, right) == pytest.approx(expected)
     for order in orders:
         assert risk_at_coverage(sure[order], right[order]) == pytest.approx(expected)
-        assert calibration_error(sure[order], right[order], bins=2) == calibration_error(sure, right, bins=2)
+        assert calibration_error(sure[order], right[order], bins=2) == calibration_error(
+            sure, right, bins=2
+        )
     # Of one confidence alone the risk is the same at every coverage, and the error the one of the mean.
     assert risk_at_coverage([0.6] * 10, [1] * 7 + [0] * 3) == pytest.approx([0.3] * 5)
     assert calibration_error([0.6] * 10, [1] * 7 + [0] * 3) == pytest.approx(0.1)
@@ -75,7 +79,9 @@ def test_aurc_is_the_textbooks() -> None:
 @given(RANKED)
 def test_aurc_with_ties_is_the_mean_over_every_order(ranked) -> None:
     sure, right = np.array(ranked).T
-    orders = [o for o in itertools.permutations(range(len(sure))) if (np.diff(sure[list(o)]) <= 0).all()]
+    orders = [
+        o for o in itertools.permutations(range(len(sure))) if (np.diff(sure[list(o)]) <= 0).all()
+    ]
     # A textbook's AURC of each order in which the tied ones may come.
     every = [textbook_aurc(-np.arange(len(sure)), 1 - right[list(o)]) for o in orders]
     assert aurc(sure, right) == pytest.approx(np.mean(every), abs=1e-9)
@@ -128,7 +134,10 @@ def test_doubtful_placements_left_out_and_wrong(birds: Taxonomy) -> None:
     assert found.without == pytest.approx({"hp": hp[~doubtful].mean(), "hr": hr[~doubtful].mean()})
     # "bird" becomes a wrong child of the root; the fourth is on another branch already, with less than half right.
     assert hp[3] < 0.5
-    wrong = {"hp": np.mean([hp[0], 0.5, hp[2], hp[3], hp[4]]), "hr": np.mean([hr[0], 0.2, hr[2], 0.2, hr[4]])}
+    wrong = {
+        "hp": np.mean([hp[0], 0.5, hp[2], hp[3], hp[4]]),
+        "hr": np.mean([hr[0], 0.2, hr[2], 0.2, hr[4]]),
+    }
     assert found.wrong == pytest.approx(wrong)
     assert influence_of_doubt(birds, nodes, target, np.ones(5, dtype=bool)).without is None
     none = influence_of_doubt(birds, nodes, target, np.zeros(5, dtype=bool))

@@ -39,7 +39,9 @@ def test_every_type_by_hand(birds: Taxonomy) -> None:
     assert classify(birds, list(placed), list(target)) == list(expected)
 
 
-def test_abstentions_and_guesses_come_before_the_tree_but_not_before_the_truth(birds: Taxonomy) -> None:
+def test_abstentions_and_guesses_come_before_the_tree_but_not_before_the_truth(
+    birds: Taxonomy,
+) -> None:
     types = classify(
         birds,
         [LIFE, LIFE, MALLARD, MERULA, LIFE],
@@ -58,14 +60,25 @@ def test_abstentions_and_guesses_come_before_the_tree_but_not_before_the_truth(b
 
 
 def test_what_the_tree_lacks_is_a_type_of_its_own_whatever_the_target_is(birds: Taxonomy) -> None:
-    placed, target, off = [LIFE, LIFE, LIFE, MALLARD], [MERULA, LIFE, MERULA, MERULA], [True, True, False, False]
+    placed, target, off = (
+        [LIFE, LIFE, LIFE, MALLARD],
+        [MERULA, LIFE, MERULA, MERULA],
+        [True, True, False, False],
+    )
     types = classify(birds, placed, target, off_tree=off, doubtful=[False, False, False, True])
-    assert types == [ErrorType.OFF_TREE, ErrorType.OFF_TREE, ErrorType.TOO_GENERAL, ErrorType.DOUBTFUL]
+    assert types == [
+        ErrorType.OFF_TREE,
+        ErrorType.OFF_TREE,
+        ErrorType.TOO_GENERAL,
+        ErrorType.DOUBTFUL,
+    ]
     found = costs(birds, placed, target, types, off_tree=off).set_index("type").loc["off the tree"]
     # hP 1/2 for both; hR 1/5 and, where the target is the root, 1.
     assert (found["hp"], found["hr"]) == (1 / 2, pytest.approx((1 / 5 + 1) / 2))
     assert found["hp_cost"] == pytest.approx(2 * (1 / 2) / 4)
-    (region,) = worst_regions(birds, placed[:1], target[:1], types[:1], off_tree=off[:1], least=1).itertuples()
+    (region,) = worst_regions(
+        birds, placed[:1], target[:1], types[:1], off_tree=off[:1], least=1
+    ).itertuples()
     assert (region.node, region.hp_cost, region.worst) == (MERULA, 1 / 2, "off the tree")
     assert worst_regions(birds, placed[:1], target[:1], types[:1], least=1).empty
 
@@ -128,7 +141,9 @@ def test_clades_go_as_deep_as_their_losses(birds: Taxonomy) -> None:
         "worst_count": 2,
     }
     # Where no species has enough answers, the clade that has them stands for them.
-    assert worst_regions(birds, placed, target, types, least=3, most=1)["node"].tolist() == [THRUSHES]
+    assert worst_regions(birds, placed, target, types, least=3, most=1)["node"].tolist() == [
+        THRUSHES
+    ]
 
 
 @given(st.data())

@@ -20,15 +20,25 @@ Case = tuple[Taxonomy, list[list[int]]]
 def test_equations_2_and_3_over_plain_sets(case: Case) -> None:
     tree, (predicted, target) = case
     ancestors = [set(tree.ancestors(i).tolist()) for i in range(len(tree))]
-    hp = sum(len(ancestors[p] & ancestors[t]) / len(ancestors[p]) for p, t in zip(predicted, target, strict=True))
-    hr = sum(len(ancestors[p] & ancestors[t]) / len(ancestors[t]) for p, t in zip(predicted, target, strict=True))
+    hp = sum(
+        len(ancestors[p] & ancestors[t]) / len(ancestors[p])
+        for p, t in zip(predicted, target, strict=True)
+    )
+    hr = sum(
+        len(ancestors[p] & ancestors[t]) / len(ancestors[t])
+        for p, t in zip(predicted, target, strict=True)
+    )
     hp, hr = hp / len(target), hr / len(target)
     scores = score(tree, predicted, target)
     assert scores.hp == pytest.approx(hp)
     assert scores.hr == pytest.approx(hr)
     assert scores.hf == pytest.approx(2 * hp * hr / (hp + hr))
-    assert scores.accuracy == pytest.approx(sum(p == t for p, t in zip(predicted, target, strict=True)) / len(target))
-    assert scores.depth == pytest.approx(sum(len(tree.path(p)) - 1 for p in predicted) / len(target))
+    assert scores.accuracy == pytest.approx(
+        sum(p == t for p, t in zip(predicted, target, strict=True)) / len(target)
+    )
+    assert scores.depth == pytest.approx(
+        sum(len(tree.path(p)) - 1 for p in predicted) / len(target)
+    )
     assert scores.n == len(target)
 
 
@@ -39,18 +49,26 @@ def test_parity_with_hiclass(birds: Taxonomy) -> None:
 
     def rows(nodes: np.ndarray) -> np.ndarray:
         # The root is in every row; "" fills up the rows of shallow nodes and is not counted.
-        paths = [["/".join(birds.path(i)) for i in birds.ancestors(node)] for node in nodes.tolist()]
+        paths = [
+            ["/".join(birds.path(i)) for i in birds.ancestors(node)] for node in nodes.tolist()
+        ]
         return np.array([path + [""] * (birds.height + 1 - len(path)) for path in paths])
 
     scores = score(birds, predicted, target)
-    assert scores.hp == pytest.approx(hiclass.precision(rows(target), rows(predicted), average="macro"))
-    assert scores.hr == pytest.approx(hiclass.recall(rows(target), rows(predicted), average="macro"))
+    assert scores.hp == pytest.approx(
+        hiclass.precision(rows(target), rows(predicted), average="macro")
+    )
+    assert scores.hr == pytest.approx(
+        hiclass.recall(rows(target), rows(predicted), average="macro")
+    )
     # hiclass averages per-example F values; the paper's hF is that of the means, and they are not the same.
     theirs = hiclass.f1(rows(target), rows(predicted), average="macro")
     hp, hr = precision_recall(birds, predicted, target)
     assert theirs == pytest.approx((2 * hp * hr / (hp + hr)).mean())
     assert scores.hf != pytest.approx(theirs, abs=1e-4)
-    assert scores.hf > theirs  # the harmonic mean is concave: that of the means is never below the mean
+    assert (
+        scores.hf > theirs
+    )  # the harmonic mean is concave: that of the means is never below the mean
 
 
 def test_a_mean_over_nothing_is_not_zero(birds: Taxonomy) -> None:
@@ -59,7 +77,9 @@ def test_a_mean_over_nothing_is_not_zero(birds: Taxonomy) -> None:
 
 
 @given(tree_and_nodes(), st.data())
-def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(case: Case, data: st.DataObject) -> None:
+def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(
+    case: Case, data: st.DataObject
+) -> None:
     """Recomputed on a tree that has such a child, over plain sets."""
     tree, (predicted, target) = case
     off = data.draw(st.lists(st.booleans(), min_size=len(target), max_size=len(target)))
@@ -70,11 +90,16 @@ def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(case: Case, dat
     said = [nowhere if o else places[tree.path(p)] for p, o in zip(predicted, off, strict=True)]
     wanted = [places[tree.path(t)] for t in target]
     expected = [
-        (len(ancestors[p] & ancestors[t]) / len(ancestors[p]), len(ancestors[p] & ancestors[t]) / len(ancestors[t]))
+        (
+            len(ancestors[p] & ancestors[t]) / len(ancestors[p]),
+            len(ancestors[p] & ancestors[t]) / len(ancestors[t]),
+        )
         for p, t in zip(said, wanted, strict=True)
     ]
     hp, hr = precision_recall(tree, predicted, target, off_tree=off)
-    assert list(zip(hp.tolist(), hr.tolist(), strict=True)) == [pytest.approx(pair) for pair in expected]
+    assert list(zip(hp.tolist(), hr.tolist(), strict=True)) == [
+        pytest.approx(pair) for pair in expected
+    ]
     assert score(tree, predicted, target, off_tree=off) == score(wider, said, wanted)
 
 
@@ -96,17 +121,22 @@ def test_a_mask_that_fits_no_answers_is_refused(birds: Taxonomy, off: object) ->
         ([[1]], [[1]], "one dimension"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(birds: Taxonomy, predicted: list, target: list, message: str) -> None:
+def test_what_cannot_be_scored_is_refused(
+    birds: Taxonomy, predicted: list, target: list, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         precision_recall(birds, predicted, target)
 
 
 def test_a_classifier_is_cross_validated(birds: Taxonomy) -> None:
     labels = np.repeat(["Turdus merula", "Turdus migratorius", "Anas platyrhynchos"], 8)
-    features = np.repeat([[0.0, 0], [0.4, 0], [5, 5]], 8, axis=0) + np.random.default_rng(0).normal(0, 0.3, (24, 2))
+    features = np.repeat([[0.0, 0], [0.4, 0], [5, 5]], 8, axis=0) + np.random.default_rng(0).normal(
+        0, 0.3, (24, 2)
+    )
     hf = make_scorer(lambda true, predicted: taxtune.score(predicted, true, birds).hf)
     found, exact = (
-        cross_val_score(KNeighborsClassifier(1), features, labels, scoring=s, cv=4) for s in (hf, "accuracy")
+        cross_val_score(KNeighborsClassifier(1), features, labels, scoring=s, cv=4)
+        for s in (hf, "accuracy")
     )
     # What is taken for the sister species still shares four of five nodes.
     assert found == pytest.approx(exact + (1 - exact) * 4 / 5)

@@ -33,10 +33,16 @@ def test_all_scores_over_plain_sets(case: Case, off: list[bool], data: st.DataOb
     counts = data.draw(st.lists(st.integers(0, 9), min_size=len(tree), max_size=len(tree)))
     by_leaves = data.draw(st.booleans())
     ancestors = {v: set(tree.ancestors(v).tolist()) for v in range(len(tree))}
-    leaves = {v for v in ancestors if not any(v in ancestors[other] for other in ancestors if other != v)}
-    own = {v: float(v in leaves) if by_leaves else counts[v] + 2.0 * (v in leaves) for v in ancestors}
+    leaves = {
+        v for v in ancestors if not any(v in ancestors[other] for other in ancestors if other != v)
+    }
+    own = {
+        v: float(v in leaves) if by_leaves else counts[v] + 2.0 * (v in leaves) for v in ancestors
+    }
     below = {v: sum(own[other] for other in ancestors if v in ancestors[other]) for v in ancestors}
-    parent = {v: max(ancestors[v] - {v}, key=lambda a: len(ancestors[a])) for v in ancestors if v != 0}
+    parent = {
+        v: max(ancestors[v] - {v}, key=lambda a: len(ancestors[a])) for v in ancestors if v != 0
+    }
     content = {v: -math.log2(below[v] / below[0]) for v in ancestors}
     weight = {v: content[v] - content[parent[v]] for v in parent} | {0: 0.0}
     # The first children down from the root that differ from their parent, by hand.
@@ -76,12 +82,16 @@ def test_worked_out_by_hand(birds: Taxonomy) -> None:
     # Three leaves: two thrushes and a mallard. life and Aves tell nothing.
     information = leaf_information(birds)
     order, duck = math.log2(3 / 2), math.log2(3)
-    assert information.content.tolist() == pytest.approx([0, 0, order, order, duck, duck, duck, duck, duck])
+    assert information.content.tolist() == pytest.approx(
+        [0, 0, order, order, duck, duck, duck, duck, duck]
+    )
     assert information.weight.tolist() == pytest.approx([0, 0, order, 0, 1, 1, duck, 0, 0])
     # Turdus merula is the truth: itself, its sister, the family, the duck, "bird", nothing, a bicycle.
     said, off = [4, 5, 3, 8, 1, 0, 0], [False] * 6 + [True]
     ihp, ihr, remaining, wrong = information_values(information, said, [4] * 7, off_tree=off)
-    aside = (order + duck) / 2  # life has one child: the orders stand in for the children of the root
+    aside = (
+        order + duck
+    ) / 2  # life has one child: the orders stand in for the children of the root
     assert ihp.tolist() == pytest.approx([1, order / duck, 1, 0, 1, 1, 0])
     assert ihr.tolist() == pytest.approx([1, order / duck, order / duck, 0, 0, 0, 0])
     assert remaining.tolist() == pytest.approx([0, 1, 1, duck, duck, duck, duck])
@@ -109,19 +119,27 @@ def test_what_an_answer_off_the_tree_weighs() -> None:
     ("text", "message"),
     [
         ("node,number\nAves,1\n", "needs the columns node and count"),
-        ("node,count\nAvis,1\n", r"row 2: node: 'Avis' is not on the taxonomy. Did you mean 'Aves'"),
+        (
+            "node,count\nAvis,1\n",
+            r"row 2: node: 'Avis' is not on the taxonomy. Did you mean 'Aves'",
+        ),
         ("node,count\n,1\n", "row 2: node is missing"),
         ("node,count\nAves,many\n", "row 2: count must be a number of at least 0, not 'many'"),
         ("node,count\nAves,\n", "row 2: count must be a number of at least 0, not ''"),
         ("node,count\nAves,-1\n", "row 2: count must be a number of at least 0, not '-1'"),
         ("node,count\nAves,nan\n", "row 2: count must be a number of at least 0, not 'nan'"),
-        ("node,count\nAves,1\nlife/Aves,2\n", r"1 of 2 rows cannot be used:\s+row 3: 'life/Aves' already has a count"),
+        (
+            "node,count\nAves,1\nlife/Aves,2\n",
+            r"1 of 2 rows cannot be used:\s+row 3: 'life/Aves' already has a count",
+        ),
         ("node,count\nAves,0\n", "No node has a count above 0"),
         ("node,count\nAves,1\n", "never occur"),
         ("", "frequencies file is empty"),
     ],
 )
-def test_frequencies_that_cannot_be_used(tmp_path: Path, birds: Taxonomy, text: str, message: str) -> None:
+def test_frequencies_that_cannot_be_used(
+    tmp_path: Path, birds: Taxonomy, text: str, message: str
+) -> None:
     path = tmp_path / "counts.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message) as error:
@@ -136,7 +154,9 @@ def test_parity_with_cafaeval(tmp_path: Path, birds: Taxonomy) -> None:
     cafaeval = pytest.importorskip("cafaeval.evaluation")
     rng = np.random.default_rng(4)
     target = rng.integers(2, len(birds), 50)
-    predicted = rng.integers(2, len(birds), 50)  # all say something: an empty answer is no row of theirs
+    predicted = rng.integers(
+        2, len(birds), 50
+    )  # all say something: an empty answer is no row of theirs
     information = frequency_information(birds, rng.integers(1, 9, len(birds)))
     terms = [
         f"[Term]\nid: T:{v}\nname: {birds.labels[v]}\nnamespace: tree\n"
@@ -146,8 +166,12 @@ def test_parity_with_cafaeval(tmp_path: Path, birds: Taxonomy) -> None:
     (tmp_path / "tree.obo").write_text("\n".join(terms))
     (tmp_path / "truth.tsv").write_text("".join(f"x{i}\tT:{t}\n" for i, t in enumerate(target)))
     (tmp_path / "answers").mkdir()
-    (tmp_path / "answers" / "a.tsv").write_text("".join(f"x{i}\tT:{p}\t0.5\n" for i, p in enumerate(predicted)))
-    accretion = "".join(f"T:{v}\t{float(weight)!r}\n" for v, weight in enumerate(information.weight))
+    (tmp_path / "answers" / "a.tsv").write_text(
+        "".join(f"x{i}\tT:{p}\t0.5\n" for i, p in enumerate(predicted))
+    )
+    accretion = "".join(
+        f"T:{v}\t{float(weight)!r}\n" for v, weight in enumerate(information.weight)
+    )
     (tmp_path / "ia.tsv").write_text(accretion)
     found, _ = cafaeval.cafa_eval(
         str(tmp_path / "tree.obo"),

@@ -39,7 +39,9 @@ RATINGS: dict[int | None, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("reply", "rating"), [(reply, value) for value, some in RATINGS.items() for reply in some])
+@pytest.mark.parametrize(
+    ("reply", "rating"), [(reply, value) for value, some in RATINGS.items() for reply in some]
+)
 def test_ratings(reply: str, rating: int | None) -> None:
     assert read_rating(reply) == rating
 

@@ -13,7 +13,9 @@ from taxtune.wordnet import ENVIRONMENT, WordNet, find_wordnet
 from tests.small_wordnet import write_wordnet
 
 TEXTS = st.lists(
-    st.sampled_from(("car", "cars", "automobile", "motorcar", "bird", "birds", "red", "on")), min_size=1, max_size=6
+    st.sampled_from(("car", "cars", "automobile", "motorcar", "bird", "birds", "red", "on")),
+    min_size=1,
+    max_size=6,
 ).map(" ".join)
 
 
@@ -24,8 +26,13 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Measure:
     return make_measure("meteor")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(answers=st.lists(TEXTS, min_size=1, max_size=4), references=st.lists(TEXTS, min_size=1, max_size=4))
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    answers=st.lists(TEXTS, min_size=1, max_size=4),
+    references=st.lists(TEXTS, min_size=1, max_size=4),
+)
 def test_the_matrix_leaves_out_no_pair_that_matches(
     answers: list[str], references: list[str], tiny_wordnet: Path
 ) -> None:
@@ -36,12 +43,16 @@ def test_the_matrix_leaves_out_no_pair_that_matches(
     table = measure.matrix(answers, references)
     for row, answer in zip(table, answers, strict=True):
         for score, reference in zip(row, references, strict=True):
-            assert score == single_meteor_score(reference.split(), answer.split(), wordnet=found.reader)
+            assert score == single_meteor_score(
+                reference.split(), answer.split(), wordnet=found.reader
+            )
 
 
 def test_meteor_of_nltks_own_example(plain: Measure) -> None:
     answer = "It is a guide to action which ensures that the military always obeys the commands of the party"
-    reference = "It is a guide to action that ensures that the military will forever heed Party commands"
+    reference = (
+        "It is a guide to action that ensures that the military will forever heed Party commands"
+    )
     # nltk documents 0.6944 with WordNet; no synonym plays a part in it.
     assert plain.scores([answer], [reference]) == pytest.approx(0.6944, abs=5e-5)
     assert plain.scores(["non matching hypothesis"], ["this is a cat"]).tolist() == [0]
@@ -55,7 +66,11 @@ def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.Mon
     assert measure.identity()["synonyms"] == "WordNet 3.0"
     # "car", the stem of "cars", has the synonym "motorcar"; one word of one scores a half. nltk looks stems up, and
     # "automobil" is no word of WordNet.
-    assert measure.scores(["cars", "red", "automobile"], ["motorcar"] * 3).tolist() == [0.5, 0.0, 0.0]
+    assert measure.scores(["cars", "red", "automobile"], ["motorcar"] * 3).tolist() == [
+        0.5,
+        0.0,
+        0.0,
+    ]
     found = find_wordnet()
     assert found is not None
     assert single_meteor_score(["motorcar"], ["cars"], wordnet=found.reader) == 0.5
@@ -66,7 +81,9 @@ def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.Mon
 @pytest.fixture
 def tiny_wordnet(tmp_path: Path) -> Path:
     """The folder of a WordNet of one noun."""
-    return write_wordnet(tmp_path / "wordnet", (("car", ("car", "automobile", "motorcar"), "a motor vehicle", ()),))
+    return write_wordnet(
+        tmp_path / "wordnet", (("car", ("car", "automobile", "motorcar"), "a motor vehicle", ()),)
+    )
 
 
 # -- the real WordNet --------------------------------------------------------------------------------------------------
@@ -79,13 +96,23 @@ def tiny_wordnet(tmp_path: Path) -> Path:
         ("ladybugs", "ladybird", 0.5, 0.0),  # the synonym of the stem; one match of one is a half
         # P = 1/3, R = 1/2 and one chunk of one; "small" is a synonym of "little", but not of its stem "littl".
         ("a small sofa", "little couch", (1 / 6) / (0.9 / 3 + 0.1 / 2) / 2, 0.0),
-        ("grey seals", "gray seal", 1 - 0.5 / 8, 0.25),  # a chunk of two, where "seal" alone is one of two words
+        (
+            "grey seals",
+            "gray seal",
+            1 - 0.5 / 8,
+            0.25,
+        ),  # a chunk of two, where "seal" alone is one of two words
         ("automobile", "car", 0.0, 0.0),  # nltk looks up the stem "automobil", which is no word
         ("cougar", "mountain lion", 0.0, 0.0),  # synonyms of two words are left out
     ],
 )
 def test_which_stage_decides(
-    answer: str, reference: str, with_synonyms: float, without: float, plain: Measure, wordnet: WordNet
+    answer: str,
+    reference: str,
+    with_synonyms: float,
+    without: float,
+    plain: Measure,
+    wordnet: WordNet,
 ) -> None:
     assert plain.scores([answer], [reference])[0] == pytest.approx(without)
     assert make_measure("meteor").scores([answer], [reference])[0] == pytest.approx(with_synonyms)

@@ -42,7 +42,9 @@ def test_equal_pairs_are_computed_once(tmp_path: Path, recorder: Recorder) -> No
 
 def test_empty_texts_and_missing_numbers_are_counted(tmp_path: Path) -> None:
     measure = Lengths(MeasureSettings(cache_dir=tmp_path))
-    scores = measure.scores(["", " \n", "nan", "nan", "bird", ""], ["bird", "bird", "bird", "bird", " ", ""])
+    scores = measure.scores(
+        ["", " \n", "nan", "nan", "bird", ""], ["bird", "bird", "bird", "bird", " ", ""]
+    )
     np.testing.assert_array_equal(scores, [0, 0, np.nan, np.nan, np.nan, np.nan])
     assert measure.asked == [[("nan", "bird")]]
     assert measure.notes == (

@@ -22,7 +22,9 @@ def test_counts_over_plain_sets(case: Case, off: list[bool], data: st.DataObject
     """Ranks at random: some nodes have none, and some occur several times on a path."""
     tree, (predicted, target) = case
     off = off[: len(target)]
-    ranks = data.draw(st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=len(tree), max_size=len(tree)))
+    ranks = data.draw(
+        st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=len(tree), max_size=len(tree))
+    )
     tree = ranked(tree, ranks)
 
     def on_path(node: int, rank: str) -> set[int]:
@@ -35,7 +37,10 @@ def test_counts_over_plain_sets(case: Case, off: list[bool], data: st.DataObject
         if row.rank == OFF_TREE_RANK:
             assert row == RankScores(OFF_TREE_RANK, n_predicted=sum(off), n_relevant=0, right=0)
             continue
-        said = [set() if aside else on_path(p, row.rank) for p, aside in zip(predicted, off, strict=True)]
+        said = [
+            set() if aside else on_path(p, row.rank)
+            for p, aside in zip(predicted, off, strict=True)
+        ]
         due = [on_path(t, row.rank) for t in target]
         assert row.n_predicted == sum(map(len, said))
         assert row.n_relevant == sum(map(len, due))
@@ -43,9 +48,16 @@ def test_counts_over_plain_sets(case: Case, off: list[bool], data: st.DataObject
         assert row.n_predicted or row.n_relevant
         assert row.precision == (row.right / row.n_predicted if row.n_predicted else None)
         assert row.recall == (row.right / row.n_relevant if row.n_relevant else None)
-    nodes = {v for p, aside in zip(predicted, off, strict=True) if not aside for v in tree.ancestors(p).tolist()}
+    nodes = {
+        v
+        for p, aside in zip(predicted, off, strict=True)
+        if not aside
+        for v in tree.ancestors(p).tolist()
+    }
     nodes |= {v for t in target for v in tree.ancestors(t).tolist()}
-    assert seen == {rank_of(tree, v) for v in nodes - {0}} | ({OFF_TREE_RANK} if any(off) else set())
+    assert seen == {rank_of(tree, v) for v in nodes - {0}} | (
+        {OFF_TREE_RANK} if any(off) else set()
+    )
     assert len(found) == len(seen)
 
 
@@ -64,8 +76,32 @@ def test_worked_out_by_hand(birds: Taxonomy) -> None:
 
 def test_ranks_are_in_the_order_of_the_paths_and_not_of_the_depths() -> None:
     """Mosses with few ranks and a variety, animals with many and none: the variety is still the last."""
-    labels = ["life", "moss", "genus m", "species m", "variety m", "animal", "class", "order", "family", "genus a", "s"]
-    ranks = [None, "kingdom", "genus", "species", "variety", "kingdom", "class", "order", "family", "genus", "species"]
+    labels = [
+        "life",
+        "moss",
+        "genus m",
+        "species m",
+        "variety m",
+        "animal",
+        "class",
+        "order",
+        "family",
+        "genus a",
+        "s",
+    ]
+    ranks = [
+        None,
+        "kingdom",
+        "genus",
+        "species",
+        "variety",
+        "kingdom",
+        "class",
+        "order",
+        "family",
+        "genus",
+        "species",
+    ]
     tree = Taxonomy(labels, [-1, 0, 1, 2, 3, 0, 5, 6, 7, 8, 9], ranks=ranks)
     found = [row.rank for row in rank_scores(tree, [4, 10], [10, 4])]
     assert found == ["kingdom", "class", "order", "family", "genus", "species", "variety"]
@@ -74,7 +110,9 @@ def test_ranks_are_in_the_order_of_the_paths_and_not_of_the_depths() -> None:
 def test_intervals_are_those_of_drawing_examples(birds: Taxonomy) -> None:
     rng = np.random.default_rng(5)
     predicted, target = rng.integers(0, 9, (2, 80))
-    found = {row.scores.rank: row for row in bootstrap_ranks(birds, predicted, target, resamples=4000)}
+    found = {
+        row.scores.rank: row for row in bootstrap_ranks(birds, predicted, target, resamples=4000)
+    }
     drawn: dict[str, list[tuple[float, float]]] = {rank: [] for rank in found}
     for _ in range(1500):
         rows = rng.integers(0, 80, 80)

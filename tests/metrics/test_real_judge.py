@@ -36,9 +36,22 @@ def test_lave_is_what_it_rates_and_the_account_adds_up(llm: LocalLLM, tmp_path: 
     measure = lave(llm, tmp_path)
     found = measure.rate(ANSWERS, [[label] for label in LABELS], QUESTIONS)
     ratings = [None if reply is None else read_rating(reply) for reply in found.replies]
-    np.testing.assert_array_equal(found.values, [np.nan if r is None else (r - 1) / 2 for r in ratings])
-    assert sum(rating is not None for rating in ratings) > 0, f"the model rated nothing: {found.replies}"
+    np.testing.assert_array_equal(
+        found.values, [np.nan if r is None else (r - 1) / 2 for r in ratings]
+    )
+    assert sum(rating is not None for rating in ratings) > 0, (
+        f"the model rated nothing: {found.replies}"
+    )
     assert found.replies[3] is None
-    assert found.problems == (None, None, None, "no reference, or a text longer than 20,000 characters")
+    assert found.problems == (
+        None,
+        None,
+        None,
+        "no reference, or a text longer than 20,000 characters",
+    )
     unread = sum(rating is None for rating in ratings) - 1
-    assert unread == 0 or f"{unread} of {len(ANSWERS)} unscored: the judge's reply gives no rating" in measure.notes[0]
+    assert (
+        unread == 0
+        or f"{unread} of {len(ANSWERS)} unscored: the judge's reply gives no rating"
+        in measure.notes[0]
+    )

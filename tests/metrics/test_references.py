@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from taxtune.metrics.registry import FloatArray, Measure, make_measure, name_scores
 
-NAMES = st.lists(st.sampled_from(["goldfinch", "finch", "red finch", "Carduelis", "owl"]), max_size=4)
+NAMES = st.lists(
+    st.sampled_from(["goldfinch", "finch", "red finch", "Carduelis", "owl"]), max_size=4
+)
 CONSENSUS = ("vqa-accuracy", "soft-vqa-accuracy", "cider", "cider-d")
 
 
@@ -24,7 +26,9 @@ class Odd(Measure):
 
 
 @given(st.lists(NAMES, min_size=1, max_size=4))
-def test_the_best_reference_counts_with_the_question_of_its_answer(references: list[list[str]]) -> None:
+def test_the_best_reference_counts_with_the_question_of_its_answer(
+    references: list[list[str]],
+) -> None:
     answers = [f"answer {i}" for i in range(len(references))]
     for scores_of in (Odd.scores_many, name_scores):
         found = scores_of(Odd("odd", "Odd"), answers, references, questions=answers)  # type: ignore[operator]

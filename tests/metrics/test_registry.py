@@ -21,7 +21,9 @@ from taxtune.metrics.registry import (
 from tests.displays import Recorder
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in MEASURES.items() if kind.default_model is None])
+@pytest.mark.parametrize(
+    "kind", [name for name, kind in MEASURES.items() if kind.default_model is None]
+)
 def test_measures_without_a_model_keep_the_one_signature(kind: str) -> None:
     made = make_measure(kind)
     assert isinstance(made, Measure)
@@ -43,7 +45,12 @@ def test_measures_without_a_model_keep_the_one_signature(kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "said"),
-    [("rouge1", "rouge-1"), ("rouge-1:x", "has no model"), ("sentence:", "empty"), ("", "Known names")],
+    [
+        ("rouge1", "rouge-1"),
+        ("rouge-1:x", "has no model"),
+        ("sentence:", "empty"),
+        ("", "Known names"),
+    ],
 )
 def test_what_is_no_measure(spec: str, said: str) -> None:
     with pytest.raises(DataError, match=said):
@@ -51,7 +58,17 @@ def test_what_is_no_measure(spec: str, said: str) -> None:
 
 
 def test_listing_the_measures_imports_light() -> None:
-    heavy = {"torch", "transformers", "nltk", "rouge_score", "spacy", "scipy", "sklearn", "open_clip", "litellm"}
+    heavy = {
+        "torch",
+        "transformers",
+        "nltk",
+        "rouge_score",
+        "spacy",
+        "scipy",
+        "sklearn",
+        "open_clip",
+        "litellm",
+    }
     code = (
         "import sys\nfrom taxtune.metrics.registry import MEASURES\n"
         "text = [name for name in sys.modules if name == 'taxtune.metrics.text']\n"
@@ -80,9 +97,14 @@ def longer(answer: str, reference: str) -> float:
     return len(answer) - len(reference)
 
 
-def test_a_function_is_a_measure_wherever_a_name_is(own: MutableMapping[str, MeasureKind], recorder: Recorder) -> None:
+def test_a_function_is_a_measure_wherever_a_name_is(
+    own: MutableMapping[str, MeasureKind], recorder: Recorder
+) -> None:
     assert measure("longer", label="Longer", source="here")(longer) is longer
-    assert (own["longer"].label, own["longer"].summary) == ("Longer", "How much longer the answer is.")
+    assert (own["longer"].label, own["longer"].summary) == (
+        "Longer",
+        "How much longer the answer is.",
+    )
     assert list(own)[-1] == "longer"
     made = make_measure("longer")
     assert made.scores(["abc", "abc", ""], ["a", "a", "b"]).tolist() == [2, 2, -1]
@@ -111,7 +133,10 @@ def test_a_function_gets_the_question(own: MutableMapping[str, MeasureKind]) -> 
 @pytest.mark.parametrize("value", ["good", float("inf"), [True]])
 def test_what_a_function_must_not_return(value: Any) -> None:
     own = FunctionMeasure("own", "Own", lambda answer, reference: value)
-    with pytest.raises(TaxtuneError, match=r"own did not return a finite number for the answer 'an answer' .*'a refer"):
+    with pytest.raises(
+        TaxtuneError,
+        match=r"own did not return a finite number for the answer 'an answer' .*'a refer",
+    ):
         own.scores(["an answer"], ["a reference"])
 
 

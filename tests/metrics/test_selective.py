@@ -28,9 +28,13 @@ def voted(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, np.ndarray]:
     return tree, np.array(votes), np.array(draw(st.lists(node, min_size=n, max_size=n)))
 
 
-def climbed(tree: Taxonomy, votes: np.ndarray, target: np.ndarray, share: float) -> tuple[float, float, float, float]:
+def climbed(
+    tree: Taxonomy, votes: np.ndarray, target: np.ndarray, share: float
+) -> tuple[float, float, float, float]:
     """Coverage, risk, hP and hR of the images placed by the policy, by the paper's definitions, image by image."""
-    nodes = [tree.root] * len(votes) if share > 1 else Vote(5, share).majority(tree, votes)[0].tolist()
+    nodes = (
+        [tree.root] * len(votes) if share > 1 else Vote(5, share).majority(tree, votes)[0].tolist()
+    )
     told, wrong = [], []
     for node, truth in zip(nodes, target.tolist(), strict=True):
         leaves, everything = len(tree.leaves), tree.leaves.tolist()
@@ -53,13 +57,17 @@ def test_the_curve_is_that_of_the_policy_at_every_share(case) -> None:
     for share, point in zip(curve.share, points, strict=True):
         assert point == pytest.approx(climbed(tree, votes, target, 2.0 if share is None else share))
     # Shares between those of the curve give nothing new.
-    expected = {tuple(np.round(climbed(tree, votes, target, share / 20), 9)) for share in range(1, 21)}
+    expected = {
+        tuple(np.round(climbed(tree, votes, target, share / 20), 9)) for share in range(1, 21)
+    }
     assert expected <= {tuple(np.round(point, 9)) for point in points}
     assert (np.diff(curve.coverage) >= -1e-12).all()
     assert (np.diff(curve.hr) >= -1e-12).all()
     if len(points) > 1 and curve.coverage[-1] > 0:
         assert curve.area == pytest.approx(auc(curve.coverage, curve.risk) / curve.coverage[-1])
-        assert curve.loss_area == pytest.approx(auc(curve.coverage, 1 - np.array(curve.hp)) / curve.coverage[-1])
+        assert curve.loss_area == pytest.approx(
+            auc(curve.coverage, 1 - np.array(curve.hp)) / curve.coverage[-1]
+        )
     assert 0 <= curve.loss_area <= curve.area + 1e-9 <= 1 + 2e-9
 
 
@@ -79,7 +87,9 @@ def test_a_long_curve_is_thinned_and_its_area_is_not() -> None:
         climbing_curve(tree, path, 2 - shares, target)
 
 
-def of_classes(classes: int, sure: np.ndarray, said: np.ndarray) -> tuple[Taxonomy, np.ndarray, np.ndarray, np.ndarray]:
+def of_classes(
+    classes: int, sure: np.ndarray, said: np.ndarray
+) -> tuple[Taxonomy, np.ndarray, np.ndarray, np.ndarray]:
     """Families with a genus each: tree, labels by level, the ways down with their shares, and all probabilities."""
     names = np.array([[f"f{i:02}", f"g{i:02}"] for i in range(classes)])
     parents = [-1, *[0] * classes, *range(1, classes + 1)]
@@ -87,7 +97,12 @@ def of_classes(classes: int, sure: np.ndarray, said: np.ndarray) -> tuple[Taxono
     tree = Taxonomy(["all", *names[:, 0], *names[:, 1]], parents, ranks=ranks)
     path = np.column_stack([np.zeros_like(said), said + 1, said + 1 + classes])
     rest = ((1 - sure) / (classes - 1))[:, np.newaxis]
-    return tree, names, path, np.where(said[:, np.newaxis] == np.arange(classes), sure[:, np.newaxis], rest)
+    return (
+        tree,
+        names,
+        path,
+        np.where(said[:, np.newaxis] == np.arange(classes), sure[:, np.newaxis], rest),
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 12])
@@ -102,7 +117,9 @@ def test_calibration_at_each_rank_is_hiclasss(classes: int) -> None:
     said = rng.integers(0, classes, n)
     truth = np.where(rng.random(n) < sure**1.3, said, (said + 1) % classes)
     tree, names, path, probabilities = of_classes(classes, sure, said)
-    found = rank_calibration(tree, path, np.column_stack([np.ones(n), sure, sure]), truth + 1 + classes)
+    found = rank_calibration(
+        tree, path, np.column_stack([np.ones(n), sure, sure]), truth + 1 + classes
+    )
     assert [(one.rank, one.n) for one in found] == [("family", n), ("genus", n)]
     model = LocalClassifierPerLevel().fit(np.arange(classes)[:, np.newaxis], names)
     for level, one in enumerate(found):
@@ -110,7 +127,9 @@ def test_calibration_at_each_rank_is_hiclasss(classes: int) -> None:
             theirs = multiclass_brier_score(model, names[truth], probabilities, level=level)
             assert one.brier == pytest.approx(theirs / 2, abs=1e-6)
         else:  # its confidence is the largest probability
-            theirs = expected_calibration_error(model, names[truth], probabilities, names[said], level=level)
+            theirs = expected_calibration_error(
+                model, names[truth], probabilities, names[said], level=level
+            )
             assert one.calibration_error == pytest.approx(theirs, abs=1e-6)
 
 
@@ -124,7 +143,9 @@ def test_ranks_have_the_images_that_reach_them(birds: Taxonomy) -> None:
         for node, share in list(zip(way, sure, strict=True))[1:]:
             if node >= 0:
                 rank = birds.ranks[node] or f"level {birds.depth[node]}"
-                cells.setdefault(rank, []).append((share, node == truth or node in birds.ancestors(truth)))
+                cells.setdefault(rank, []).append(
+                    (share, node == truth or node in birds.ancestors(truth))
+                )
     found = rank_calibration(birds, path, shares, target)
     assert {one.rank: one.n for one in found} == {rank: len(some) for rank, some in cells.items()}
     for one in found:

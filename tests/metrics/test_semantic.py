@@ -59,7 +59,13 @@ class FixedEncoder:
 
     name = "sentence:fixed"
     identity: dict[str, str | int | None] = {"kind": "fixed"}  # noqa: RUF012
-    vectors = {"east": (1, 0), "west": (-1, 0), "north": (0, 1), "zero": (0, 0), "broken": (np.nan, 0)}  # noqa: RUF012
+    vectors = {  # noqa: RUF012
+        "east": (1, 0),
+        "west": (-1, 0),
+        "north": (0, 1),
+        "zero": (0, 0),
+        "broken": (np.nan, 0),
+    }
 
     token_limit = 512
 
@@ -92,7 +98,11 @@ def test_the_range_and_vectors_that_are_none(tmp_path: Path, recorder: Recorder)
     answers = ["east", "east", "east", "zero", "broken"]
     references = ["east", "west", "north", "east", "east"]
     np.testing.assert_array_equal(measure.scores(answers, references), [1, -1, 0, np.nan, np.nan])
-    assert encoder.batches == [["broken", "north"], ["east", "zero"], ["west"]]  # each text once, the longest first
+    assert encoder.batches == [
+        ["broken", "north"],
+        ["east", "zero"],
+        ["west"],
+    ]  # each text once, the longest first
     assert recorder.of(measure.label) == [(0, 5), (5, 5)]
     table = measure.matrix(["east", "zero"], ["west", "broken"])
     np.testing.assert_array_equal(table, [[-1, np.nan], [np.nan, np.nan]])

@@ -29,7 +29,9 @@ def pair(tree: Taxonomy, a: ArrayLike, b: ArrayLike, target: ArrayLike) -> tuple
     return hierarchical_sample(tree, a, target), hierarchical_sample(tree, b, target)
 
 
-def row_bootstrap(tree: Taxonomy, predicted: np.ndarray, target: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+def row_bootstrap(
+    tree: Taxonomy, predicted: np.ndarray, target: np.ndarray, resamples: int, seed: int
+) -> np.ndarray:
     """The textbook bootstrap: draw row numbers, score the resample. Shape (resamples, len(METRICS))."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -59,7 +61,9 @@ def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
     predicted, target = rng.integers(0, len(birds), (2, 60))
     plain = row_bootstrap(birds, predicted, target, 3000, seed=1)
     low, high = np.quantile(plain, [0.025, 0.975], axis=0)
-    for i, interval in enumerate(bootstrap(hierarchical_sample(birds, predicted, target), resamples=20_000).values()):
+    for i, interval in enumerate(
+        bootstrap(hierarchical_sample(birds, predicted, target), resamples=20_000).values()
+    ):
         spread = plain[:, i].std()
         assert interval.low == pytest.approx(low[i], abs=0.2 * spread)
         assert interval.high == pytest.approx(high[i], abs=0.2 * spread)
@@ -69,10 +73,14 @@ def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxon
     rng = np.random.default_rng(5)
     target = rng.integers(0, len(birds), 60)
     a, b = np.where(rng.random(60) < 0.7, target, 1), np.where(rng.random(60) < 0.5, target, 6)
-    plain = row_bootstrap(birds, a, target, 3000, seed=1) - row_bootstrap(birds, b, target, 3000, seed=1)
+    plain = row_bootstrap(birds, a, target, 3000, seed=1) - row_bootstrap(
+        birds, b, target, 3000, seed=1
+    )
     low, high = np.quantile(plain, [0.025, 0.975], axis=0)
     scores_a, scores_b = score(birds, a, target).as_dict(), score(birds, b, target).as_dict()
-    for i, (name, difference) in enumerate(paired_bootstrap(pair(birds, a, b, target), resamples=20_000).items()):
+    for i, (name, difference) in enumerate(
+        paired_bootstrap(pair(birds, a, b, target), resamples=20_000).items()
+    ):
         spread = plain[:, i].std()
         assert difference.difference == pytest.approx(scores_a[name] - scores_b[name])
         assert difference.low == pytest.approx(low[i], abs=0.2 * spread)
@@ -90,7 +98,9 @@ def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxon
         ([-1], {}, "not a node"),
     ],
 )
-def test_bad_settings_are_refused(birds: Taxonomy, predicted: list[int], settings: dict, message: str) -> None:
+def test_bad_settings_are_refused(
+    birds: Taxonomy, predicted: list[int], settings: dict, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         bootstrap(hierarchical_sample(birds, predicted, predicted), **settings)
     with pytest.raises(ValueError, match=message):
@@ -101,14 +111,17 @@ def test_bad_settings_are_refused(birds: Taxonomy, predicted: list[int], setting
 @given(tree_and_nodes(rows=3), st.data())
 def test_information_is_estimated_resampled_and_compared(case: Case, data: st.DataObject) -> None:
     tree, (a, b, target) = case
-    off_a, off_b = (data.draw(st.lists(st.booleans(), min_size=len(a), max_size=len(a))) for _ in "ab")
+    off_a, off_b = (
+        data.draw(st.lists(st.booleans(), min_size=len(a), max_size=len(a))) for _ in "ab"
+    )
     information = leaf_information(tree)
     scores = [
         information_scores(information, nodes, target, off_tree=off).as_dict()
         for nodes, off in ((a, off_a), (b, off_b))
     ]
     pair = tuple(
-        information_sample(information, nodes, target, off_tree=off) for nodes, off in ((a, off_a), (b, off_b))
+        information_sample(information, nodes, target, off_tree=off)
+        for nodes, off in ((a, off_a), (b, off_b))
     )
     intervals, paired = bootstrap(pair[0], resamples=50), paired_bootstrap(pair, resamples=50)
     assert tuple(intervals) == tuple(paired) == INFORMATION_METRICS
@@ -122,7 +135,9 @@ def test_information_is_estimated_resampled_and_compared(case: Case, data: st.Da
 def test_quotients_of_sums() -> None:
     parts = {"a": np.array([1.0, 0, 2]), "b": np.zeros(3)}
     wholes = {"a": np.array([1.0, 1, 2]), "b": np.zeros(3)}
-    found = bootstrap(Sample(parts, wholes, keys=(*parts.values(), *wholes.values())), resamples=500)
+    found = bootstrap(
+        Sample(parts, wholes, keys=(*parts.values(), *wholes.values())), resamples=500
+    )
     assert found["a"] == Interval(0.75, 0, 1)
     assert np.isnan([found["b"].estimate, found["b"].low, found["b"].high]).all()
     changed = Sample(parts, wholes | {"a": np.array([1.0, 1, 4])})

@@ -18,7 +18,21 @@ NAMES = (
     "text-inclusion-literal",
 )
 # Few words, so that random texts share some, in both numbers, with marks that matter to one measure or another.
-_WORDS = ("red", "Red", "fox", "foxes", "gray", "seal", "seals", "cat's", "cat-like", "é", "🦊", "狐", "...")
+_WORDS = (
+    "red",
+    "Red",
+    "fox",
+    "foxes",
+    "gray",
+    "seal",
+    "seals",
+    "cat's",
+    "cat-like",
+    "é",
+    "🦊",
+    "狐",
+    "...",
+)
 _TEXTS = st.lists(st.sampled_from(_WORDS), max_size=8).map(" ".join)
 
 
@@ -45,7 +59,10 @@ def one(measure: Measure, answer: str, reference: str) -> float:
 def test_exact_match_and_contained(
     measures: dict[str, Measure], answer: str, reference: str, expected: tuple[float, float]
 ) -> None:
-    found = (one(measures["exact-match"], answer, reference), one(measures["contained"], answer, reference))
+    found = (
+        one(measures["exact-match"], answer, reference),
+        one(measures["contained"], answer, reference),
+    )
     assert found == expected
 
 
@@ -93,14 +110,23 @@ def test_bleu_is_sacrebleus(measures: dict[str, Measure], answer: str, reference
     from sacrebleu.metrics import BLEU
 
     reference_bleu = BLEU(
-        max_ngram_order=2, smooth_method="add-k", smooth_value=1, tokenize="none", effective_order=True
+        max_ngram_order=2,
+        smooth_method="add-k",
+        smooth_value=1,
+        tokenize="none",
+        effective_order=True,
     )
-    expected = reference_bleu.sentence_score(" ".join(stems(answer)), [" ".join(stems(reference))]).score / 100
+    expected = (
+        reference_bleu.sentence_score(" ".join(stems(answer)), [" ".join(stems(reference))]).score
+        / 100
+    )
     assert one(measures["bleu-2"], answer, reference) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("answer", "reference"), _REAL)
-def test_rouge_is_that_of_rouge_score(measures: dict[str, Measure], answer: str, reference: str) -> None:
+def test_rouge_is_that_of_rouge_score(
+    measures: dict[str, Measure], answer: str, reference: str
+) -> None:
     from rouge_score.rouge_scorer import RougeScorer
 
     # It stems words of more than three letters only; none of these has a shorter one that stemming would change.
@@ -109,7 +135,10 @@ def test_rouge_is_that_of_rouge_score(measures: dict[str, Measure], answer: str,
 
 
 @settings(max_examples=60, deadline=None)
-@given(answers=st.lists(_TEXTS, min_size=1, max_size=5), references=st.lists(_TEXTS, min_size=1, max_size=5))
+@given(
+    answers=st.lists(_TEXTS, min_size=1, max_size=5),
+    references=st.lists(_TEXTS, min_size=1, max_size=5),
+)
 def test_the_matrix_is_the_scores_of_all_pairs(
     measures: dict[str, Measure], answers: list[str], references: list[str]
 ) -> None:
@@ -128,5 +157,7 @@ def test_a_reference_without_words_is_unscored_and_counted() -> None:
         measure = make_measure(name)
         references = ["bird", "", " "]
         assert np.isnan(measure.scores(["bird"] * 3, references)).tolist() == [False, True, True]
-        assert np.isnan(measure.matrix(["bird", ""], references)).tolist() == [[False, True, True]] * 2
+        assert (
+            np.isnan(measure.matrix(["bird", ""], references)).tolist() == [[False, True, True]] * 2
+        )
         assert "Pairs left unscored because the reference is empty: 6." in measure.notes, name

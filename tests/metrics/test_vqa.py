@@ -61,7 +61,9 @@ def test_accuracy_by_hand() -> None:
     ten = ["red"] * 2 + ["blue"] * 8
     # "red" is said by two: two of the ten subsets leave one of them out (1/3), eight leave both in (2/3).
     expected = (2 * 1 / 3 + 8 * 2 / 3) / 10
-    got = vqa.scores_many(["Red.", "blue", "green", "RED"], [ten, ten, ten, ["red"] * 3 + ["x"] * 7])
+    got = vqa.scores_many(
+        ["Red.", "blue", "green", "RED"], [ten, ten, ten, ["red"] * 3 + ["x"] * 7]
+    )
     assert got == pytest.approx([expected, 1.0, 0.0, (3 * 2 / 3 + 7 * 1) / 10])
 
 

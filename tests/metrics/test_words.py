@@ -31,13 +31,23 @@ def test_words_are_lower_case_letters_of_any_script(text: str, words: str) -> No
     assert tokens(text) == tuple(words.split())
 
 
-@given(st.lists(st.text("abcXYZ'", min_size=1, max_size=6), max_size=6), st.sampled_from([" ", "-", " / ", ", ", "_"]))
-def test_words_are_the_papers_plain_text_where_punctuation_stands_beside_space(words: list[str], gap: str) -> None:
+@given(
+    st.lists(st.text("abcXYZ'", min_size=1, max_size=6), max_size=6),
+    st.sampled_from([" ", "-", " / ", ", ", "_"]),
+)
+def test_words_are_the_papers_plain_text_where_punctuation_stands_beside_space(
+    words: list[str], gap: str
+) -> None:
     text = gap.join(words)
     assert tokens(text) == tuple(plain(text).split())
 
 
 def test_words_that_qualify_others_are_glued_to_them() -> None:
     words, glued = glued_tokens("The trash can's red-tailed, cat-like — bird's-eye canopy")
-    assert [word for word, is_glued in zip(words, glued, strict=True) if is_glued] == ["cans", "red", "cat", "birds"]
+    assert [word for word, is_glued in zip(words, glued, strict=True) if is_glued] == [
+        "cans",
+        "red",
+        "cat",
+        "birds",
+    ]
     assert words[-1] == "canopy"

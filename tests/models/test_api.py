@@ -72,7 +72,9 @@ def numbered(asked: Request, count: int) -> list[Request]:
 
 
 def test_an_answer_with_its_tokens_and_cost(asked: Request) -> None:
-    with OpenAIServer(servers.text(" A: a robin.\n", prompt_tokens=120, completion_tokens=6)) as server:
+    with OpenAIServer(
+        servers.text(" A: a robin.\n", prompt_tokens=120, completion_tokens=6)
+    ) as server:
         (answer,) = vlm(server).answer([asked])
     assert isinstance(answer, Answer)
     assert answer.text == "A: a robin."
@@ -83,7 +85,11 @@ def test_an_answer_with_its_tokens_and_cost(asked: Request) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "seed"),
-    [({"temperature": 0.5, "seed": 3}, 3), ({"temperature": 0.5}, None), ({"temperature": 0.0, "seed": 3}, None)],
+    [
+        ({"temperature": 0.5, "seed": 3}, 3),
+        ({"temperature": 0.5}, None),
+        ({"temperature": 0.0, "seed": 3}, None),
+    ],
 )
 def test_a_seed_is_sent_where_answers_are_sampled_and_tells_stored_ones_apart(
     asked: Request, settings: dict[str, Any], seed: int | None
@@ -125,7 +131,9 @@ def test_replies_are_streamed_and_a_slow_one_holds_up_no_other(asked: Request) -
 
 
 SECRET = KEY + "-in-the-reply"
-FAULTS = [(kind, bad) for kind, replies in servers.every_fault(5, SECRET).items() for bad in replies]
+FAULTS = [
+    (kind, bad) for kind, replies in servers.every_fault(5, SECRET).items() for bad in replies
+]
 FAULTS += [("server_error", servers.status(502)), ("server_error", servers.html(code=502))]
 FAULTS += [("malformed_response", servers.no_choices(choices=choices)) for choices in ([], [{}])]
 IDS = [f"{kind}-{i}" for i, (kind, _) in enumerate(FAULTS)]
@@ -143,7 +151,9 @@ REASONS = {
 
 
 @pytest.mark.parametrize(("kind", "bad"), list(dict(FAULTS).items()), ids=dict(FAULTS))
-def test_what_passes_is_tried_again_and_counted(kind: str, bad: servers.Reply, asked: Request) -> None:
+def test_what_passes_is_tried_again_and_counted(
+    kind: str, bad: servers.Reply, asked: Request
+) -> None:
     times = 1 if kind in ONCE_MORE else 2
     with OpenAIServer(*[bad] * times, "A: a robin.") as server, count_faults() as faults:
         (answer,) = vlm(server, timeout=0.5 if bad.delay else 10).answer([asked])
@@ -171,7 +181,9 @@ def test_what_does_not_pass_is_a_failure_after_the_last_attempt(
 
 
 def test_an_answer_counts_what_all_attempts_consumed(asked: Request) -> None:
-    with OpenAIServer(servers.empty_text(), servers.model_refusal(), servers.status(500), "A: a robin.") as server:
+    with OpenAIServer(
+        servers.empty_text(), servers.model_refusal(), servers.status(500), "A: a robin."
+    ) as server:
         (answer,) = vlm(server, max_retries=3).answer([asked])
     assert isinstance(answer, Answer)
     assert answer.prompt_tokens == 3 * servers.PROMPT_TOKENS
@@ -227,7 +239,9 @@ def test_a_server_that_will_refuse_for_long_is_not_waited_for(asked: Request) ->
     assert failure(reply).retryable
 
 
-def test_trying_again_is_told_once_for_all_calls_that_fail_together(asked: Request, notes: list[str]) -> None:
+def test_trying_again_is_told_once_for_all_calls_that_fail_together(
+    asked: Request, notes: list[str]
+) -> None:
     with OpenAIServer(then=servers.status(500, f"broken {KEY}")) as server:
         vlm(server, concurrency=4).answer(numbered(asked, 4))
         base = server.api_base
@@ -272,7 +286,9 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(asked: Request) -> None:
 @pytest.mark.parametrize("code", [401, 403])
 def test_a_refused_key_ends_the_run_at_once(code: int, asked: Request) -> None:
     with OpenAIServer(then=servers.status(code)) as server:
-        with pytest.raises(ModelError, match=rf"rejected the key.*\({code}\).*Check OPENAI_API_KEY") as caught:
+        with pytest.raises(
+            ModelError, match=rf"rejected the key.*\({code}\).*Check OPENAI_API_KEY"
+        ) as caught:
             vlm(server, concurrency=1).answer(numbered(asked, 20))
         assert len(server.chats) == 1
     assert KEY not in str(caught.value)
@@ -285,7 +301,9 @@ def test_a_refused_key_ends_the_run_at_once(code: int, asked: Request) -> None:
         (servers.status(429, "You exceeded your current quota."), "no credit left.*Top up"),
     ],
 )
-def test_what_no_question_survives_ends_the_run(reply: servers.Reply, message: str, asked: Request) -> None:
+def test_what_no_question_survives_ends_the_run(
+    reply: servers.Reply, message: str, asked: Request
+) -> None:
     with OpenAIServer(then=reply) as server:
         with pytest.raises(ModelError, match=message):
             vlm(server).answer([asked])
@@ -301,7 +319,11 @@ def test_what_no_question_survives_ends_the_run(reply: servers.Reply, message: s
             "rejected_request",
         ),
         (servers.html(code=413), "rejected the request as too large", "rejected_request"),
-        (servers.text("", finish_reason="length"), "returned an empty answer within max_tokens = 64", "cut_off"),
+        (
+            servers.text("", finish_reason="length"),
+            "returned an empty answer within max_tokens = 64",
+            "cut_off",
+        ),
     ],
     ids=["400", "413", "length"],
 )
@@ -323,7 +345,10 @@ def test_what_is_no_answer_is_a_failure_of_its_question_alone(
 
 
 def test_a_rate_limit_without_end_does_not_hold_up_the_run(asked: Request, tmp_path: Path) -> None:
-    with OpenAIServer(then=servers.status(429)) as server, AnswerStore(tmp_path / "answers.db") as store:
+    with (
+        OpenAIServer(then=servers.status(429)) as server,
+        AnswerStore(tmp_path / "answers.db") as store,
+    ):
         replies = ask(vlm(server, concurrency=4, max_retries=1), numbered(asked, 50), store)
         assert 4 < len(server.chats) <= 8 * 2, "few of them, each question twice at most"
         assert len(store) == 0
@@ -333,7 +358,9 @@ def test_a_rate_limit_without_end_does_not_hold_up_the_run(asked: Request, tmp_p
 # -- keys and identity -------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_key_is_found_before_any_call(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
+def test_a_missing_key_is_found_before_any_call(
+    monkeypatch: pytest.MonkeyPatch, asked: Request
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ModelError, match=r"OPENAI_API_KEY is not set.*export OPENAI_API_KEY"):
         ApiModel("openai/gpt-4o").check()
@@ -341,7 +368,9 @@ def test_a_missing_key_is_found_before_any_call(monkeypatch: pytest.MonkeyPatch,
         ApiModel("openai/gpt-4o").answer([asked])
 
 
-def test_the_key_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
+def test_the_key_of_the_environment_is_used(
+    monkeypatch: pytest.MonkeyPatch, asked: Request
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
     with OpenAIServer(servers.status(401, "Wrong key sk-from-the-environment given.")) as server:
         with pytest.raises(ModelError, match=r"Wrong key \[key\] given"):
@@ -358,7 +387,10 @@ def test_the_identity_holds_what_changes_answers_and_no_secret() -> None:
     base = vlm("http://user:password@host/v1?token=abc").identity
     assert base["api_base"] == "http://host/v1"
     assert not any(secret in str(base) for secret in (KEY, "password", "abc"))
-    assert base == vlm("http://host/v1/", concurrency=2, timeout=1, max_retries=0, api_key="other").identity
+    assert (
+        base
+        == vlm("http://host/v1/", concurrency=2, timeout=1, max_retries=0, api_key="other").identity
+    )
     for settings in ({"max_tokens": 5}, {"temperature": 0.7}):
         assert vlm("http://host/v1", **settings).identity != base
 
@@ -372,7 +404,9 @@ def judge(server: OpenAIServer | str, **settings: Any) -> ApiModel:
 
 
 def test_a_prompt_alone_is_sent_as_text() -> None:
-    with OpenAIServer(servers.text(" Yes. ", prompt_tokens=30, completion_tokens=2, model="gpt-4o-mini")) as server:
+    with OpenAIServer(
+        servers.text(" Yes. ", prompt_tokens=30, completion_tokens=2, model="gpt-4o-mini")
+    ) as server:
         (reply,) = judge(server, max_tokens=17).answer([Request("Is it \ud83d?")])
         (sent,) = server.chats
     assert isinstance(reply, Answer)
@@ -387,15 +421,23 @@ def test_a_prompt_alone_is_sent_as_text() -> None:
 
 
 def test_tools_are_offered_and_calls_of_them_come_back() -> None:
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+    tool = {
+        "type": "function",
+        "function": {"name": "look", "parameters": {"type": "object", "properties": {}}},
+    }
     talk = [{"role": "user", "content": "What is there?"}]
-    with OpenAIServer(servers.calls(("look", {"at": 1}), ("peer", "{not JSON")), "Nothing.") as server:
+    with OpenAIServer(
+        servers.calls(("look", {"at": 1}), ("peer", "{not JSON")), "Nothing."
+    ) as server:
         model = vlm(server)
         called = model.converse(talk, seed=0, tools=[tool])
         plain = model.converse(talk, seed=0)
         with_tools, without = (chat.json for chat in server.chats)
     assert (called.text, called.finish_reason) == ("", "tool_calls")
-    assert [(call.name, call.arguments) for call in called.tool_calls] == [("look", '{"at": 1}'), ("peer", "{not JSON")]
+    assert [(call.name, call.arguments) for call in called.tool_calls] == [
+        ("look", '{"at": 1}'),
+        ("peer", "{not JSON"),
+    ]
     assert len({call.id for call in called.tool_calls}) == 2
     assert with_tools["tools"] == [tool]
     assert (plain.text, plain.tool_calls) == ("Nothing.", ())

@@ -38,7 +38,9 @@ class Scripted:
 
 
 def echo(question: Request) -> Answer:
-    return Answer(f"said {question.prompt} {question.image_sha256}", prompt_tokens=2, completion_tokens=1)
+    return Answer(
+        f"said {question.prompt} {question.image_sha256}", prompt_tokens=2, completion_tokens=1
+    )
 
 
 def q(prompt: str, image: str = "i") -> Request:
@@ -63,7 +65,9 @@ def test_a_second_run_asks_nothing(store: AnswerStore) -> None:
     again = Scripted(echo)
     second = ask(again, questions, store)
     assert again.batches == []
-    assert [r.text for r in second if isinstance(r, Answer)] == [r.text for r in first if isinstance(r, Answer)]
+    assert [r.text for r in second if isinstance(r, Answer)] == [
+        r.text for r in first if isinstance(r, Answer)
+    ]
     assert [r.cached for r in first if isinstance(r, Answer)] == [False] * 3
     assert [r.cached for r in second if isinstance(r, Answer)] == [True] * 3
 
@@ -91,7 +95,10 @@ def test_several_answers_to_a_question_are_asked_for_one_by_one(store: AnswerSto
         ("Bird? 1", True),
     ]
     again = ask(model, requests[:2], store)
-    assert [(r.text, r.cached) for r in again if isinstance(r, Answer)] == [("Bird? 0", True), ("Bird? 1", True)]
+    assert [(r.text, r.cached) for r in again if isinstance(r, Answer)] == [
+        ("Bird? 0", True),
+        ("Bird? 1", True),
+    ]
 
 
 def test_an_image_is_known_by_its_content_and_a_prompt_alone_is_another_request(
@@ -109,7 +116,13 @@ def test_an_image_is_known_by_its_content_and_a_prompt_alone_is_another_request(
     model = Scripted(echo)
     replies = ask(model, requests, store)
     assert [len(batch) for batch in model.batches] == [3]
-    assert [isinstance(reply, Answer) and reply.cached for reply in replies] == [False, True, False, False, False]
+    assert [isinstance(reply, Answer) and reply.cached for reply in replies] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert isinstance(replies[3], Failure)
     assert "lost.png" in replies[3].reason
     assert not replies[3].retryable
@@ -130,7 +143,9 @@ def test_a_failure_is_never_stored(store: AnswerStore) -> None:
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, ModelError])
-def test_what_ends_the_run_loses_only_the_batch_in_flight(store: AnswerStore, stop: type[BaseException]) -> None:
+def test_what_ends_the_run_loses_only_the_batch_in_flight(
+    store: AnswerStore, stop: type[BaseException]
+) -> None:
     def until_five(question: Request) -> Reply:
         if question.prompt == "5":
             raise stop("stop")
@@ -170,23 +185,35 @@ class Streamed(Scripted):
             self.closed = True
 
 
-def test_a_model_that_streams_is_given_all_at_once_and_may_answer_in_any_order(store: AnswerStore) -> None:
+def test_a_model_that_streams_is_given_all_at_once_and_may_answer_in_any_order(
+    store: AnswerStore,
+) -> None:
     vlm = Streamed([2, 0, 1])
     replies = ask(vlm, [q("a"), q("b"), q("c")], store)
     assert vlm.batches == [["a", "b", "c"]]
-    assert [r.text for r in replies if isinstance(r, Answer)] == ["said a i", "said b i", "said c i"]
+    assert [r.text for r in replies if isinstance(r, Answer)] == [
+        "said a i",
+        "said b i",
+        "said c i",
+    ]
     assert len(store) == 3
 
 
-@pytest.mark.parametrize(("order", "complaint"), [([0, 0, 1], "twice"), ([0], "1 answers to 2 requests")])
+@pytest.mark.parametrize(
+    ("order", "complaint"), [([0, 0, 1], "twice"), ([0], "1 answers to 2 requests")]
+)
 def test_a_stream_that_miscounts_is_an_error(order: list[int], complaint: str) -> None:
     with pytest.raises(ModelError, match=complaint):
         ask(Streamed(order), [q("a"), q("b")], None)
 
 
-def test_a_stream_is_let_go_when_as_many_in_a_row_fail_as_keep_the_model_busy(store: AnswerStore) -> None:
+def test_a_stream_is_let_go_when_as_many_in_a_row_fail_as_keep_the_model_busy(
+    store: AnswerStore,
+) -> None:
     def down_after_one(question: Request) -> Reply:
-        return echo(question) if question.prompt == "0" else Failure("server is down", retryable=True)
+        return (
+            echo(question) if question.prompt == "0" else Failure("server is down", retryable=True)
+        )
 
     vlm = Streamed(range(6), down_after_one)
     replies = ask(vlm, [q(str(i)) for i in range(6)], store)
@@ -209,7 +236,9 @@ def test_a_store_that_cannot_be_written_ends_the_asking(
         ask(Streamed(order), [q(str(i)) for i in range(6)], store)
 
 
-def test_outcomes_are_stored_with_their_candidates_and_a_file_from_before_them_goes_on(tmp_path: Path) -> None:
+def test_outcomes_are_stored_with_their_candidates_and_a_file_from_before_them_goes_on(
+    tmp_path: Path,
+) -> None:
     file, identity = tmp_path / "answers.db", {"model": "m"}
     plain, named = Request("p"), Request("p", candidates=Candidates(("owl", "kite")))
     with AnswerStore(file) as store:
@@ -223,4 +252,8 @@ def test_outcomes_are_stored_with_their_candidates_and_a_file_from_before_them_g
         store.put(identity, [(named, Answer("An owl.", outcomes=outcomes))])
     with AnswerStore(file) as store:
         found = store.get(identity, [named, plain, replace(named, candidates=Candidates(("owl",)))])
-    assert [one and (one.text, one.outcomes) for one in found] == [("An owl.", outcomes), ("plain", None), None]
+    assert [one and (one.text, one.outcomes) for one in found] == [
+        ("An owl.", outcomes),
+        ("plain", None),
+        None,
+    ]

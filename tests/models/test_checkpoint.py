@@ -72,7 +72,9 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_name_is_pinned_to_its_commit(checkpoints: Checkpoints, pictures: list[Path], hub: Path) -> None:
+def test_a_name_is_pinned_to_its_commit(
+    checkpoints: Checkpoints, pictures: list[Path], hub: Path
+) -> None:
     lay_out_cache(hub, checkpoints("mllama"))
     model = make_model("local:org/tiny", ModelSettings(max_tokens=3))
     assert (model.identity["model"], model.identity["revision"]) == ("org/tiny", COMMIT)

@@ -14,7 +14,18 @@ import pytest
 from PIL import Image
 
 from taxtune.errors import ModelError
-from taxtune.models import Answer, AnswerStore, Failure, FunctionModel, Identity, Model, Reply, Request, ask, make_model
+from taxtune.models import (
+    Answer,
+    AnswerStore,
+    Failure,
+    FunctionModel,
+    Identity,
+    Model,
+    Reply,
+    Request,
+    ask,
+    make_model,
+)
 
 PROMPTS = ["one", "two", "three"]
 
@@ -65,10 +76,14 @@ class AsyncLooker:
         functools.partial(async_looked),
     ],
 )
-def test_every_form_of_a_function_answers_in_order(function: Callable[..., Any], asked: list[Request]) -> None:
+def test_every_form_of_a_function_answers_in_order(
+    function: Callable[..., Any], asked: list[Request]
+) -> None:
     model = make_model(function)
     assert isinstance(model, Model)
-    assert texts(model.answer(asked)) == [f"{prompt} {i}.png RGB" for i, prompt in enumerate(PROMPTS)]
+    assert texts(model.answer(asked)) == [
+        f"{prompt} {i}.png RGB" for i, prompt in enumerate(PROMPTS)
+    ]
     assert model.answer([]) == []
 
 
@@ -95,7 +110,9 @@ def test_an_async_function_works_where_an_event_loop_runs(asked: list[Request]) 
     assert [thread.name for thread in threading.enumerate()].count("taxtune-async") == 1
 
 
-def test_an_exception_is_a_failure_and_never_an_answer(asked: list[Request], tmp_path: Path) -> None:
+def test_an_exception_is_a_failure_and_never_an_answer(
+    asked: list[Request], tmp_path: Path
+) -> None:
     def fails(image: Any, prompt: str) -> str:
         if prompt == "two":
             raise TimeoutError("no reply\nin time")
@@ -118,7 +135,9 @@ def test_a_function_that_always_fails_ends_the_work(asked: list[Request]) -> Non
     def broken(image: Any, prompt: str) -> str:
         raise NameError("name 'client' is not defined")
 
-    with pytest.raises(ModelError, match=r"broken failed for all 3 requests, first: .*0\.png.*'client'"):
+    with pytest.raises(
+        ModelError, match=r"broken failed for all 3 requests, first: .*0\.png.*'client'"
+    ):
         FunctionModel(broken).answer(asked)
     lost = Request("four", Path("lost.png"))
     for some in ([*asked[:2], lost], [lost, *asked[:2]]):
@@ -151,7 +170,9 @@ def test_a_model_error_ends_the_work_at_once(asked: list[Request]) -> None:
 
 @pytest.mark.parametrize("said", [None, 3, b"bytes", ["a"]])
 def test_what_is_no_text_names_the_image_and_the_value(said: object, asked: list[Request]) -> None:
-    with pytest.raises(ModelError, match=r"1\.png: .*for the image, which is not text.*Return a str") as caught:
+    with pytest.raises(
+        ModelError, match=r"1\.png: .*for the image, which is not text.*Return a str"
+    ) as caught:
         FunctionModel(lambda image, prompt: said if prompt == "two" else "x").answer(asked)
     assert f"gave {said!r} for" in str(caught.value)
     with pytest.raises(ModelError, match="for the prompt 'hm', which is not text"):
@@ -181,7 +202,9 @@ def test_what_cannot_be_called_with_image_and_prompt_is_refused(function: Any) -
 # -- identity ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_identity_is_the_name_and_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_identity_is_the_name_and_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def imported(source: str) -> Identity:
         (tmp_path / "mine.py").write_text(source)
         importlib.invalidate_caches()
@@ -210,15 +233,27 @@ def test_functions_of_one_source_are_told_apart_by_what_they_were_made_with() ->
     models = [
         *(one, two, made("one"), made("two"), made(["one"]), made({"say": 1})),
         *(functools.partial(styled, "one"), functools.partial(styled, "two")),
-        *(Looker(), Looker().method, looked, made(Path("one")), made(one), made(two), made(Looker().method)),
+        *(
+            Looker(),
+            Looker().method,
+            looked,
+            made(Path("one")),
+            made(one),
+            made(two),
+            made(Looker().method),
+        ),
     ]
     identities = [str(make_model(model).identity) for model in models]
     assert len(set(identities)) == len(models)
     assert identities == [str(make_model(model).identity) for model in models]
-    assert make_model(made(Looker())).identity == make_model(made(Looker())).identity, "no address of an object"
+    assert make_model(made(Looker())).identity == make_model(made(Looker())).identity, (
+        "no address of an object"
+    )
 
 
-def test_a_constant_and_a_helper_of_the_class_tell_functions_apart_and_what_a_call_changes_does_not() -> None:
+def test_a_constant_and_a_helper_of_the_class_tell_functions_apart_and_what_a_call_changes_does_not() -> (
+    None
+):
     def identity(constant: str, helper: str) -> Identity:
         names: dict[str, Any] = {"CONSTANT": constant, "calls": 0, "log": []}
         exec(
@@ -229,7 +264,10 @@ def test_a_constant_and_a_helper_of_the_class_tell_functions_apart_and_what_a_ca
         first = FunctionModel(names["answer"]).identity
         names["answer"](None, "What is this?")
         assert FunctionModel(names["answer"]).identity == first
-        return {"answer": first["source"], "object": FunctionModel(names["Model"]()).identity["source"]}
+        return {
+            "answer": first["source"],
+            "object": FunctionModel(names["Model"]()).identity["source"],
+        }
 
     seen: list[str] = []
     model = FunctionModel(lambda image, prompt: str(seen.append(prompt)))
@@ -251,5 +289,9 @@ def test_the_identity_can_be_given(tmp_path: Path) -> None:
     assert FunctionModel(answer).identity["identity"] == "v1"
     answer.identity = {"checkpoint": "abc", "temperature": 0.5}  # type: ignore[attr-defined]
     identity = make_model(answer).identity
-    assert (identity["kind"], identity["checkpoint"], identity["temperature"]) == ("function", "abc", 0.5)
+    assert (identity["kind"], identity["checkpoint"], identity["temperature"]) == (
+        "function",
+        "abc",
+        0.5,
+    )
     assert "source" not in identity

@@ -36,7 +36,9 @@ def hanging() -> Iterator[str]:
 
 
 @pytest.fixture(params=[refusing, hanging])
-def hub(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def hub(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """The folder of an empty cache, of a client whose hub is out of reach."""
     with request.param() as address:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
@@ -85,5 +87,7 @@ def test_who_chose_to_be_offline_is_told_so_and_nobody_is_asked(
     monkeypatch.setattr(loading._Hub, "out_of_reach", False)
     monkeypatch.setattr(loading, "_answers", lambda address: pytest.fail("asked all the same"))
     monkeypatch.setattr(loading._Hub, "until", 0.0)
-    with pytest.raises(ModelError, match="'org/absent' is not on this machine, and HF_HUB_OFFLINE is set"):
+    with pytest.raises(
+        ModelError, match="'org/absent' is not on this machine, and HF_HUB_OFFLINE is set"
+    ):
         find_checkpoint("org/absent")

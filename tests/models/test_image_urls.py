@@ -17,7 +17,11 @@ SOFTWARE = 0x0131
 
 @pytest.mark.parametrize(
     ("size", "kind", "sent"),
-    [((3000, 1500), "JPEG", (1024, 512)), ((300, 220), "JPEG", (300, 220)), ((64, 64), "PNG", (64, 64))],
+    [
+        ((3000, 1500), "JPEG", (1024, 512)),
+        ((300, 220), "JPEG", (300, 220)),
+        ((64, 64), "PNG", (64, 64)),
+    ],
 )
 def test_a_small_image_is_sent_without_loss_and_a_large_one_is_scaled_down(
     size: tuple[int, int], kind: str, sent: tuple[int, int], tmp_path: Path

@@ -27,7 +27,10 @@ def family(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def requests(family: str, pictures: list[Path]) -> list[Request]:
-    return [Request(f"Bird {i}?", None if family in TEXT_FAMILIES else pictures[i % 4]) for i in range(7)]
+    return [
+        Request(f"Bird {i}?", None if family in TEXT_FAMILIES else pictures[i % 4])
+        for i in range(7)
+    ]
 
 
 @pytest.fixture
@@ -72,7 +75,9 @@ def test_the_identity_pins_weights_and_decoding(
 
 
 @pytest.mark.heavy
-def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_halves_the_batch(
+    make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
     from transformers import GenerationMixin
 
@@ -95,7 +100,8 @@ def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], mon
 def of_lengths(requests: list[Request], lengths: list[int]) -> list[Request]:
     """Requests with prompts of so many characters, one token each, and no two alike."""
     return [
-        replace(requests[i % len(requests)], prompt=f"{i:02}".ljust(length, "?")) for i, length in enumerate(lengths)
+        replace(requests[i % len(requests)], prompt=f"{i:02}".ljust(length, "?"))
+        for i, length in enumerate(lengths)
     ]
 
 
@@ -104,7 +110,9 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The tokens read of each row, batch by batch, as the network is given them."""
     real, seen = LocalModel._generate, []
 
-    def noted(model: LocalModel, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, int]]:
+    def noted(
+        model: LocalModel, inputs: Any, requests: Sequence[Request]
+    ) -> list[tuple[str, int, int]]:
         seen.append(inputs["attention_mask"].sum(dim=1).tolist())
         return real(model, inputs, requests)
 
@@ -140,7 +148,9 @@ def test_three_batches_at_most_are_in_memory_and_a_closed_stream_prepares_no_mor
 ) -> None:
     model, asked = make(batch_size=3), of_lengths(requests, [20] * 40)
     real, prepared = model._prepare, []
-    monkeypatch.setattr(model, "_prepare", lambda request: prepared.append(request) or real(request))
+    monkeypatch.setattr(
+        model, "_prepare", lambda request: prepared.append(request) or real(request)
+    )
     stream = model.stream(asked)
     for answered in range(1, 20):
         next(stream)
@@ -169,8 +179,12 @@ def test_weights_in_fewer_bits(
 
     pytest.importorskip("bitsandbytes")
     if quantization == "4bit" and family != "llama":
-        pytest.skip("bitsandbytes takes layers on a CPU whose width 64 divides, which the tiny vision tower's does not")
-    folder = make_checkpoint(family, tmp_path, Shape(text={"hidden_size": 64, "intermediate_size": 64}))
+        pytest.skip(
+            "bitsandbytes takes layers on a CPU whose width 64 divides, which the tiny vision tower's does not"
+        )
+    folder = make_checkpoint(
+        family, tmp_path, Shape(text={"hidden_size": 64, "intermediate_size": 64})
+    )
     small = make(folder, quantization=quantization, max_tokens=4)
     assert small.check() == []
     assert small.identity == {**make(folder, max_tokens=4).identity, "quantization": quantization}
@@ -181,15 +195,29 @@ def test_weights_in_fewer_bits(
 @pytest.mark.parametrize(
     ("settings", "missing", "message"),
     [
-        ({"quantization": "4bit"}, "bitsandbytes", r"4bit needs the package 'bitsandbytes'.*\.\[quantized\]"),
-        ({"device_map": "auto", "device": "auto"}, "accelerate", r"device_map: auto needs .*\.\[sharded\]"),
+        (
+            {"quantization": "4bit"},
+            "bitsandbytes",
+            r"4bit needs the package 'bitsandbytes'.*\.\[quantized\]",
+        ),
+        (
+            {"device_map": "auto", "device": "auto"},
+            "accelerate",
+            r"device_map: auto needs .*\.\[sharded\]",
+        ),
     ],
 )
 def test_what_the_weights_need_is_missed_before_they_are_loaded(
-    make: Make, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], missing: str, message: str
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    missing: str,
+    message: str,
 ) -> None:
     for module in (local, checkpoint):
-        monkeypatch.setattr(module, "find_spec", lambda package: None if package == missing else object())
+        monkeypatch.setattr(
+            module, "find_spec", lambda package: None if package == missing else object()
+        )
     with pytest.raises(TaxtuneError, match=message):
         make(**settings).check()
 
@@ -197,7 +225,10 @@ def test_what_the_weights_need_is_missed_before_they_are_loaded(
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("MPS backend out of memory", "does not fit into the memory of the device 'cpu' with a single prompt"),
+        (
+            "MPS backend out of memory",
+            "does not fit into the memory of the device 'cpu' with a single prompt",
+        ),
         ("device-side assert triggered", "failed while generating: device-side assert"),
     ],
 )
@@ -219,7 +250,13 @@ def test_what_the_network_cannot_do_ends_the_work(
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("dtype", "int8"), ("batch_size", 0), ("concurrency", "all"), ("max_tokens", 0), ("quantization", "2bit")),
+        *(
+            ("dtype", "int8"),
+            ("batch_size", 0),
+            ("concurrency", "all"),
+            ("max_tokens", 0),
+            ("quantization", "2bit"),
+        ),
         *(("device_map", "cuda"), ("temperature", -1.0), ("image_memory_gib", float("nan"))),
     ],
 )
@@ -228,8 +265,14 @@ def test_settings_out_of_range_are_refused(key: str, value: object) -> None:
         ModelSettings(**{key: value})  # type: ignore[arg-type]
 
 
-def test_a_model_is_not_asked_what_it_cannot_read(make: Make, family: str, pictures: list[Path]) -> None:
+def test_a_model_is_not_asked_what_it_cannot_read(
+    make: Make, family: str, pictures: list[Path]
+) -> None:
     wrong = Request("Bird?", pictures[0] if family in TEXT_FAMILIES else None)
     (reply,) = make().answer([wrong])
     assert not isinstance(reply, Answer)
-    assert "takes only text" in reply.reason if family in TEXT_FAMILIES else "the request has no image" in reply.reason
+    assert (
+        "takes only text" in reply.reason
+        if family in TEXT_FAMILIES
+        else "the request has no image" in reply.reason
+    )

@@ -19,7 +19,16 @@ from tests import servers
 from tests.servers import OpenAIServer, logprobs
 
 BIRDS = Candidates(
-    ("chaffinch", "bullfinch", "finch", "finch lark", "Steller's jay", "red-tailed hawk", "müller's parrot", "mallard"),
+    (
+        "chaffinch",
+        "bullfinch",
+        "finch",
+        "finch lark",
+        "Steller's jay",
+        "red-tailed hawk",
+        "müller's parrot",
+        "mallard",
+    ),
     broader=("bird of prey", "bird"),
 )
 Place = dict[str | bytes, float]
@@ -30,7 +39,9 @@ def as_objects(told: dict[str, Any]) -> Any:
     return json.loads(json.dumps(told), object_hook=lambda fields: SimpleNamespace(**fields))
 
 
-def shares(text: str, *places: Place, candidates: Candidates = BIRDS, **told: Any) -> dict[str, float] | None:
+def shares(
+    text: str, *places: Place, candidates: Candidates = BIRDS, **told: Any
+) -> dict[str, float] | None:
     """The probabilities of an answer's outcomes; each place has the token that was said first."""
     outcomes = read_outcomes(text, as_objects(logprobs(*places, **told)), candidates)
     if outcomes is None:
@@ -70,17 +81,32 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
     ),
     "hyphens are spaces": (
         "A: Red Tailed Hawk",
-        [{"A:": 1}, {" Red": 0.8, " red tailed": 0.1, " finch": 0.1}, {" Tailed": 1.0}, {" Hawk": 0.5, " hen": 0.5}],
+        [
+            {"A:": 1},
+            {" Red": 0.8, " red tailed": 0.1, " finch": 0.1},
+            {" Tailed": 1.0},
+            {" Hawk": 0.5, " hen": 0.5},
+        ],
         {"red-tailed hawk": 0.5, "finch…": 0.1, REST: 0.4},
     ),
     "a longer name goes on after the one that was said": (
         "A: finch.",
-        [{"A:": 1}, {" finch": 0.9, " chaffinch": 0.1}, {".": 0.6, " lark": 0.1, "es": 0.1, " ": 0.1}],
+        [
+            {"A:": 1},
+            {" finch": 0.9, " chaffinch": 0.1},
+            {".": 0.6, " lark": 0.1, "es": 0.1, " ": 0.1},
+        ],
         {"finch": 0.9 * 0.8, "finch lark": 0.09, "finch…": 0.09, "chaffinch": 0.1},
     ),
     "the longer name was said": (
         "A: finch lark, perhaps",
-        [{"A:": 1}, {" finch": 0.9, " chaffinch": 0.1}, {" lark": 0.5, ".": 0.3, "es": 0.2}, {",": 1}, {" perhaps": 1}],
+        [
+            {"A:": 1},
+            {" finch": 0.9, " chaffinch": 0.1},
+            {" lark": 0.5, ".": 0.3, "es": 0.2},
+            {",": 1},
+            {" perhaps": 1},
+        ],
         {"finch lark": 0.45, "finch": 0.27, "chaffinch": 0.1, REST: 0.18},
     ),
     "a name ends within a token": (
@@ -116,7 +142,11 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
     ),
     "a space that is a token": (
         "The chaffinch",
-        [{"The": 0.5, "A": 0.5}, {" ": 0.7, " gull": 0.1, " mall": 0.1, ":": 0.1}, {"chaffinch": 0.6, " bull": 0.4}],
+        [
+            {"The": 0.5, "A": 0.5},
+            {" ": 0.7, " gull": 0.1, " mall": 0.1, ":": 0.1},
+            {"chaffinch": 0.6, " bull": 0.4},
+        ],
         {"chaffinch": 0.42, "bullfinch": 0.28, "mallard": 0.1, REST: 0.2},
     ),
     "space and quotation marks begin no name": (
@@ -126,7 +156,14 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
     ),
     "pieces of a character": (
         "A: müller's parrot",
-        [{"A:": 1}, {" m": 0.8, " bull": 0.2}, {b"\xc3": 0.7, "all": 0.3}, {b"\xbc": 1}, {"ller's": 1}, {" parrot": 1}],
+        [
+            {"A:": 1},
+            {" m": 0.8, " bull": 0.2},
+            {b"\xc3": 0.7, "all": 0.3},
+            {b"\xbc": 1},
+            {"ller's": 1},
+            {" parrot": 1},
+        ],
         {"müller's parrot": 0.56, "mallard": 0.24, "bullfinch": 0.2},
     ),
     "alternatives that are pieces of a character": (
@@ -139,10 +176,19 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
         [{"A": 1}, {" bird": 0.6, " bull": 0.3, " gull": 0.1}],
         {"bullfinch": 0.3, REST: 0.7},
     ),
-    "no name": ("I cannot tell.", [{"I": 1}, {" cannot": 0.6, " see": 0.4}, {" tell.": 1}], {REST: 1.0}),
+    "no name": (
+        "I cannot tell.",
+        [{"I": 1}, {" cannot": 0.6, " see": 0.4}, {" tell.": 1}],
+        {REST: 1.0},
+    ),
     "the article is taken as given": (
         "This is a mallard.",
-        [{"This is": 1}, {" a": 0.6, " an": 0.2, " the": 0.2}, {" mallard": 0.8, " finch": 0.2}, {".": 1}],
+        [
+            {"This is": 1},
+            {" a": 0.6, " an": 0.2, " the": 0.2},
+            {" mallard": 0.8, " finch": 0.2},
+            {".": 1},
+        ],
         {"mallard": 0.8, "finch…": 0.2},
     ),
     "the token said is not among the alternatives": (
@@ -152,7 +198,13 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
     ),
     "thoughts, and marks of the end": (
         "A: mallard",
-        [{"A: mallard": 0.2, "No": 0.8}, {"?</think>": 1}, {"A:": 1}, {" mallard": 0.7, " finch.": 0.3}, {"<end>": 1}],
+        [
+            {"A: mallard": 0.2, "No": 0.8},
+            {"?</think>": 1},
+            {"A:": 1},
+            {" mallard": 0.7, " finch.": 0.3},
+            {"<end>": 1},
+        ],
         {"mallard": 0.7, "finch": 0.3},
     ),
     "it seemed to go on to the longer name": (
@@ -181,7 +233,9 @@ def test_an_article_may_be_that_of_any_name() -> None:
     candidates = Candidates(("aardvark", "ant", "mallard", "teal"))
     bare = {" mallard": 0.5, " a": 0.2, " an": 0.1, " The": 0.1, " aard": 0.1}
     expected = {"mallard": 0.5, "aardvark": 0.1, REST: 0.4}
-    assert shares("It is mallard", {"It is": 1}, bare, candidates=candidates) == pytest.approx(expected)
+    assert shares("It is mallard", {"It is": 1}, bare, candidates=candidates) == pytest.approx(
+        expected
+    )
     framed = {" mallard": 0.6, " an": 0.3, " te": 0.1}
     expected = {"mallard": 0.6, "ant": 0.3, "teal": 0.1}
     assert shares("A mallard", {"A": 1}, framed, candidates=candidates) == pytest.approx(expected)
@@ -194,9 +248,15 @@ def test_an_article_may_be_that_of_any_name() -> None:
         (True, {"bird cherry": 0.42, "bullfinch": 0.2, "bird": 0.28, REST: 0.1}),
     ],
 )
-def test_broader_names_have_a_share_where_they_are_weighed(weigh_broader: bool, expected: dict[str, float]) -> None:
+def test_broader_names_have_a_share_where_they_are_weighed(
+    weigh_broader: bool, expected: dict[str, float]
+) -> None:
     candidates = Candidates(("bird cherry", "bullfinch"), ("bird",), weigh_broader)
-    places: list[Place] = [{"A": 1}, {" bird": 0.7, " bull": 0.2, " gull": 0.1}, {".": 0.4, " cherry": 0.6}]
+    places: list[Place] = [
+        {"A": 1},
+        {" bird": 0.7, " bull": 0.2, " gull": 0.1},
+        {".": 0.4, " cherry": 0.6},
+    ]
     assert shares("A bird.", *places, candidates=candidates) == pytest.approx(expected)
 
 
@@ -218,9 +278,24 @@ def spoilt(**changes: Any) -> Any:
         spoilt(bytes=[300]),
         spoilt(top_logprobs=[{"token": " mallard", "bytes": None, "logprob": math.nan}]),
         spoilt(top_logprobs=[{"token": " mallard", "bytes": None, "logprob": 0.5}]),
-        spoilt(top_logprobs=[{"token": token, "bytes": None, "logprob": -0.1} for token in (" mallard", " finch")]),
+        spoilt(
+            top_logprobs=[
+                {"token": token, "bytes": None, "logprob": -0.1} for token in (" mallard", " finch")
+            ]
+        ),
     ],
-    ids=["none", "null", "empty", "number", "no alternatives", "other text", "bytes", "NaN", "above 0", "above 1"],
+    ids=[
+        "none",
+        "null",
+        "empty",
+        "number",
+        "no alternatives",
+        "other text",
+        "bytes",
+        "NaN",
+        "above 0",
+        "above 1",
+    ],
 )
 def test_what_are_no_log_probabilities_are_none(told: Any) -> None:
     assert read_outcomes("A: mallard", told, BIRDS) is None
@@ -232,13 +307,20 @@ def test_what_are_no_log_probabilities_are_none(told: Any) -> None:
 def random_tree(chance: random.Random) -> tuple[tuple[str, ...], dict[tuple[str, ...], float]]:
     """Names of pieces, and the probability of each answer, by its tokens; some answers are no names."""
     words = {
-        " ".join("".join(chance.choices(("b", "c", "bd", "cc"), k=chance.randint(1, 3))) for _ in range(many))
+        " ".join(
+            "".join(chance.choices(("b", "c", "bd", "cc"), k=chance.randint(1, 3)))
+            for _ in range(many)
+        )
         for many in chance.choices((1, 2), k=chance.randint(2, 12))
     }
     weights: Counter[tuple[str, ...]] = Counter()
     for answer in [*sorted(words), "zb", "zcc", "zz b"]:
-        cuts = sorted(chance.sample(range(1, len(answer) + 1), k=min(len(answer), chance.randint(1, 3))))
-        pieces = [answer[start:end] for start, end in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
+        cuts = sorted(
+            chance.sample(range(1, len(answer) + 1), k=min(len(answer), chance.randint(1, 3)))
+        )
+        pieces = [
+            answer[start:end] for start, end in zip([0, *cuts], [*cuts, len(answer)], strict=True)
+        ]
         pieces = [piece for piece in pieces if piece]
         weights["A:", f" {pieces[0]}", *pieces[1:], "."] = chance.expovariate(1) ** 2
     total = sum(weights.values())
@@ -249,7 +331,9 @@ def greedy(answers: dict[tuple[str, ...], float]) -> list[Place]:
     """The tokens of the greedy answer, each with all its alternatives."""
     said: tuple[str, ...] = ()
     places: list[Place] = []
-    while rest := {tokens: share for tokens, share in answers.items() if tokens[: len(said)] == said != tokens}:
+    while rest := {
+        tokens: share for tokens, share in answers.items() if tokens[: len(said)] == said != tokens
+    }:
         place: Counter[str | bytes] = Counter()
         for tokens, share in rest.items():
             place[tokens[len(said)]] += share / sum(rest.values())
@@ -258,7 +342,9 @@ def greedy(answers: dict[tuple[str, ...], float]) -> list[Place]:
     return places
 
 
-def exact(names: tuple[str, ...], answers: dict[tuple[str, ...], float], path: list[str]) -> dict[str, float]:
+def exact(
+    names: tuple[str, ...], answers: dict[tuple[str, ...], float], path: list[str]
+) -> dict[str, float]:
     """Independently, for each possible answer: what its first token off the path decides."""
     outcomes: Counter[str] = Counter()
     for tokens, share in answers.items():
@@ -286,7 +372,9 @@ def test_with_all_alternatives_names_have_their_exact_probabilities(seed: int) -
     found = shares(text, *places, candidates=candidates, most=1000)
     assert found is not None
     if text[3:4] != "z":  # else there is no name in the answer
-        assert {key: value for key, value in found.items() if value > 1e-9} == pytest.approx(expected)
+        assert {key: value for key, value in found.items() if value > 1e-9} == pytest.approx(
+            expected
+        )
     fewer = [shares(text, *places, candidates=candidates, most=most) for most in (1, 2, 3, 5, 20)]
     lost = [told[REST] if told and REST in told else 0.0 for told in (*fewer, found)]
     assert all(more <= less + 1e-9 for less, more in pairwise(lost))
@@ -314,12 +402,17 @@ def _litellm_is_loaded() -> None:
 
 
 def api(server: OpenAIServer, model: str = "openai/gpt-4o", **settings: Any) -> ApiModel:
-    return ApiModel(model, servers.model_settings(server, task="text-generation", api_key="sk-of-a-test", **settings))
+    return ApiModel(
+        model,
+        servers.model_settings(server, task="text-generation", api_key="sk-of-a-test", **settings),
+    )
 
 
 def test_a_request_with_candidates_is_greedy_and_brings_outcomes() -> None:
     with OpenAIServer(then=servers.text("A: mallard.", logprobs=TOLD)) as server:
-        answer, plain = api(server, temperature=0.7, seed=3, concurrency=1).answer([ASKED, Request(ASKED.prompt)])
+        answer, plain = api(server, temperature=0.7, seed=3, concurrency=1).answer(
+            [ASKED, Request(ASKED.prompt)]
+        )
         sent = [chat.json for chat in server.chats]
     assert isinstance(answer, Answer)
     assert isinstance(plain, Answer)
@@ -327,7 +420,9 @@ def test_a_request_with_candidates_is_greedy_and_brings_outcomes() -> None:
     assert answer.outcomes == pytest.approx(
         {"mallard": math.log(0.8), "bullfinch": math.log(0.15), REST: math.log(0.05)}
     )
-    assert [(each.get("logprobs"), each.get("top_logprobs"), each["temperature"]) for each in sent] == [
+    assert [
+        (each.get("logprobs"), each.get("top_logprobs"), each["temperature"]) for each in sent
+    ] == [
         (True, 20, 0),
         (None, None, 0.7),
     ]
@@ -348,7 +443,9 @@ def test_fewer_alternatives_are_asked_for_where_20_are_rejected(takes: int) -> N
         sent = [chat.json.get("top_logprobs") for chat in server.chats]
     assert sent == ([20, 5, 5] if takes else [20, 5, None, None])
     assert faults == {"rejected_request": 1 if takes else 2}
-    assert [isinstance(answer, Answer) and answer.outcomes is not None for answer in answers] == [takes > 0] * 2
+    assert [isinstance(answer, Answer) and answer.outcomes is not None for answer in answers] == [
+        takes > 0
+    ] * 2
 
 
 def test_a_request_that_is_rejected_for_another_reason_is_a_failure() -> None:
@@ -357,7 +454,9 @@ def test_a_request_that_is_rejected_for_another_reason_is_a_failure() -> None:
     assert isinstance(reply, Failure)
 
 
-@pytest.mark.parametrize("told", [None, {"content": None}, {"content": []}, {"tokens": ["A:"], "token_logprobs": [-1]}])
+@pytest.mark.parametrize(
+    "told", [None, {"content": None}, {"content": []}, {"tokens": ["A:"], "token_logprobs": [-1]}]
+)
 def test_a_server_that_drops_them_answers_without_outcomes(told: dict[str, Any] | None) -> None:
     with OpenAIServer(servers.text("A: mallard.", logprobs=told)) as server:
         (answer,) = api(server).answer([ASKED])

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from taxtune.errors import ModelError, TaxtuneError
-from taxtune.models import Answer, FunctionModel, Identity, ModelSettings, Reply, Request, make_model
+from taxtune.models import (
+    Answer,
+    FunctionModel,
+    Identity,
+    ModelSettings,
+    Reply,
+    Request,
+    make_model,
+)
 from taxtune.models.api import ApiModel
 from taxtune.models.local import LocalLLM
 from taxtune.models.vision import LocalVLM
@@ -44,7 +52,9 @@ def test_a_model_is_taken_as_it_is_and_a_function_is_made_one() -> None:
 
 @pytest.mark.parametrize("spec", ["", "  ", "local:", "local", 3])
 def test_what_names_no_model_is_refused(spec: object) -> None:
-    with pytest.raises(ModelError, match=r"The model's name is empty|neither a model nor a function"):
+    with pytest.raises(
+        ModelError, match=r"The model's name is empty|neither a model nor a function"
+    ):
         make_model(spec)  # type: ignore[arg-type]
 
 
@@ -79,7 +89,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "birdmodels-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: birdmodels\nVersion: 1.0\n")
-    names = ["parrot = birdmodels:Parrot", *(f"{n} = birdmodels:{n}" for n in ("function", "broken", "number", "gone"))]
+    names = [
+        "parrot = birdmodels:Parrot",
+        *(f"{n} = birdmodels:{n}" for n in ("function", "broken", "number", "gone")),
+    ]
     (info / "entry_points.txt").write_text("[taxtune.vlms]\n" + "\n".join(names) + "\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 
@@ -103,12 +116,18 @@ def test_a_model_of_an_installed_package_is_found_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("broken", {}, r"'broken', which a package provides, cannot be created: OSError: no licence"),
+        (
+            "broken",
+            {},
+            r"'broken', which a package provides, cannot be created: OSError: no licence",
+        ),
         ("function", {"device": "cpu"}, r"'function'.*TypeError: .*device"),
         ("number", {}, r"'number'.*neither a model nor a function.*got 3"),
         ("gone", {}, r"'gone', which birdmodels registers.*cannot be loaded.*gone"),
     ],
 )
-def test_a_package_whose_model_cannot_be_had_is_named(name: str, settings: dict[str, Any], words: str) -> None:
+def test_a_package_whose_model_cannot_be_had_is_named(
+    name: str, settings: dict[str, Any], words: str
+) -> None:
     with pytest.raises(TaxtuneError, match=words):
         make_model(name, ModelSettings(**settings))

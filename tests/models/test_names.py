@@ -21,7 +21,11 @@ vlm: %s
     ("name", "kind", "model"),
     [
         ("openai/gpt-4o", "api", "openai/gpt-4o"),
-        ("fireworks_ai/accounts/fireworks/models/kimi", "api", "fireworks_ai/accounts/fireworks/models/kimi"),
+        (
+            "fireworks_ai/accounts/fireworks/models/kimi",
+            "api",
+            "fireworks_ai/accounts/fireworks/models/kimi",
+        ),
         ("api:openai/gpt-4o", "api", "openai/gpt-4o"),
         ("api:in-house/model", "api", "in-house/model"),
         ("local:HuggingFaceTB/SmolVLM-Instruct", "local", "HuggingFaceTB/SmolVLM-Instruct"),
@@ -41,15 +45,23 @@ def test_a_name_says_what_it_stands_for(name: str, kind: str, model: str) -> Non
     [
         (
             "HuggingFaceTB/SmolVLM-Instruct",
-            ["'HuggingFaceTB' is not a well-known provider", "local:HuggingFaceTB/SmolVLM-Instruct"],
+            [
+                "'HuggingFaceTB' is not a well-known provider",
+                "local:HuggingFaceTB/SmolVLM-Instruct",
+            ],
         ),
-        ("nobody/model", ["'nobody' is not a well-known provider", "local:nobody/model", "api:nobody/model"]),
+        (
+            "nobody/model",
+            ["'nobody' is not a well-known provider", "local:nobody/model", "api:nobody/model"],
+        ),
         ("gpt-4o", ["has no provider", "api:PROVIDER/MODEL"]),
         ("local:", ["is empty"]),
         (" ", ["is empty"]),
     ],
 )
-def test_a_name_that_stands_for_nothing_is_refused_with_the_remedy(name: str, words: list[str]) -> None:
+def test_a_name_that_stands_for_nothing_is_refused_with_the_remedy(
+    name: str, words: list[str]
+) -> None:
     with pytest.raises(ModelError) as error:
         parse_model(name)
     assert all(word in str(error.value) for word in words)

@@ -41,10 +41,16 @@ ASKED = [Request(f"Which bird is {i}?") for i in range(3)]
 
 
 @pytest.mark.parametrize(
-    ("reason", "cut"), [("stop", False), ("length", True), ("eos_token", False), ("max_output_tokens", True)]
+    ("reason", "cut"),
+    [("stop", False), ("length", True), ("eos_token", False), ("max_output_tokens", True)],
 )
-def test_an_answer_knows_whether_it_was_cut_off_also_out_of_the_store(tmp_path: Path, reason: str, cut: bool) -> None:
-    with OpenAIServer(text("A great eg", finish_reason=reason)) as server, AnswerStore(tmp_path / "a.db") as store:
+def test_an_answer_knows_whether_it_was_cut_off_also_out_of_the_store(
+    tmp_path: Path, reason: str, cut: bool
+) -> None:
+    with (
+        OpenAIServer(text("A great eg", finish_reason=reason)) as server,
+        AnswerStore(tmp_path / "a.db") as store,
+    ):
         [new] = ask(model(server), ASKED[:1], store)
         [stored] = ask(model(server), ASKED[:1], store)
     assert isinstance(new, Answer)
@@ -71,7 +77,11 @@ def test_thoughts_are_no_answer_and_stay_in_the_store(tmp_path: Path) -> None:
         kept = store.get(model(server).identity, ASKED)
     assert [one.text for one in kept if one is not None] == list(said)
     for replies in (first, again):
-        assert [getattr(reply, "text", None) for reply in replies] == ["Great egret.", None, "A <b>great</b> egret."]
+        assert [getattr(reply, "text", None) for reply in replies] == [
+            "Great egret.",
+            None,
+            "A <b>great</b> egret.",
+        ]
         assert isinstance(replies[1], Failure)
         assert "within the model's thought" in replies[1].reason
         assert not replies[1].retryable
@@ -83,7 +93,10 @@ def test_thoughts_are_no_answer_and_stay_in_the_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": "Egret."}],
+        [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+            {"type": "text", "text": "Egret."},
+        ],
         [{"type": "text", "text": "Eg"}, {"type": "output_text", "text": "ret."}],
         [{"type": "reasoning", "text": "A mallard?"}, "Egret."],
         [{"text": "Egret."}],
@@ -103,18 +116,30 @@ def test_the_text_parts_of_content_are_the_answer(content: list[Any]) -> None:
         (error_in_200("The engine is overloaded", code="429"), "rate_limit", 3),
         (error_in_200("The engine is overloaded", type="overloaded_error"), "server_error", 3),
         (error_in_200("The engine is overloaded", code=400), "rejected_request", 1),
-        (error_in_200("The engine is overloaded", type="invalid_request_error"), "rejected_request", 1),
+        (
+            error_in_200("The engine is overloaded", type="invalid_request_error"),
+            "rejected_request",
+            1,
+        ),
         (servers.no_choices(error="The engine is overloaded"), "malformed_response", 3),
         (
             servers.no_choices(
-                choices=[{"index": 0, "message": {"content": ""}, "error": {"code": 503, "message": "is overloaded"}}]
+                choices=[
+                    {
+                        "index": 0,
+                        "message": {"content": ""},
+                        "error": {"code": 503, "message": "is overloaded"},
+                    }
+                ]
             ),
             "server_error",
             3,
         ),
     ],
 )
-def test_an_error_within_a_200_keeps_its_words_and_is_retried_by_its_code(error: Reply, fault: str, calls: int) -> None:
+def test_an_error_within_a_200_keeps_its_words_and_is_retried_by_its_code(
+    error: Reply, fault: str, calls: int
+) -> None:
     with OpenAIServer(then=error) as server, count_faults() as faults:
         [reply] = model(server).answer(ASKED[:1])
         assert len(server.chats) == calls
@@ -128,13 +153,19 @@ def test_an_error_within_a_200_keeps_its_words_and_is_retried_by_its_code(error:
     [(401, "rejected the key"), (402, "no credit left"), ("insufficient_quota", "no credit left")],
 )
 def test_a_fatal_error_within_a_200_ends_the_work(code: int | str, words: str) -> None:
-    with OpenAIServer(then=error_in_200("Not for you", code=code)) as server, pytest.raises(ModelError, match=words):
+    with (
+        OpenAIServer(then=error_in_200("Not for you", code=code)) as server,
+        pytest.raises(ModelError, match=words),
+    ):
         model(server).answer(ASKED[:1])
 
 
 @pytest.mark.parametrize("kind", ["refusal", "image_url"])
 def test_parts_without_text_are_no_answer(kind: str) -> None:
-    with OpenAIServer(then=text([{"type": kind, kind: "I cannot tell."}])) as server, count_faults() as faults:
+    with (
+        OpenAIServer(then=text([{"type": kind, kind: "I cannot tell."}])) as server,
+        count_faults() as faults,
+    ):
         [reply] = model(server).answer(ASKED[:1])
     assert isinstance(reply, Failure)
     assert set(faults) == {"refusal" if kind == "refusal" else "empty_text"}
@@ -157,14 +188,20 @@ def test_half_an_answer_with_an_error_is_none(more: dict[str, Any]) -> None:
         ({"error": {"message": "is overloaded", "code": "too_many_requests"}}, "rate_limit"),
         ({"error": {"message": "is overloaded", "status": "UNAVAILABLE"}}, "server_error"),
         ({"error": {"message": "is overloaded", "code": "HTTP 504"}}, "timeout"),
-        ({"error": {"message": "is overloaded", "code": "context_length_exceeded"}}, "rejected_request"),
+        (
+            {"error": {"message": "is overloaded", "code": "context_length_exceeded"}},
+            "rejected_request",
+        ),
         ({"object": "error", "message": "is overloaded", "code": 503}, "server_error"),
         ({"detail": "is overloaded"}, "malformed_response"),
         ([{"error": {"message": "is overloaded", "code": 503}}], "server_error"),
     ],
 )
 def test_errors_within_a_200_have_codes_of_many_kinds(body: Any, fault: str) -> None:
-    with OpenAIServer(then=Reply(body=json.dumps(body).encode())) as server, count_faults() as faults:
+    with (
+        OpenAIServer(then=Reply(body=json.dumps(body).encode())) as server,
+        count_faults() as faults,
+    ):
         [reply] = model(server, max_retries=0).answer(ASKED[:1])
     assert isinstance(reply, Failure)
     assert fault == "timeout" or "is overloaded" in reply.reason
@@ -172,7 +209,15 @@ def test_errors_within_a_200_have_codes_of_many_kinds(body: Any, fault: str) -> 
 
 
 def test_errors_in_a_list_keep_their_words() -> None:
-    body = [{"error": {"code": 400, "message": "The picture is upside down", "status": "INVALID_ARGUMENT"}}]
+    body = [
+        {
+            "error": {
+                "code": 400,
+                "message": "The picture is upside down",
+                "status": "INVALID_ARGUMENT",
+            }
+        }
+    ]
     with OpenAIServer(Reply(code=400, body=json.dumps(body).encode())) as server:
         [reply] = model(server).answer(ASKED[:1])
     assert isinstance(reply, Failure)
@@ -192,10 +237,35 @@ def test_an_answer_beside_an_empty_error_counts() -> None:
     ("headers", "words", "seconds"),
     [
         ({"retry-after": "12"}, "", 12),
-        ({"retry-after": "Fri, 01 Jan 2027 10:00:09 GMT", "date": "Fri, 01 Jan 2027 10:00:00 GMT"}, "", 9),
-        ({"retry-after": "Fri, 01 Jan 2027 09:00:00 GMT", "date": "Fri, 01 Jan 2027 10:00:00 GMT"}, "", 0),
-        ({"retry-after": "Fri Jan  1 10:00:09 2027", "date": "Fri, 01 Jan 2027 10:00:00 GMT"}, "", 9),
-        ({"retry-after": "Friday, 01-Jan-27 10:00:09 GMT", "date": "Fri, 01 Jan 2027 10:00:00 GMT"}, "", 9),
+        (
+            {
+                "retry-after": "Fri, 01 Jan 2027 10:00:09 GMT",
+                "date": "Fri, 01 Jan 2027 10:00:00 GMT",
+            },
+            "",
+            9,
+        ),
+        (
+            {
+                "retry-after": "Fri, 01 Jan 2027 09:00:00 GMT",
+                "date": "Fri, 01 Jan 2027 10:00:00 GMT",
+            },
+            "",
+            0,
+        ),
+        (
+            {"retry-after": "Fri Jan  1 10:00:09 2027", "date": "Fri, 01 Jan 2027 10:00:00 GMT"},
+            "",
+            9,
+        ),
+        (
+            {
+                "retry-after": "Friday, 01-Jan-27 10:00:09 GMT",
+                "date": "Fri, 01 Jan 2027 10:00:00 GMT",
+            },
+            "",
+            9,
+        ),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT", "date": "now"}, "", 0),
         ({"retry-after": " 7.5s "}, "", 7.5),
         ({"retry-after": "soon"}, "Please retry in 7.5s.", 7.5),
@@ -207,7 +277,9 @@ def test_an_answer_beside_an_empty_error_counts() -> None:
     ],
 )
 @pytest.mark.parametrize("status_code", [429, 503])
-def test_what_a_server_asks_to_wait(headers: dict[str, str], words: str, seconds: float, status_code: int) -> None:
+def test_what_a_server_asks_to_wait(
+    headers: dict[str, str], words: str, seconds: float, status_code: int
+) -> None:
     class ServerError(Exception):
         pass
 
@@ -256,8 +328,17 @@ def test_max_tokens_goes_under_its_new_name(notes: list[str]) -> None:
     words = "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead, the maximum of all tokens."
     with OpenAIServer(refusing("max_tokens", then="Egret.", words=words)) as server:
         assert answers(model(server).answer(ASKED)) == ["Egret."] * 3
-        assert [request.json.get("max_completion_tokens") for request in server.chats] == [None, 64, 64, 64]
-    assert [note for note in notes if "takes no max_tokens and is asked with max_completion_tokens" in note]
+        assert [request.json.get("max_completion_tokens") for request in server.chats] == [
+            None,
+            64,
+            64,
+            64,
+        ]
+    assert [
+        note
+        for note in notes
+        if "takes no max_tokens and is asked with max_completion_tokens" in note
+    ]
 
 
 def test_a_value_out_of_range_is_no_refusal() -> None:
@@ -282,19 +363,28 @@ def test_what_is_refused_without_it_as_well_was_not_refused_for_it() -> None:
 
 
 def test_answers_of_a_model_that_refuses_are_found_again_and_no_others(tmp_path: Path) -> None:
-    with AnswerStore(tmp_path / "a.db") as store, OpenAIServer(refusing("temperature", then="Egret.")) as server:
+    with (
+        AnswerStore(tmp_path / "a.db") as store,
+        OpenAIServer(refusing("temperature", then="Egret.")) as server,
+    ):
         ask(model(server), ASKED, store)
         calls = len(server.chats)
         assert answers(ask(model(server), ASKED, store)) == ["Egret."] * 3
         assert len(server.chats) == calls, "another process asks nothing again"
         fresh = model(server)
-        assert store.get(fresh.identity, ASKED) == [None] * 3, "they are not those of a model that takes it"
+        assert store.get(fresh.identity, ASKED) == [None] * 3, (
+            "they are not those of a model that takes it"
+        )
 
 
 def test_effort_and_other_fields_are_passed_on_and_part_of_the_key() -> None:
     with OpenAIServer(then="Egret.") as server:
         plain = model(server)
-        asked = model(server, reasoning_effort="low", extra={"top_k": 3, "chat_template_kwargs": {"thinking": False}})
+        asked = model(
+            server,
+            reasoning_effort="low",
+            extra={"top_k": 3, "chat_template_kwargs": {"thinking": False}},
+        )
         assert answers(asked.answer(ASKED[:1])) == ["Egret."]
         [sent] = server.chats
     assert sent.json["reasoning_effort"] == "low"
@@ -308,5 +398,7 @@ def test_a_recipe_names_effort_and_fields_but_not_those_that_are_ours() -> None:
     settings = ApiVLMSettings(model="openai/x", reasoning_effort="low", extra={"top_k": 3})
     assert (settings.reasoning_effort, settings.extra) == ("low", {"top_k": 3})
     for name in ("messages", "stream", "max_tokens"):
-        with pytest.raises(ValidationError, match=f"must not have {name}, which taxtune sends itself"):
+        with pytest.raises(
+            ValidationError, match=f"must not have {name}, which taxtune sends itself"
+        ):
             ApiVLMSettings(model="openai/x", extra={name: 1})

@@ -19,7 +19,12 @@ from tests.tiny_models import EACH_FAMILY
 Checkpoints = Callable[[str], Path]
 
 NEW_TOKENS = 8
-PROMPTS = ["?", "What is this?", "Wie heißt der Vogel 🐦 auf dem Bild?", "Name the bird, or its family. " * 5]
+PROMPTS = [
+    "?",
+    "What is this?",
+    "Wie heißt der Vogel 🐦 auf dem Bild?",
+    "Name the bird, or its family. " * 5,
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +34,9 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
 
     def get(family: str) -> Path:
         if family not in made:
-            folder = made[family] = write_checkpoint(family, parent / family, Shape(vocabulary=4000))
+            folder = made[family] = write_checkpoint(
+                family, parent / family, Shape(vocabulary=4000)
+            )
             file = folder / "generation_config.json"
             config = json.loads(file.read_text())
             # Any of many tokens ends an answer: rows of a batch are done at different times.
@@ -49,11 +56,16 @@ def plain_loop(folder: Path, pairs: list[tuple[str, Path]]) -> list[tuple[str, i
     processor = AutoProcessor.from_pretrained(folder)
     answers = []
     for prompt, image in pairs:
-        messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}]
+        messages = [
+            {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}
+        ]
         text = processor.apply_chat_template(messages, add_generation_prompt=True)
         starts = text.startswith(processor.tokenizer.bos_token or "\0")
         inputs = processor(
-            images=[[Image.open(image).convert("RGB")]], text=[text], add_special_tokens=not starts, return_tensors="pt"
+            images=[[Image.open(image).convert("RGB")]],
+            text=[text],
+            add_special_tokens=not starts,
+            return_tensors="pt",
         )
         read = inputs["input_ids"].shape[1]
         new = network.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)[0, read:]
@@ -68,11 +80,15 @@ def local(folder: Path, **settings: Any) -> LocalVLM:
 def said(vlm: LocalVLM, pairs: list[tuple[str, Path]]) -> list[tuple[str, int, int]]:
     replies = ask(vlm, [Request(prompt, image) for prompt, image in pairs], None)
     assert all(isinstance(reply, Answer) for reply in replies), replies
-    return [(r.text, r.prompt_tokens, r.completion_tokens) for r in replies if isinstance(r, Answer)]
+    return [
+        (r.text, r.prompt_tokens, r.completion_tokens) for r in replies if isinstance(r, Answer)
+    ]
 
 
 @pytest.mark.parametrize("family", EACH_FAMILY)
-def test_answers_are_those_of_a_plain_loop(family: str, checkpoints: Checkpoints, pictures: list[Path]) -> None:
+def test_answers_are_those_of_a_plain_loop(
+    family: str, checkpoints: Checkpoints, pictures: list[Path]
+) -> None:
     folder = checkpoints(family)
     pairs = [(prompt, image) for prompt in PROMPTS for image in pictures]
     expected = plain_loop(folder, pairs)
@@ -88,11 +104,16 @@ def test_answers_are_those_of_a_plain_loop(family: str, checkpoints: Checkpoints
                 part = slice(start, start + per_prompt)
                 assert said(vlm, pairs[part]) == expected[part], (memory, batch_size)
             order = random.Random(batch_size).sample(range(len(pairs)), len(pairs))
-            assert said(vlm, [pairs[i] for i in order]) == [expected[i] for i in order], (memory, batch_size)
+            assert said(vlm, [pairs[i] for i in order]) == [expected[i] for i in order], (
+                memory,
+                batch_size,
+            )
             assert vlm.not_kept is None
 
 
-def test_a_sliding_window_that_is_shorter_than_a_question(tmp_path: Path, pictures: list[Path]) -> None:
+def test_a_sliding_window_that_is_shorter_than_a_question(
+    tmp_path: Path, pictures: list[Path]
+) -> None:
     """What is kept would fill the window up with padding: the plain way is taken, with the same answers."""
     narrow = Shape(vocabulary=4000, text={"sliding_window": 16})
     folder = write_checkpoint("gemma3", tmp_path / "gemma3", narrow)

@@ -22,7 +22,11 @@ pytestmark = pytest.mark.filterwarnings("error:.*(past_key_values|cache_params)"
 Checkpoints = Callable[[str], Path]
 Ask = Callable[[str, Path], Request]
 
-PROMPTS = ["Bird?", "Name the bird in the picture, or only its family where you are unsure.", "What is it? " * 6]
+PROMPTS = [
+    "Bird?",
+    "Name the bird in the picture, or only its family where you are unsure.",
+    "What is it? " * 6,
+]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +49,9 @@ def local(folder: Path, **settings: Any) -> LocalVLM:
 def said(vlm: LocalVLM, questions: list[Request]) -> list[tuple[str, int, int]]:
     replies = vlm.answer(questions)
     assert all(isinstance(reply, Answer) for reply in replies), replies
-    return [(r.text, r.prompt_tokens, r.completion_tokens) for r in replies if isinstance(r, Answer)]
+    return [
+        (r.text, r.prompt_tokens, r.completion_tokens) for r in replies if isinstance(r, Answer)
+    ]
 
 
 def count_encodings(vlm: LocalVLM, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -75,7 +81,9 @@ def test_answers_are_those_of_the_plain_way(
 ) -> None:
     questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
     plain = said(local(checkpoints(family), image_memory_gib=0, batch_size=1), questions)
-    assert len({text for text, _, _ in plain}) > len(questions) // 2, "answers that are all alike show nothing"
+    assert len({text for text, _, _ in plain}) > len(questions) // 2, (
+        "answers that are all alike show nothing"
+    )
     for batch_size in (1, 4, 15):
         vlm = local(checkpoints(family), batch_size=batch_size)
         assert said(vlm, questions) == plain
@@ -86,7 +94,11 @@ def test_answers_are_those_of_the_plain_way(
 
 @pytest.mark.parametrize("family", ["mllama", "qwen2_5_vl"])
 def test_an_image_is_read_once_whatever_is_asked(
-    family: str, checkpoints: Checkpoints, images: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
+    family: str,
+    checkpoints: Checkpoints,
+    images: list[Path],
+    request_for: Ask,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vlm = local(checkpoints(family), batch_size=4)
     read = count_encodings(vlm, monkeypatch)
@@ -116,7 +128,9 @@ def test_an_image_is_prepared_once_for_all_prompts_that_are_asked_together(
 
 
 def wrong(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda inputs: {name: t * 2 if name == "keys" else t for name, t in encode(inputs).items()}
+    return lambda inputs: {
+        name: t * 2 if name == "keys" else t for name, t in encode(inputs).items()
+    }
 
 
 def refusing(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -132,7 +146,11 @@ def broken(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [(wrong, "would not be those of the plain way"), (refusing, "of another kind"), (broken, "KeyError|ValueError")],
+    [
+        (wrong, "would not be those of the plain way"),
+        (refusing, "of another kind"),
+        (broken, "KeyError|ValueError"),
+    ],
 )
 def test_where_images_cannot_be_kept_the_plain_way_is_taken_and_a_note_says_so(
     fault: Any,
@@ -201,6 +219,8 @@ def test_images_are_kept_as_far_as_the_limit_goes(wanted: list[int], room: int) 
     ],
     ids=["before 5.2x", "since", "passed on"],
 )
-def test_the_cache_has_the_name_that_the_network_knows(forward: Callable[..., None], name: str) -> None:
+def test_the_cache_has_the_name_that_the_network_knows(
+    forward: Callable[..., None], name: str
+) -> None:
     network = SimpleNamespace(forward=forward, config=SimpleNamespace(is_encoder_decoder=False))
     assert Prefix(network, 1, 0, 8, lambda text: []).cache_name == name

@@ -33,7 +33,15 @@ Tokens = tuple[int, ...]
 # -- where a name stands -----------------------------------------------------------------------------------------------
 
 BIRDS = Candidates(
-    ("barn owl", "finch", "finch lark", "great-tailed grackle", "Anna's hummingbird", "St. Bernard", "仓鸮"),
+    (
+        "barn owl",
+        "finch",
+        "finch lark",
+        "great-tailed grackle",
+        "Anna's hummingbird",
+        "St. Bernard",
+        "仓鸮",
+    ),
     ("owl", "bird", "animal"),
 )
 
@@ -69,7 +77,20 @@ def test_how_names_are_written_and_what_they_share() -> None:
 
 # -- against brute force, with tokenizers that merge and a model of any distribution -----------------------------------
 
-WORDS = ["fin", "finch", "finch lark", "finches", "owl", "An owl", "lark", "la", "Tit", "great tit", "grey", "greylag"]
+WORDS = [
+    "fin",
+    "finch",
+    "finch lark",
+    "finches",
+    "owl",
+    "An owl",
+    "lark",
+    "la",
+    "Tit",
+    "great tit",
+    "grey",
+    "greylag",
+]
 
 
 @cache
@@ -80,13 +101,20 @@ def subwords(kind: str) -> Any:
 
     core = Tokenizer(models.BPE(unk_token="<unk>"))
     if kind == "bytes":
-        core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+        core.pre_tokenizer, core.decoder = (
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+            decoders.ByteLevel(),
+        )
     else:
         core.pre_tokenizer, core.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
     alphabet = [*pre_tokenizers.ByteLevel.alphabet(), *'"():.\nÜ▁']
     size = 420 if kind != "characters" else 0
-    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=["<s>", "<unk>"], initial_alphabet=alphabet)
-    core.train_from_iterator([f'This is a {word}. A: "{word} is an owl:' for word in WORDS * 3], trainer)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=["<s>", "<unk>"], initial_alphabet=alphabet
+    )
+    core.train_from_iterator(
+        [f'This is a {word}. A: "{word} is an owl:' for word in WORDS * 3], trainer
+    )
     return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", unk_token="<unk>")
 
 
@@ -94,7 +122,9 @@ def tokenize(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def weigh(tokenizer: Any, answer: str, names: Candidates, sharp: float, epsilon: float = 1e-15) -> dict[str, float]:
+def weigh(
+    tokenizer: Any, answer: str, names: Candidates, sharp: float, epsilon: float = 1e-15
+) -> dict[str, float]:
     """Returns the probabilities of outcomes under a model whose logits are random, but the same after the same text."""
     context = "<s>User: what? Bot:"
 
@@ -109,7 +139,9 @@ def weigh(tokenizer: Any, answer: str, names: Candidates, sharp: float, epsilon:
     before = tokenize(tokenizer, context)
     written = tokenize(tokenizer, context + answer)[len(before) :]
     known = partial(lambda place: logits(tokenizer, tuple(written[:place]), sharp))
-    found = Scorer(tokens_of, decode).outcomes([Written(context, written, known, names)], read, epsilon)[0]
+    found = Scorer(tokens_of, decode).outcomes(
+        [Written(context, written, known, names)], read, epsilon
+    )[0]
     return {name: math.exp(log) for name, log in found.items()}
 
 
@@ -136,13 +168,19 @@ def brute_force(
 
     total: dict[str, float] = {}
     for tokens, name in sequences.items():
-        on = {other[: len(tokens) + 1] for other in sequences if other[: len(tokens)] == tokens and other != tokens}
+        on = {
+            other[: len(tokens) + 1]
+            for other in sequences
+            if other[: len(tokens)] == tokens and other != tokens
+        }
         total[name] = total.get(name, 0.0) + probability(tokens) - sum(map(probability, on))
     return {**total, OTHERWISE: 1 - sum(total.values())}
 
 
 def same(found: dict[str, float], expected: dict[str, float], within: float = 1e-9) -> bool:
-    return all(abs(found.get(name, 0) - expected.get(name, 0)) <= within for name in {*found, *expected})
+    return all(
+        abs(found.get(name, 0) - expected.get(name, 0)) <= within for name in {*found, *expected}
+    )
 
 
 @pytest.fixture
@@ -155,7 +193,8 @@ def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize("kind", ["bytes", "pieces", "characters"])
 @pytest.mark.parametrize(
-    "answer", [" This is a finch.", " An owl", " A: great tit", ' A:"finch lark"', "finch", "\n(owl)"]
+    "answer",
+    [" This is a finch.", " An owl", " A: great tit", ' A:"finch lark"', "finch", "\n(owl)"],
 )
 def test_probabilities_are_those_of_all_tokens_of_all_forms(kind: str, answer: str) -> None:
     tokenizer, names, context = subwords(kind), Candidates(tuple(WORDS)), "<s>User: what? Bot:"
@@ -165,7 +204,10 @@ def test_probabilities_are_those_of_all_tokens_of_all_forms(kind: str, answer: s
     before, whole = tokenize(tokenizer, context), tokenize(tokenizer, context + frame)
     assert whole[: len(before)] == before
     written: dict[Tokens, str] = {}
-    for form, name in [*zip(WORDS, WORDS, strict=True), *((form, word) for word in WORDS for form in forms(word))]:
+    for form, name in [
+        *zip(WORDS, WORDS, strict=True),
+        *((form, word) for word in WORDS for form in forms(word)),
+    ]:
         for lead in leads:
             tokens = tokenize(tokenizer, context + frame + lead + form)
             assert tokens[: len(before)] == before
@@ -198,13 +240,25 @@ def test_outcomes_sum_to_one_and_a_finer_look_only_splits_them(
     rough, fine = (weigh(tokenizer, answer, names, sharp, epsilon) for epsilon in (0.05, 1e-4))
     assert math.isclose(sum(rough.values()), 1, abs_tol=1e-9)
     assert math.isclose(sum(fine.values()), 1, abs_tol=1e-9)
-    for outcome in {*rough, *fine}:  # what was not told apart goes to names and to what is none; nothing goes back
+    for outcome in {
+        *rough,
+        *fine,
+    }:  # what was not told apart goes to names and to what is none; nothing goes back
         change = fine.get(outcome, 0) - rough.get(outcome, 0)
         assert change >= -1e-9 or outcome not in words
-        assert change <= 1e-9 or outcome not in rough or not outcome.endswith(OTHERWISE) or outcome == OTHERWISE
+        assert (
+            change <= 1e-9
+            or outcome not in rough
+            or not outcome.endswith(OTHERWISE)
+            or outcome == OTHERWISE
+        )
     more = weigh(tokenizer, answer, Candidates((*words, further)), sharp, 1e-4)
     for name in words:
-        if fine.get(name) and more.get(name) and not any(form.startswith(name) for form in (further.lower(), further)):
+        if (
+            fine.get(name)
+            and more.get(name)
+            and not any(form.startswith(name) for form in (further.lower(), further))
+        ):
             assert math.isclose(fine[name], more[name], rel_tol=1e-6)
 
 
@@ -216,7 +270,9 @@ def test_what_is_too_improbable_or_too_much_to_read_stays_together() -> None:
     assert weigh(tokenizer, "a duck", names, 0.1) == {OTHERWISE: 1.0}
 
 
-def test_no_more_nodes_are_read_than_the_limit_and_the_best_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_nodes_are_read_than_the_limit_and_the_best_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tokenizer, asked = subwords("characters"), list[Tokens]()
     real = logits
     monkeypatch.setitem(globals(), "logits", lambda *given: asked.append(given[1]) or real(*given))
@@ -244,7 +300,9 @@ def lettered(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
             file = folder / "generation_config.json"
             tokens = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
             letters = {tokens[token] for token in "abcdefghijklmnopqrstuvwxyzĠ"}
-            config = json.loads(file.read_text()) | {"suppress_tokens": sorted({*range(250)} - letters)}
+            config = json.loads(file.read_text()) | {
+                "suppress_tokens": sorted({*range(250)} - letters)
+            }
             file.write_text(json.dumps(config))
         return made[family]
 
@@ -255,7 +313,9 @@ def lettered(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
 def loaded(folder: Path) -> Any:
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    return AutoModelForImageTextToText.from_pretrained(folder).to(DEVICE).eval(), AutoProcessor.from_pretrained(folder)
+    return AutoModelForImageTextToText.from_pretrained(folder).to(
+        DEVICE
+    ).eval(), AutoProcessor.from_pretrained(folder)
 
 
 class Alone:
@@ -264,16 +324,24 @@ class Alone:
     def __init__(self, folder: Path, image: Path, prompt: str) -> None:
         self.network, processor = loaded(folder)
         self.tokenizer = processor.tokenizer
-        messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}]
+        messages = [
+            {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": prompt}]}
+        ]
         text = processor.apply_chat_template(messages, add_generation_prompt=True)
         starts = text.startswith(self.tokenizer.bos_token or "\0")
         picture = Image.open(image).convert("RGB")
-        inputs = processor(images=[[picture]], text=[text], add_special_tokens=not starts, return_tensors="pt")
+        inputs = processor(
+            images=[[picture]], text=[text], add_special_tokens=not starts, return_tensors="pt"
+        )
         self.inputs = inputs.to(DEVICE)
 
     def raw_answer(self) -> str:
         new = self.network.generate(**self.inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
-        return str(self.tokenizer.decode(new[0, self.inputs["input_ids"].shape[1] :], skip_special_tokens=True))
+        return str(
+            self.tokenizer.decode(
+                new[0, self.inputs["input_ids"].shape[1] :], skip_special_tokens=True
+            )
+        )
 
     def logits(self, tokens: Tokens) -> Any:
         import torch
@@ -285,21 +353,32 @@ class Alone:
                 if name == "input_ids":
                     last = torch.tensor([tokens], device=DEVICE)
                 inputs[name] = torch.cat([value, last], 1)
-        config = {"max_new_tokens": 1, "do_sample": False, "output_logits": True, "return_dict_in_generate": True}
+        config = {
+            "max_new_tokens": 1,
+            "do_sample": False,
+            "output_logits": True,
+            "return_dict_in_generate": True,
+        }
         return self.network.generate(**inputs, **config).logits[0][0].cpu().numpy()
 
 
 def words_of(texts: Iterable[str]) -> tuple[str, ...]:
     """The shortest words of random answers, and words that go on from them."""
     short = [min(words, key=len) for text in texts if (words := re.findall(r"[a-z]+", text))]
-    return tuple(dict.fromkeys([*short, *(f"{word}x" for word in short[:1]), *(f"{word} y" for word in short[:1])]))
+    return tuple(
+        dict.fromkeys(
+            [*short, *(f"{word}x" for word in short[:1]), *(f"{word} y" for word in short[:1])]
+        )
+    )
 
 
 @pytest.mark.usefixtures("unbounded")
 @pytest.mark.parametrize(
     "family", [f if f == "smolvlm" else pytest.param(f, marks=pytest.mark.heavy) for f in FAMILIES]
 )
-def test_outcomes_are_those_of_generation(family: str, lettered: Checkpoints, pictures: list[Path]) -> None:
+def test_outcomes_are_those_of_generation(
+    family: str, lettered: Checkpoints, pictures: list[Path]
+) -> None:
     folder = lettered(family)
     pairs = [(prompt, image) for prompt in PROMPTS for image in pictures[2:]]
     alone = [Alone(folder, image, prompt) for prompt, image in pairs]
@@ -315,16 +394,26 @@ def test_outcomes_are_those_of_generation(family: str, lettered: Checkpoints, pi
             for name in names.names[::-1]
             for form in forms(name)[::-1]
             for lead in leads
-        } | {tuple(tokenize(one.tokenizer, lead + name)): name for name in names.names for lead in leads}
+        } | {
+            tuple(tokenize(one.tokenizer, lead + name)): name
+            for name in names.names
+            for lead in leads
+        }
         ask_one = partial(lambda one, after, tokens: one.logits((*after, *tokens)), one, after)
         expected.append(brute_force(written, ask_one, 1e-6))
-    assert sum(len(one) > 1 for one in expected) > len(pairs) // 2, "answers without a name show nothing"
+    assert sum(len(one) > 1 for one in expected) > len(pairs) // 2, (
+        "answers without a name show nothing"
+    )
     requests = [Request(prompt, image, candidates=names) for prompt, image in pairs]
     for memory, size in ((None, 1), (None, 3), (0, 3)):
         vlm = LocalVLM(
             str(folder),
             ModelSettings(
-                max_tokens=NEW_TOKENS, device=DEVICE, dtype="float32", batch_size=size, image_memory_gib=memory
+                max_tokens=NEW_TOKENS,
+                device=DEVICE,
+                dtype="float32",
+                batch_size=size,
+                image_memory_gib=memory,
             ),
         )
         vlm._scorer.outcomes = partial(vlm._scorer.outcomes, epsilon=1e-6)  # type: ignore[method-assign]
@@ -332,13 +421,18 @@ def test_outcomes_are_those_of_generation(family: str, lettered: Checkpoints, pi
             assert isinstance(reply, Answer)
             assert reply.text == text.strip()
             assert reply.outcomes is not None
-            assert same({name: math.exp(log) for name, log in reply.outcomes.items()}, one, 1e-5), (memory, size)
+            assert same({name: math.exp(log) for name, log in reply.outcomes.items()}, one, 1e-5), (
+                memory,
+                size,
+            )
         assert vlm.not_kept is None
 
 
 @pytest.fixture
 def vlm(lettered: Checkpoints) -> Callable[..., LocalVLM]:
-    return lambda **given: LocalVLM(str(lettered("llava")), ModelSettings(device="cpu", max_tokens=8, **given))
+    return lambda **given: LocalVLM(
+        str(lettered("llava")), ModelSettings(device="cpu", max_tokens=8, **given)
+    )
 
 
 def test_plain_answers_stay_beside_scored_ones_which_are_greedy(
@@ -349,9 +443,14 @@ def test_plain_answers_stay_beside_scored_ones_which_are_greedy(
     names = Candidates(words_of(reply.text for reply in greedy if isinstance(reply, Answer)))
     warm = vlm(temperature=0.9)
     both = warm.answer([*plain, *(replace(request, candidates=names) for request in plain)])
-    texts = [[reply.text for reply in some if isinstance(reply, Answer)] for some in (drawn, greedy, both)]
+    texts = [
+        [reply.text for reply in some if isinstance(reply, Answer)]
+        for some in (drawn, greedy, both)
+    ]
     assert texts[2] == texts[0] + texts[1]
-    assert [reply.outcomes is None for reply in both if isinstance(reply, Answer)] == [True] * 4 + [False] * 4
+    assert [reply.outcomes is None for reply in both if isinstance(reply, Answer)] == [True] * 4 + [
+        False
+    ] * 4
     read = warm._first_logits
 
     def tight(inputs: Any) -> Any:
@@ -380,16 +479,29 @@ def test_scored_answers_are_stored_beside_plain_ones(
     others = replace(plain, candidates=Candidates(("zq", "zx")))
     with AnswerStore(tmp_path / "answers.db") as store:
         fresh = ask(model, [plain, scored, others, scored], store)
-        assert [reply.cached for reply in fresh if isinstance(reply, Answer)] == [False, False, False, True]
+        assert [reply.cached for reply in fresh if isinstance(reply, Answer)] == [
+            False,
+            False,
+            False,
+            True,
+        ]
         again = ask(model, [scored, plain, others], store)
     found = [reply.outcomes for reply in again if isinstance(reply, Answer) and reply.cached]
-    assert found == [reply.outcomes for reply in (fresh[1], fresh[0], fresh[2]) if isinstance(reply, Answer)]
+    assert found == [
+        reply.outcomes for reply in (fresh[1], fresh[0], fresh[2]) if isinstance(reply, Answer)
+    ]
     assert found[1] is None
     assert found[2] == {OTHERWISE: 0.0}
-    assert pickle.loads(pickle.dumps((scored, fresh[1]))) == (scored, fresh[1]), "as it goes to a cluster and back"
+    assert pickle.loads(pickle.dumps((scored, fresh[1]))) == (scored, fresh[1]), (
+        "as it goes to a cluster and back"
+    )
 
 
 def test_a_function_gives_no_outcomes(pictures: list[Path]) -> None:
-    [reply] = ask(FunctionModel(lambda image, prompt: "owl"), [Request("?", pictures[0], candidates=BIRDS)], None)
+    [reply] = ask(
+        FunctionModel(lambda image, prompt: "owl"),
+        [Request("?", pictures[0], candidates=BIRDS)],
+        None,
+    )
     assert isinstance(reply, Answer)
     assert reply.outcomes is None

@@ -49,7 +49,10 @@ def packed(reply: servers.Reply, coding: str, body: bytes) -> servers.Reply:
 def test_no_redirect_takes_a_request_to_another_server(code: int, name: str) -> None:
     with OpenAIServer() as other:
         away = moved(code, f"{other.api_base}/chat/completions")
-        with OpenAIServer(then=away) as server, pytest.raises(ModelError, match="sends its requests on to") as refused:
+        with (
+            OpenAIServer(then=away) as server,
+            pytest.raises(ModelError, match="sends its requests on to") as refused,
+        ):
             model(server, name).answer([PROMPT])
         assert not other.requests
     assert "api_base" in str(refused.value)
@@ -59,7 +62,9 @@ def test_a_providers_own_server_sends_nothing_on_either(monkeypatch: pytest.Monk
     with OpenAIServer() as other:
         with OpenAIServer(moved(307, f"{other.api_base}/chat/completions")) as server:
             monkeypatch.setenv("OPENAI_BASE_URL", server.api_base)
-            asked = ApiModel("openai/x", ModelSettings(api_key=KEY, retry=RetryPolicy(max_retries=0)))
+            asked = ApiModel(
+                "openai/x", ModelSettings(api_key=KEY, retry=RetryPolicy(max_retries=0))
+            )
             with pytest.raises(ModelError, match="sends its requests on to"):
                 asked.answer([PROMPT])
         assert not other.requests
@@ -75,7 +80,9 @@ def test_a_redirect_on_the_same_server_is_followed() -> None:
 
 def test_an_address_in_the_models_name_is_the_agreed_one() -> None:
     with OpenAIServer("A: a wren.") as server, OpenAIServer() as other:
-        named = ApiModel(f"huggingface/{server.api_base}", servers.model_settings(server, api_key=KEY))
+        named = ApiModel(
+            f"huggingface/{server.api_base}", servers.model_settings(server, api_key=KEY)
+        )
         (answer,) = named.answer([PROMPT])
         assert isinstance(answer, Answer)
         # Whatever litellm makes of the two, nothing but the address in the settings is asked.
@@ -93,7 +100,9 @@ def test_what_is_plainly_no_address_is_never_sent_to(slashes: str, where: str) -
         settings = servers.model_settings(address, api_key=KEY, max_retries=0)
         made = model(server, f"huggingface/{address}") if named else ApiModel("openai/x", settings)
         if named:
-            made = ApiModel(f"huggingface/{address}", ModelSettings(api_key=KEY, retry=RetryPolicy(0)))
+            made = ApiModel(
+                f"huggingface/{address}", ModelSettings(api_key=KEY, retry=RetryPolicy(0))
+            )
         for act in (made.check, lambda: made.answer([PROMPT])):
             with pytest.raises(ModelError, match="address of the model is none"):
                 act()
@@ -102,7 +111,10 @@ def test_what_is_plainly_no_address_is_never_sent_to(slashes: str, where: str) -
 
 def test_calls_of_others_in_the_process_pass_as_they_are() -> None:
     litellm = load_litellm()
-    with OpenAIServer() as other, OpenAIServer(moved(307, f"{other.api_base}/chat/completions")) as server:
+    with (
+        OpenAIServer() as other,
+        OpenAIServer(moved(307, f"{other.api_base}/chat/completions")) as server,
+    ):
         other.enqueue(servers.text("x" * 2**21))
         said = litellm.completion(
             model="openai/x",
@@ -159,7 +171,9 @@ def test_a_reply_is_read_within_bounds(reply: servers.Reply, said: str) -> None:
 
 
 def test_probabilities_have_more_room() -> None:
-    told = servers.logprobs(*[{f"word{i}": 0.5, **{f"other{n}{i}": 0.01 for n in range(19)}} for i in range(1000)])
+    told = servers.logprobs(
+        *[{f"word{i}": 0.5, **{f"other{n}{i}": 0.01 for n in range(19)}} for i in range(1000)]
+    )
     reply = servers.text("A: a wren.", logprobs=told)
     assert len(reply.body) > 2**20
     with OpenAIServer(reply, reply) as server:
@@ -197,7 +211,9 @@ def _growth(api_base: str) -> int:
     """Returns the MiB that a process needs for four calls, above what four plain ones before them took."""
     command = [sys.executable, "-c", MEASURED, api_base]
     folder = Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=120, check=True
+    )
     return int(done.stdout)
 
 

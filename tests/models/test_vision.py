@@ -16,7 +16,11 @@ from taxtune.models.vision import LocalVLM
 Checkpoints = Callable[[str], Path]
 Ask = Callable[[str, Path], Request]
 
-PROMPTS = ["What is this?", "Name the bird in the picture, or only its family where you are unsure.", "Bird?"]
+PROMPTS = [
+    "What is this?",
+    "Name the bird in the picture, or only its family where you are unsure.",
+    "Bird?",
+]
 
 
 def local(folder: Path, **settings: Any) -> LocalVLM:
@@ -43,7 +47,9 @@ def models(checkpoints: Checkpoints) -> Callable[[str], LocalVLM]:
 def test_tokens_are_counted_and_only_the_answer_is_decoded(
     models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
 ) -> None:
-    short, long = models("llava").answer([request_for("Bird?", pictures[0]), request_for("Bird? " * 20, pictures[0])])
+    short, long = models("llava").answer(
+        [request_for("Bird?", pictures[0]), request_for("Bird? " * 20, pictures[0])]
+    )
     assert isinstance(short, Answer)
     assert isinstance(long, Answer)
     # One token a byte: 5 bytes against 120, whatever the padding.
@@ -70,7 +76,9 @@ def test_greedy_answers_repeat_and_sampling_follows_its_seed(
     first = answers(one)
     state = torch.random.get_rng_state()
     assert answers(one) == first
-    assert torch.equal(torch.random.get_rng_state(), state), "sampling must not touch the caller's random numbers"
+    assert torch.equal(torch.random.get_rng_state(), state), (
+        "sampling must not touch the caller's random numbers"
+    )
     assert answers(made(temperature=1.0, seed=1)) == first
     assert answers(made(temperature=1.0, seed=2)) != first
     again = [replace(question, sample=1) for question in questions]
@@ -146,8 +154,12 @@ def test_an_image_that_the_processor_refuses_fails_alone(
     models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask, tmp_path: Path
 ) -> None:
     strip = tmp_path / "strip.png"
-    Image.new("RGB", (8 * 250, 8)).save(strip)  # Qwen's processor takes no sides of more than 200 to 1
-    replies = models("qwen2_5_vl").answer([request_for("Bird?", p) for p in (pictures[0], strip, pictures[1])])
+    Image.new("RGB", (8 * 250, 8)).save(
+        strip
+    )  # Qwen's processor takes no sides of more than 200 to 1
+    replies = models("qwen2_5_vl").answer(
+        [request_for("Bird?", p) for p in (pictures[0], strip, pictures[1])]
+    )
     assert [isinstance(r, Answer) for r in replies] == [True, False, True]
     assert isinstance(replies[1], Failure)
     assert "strip.png" in replies[1].reason

@@ -48,7 +48,9 @@ def pets(root: Path, paint: Painter) -> dict[str, Path]:
         paint(root / "images" / f"{name}.jpg")
     (root / "images" / "Abyssinian_100.mat").write_bytes(b"")
     (root / "annotations").mkdir()
-    (root / "annotations" / "test.txt").write_text("".join(f"{name} {i + 1} 1 1\n" for i, name in enumerate(names)))
+    (root / "annotations" / "test.txt").write_text(
+        "".join(f"{name} {i + 1} 1 1\n" for i, name in enumerate(names))
+    )
     return {"PETS": root}
 
 
@@ -62,7 +64,9 @@ def aircraft(root: Path, paint: Painter) -> dict[str, Path]:
     rows = [(f"{62765 + i:07}", label) for i, label in enumerate(classes("aircraft"))]
     for name, _ in rows:
         paint(root / "images" / f"{name}.jpg")
-    (root / "images_variant_test.txt").write_text("".join(f"{name} {label}\n" for name, label in rows))
+    (root / "images_variant_test.txt").write_text(
+        "".join(f"{name} {label}\n" for name, label in rows)
+    )
     return {"AIRCRAFT": root}
 
 
@@ -101,7 +105,13 @@ def inat21(root: Path, paint: Painter) -> dict[str, Path]:
             images.append({"id": 10 * i + k, "file_name": f"val/{folder}/{k}.jpg", "license": 0})
             paint(root / images[-1]["file_name"])
     annotations = [{"id": n, "image_id": n, "category_id": n // 10} for n in range(len(images))]
-    data = {"info": {}, "images": images, "categories": categories, "annotations": annotations, "licenses": []}
+    data = {
+        "info": {},
+        "images": images,
+        "categories": categories,
+        "annotations": annotations,
+        "licenses": [],
+    }
     (root / "val.json").write_text(json.dumps(data))
     return {"INAT21": root}
 

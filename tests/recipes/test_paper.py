@@ -43,7 +43,8 @@ def test_the_constants_are_the_papers(key: str, value: object) -> None:
 
 def record(iteration: int, hp: list[float], hr: list[float]) -> IterationRecord:
     rows = [
-        SampleResult(str(i), "x", 1, "a", "b", 1, "a", hp=p, hr=r) for i, (p, r) in enumerate(zip(hp, hr, strict=True))
+        SampleResult(str(i), "x", 1, "a", "b", 1, "a", hp=p, hr=r)
+        for i, (p, r) in enumerate(zip(hp, hr, strict=True))
     ]
     means = float(np.mean(hp)), float(np.mean(hr))
     scores = TemplateScores(*means, 0.5, 0.0, 1.0, len(rows))
@@ -78,7 +79,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[s
     def reply(request: dict[str, Any]) -> Reply:
         nonlocal count
         count += 1
-        return text(f"```\nName the {{{{ domain }}}}{' with care' if count % 2 else ''}. Way {count}.\n```")
+        return text(
+            f"```\nName the {{{{ domain }}}}{' with care' if count % 2 else ''}. Way {count}.\n```"
+        )
 
     def answer(image: object, prompt: str) -> str:
         return "A: some thrush" if "care" in prompt else "A: Turdus merula"
@@ -105,13 +108,19 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[s
     assert [run.objective for run in result.runs] == list(OBJECTIVES)
     assert [each.name for each in result.heldout] == ["baseline", *OBJECTIVES]
     assert all(each.scores.n == HELDOUT for each in result.heldout)
-    assert {row.stage for each in result.heldout for row in each.rows} <= {"verbatim", "ngram", "vote", "similarity"}
+    assert {row.stage for each in result.heldout for row in each.rows} <= {
+        "verbatim",
+        "ngram",
+        "vote",
+        "similarity",
+    }
     assert len(asked) == len(OBJECTIVES) * ITERATIONS
     return dict(zip(OBJECTIVES, (asked[:ITERATIONS], asked[ITERATIONS:]), strict=True))
 
 
 @pytest.mark.parametrize(
-    ("objective", "scores"), [("hr_at_hp", r"hR \d\.\d{3}, hP \d\.\d{3}"), ("accuracy", r"accuracy \d\.\d{3}")]
+    ("objective", "scores"),
+    [("hr_at_hp", r"hR \d\.\d{3}, hP \d\.\d{3}"), ("accuracy", r"accuracy \d\.\d{3}")],
 )
 def test_the_proposer_reads_every_past_template_with_its_scores_and_nothing_else(
     told: dict[str, list[list[dict[str, Any]]]], objective: str, scores: str

@@ -14,7 +14,10 @@ from taxtune.taxonomy import read_taxonomy
 from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.template import check_template, render
 
-SEEDS = {file.stem: file.read_text(encoding="utf-8") for file in sorted((prompts_dir() / "seeds").iterdir())}
+SEEDS = {
+    file.stem: file.read_text(encoding="utf-8")
+    for file in sorted((prompts_dir() / "seeds").iterdir())
+}
 RECIPES = sorted(file.stem for file in recipes_dir().glob("*.yaml"))
 
 
@@ -31,9 +34,15 @@ def test_a_seed_does_in_every_recipe_and_names_no_label(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "asked"),
-    [([], "the exact object, even"), (["species"], "the exact species, even"), (["a", "b"], "the exact b, even")],
+    [
+        ([], "the exact object, even"),
+        (["species"], "the exact species, even"),
+        (["a", "b"], "the exact b, even"),
+    ],
 )
-def test_our_specific_seed_asks_for_the_last_rank_or_else_for_the_domain(ranks: list[str], asked: str) -> None:
+def test_our_specific_seed_asks_for_the_last_rank_or_else_for_the_domain(
+    ranks: list[str], asked: str
+) -> None:
     variables = {"question": "What is it?", "domain": "object", "ranks": ranks, "examples": []}
     assert asked in render(SEEDS["specific"], variables)
 
@@ -65,5 +74,7 @@ def test_the_baseline_of_a_recipe_that_names_none_is_the_seed() -> None:
 def test_a_seed_is_found_by_its_name_and_a_file_by_its_path(tmp_path: Path) -> None:
     assert template_path("builtin:paper1-minimal").read_text() == SEEDS["paper1-minimal"]
     assert template_path(tmp_path / "mine.j2") == tmp_path / "mine.j2"
-    with pytest.raises(TemplateError, match=r"builtin:minimal.*baseline, paper1-minimal, .*, specific"):
+    with pytest.raises(
+        TemplateError, match=r"builtin:minimal.*baseline, paper1-minimal, .*, specific"
+    ):
         template_path("builtin:minimal")

@@ -36,7 +36,9 @@ SMALL = ["data.tuning=5", "data.heldout=12"]
 
 
 @pytest.fixture(params=OF_DOMAINS)
-def laid_out(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def laid_out(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """The name of a recipe, whose images are there."""
     layout, _ = LAYOUTS[request.param]
     for name, folder in layout(tmp_path / "data", Painter()).items():
@@ -55,7 +57,9 @@ def test_a_recipe_runs_on_files_as_its_data_set_has_them(laid_out: str, tmp_path
     assert plan["goals"][0]["measure"] == "hr"
 
 
-def test_only_the_model_is_missing_then(laid_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_model_is_missing_then(
+    laid_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     recipe = load_recipe(laid_out, [*SMALL, *OFFLINE.get(laid_out, [])])
@@ -74,11 +78,15 @@ def tree(request: pytest.FixtureRequest) -> tuple[str, Taxonomy]:
     return request.param, read_taxonomy(f"builtin:{request.param}")
 
 
-def test_a_tree_has_every_class_of_its_data_set_as_a_leaf_and_no_other(tree: tuple[str, Taxonomy]) -> None:
+def test_a_tree_has_every_class_of_its_data_set_as_a_leaf_and_no_other(
+    tree: tuple[str, Taxonomy],
+) -> None:
     name, taxonomy = tree
     found = {}
     for label in classes(name):
-        (node, *_) = [taxonomy.resolve(text) for text in label_references(label) if taxonomy.find(text)] or [None]
+        (node, *_) = [
+            taxonomy.resolve(text) for text in label_references(label) if taxonomy.find(text)
+        ] or [None]
         assert node is not None, label
         assert node not in found, (label, found[node])
         found[node] = label
@@ -92,7 +100,9 @@ def test_a_tree_has_no_defect_and_no_step_without_a_choice(tree: tuple[str, Taxo
     assert found == ({"shared label", "shared alias"} if name == "cars" else set())
     assert all(taxonomy.ranks)
     if name != "cars":  # a body may have one model of a make
-        assert not [taxonomy.labels[i] for i in range(len(taxonomy)) if len(taxonomy.children(i)) == 1]
+        assert not [
+            taxonomy.labels[i] for i in range(len(taxonomy)) if len(taxonomy.children(i)) == 1
+        ]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +139,11 @@ def models(name: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", OF_DOMAINS)
 def test_all_recipes_offer_the_same_models_one_of_them_in_force(name: str) -> None:
     assert models(name) == models(OF_DOMAINS[0])
-    in_force = [line for line in (recipes_dir() / f"{name}.yaml").read_text().splitlines() if line.startswith("vlm:")]
+    in_force = [
+        line
+        for line in (recipes_dir() / f"{name}.yaml").read_text().splitlines()
+        if line.startswith("vlm:")
+    ]
     assert len(in_force) == 1
 
 

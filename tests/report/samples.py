@@ -25,7 +25,18 @@ from taxtune.tuning.records import (
     Usage,
 )
 
-__all__ = ["BASELINE", "HOSTILE", "answer", "answered", "comparison", "heldout", "iteration", "rows", "scores", "tune"]
+__all__ = [
+    "BASELINE",
+    "HOSTILE",
+    "answer",
+    "answered",
+    "comparison",
+    "heldout",
+    "iteration",
+    "rows",
+    "scores",
+    "tune",
+]
 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
 HOSTILE = "<script>alert('x')</script> & \"quoted\" </pre>"
@@ -57,7 +68,9 @@ def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores
     )
 
 
-def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = True) -> tuple[SampleResult, ...]:
+def rows(
+    n: int, seed: int = 0, depth: int | None = None, *, failures: bool = True
+) -> tuple[SampleResult, ...]:
     """Rows of blackbirds: right down to a drawn depth, the first answer hostile, the second missing."""
     rng = np.random.default_rng(seed)
     made = []
@@ -108,8 +121,15 @@ def iteration(
             state="failed",
             template=None,
             reason="three replies in a row were refused: a repeat of iteration 2",
-            rejected=(("{{ ''.__class__ }}", "attribute access is refused"), (BASELINE, "a repeat of iteration 0")),
-            trace=(Turn("submit", '{"template": "{{ x }}"}', '{"error": "unknown variable"}', 900, 120),),
+            rejected=(
+                ("{{ ''.__class__ }}", "attribute access is refused"),
+                (BASELINE, "a repeat of iteration 0"),
+            ),
+            trace=(
+                Turn(
+                    "submit", '{"template": "{{ x }}"}', '{"error": "unknown variable"}', 900, 120
+                ),
+            ),
             usage=Usage(proposer=ModelUsage(2, 0, 900, 120, 0.002), seconds=3),
         )
     source = template or (
@@ -119,7 +139,11 @@ def iteration(
     )
     if state == "void":
         return IterationRecord(
-            iteration=k, state="void", template=source, reason="18 of 20 calls failed: HTTP 500", rows=rows(images, k)
+            iteration=k,
+            state="void",
+            template=source,
+            reason="18 of 20 calls failed: HTTP 500",
+            rows=rows(images, k),
         )
     made = scores(hp, hr, accuracy, images)
     return IterationRecord(
@@ -131,12 +155,19 @@ def iteration(
         feasible=hr >= 0.42,
         parameters={} if k == 0 else {"care": "if unsure, back off", "format": "short"},
         rows=rows(images, k),
-        usage=Usage(ModelUsage(15, 5, 500, 90), ModelUsage(1, 0, 1200, 80, 0.0031), seconds=7.5 + k),
+        usage=Usage(
+            ModelUsage(15, 5, 500, 90), ModelUsage(1, 0, 1200, 80, 0.0031), seconds=7.5 + k
+        ),
     )
 
 
 def tune(
-    objective: str = "hp", n: int = 30, seed: int = 0, *, folder: str = "runs/sample", images: int = 20
+    objective: str = "hp",
+    n: int = 30,
+    seed: int = 0,
+    *,
+    folder: str = "runs/sample",
+    images: int = 20,
 ) -> TuneResult:
     """A run that drifts from the baseline towards high hP (or high accuracy), with a failed and a void iteration."""
     rng = np.random.default_rng(seed)
@@ -150,11 +181,17 @@ def tune(
             hp, hr = 0.865 - 0.03 * progress, 0.742 + 0.07 * progress
             accuracy = 0.45 + 0.12 * progress
         else:
-            hp, hr, accuracy = 0.865 + 0.09 * progress, 0.742 - 0.13 * progress, 0.45 - 0.15 * progress
+            hp, hr, accuracy = (
+                0.865 + 0.09 * progress,
+                0.742 - 0.13 * progress,
+                0.45 - 0.15 * progress,
+            )
         noise = rng.normal(0, [0.02, 0.03, 0.05])
         hp, hr = float(min(0.995, hp + noise[0])), float(min(0.97, hr + noise[1]))
         accuracy = round(float(np.clip(accuracy + noise[2], 0, 1)) * 20) / 20
-        records.append(iteration(k, round(hp, 4), round(hr, 4), accuracy, objective=objective, images=images))
+        records.append(
+            iteration(k, round(hp, 4), round(hr, 4), accuracy, objective=objective, images=images)
+        )
     complete = [r for r in records if r.state == "complete" and r.feasible]
     winner = max(complete, key=lambda r: r.value or 0.0)
     final = (0.962, 0.633, 0.31) if objective == "hp" else (0.847, 0.781, 0.535)
@@ -171,7 +208,11 @@ def tune(
             heldout("winner", winner.template or "", *final, seed=2),
         ),
         differences=(
-            Difference("winner", "baseline", differences(final[0] - 0.871, final[1] - 0.738, final[2] - 0.47)),
+            Difference(
+                "winner",
+                "baseline",
+                differences(final[0] - 0.871, final[1] - 0.738, final[2] - 0.47),
+            ),
         ),
         folder=folder,
         where={
@@ -187,7 +228,13 @@ def heldout(
 ) -> HeldoutResult:
     made = scores(hp, hr, accuracy, n)
     width = {"hp": 0.018, "hr": 0.024, "hf": 0.02, "accuracy": 0.068, "depth": 0.15}
-    width |= {"ihp": 0.03, "ihr": 0.04, "ihf": 0.03, "remaining_uncertainty": 0.4, "misinformation": 0.2}
+    width |= {
+        "ihp": 0.03,
+        "ihr": 0.04,
+        "ihf": 0.03,
+        "remaining_uncertainty": 0.4,
+        "misinformation": 0.2,
+    }
     return HeldoutResult(
         name=name,
         template=template,
@@ -211,9 +258,16 @@ def heldout(
 
 def differences(hp: float, hr: float, accuracy: float) -> dict[str, PairedDifference]:
     values = {"hp": hp, "hr": hr, "hf": (hp + hr) / 2, "accuracy": accuracy, "depth": hr * 3}
-    values |= {"ihp": 1.5 * hp, "ihr": 0.8 * hr, "ihf": hr / 2, "remaining_uncertainty": -hr, "misinformation": -hp}
+    values |= {
+        "ihp": 1.5 * hp,
+        "ihr": 0.8 * hr,
+        "ihf": hr / 2,
+        "remaining_uncertainty": -hr,
+        "misinformation": -hp,
+    }
     return {
-        key: PairedDifference(v, v - 0.021, v + 0.02, 0.0004 if abs(v) > 0.02 else 0.31) for key, v in values.items()
+        key: PairedDifference(v, v - 0.021, v + 0.02, 0.0004 if abs(v) > 0.02 else 0.31)
+        for key, v in values.items()
     }
 
 

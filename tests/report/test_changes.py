@@ -17,7 +17,9 @@ TREE = Taxonomy(
 )
 
 
-def row(placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool = False) -> SampleResult:
+def row(
+    placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool = False
+) -> SampleResult:
     """What a run records of an answer that was put on a node."""
     hp, hr = precision_recall(TREE, [placed], [target], off_tree=[off_tree])
     return SampleResult(
@@ -36,7 +38,9 @@ def row(placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool
     )
 
 
-FAILED = SampleResult(example="a", image="a.png", target=2, truth="bird/owls/tawny owl", failure="timed out")
+FAILED = SampleResult(
+    example="a", image="a.png", target=2, truth="bird/owls/tawny owl", failure="timed out"
+)
 
 
 STATES = {
@@ -75,5 +79,7 @@ def test_a_records_state_is_the_error_type_that_the_tree_gives() -> None:
         (FAILED, row(2), "missing", "missing"),
     ],
 )
-def test_what_becomes_of_an_answer(before: SampleResult, after: SampleResult, direction: str, words: str) -> None:
+def test_what_becomes_of_an_answer(
+    before: SampleResult, after: SampleResult, direction: str, words: str
+) -> None:
     assert change(before, after) == (direction, words)

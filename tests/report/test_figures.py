@@ -23,7 +23,9 @@ def saved(draw: Callable[[Any], Any], result: Any, stem: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("draw", DRAWINGS)
-def test_the_same_bytes_each_time_whatever_a_readers_own_settings(tmp_path: Path, draw: Any) -> None:
+def test_the_same_bytes_each_time_whatever_a_readers_own_settings(
+    tmp_path: Path, draw: Any
+) -> None:
     import matplotlib as mpl
 
     first = saved(draw, samples.comparison(5), tmp_path / "a")
@@ -42,31 +44,44 @@ def test_the_same_bytes_each_time_whatever_a_readers_own_settings(tmp_path: Path
         (),
     ],
 )
-def test_runs_with_next_to_nothing_are_drawn_too(tmp_path: Path, draw: Any, iterations: Any) -> None:
+def test_runs_with_next_to_nothing_are_drawn_too(
+    tmp_path: Path, draw: Any, iterations: Any
+) -> None:
     bare = replace(samples.tune(n=1), iterations=iterations, heldout=(), differences=(), winner=0)
     assert all(len(content) > 2000 for content in saved(draw, bare, tmp_path / "x"))
 
 
 def record(*hp: float | None) -> IterationRecord:
     rows = tuple(
-        SampleResult(str(i), f"{i}.png", 0, "a", node=None if p is None else 0, hp=p, hr=p) for i, p in enumerate(hp)
+        SampleResult(str(i), f"{i}.png", 0, "a", node=None if p is None else 0, hp=p, hr=p)
+        for i, p in enumerate(hp)
     )
     return replace(samples.iteration(0), rows=rows)
 
 
 def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_none() -> None:
     assert standard_error(record(1.0, 0.5, 0.5, None), "hp") == pytest.approx(0.5 / 3)
-    assert standard_error(record(1.0, 1.0), "hp") is None, "of images that are all alike the spread is not known"
+    assert standard_error(record(1.0, 1.0), "hp") is None, (
+        "of images that are all alike the spread is not known"
+    )
     assert standard_error(record(1.0, None), "hp") is None
     assert standard_error(record(1.0, 0.0), "hf") is None, "no mean over images"
 
 
 def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_its_curve() -> None:
-    curves = {"votes": ([0.2, 0.6, 0.8], [1.0, 0.99, 0.9]), "names": ([0.2, 0.7, 0.9], [1.0, 0.99, 0.93])}
-    figure = selective_figure(curves, {"names: chosen": (0.7, 0.99), "the constant .65": (0.75, 0.97)})
+    curves = {
+        "votes": ([0.2, 0.6, 0.8], [1.0, 0.99, 0.9]),
+        "names": ([0.2, 0.7, 0.9], [1.0, 0.99, 0.93]),
+    }
+    figure = selective_figure(
+        curves, {"names: chosen": (0.7, 0.99), "the constant .65": (0.75, 0.97)}
+    )
     axes = figure.axes[0]
     first, second, chosen, constant = axes.lines
-    assert [tuple(line.get_xdata()) for line in (first, second)] == [(0.2, 0.6, 0.8), (0.2, 0.7, 0.9)]
+    assert [tuple(line.get_xdata()) for line in (first, second)] == [
+        (0.2, 0.6, 0.8),
+        (0.2, 0.7, 0.9),
+    ]
     assert chosen.get_color() == second.get_color() != first.get_color()
     assert constant.get_color() not in (first.get_color(), second.get_color())
     assert chosen.get_label() == "names: chosen\nhP 0.990, hR 0.700"

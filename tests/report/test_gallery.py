@@ -39,9 +39,15 @@ def row(truth: str, placed: str | None, **facts: Any) -> SampleResult:
 @pytest.mark.parametrize(
     ("found", "parts"),
     [
-        (row("bird/owls/tawny owl", "bird/owls/tawny owl"), (("bird", "owls", "tawny owl"), (), ())),
+        (
+            row("bird/owls/tawny owl", "bird/owls/tawny owl"),
+            (("bird", "owls", "tawny owl"), (), ()),
+        ),
         (row("bird/owls/tawny owl", "bird/owls"), (("bird", "owls"), (), ("tawny owl",))),
-        (row("bird/owls/tawny owl", "bird/crows/jay"), (("bird",), ("crows", "jay"), ("owls", "tawny owl"))),
+        (
+            row("bird/owls/tawny owl", "bird/crows/jay"),
+            (("bird",), ("crows", "jay"), ("owls", "tawny owl")),
+        ),
         (row("bird/owls", "bird/owls/tawny owl"), (("bird", "owls"), ("tawny owl",), ())),
         (
             row("bird/owls", "bird", off_tree=True),
@@ -49,7 +55,9 @@ def row(truth: str, placed: str | None, **facts: Any) -> SampleResult:
         ),
     ],
 )
-def test_an_answers_path_beside_the_truths(found: SampleResult, parts: tuple[tuple[str, ...], ...]) -> None:
+def test_an_answers_path_beside_the_truths(
+    found: SampleResult, parts: tuple[tuple[str, ...], ...]
+) -> None:
     assert tuple(map(tuple, draw_path(found))) == parts
 
 
@@ -72,8 +80,13 @@ def test_every_held_out_image_is_there_with_every_answer() -> None:
 def test_what_the_filters_know_of_an_image() -> None:
     found = shown(samples.tune(n=1))
     facts = [json.loads(card["facts"]) for card in found["cards"]]
-    assert facts[0] == [{"change": facts[0][0]["change"], "error": facts[0][0]["error"], "placement": ["sure"]}]
-    values = {each["name"]: [value for _, group in each["groups"] for value, _ in group] for each in found["filters"]}
+    assert facts[0] == [
+        {"change": facts[0][0]["change"], "error": facts[0][0]["error"], "placement": ["sure"]}
+    ]
+    values = {
+        each["name"]: [value for _, group in each["groups"] for value, _ in group]
+        for each in found["filters"]
+    }
     for name in ("change", "error", "placement"):
         assert {value for (each,) in facts for value in each[name]} - {""} == set(values[name])
     stages = {answer["stage"] for card in found["cards"] for answer in card["answers"]}
@@ -86,7 +99,9 @@ def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None
     del files["bird-005"]
     (tmp_path / "bird_006.png").unlink()
     page = render_report(replace(result, provenance=Provenance(images=files)))
-    _, *images = [found for tag, found in check(page).elements if tag == "img"]  # the first is the example's
+    _, *images = [
+        found for tag, found in check(page).elements if tag == "img"
+    ]  # the first is the example's
     assert len(images) == 198
     assert all((found["src"] or "").startswith("data:image/jpeg;base64,") for found in images)
     assert all((found["alt"] or "").startswith("common blackbird. baseline: ") for found in images)
@@ -116,7 +131,9 @@ RUN = samples.answered(
     + ["life/birds/owl"]
     + ["life/birds/owl", "life/birds"]
     + ["life/birds/jay", "life"],
-    winner=["life/birds/jay", *["life/birds/owl"] * 3] + ["life/birds/jay"] * 2 + ["life/fish/cod"] * 2,
+    winner=["life/birds/jay", *["life/birds/owl"] * 3]
+    + ["life/birds/jay"] * 2
+    + ["life/fish/cod"] * 2,
 )
 
 

@@ -88,7 +88,9 @@ class Tables(HTMLParser):
 
 def test_it_needs_nothing_from_elsewhere_and_runs_its_own_script_alone(page: str) -> None:
     checker = check(page)
-    assert not {"link", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in checker.elements}
+    assert not {"link", "iframe", "object", "embed", "base", "form"} & {
+        tag for tag, _ in checker.elements
+    }
     for _, attributes in checker.elements:
         assert not any(name.startswith("on") for name in attributes)
         for name in ("src", "href", "xlink:href"):
@@ -115,12 +117,20 @@ def test_what_a_model_wrote_stays_text() -> None:
     )
     # The hostile answer is the one that changed most.
     before = replace(run.heldout[0].rows[0], hp=0.2, hr=0.2)
-    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placement="bird/<marquee>/x", image='"><svg onload=x>.png')
+    after = replace(
+        run.heldout[1].rows[0],
+        hp=1.0,
+        hr=1.0,
+        placement="bird/<marquee>/x",
+        image='"><svg onload=x>.png',
+    )
     heldout = (
         replace(run.heldout[0], rows=(before,)),
         replace(run.heldout[1], rows=(after,), template=samples.HOSTILE),
     )
-    result = replace(run, iterations=(run.iterations[0], nasty), winner=1, heldout=heldout, name="<em>run</em>")
+    result = replace(
+        run, iterations=(run.iterations[0], nasty), winner=1, heldout=heldout, name="<em>run</em>"
+    )
     provenance = Provenance({"Model": {"<s>": "</dl><script>"}}, "</pre><script>", "run", {})
     page = render_report(replace(result, provenance=provenance))
     checker = check(page)
@@ -136,7 +146,12 @@ def test_what_a_model_wrote_stays_text() -> None:
     [
         replace(samples.tune(n=1), heldout=(), differences=()),
         replace(samples.tune(n=1), winner=0),
-        replace(samples.tune(n=1), iterations=(samples.iteration(0, state="void"),), heldout=(), differences=()),
+        replace(
+            samples.tune(n=1),
+            iterations=(samples.iteration(0, state="void"),),
+            heldout=(),
+            differences=(),
+        ),
     ],
 )
 def test_poor_runs_have_a_report_too(result: TuneResult | ComparisonResult) -> None:

@@ -25,8 +25,14 @@ def test_the_counts_are_those_of_the_summary_and_each_winners_lead_to_its_images
     summary = summarise(result)
     for state, row in zip(summary.counts, rows[1:], strict=False):
         assert row[0].split(" ", 1)[1].strip() == state
-        assert [int(cell) for cell in row[1:]] == [column.counts[state] for column in summary.columns]
-    links = [attributes for tag, attributes in check(page).elements if tag == "a" and "data-error" in attributes]
+        assert [int(cell) for cell in row[1:]] == [
+            column.counts[state] for column in summary.columns
+        ]
+    links = [
+        attributes
+        for tag, attributes in check(page).elements
+        if tag == "a" and "data-error" in attributes
+    ]
     assert {link["data-template"] for link in links} == {"0", "1"}
     (doubtful,) = (row for row in rows if row[0].startswith("doubtful placements"))
     assert doubtful[1:] == ["28"] * 3
@@ -43,7 +49,10 @@ def test_every_winner_has_its_prompt_and_its_verdict(status: Any) -> None:
     chosen = Selection(finalist.iteration, status == "certified", 20, (finalist,), status=status)
     result = replace(result, runs=(replace(result.runs[0], selection=chosen), result.runs[1]))
     winners = summarise(result).winners
-    assert [each.heading for each in winners] == ["Prompt tuned for hP", "Prompt tuned for accuracy"]
+    assert [each.heading for each in winners] == [
+        "Prompt tuned for hP",
+        "Prompt tuned for accuracy",
+    ]
     assert [each.prompt for each in winners] == [run.best.template for run in result.runs]
     page = render_report(result)
     assert " ".join(winners[0].verdict.split()) in text(page)
@@ -53,7 +62,12 @@ def test_every_winner_has_its_prompt_and_its_verdict(status: Any) -> None:
 
 def test_the_example_is_the_most_specific_right_answer_to_what_the_baseline_all_but_knew() -> None:
     truths = [OWL] * 5
-    run = samples.answered(truths, baseline=[FAR, FAR, NEAR, OWL, FAR], winner=[ROOT, FAMILY, FAMILY, FAMILY, None])
+    run = samples.answered(
+        truths, baseline=[FAR, FAR, NEAR, OWL, FAR], winner=[ROOT, FAMILY, FAMILY, FAMILY, None]
+    )
     assert [row.example for row in backed_off(run)] == ["i2", "i1", "i0"]
     page = text(render_report(run))
-    assert "no picture bird › owls › tawny owl baseline snowy owl ✕ wrong tuned owls ✓ right, but general" in page
+    assert (
+        "no picture bird › owls › tawny owl baseline snowy owl ✕ wrong tuned owls ✓ right, but general"
+        in page
+    )

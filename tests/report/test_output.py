@@ -56,7 +56,9 @@ def test_a_table_is_a_data_frame_and_is_found_by_name() -> None:
         report().table("other")
 
 
-def test_what_answers_hold_is_neither_obeyed_nor_rendered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_answers_hold_is_neither_obeyed_nor_rendered(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     shown = table(columns=("name",), rows=(("\x1b[31mred\x07 \u202ewonk\nnow <b>",),), digits={})
     publish(report(tables=(shown,), figures={}, data={}), out=None, as_json=False)
     assert r"\x1b[31mred\x07 \u202ewonk" in capsys.readouterr().out
@@ -106,7 +108,14 @@ def test_the_report_of_a_study_holds_tables_figures_notes_and_settings(tmp_path:
 
     page = (report.write(tmp_path / "out") / "report.html").read_text("utf-8")
 
-    for said in ("Which model &lt;is&gt; better?", "a|b [red]", "0.99", "3 left out", "5 answers left out", ">7<"):
+    for said in (
+        "Which model &lt;is&gt; better?",
+        "a|b [red]",
+        "0.99",
+        "3 left out",
+        "5 answers left out",
+        ">7<",
+    ):
         assert said in page
     assert page.count("<svg") == 1
     assert "<dt>rows</dt>" not in page

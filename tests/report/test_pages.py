@@ -20,12 +20,21 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     result = samples.comparison(3)
     hostile = '</script><script>document.title="x"</script>"><img src="https://example.org/x.png" onerror="alert(1)">'
     first, *others = result.heldout
-    rows = (replace(first.rows[0], answer=hostile, image=hostile, stage="similarity"), *first.rows[1:])
-    held = [replace(each, rows=(replace(each.rows[0], answer=hostile), *each.rows[1:])) for each in others]
+    rows = (
+        replace(first.rows[0], answer=hostile, image=hostile, stage="similarity"),
+        *first.rows[1:],
+    )
+    held = [
+        replace(each, rows=(replace(each.rows[0], answer=hostile), *each.rows[1:]))
+        for each in others
+    ]
     Image.new("RGB", (64, 48), (90, 120, 60)).save(folder / "a.png")
     images = {row.example: str(folder / "a.png") for row in first.rows}
     result = replace(
-        result, name=hostile, heldout=(replace(first, rows=rows), *held), provenance=Provenance(images=images)
+        result,
+        name=hostile,
+        heldout=(replace(first, rows=rows), *held),
+        provenance=Provenance(images=images),
     )
     (folder / "report.html").write_text(render_report(result), "utf-8")
     return (folder / "report.html").as_uri()
@@ -46,7 +55,10 @@ def open_page(browser: Any, complaints: list[str]) -> Iterator[Any]:
         page = contexts[-1].new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda asked: asked.url.startswith(("data:", "file:")) or complaints.append(asked.url))
+        page.on(
+            "request",
+            lambda asked: asked.url.startswith(("data:", "file:")) or complaints.append(asked.url),
+        )
         page.goto(address)
         return page
 
@@ -72,10 +84,16 @@ def test_a_filter_chooses_counts_and_stays_in_the_address(open_page: Any, report
     option = change.locator("option[value='exact → right, but general']").inner_text()
     change.select_option("exact → right, but general")
     assert option == f"exact → right, but general ({cards(page)})"
-    assert count(page) == f"{cards(page)} of 200 images (template: hP-tuned; change: exact → right, but general)."
+    assert (
+        count(page)
+        == f"{cards(page)} of 200 images (template: hP-tuned; change: exact → right, but general)."
+    )
     first = cards(page)
     page.locator("select[name=template]").select_option("1")
-    assert count(page) == f"{cards(page)} of 200 images (template: accuracy-tuned; change: exact → right, but general)."
+    assert (
+        count(page)
+        == f"{cards(page)} of 200 images (template: accuracy-tuned; change: exact → right, but general)."
+    )
     assert cards(page) != first
     again = open_page(page.url)
     assert (cards(again), count(again)) == (cards(page), count(page))
@@ -95,7 +113,9 @@ def test_a_number_of_the_first_screen_leads_to_its_images(open_page: Any, report
             total += cards(page)
         assert total == 200
     page.locator("a[data-error='exact']").first.click()
-    assert page.evaluate("document.getElementById('gallery').getBoundingClientRect().top") == pytest.approx(0, abs=2)
+    assert page.evaluate(
+        "document.getElementById('gallery').getBoundingClientRect().top"
+    ) == pytest.approx(0, abs=2)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.name") == "template"
 

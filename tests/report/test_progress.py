@@ -43,7 +43,9 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 
 
 def displayed(screen: Screen) -> list[str]:
-    pyte = pytest.importorskip("pyte", reason="the terminal is rendered with pyte, of the extra dev")
+    pyte = pytest.importorskip(
+        "pyte", reason="the terminal is rendered with pyte, of the extra dev"
+    )
     rendered = pyte.Screen(100, 40)
     pyte.Stream(rendered).feed(screen.getvalue().replace("\n", "\r\n"))
     return [line.rstrip() for line in rendered.display if line.strip()]
@@ -117,10 +119,15 @@ def test_a_log_says_every_half_minute_how_far_the_work_is(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("make", [io.StringIO, Screen])
-def test_quiet_says_nothing_but_notes(clock: Clock, make: type[io.StringIO], screen: Screen) -> None:
+def test_quiet_says_nothing_but_notes(
+    clock: Clock, make: type[io.StringIO], screen: Screen
+) -> None:
     stream = make()
     follow(Terminal(quiet=True, stream=stream, clock=clock), clock)
-    assert re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()) == "taxtune: note: MLflow could not record iteration 3\n"
+    assert (
+        re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+        == "taxtune: note: MLflow could not record iteration 3\n"
+    )
 
 
 def test_a_terminal_has_bars_below_the_lines_that_stay(
@@ -141,7 +148,9 @@ def test_a_terminal_has_bars_below_the_lines_that_stay(
     lines = displayed(screen)
     assert not any("of 8, " in line for line in lines), "the bars are gone"
     assert any(line.startswith("   1     20 images") for line in lines)
-    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l"), "the cursor is back"
+    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l"), (
+        "the cursor is back"
+    )
 
 
 def test_control_characters_of_a_server_are_not_obeyed() -> None:

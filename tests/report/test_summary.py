@@ -24,13 +24,22 @@ def record(iteration: int, *hp: float | None) -> IterationRecord:
         SampleResult(f"i{i}", "", 1, "a/b/c", node=None if value is None else 1, hp=value, hr=0.5)
         for i, value in enumerate(hp)
     )
-    return IterationRecord(iteration, "complete", "Name the {{ domain }}.", samples.scores(0.9, 0.5, 0.1), rows=rows)
+    return IterationRecord(
+        iteration, "complete", "Name the {{ domain }}.", samples.scores(0.9, 0.5, 0.1), rows=rows
+    )
 
 
-def said(status: Status | None, bound: float, *hp: float | None, constraints: tuple[Constraint, ...] = HELD) -> str:
+def said(
+    status: Status | None,
+    bound: float,
+    *hp: float | None,
+    constraints: tuple[Constraint, ...] = HELD,
+) -> str:
     finalist = Finalist(3, 0.8, 0.7, {each.measure: bound for each in constraints})
     chosen = Selection(3, status == "certified", len(hp), (finalist,), status=status)
-    return selection_in_words(chosen, replace(AIM, constraints=constraints), [record(0, *hp), record(3, *hp)])
+    return selection_in_words(
+        chosen, replace(AIM, constraints=constraints), [record(0, *hp), record(3, *hp)]
+    )
 
 
 def test_a_certified_winner() -> None:
@@ -81,13 +90,17 @@ def test_without_a_confidence_nothing_is_called_certified() -> None:
 
 
 def certified(run: TuneResult) -> TuneResult:
-    chosen = Selection(run.winner, True, 120, (Finalist(run.winner, 0.8, 0.7, {"hp": 0.985}),), status="certified")
+    chosen = Selection(
+        run.winner, True, 120, (Finalist(run.winner, 0.8, 0.7, {"hp": 0.985}),), status="certified"
+    )
     return replace(run, constraints=HELD, selection=chosen)
 
 
 def test_report_and_result_say_what_the_terminal_says() -> None:
     run = certified(samples.tune(n=3))
-    assert verdict(run) == "Certified: hP is at least 0.985 with 90 % confidence (120 tuning images)."
+    assert (
+        verdict(run) == "Certified: hP is at least 0.985 with 90 % confidence (120 tuning images)."
+    )
     assert verdict(run) in render_report(run)
     assert verdict(samples.tune(n=3)) == ""
 
@@ -101,9 +114,15 @@ def test_counts_add_up_whatever_became_of_the_answers() -> None:
     )
     rows = run.heldout[1].rows
     rows = tuple(replace(row, node=1 if row.placement == row.truth else 2) for row in rows)
-    strange = (*rows[:3], replace(rows[3], abstained=True), replace(rows[4], off_tree=True), rows[5])
+    strange = (
+        *rows[:3],
+        replace(rows[3], abstained=True),
+        replace(rows[4], off_tree=True),
+        rows[5],
+    )
     before = tuple(
-        replace(row, node=row.node and (1 if row.placement == row.truth else 2)) for row in run.heldout[0].rows
+        replace(row, node=row.node and (1 if row.placement == row.truth else 2))
+        for row in run.heldout[0].rows
     )
     held = (replace(run.heldout[0], rows=before), replace(run.heldout[1], rows=strange))
     found = summarise(replace(run, heldout=held))
@@ -116,7 +135,10 @@ def test_counts_add_up_whatever_became_of_the_answers() -> None:
         "exact",
         "missing",
     )
-    assert [tuple(each.counts.values()) for each in found.columns] == [(1, 0, 0, 1, 3, 1), (0, 1, 1, 2, 2, 0)]
+    assert [tuple(each.counts.values()) for each in found.columns] == [
+        (1, 0, 0, 1, 3, 1),
+        (0, 1, 1, 2, 2, 0),
+    ]
     assert all(sum(each.counts.values()) == 6 for each in found.columns)
 
 
@@ -141,7 +163,10 @@ def test_the_scores_that_matter_with_their_goals() -> None:
             ObjectiveSpec("hr_at_hp", "hr", (Constraint("hp", 0.98, 0.9),)),
             "the highest hR, with hP at least 0.980 (90 % confidence)",
         ),
-        (ObjectiveSpec("hp", "hp", (Constraint("hr", 0.26),)), "the highest hP, with hR at least 0.260"),
+        (
+            ObjectiveSpec("hp", "hp", (Constraint("hr", 0.26),)),
+            "the highest hP, with hR at least 0.260",
+        ),
         (ObjectiveSpec("own", None), "the highest 'own'"),
     ],
 )

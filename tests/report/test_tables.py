@@ -19,7 +19,10 @@ def printed(result: TuneResult | ComparisonResult) -> str:
 
 
 def with_prompt(run: TuneResult, prompt: str) -> TuneResult:
-    won = tuple(replace(each, template=prompt) if each.iteration == run.winner else each for each in run.iterations)
+    won = tuple(
+        replace(each, template=prompt) if each.iteration == run.winner else each
+        for each in run.iterations
+    )
     return replace(run, iterations=won)
 
 
@@ -46,7 +49,9 @@ def test_the_verdict_of_a_run_fits_a_screen() -> None:
     assert [sum(int(count[i].replace(",", "")) for count in counts) for i in (0, 1)] == [200, 200]
     assert "baseline, 28 doubtful: hP 0.891, hR 0.748 without them; 0.811, 0.688 if wrong" in lines
     assert "tuned, 28 doubtful: hP 0.982, hR 0.643 without them; 0.902, 0.583 if wrong" in lines
-    sure = tuple(replace(held, doubt=replace(held.doubt, n=0)) for held in run.heldout if held.doubt)
+    sure = tuple(
+        replace(held, doubt=replace(held.doubt, n=0)) for held in run.heldout if held.doubt
+    )
     assert "doubtful" not in printed(replace(run, heldout=sure))
     assert "more lines)" in text
     assert "better" not in text
@@ -69,4 +74,6 @@ def test_the_prompt_is_shown_as_it_is_and_markup_in_it_stays_text() -> None:
 
 
 def test_control_characters_in_foreign_text_are_shown_and_not_obeyed() -> None:
-    assert "safe\\x1b[2Jtext\\u202e\\r" in printed(with_prompt(samples.tune(n=1), "safe\x1b[2Jtext\u202e\r"))
+    assert "safe\\x1b[2Jtext\\u202e\\r" in printed(
+        with_prompt(samples.tune(n=1), "safe\x1b[2Jtext\u202e\r")
+    )

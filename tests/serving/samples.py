@@ -23,7 +23,9 @@ def toy(folder: Path, vlm: Any = None, **changes: Any) -> Classifier:
     """Returns a classifier of coloured squares; the squares are in `folder`."""
     parts = make_parts(folder, folder / "run", vlm or ToyVLM())
     mapper = changes.pop("mapper", parts.mapper)
-    return Classifier("What is this?", parts.taxonomy, parts.vlm, mapper, name="toy & co", **changes)
+    return Classifier(
+        "What is this?", parts.taxonomy, parts.vlm, mapper, name="toy & co", **changes
+    )
 
 
 def site_of(classifier: Classifier, host: str = "127.0.0.1") -> Any:
@@ -38,9 +40,9 @@ def save_field_guide(folder: Path) -> Path:
     """Saves a classifier of the field guide and returns its folder."""
     parts = Experiment(load_recipe("fieldguide"), folder / "run")
     prompt = render(parts.recipe.prompt.baseline, template_variables(parts.recipe.prompt))
-    return Classifier(prompt, parts.taxonomy, parts.vlm, parts.mapper, recipe=parts.recipe, name="birds").save(
-        folder / "classifier"
-    )
+    return Classifier(
+        prompt, parts.taxonomy, parts.vlm, parts.mapper, recipe=parts.recipe, name="birds"
+    ).save(folder / "classifier")
 
 
 def in_base64(file: Path) -> str:

@@ -57,7 +57,11 @@ def test_the_page_is_about_the_classifier(tmp_path: Path) -> None:
         "asks toy about",
     ):
         assert said in page
-    page = site_of(toy(tmp_path, policy=Vote(4, 0.5), guarantee=RiskGuarantee(0.02, 0.9, 300))).get("/").text
+    page = (
+        site_of(toy(tmp_path, policy=Vote(4, 0.5), guarantee=RiskGuarantee(0.02, 0.9, 300)))
+        .get("/")
+        .text
+    )
     assert "asked about 4 times" in page
     assert "Mean hP of at least 0.98" in page
     assert "with confidence 0.9, from 300 images" in page
@@ -76,13 +80,19 @@ def test_images_in_json(tmp_path: Path) -> None:
 def test_an_image_file_is_a_request(tmp_path: Path) -> None:
     site = site_of(toy(tmp_path))
     content = (tmp_path / "azure0.png").read_bytes()
-    (row,) = site.post("/invocations", content=content, headers={"Content-Type": "image/png"}).json()["predictions"]
+    (row,) = site.post(
+        "/invocations", content=content, headers={"Content-Type": "image/png"}
+    ).json()["predictions"]
     assert row["placement"] == "colour/bluish/azure"
 
 
-@pytest.mark.parametrize("kind", ["application/vnd.apache.parquet", "multipart/form-data; boundary=x", "image", ""])
+@pytest.mark.parametrize(
+    "kind", ["application/vnd.apache.parquet", "multipart/form-data; boundary=x", "image", ""]
+)
 def test_only_images_and_json_are_read(tmp_path: Path, kind: str) -> None:
-    reply = site_of(toy(tmp_path)).post("/invocations", content=b"PAR1" * 10, headers={"Content-Type": kind})
+    reply = site_of(toy(tmp_path)).post(
+        "/invocations", content=b"PAR1" * 10, headers={"Content-Type": kind}
+    )
     assert reply.status_code == 415
     assert "application/json" in reply.json()["message"]
 
@@ -102,8 +112,12 @@ def test_only_images_and_json_are_read(tmp_path: Path, kind: str) -> None:
         (b'{"inputs": ["data:image/png;base64,' + b"secret!" * 100 + b'"]}', 200),
     ],
 )
-def test_a_bad_body_is_refused_and_nothing_of_it_comes_back(tmp_path: Path, body: bytes, status: int) -> None:
-    reply = site_of(toy(tmp_path)).post("/invocations", content=body, headers={"Content-Type": "application/json"})
+def test_a_bad_body_is_refused_and_nothing_of_it_comes_back(
+    tmp_path: Path, body: bytes, status: int
+) -> None:
+    reply = site_of(toy(tmp_path)).post(
+        "/invocations", content=body, headers={"Content-Type": "application/json"}
+    )
     assert reply.status_code == status, reply.text
     assert "secret" not in reply.text
     assert len(reply.text) < 1000
@@ -111,10 +125,22 @@ def test_a_bad_body_is_refused_and_nothing_of_it_comes_back(tmp_path: Path, body
 
 def test_the_host_must_be_one_of_this_servers(tmp_path: Path) -> None:
     site = site_of(toy(tmp_path))
-    names = ["localhost:8000", "127.0.0.1", "[::1]:8000", "192.168.0.7:8000", f"{socket.gethostname().upper()}:8000"]
+    names = [
+        "localhost:8000",
+        "127.0.0.1",
+        "[::1]:8000",
+        "192.168.0.7:8000",
+        f"{socket.gethostname().upper()}:8000",
+    ]
     for name in names:
         assert site.get("/ping", headers={"Host": name}).status_code == 200, name
-    for name in ("attacker.example", "attacker.example:8000", "127.0.0.1.attacker.example", "localhost.attacker", "["):
+    for name in (
+        "attacker.example",
+        "attacker.example:8000",
+        "127.0.0.1.attacker.example",
+        "localhost.attacker",
+        "[",
+    ):
         for path in ("/", "/ping"):
             reply = site.get(path, headers={"Host": name})
             assert reply.status_code == 400, name
@@ -142,7 +168,9 @@ def test_a_model_that_does_not_answer(tmp_path: Path, kind: str) -> None:
 
 def test_a_models_server_that_sends_back_the_image_with_its_error(tmp_path: Path) -> None:
     def echo(asked: dict[str, Any]) -> Reply:
-        return Reply(500, json.dumps({"error": {"message": f"cannot read {json.dumps(asked)}"}}).encode())
+        return Reply(
+            500, json.dumps({"error": {"message": f"cannot read {json.dumps(asked)}"}}).encode()
+        )
 
     with OpenAIServer(echo) as server:
         model = make_model("openai/eyes", model_settings(server, max_retries=0))
@@ -179,7 +207,14 @@ def sent(port: int, head: str, chunks: Callable[[], Iterator[bytes]]) -> tuple[b
     """Sends a request by hand; returns the reply, and how many bytes were taken."""
     taken, reply = 0, b""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        lines = ["POST /invocations HTTP/1.1", "Host: localhost", "Content-Type: application/json", head, "", ""]
+        lines = [
+            "POST /invocations HTTP/1.1",
+            "Host: localhost",
+            "Content-Type: application/json",
+            head,
+            "",
+            "",
+        ]
         connection.sendall("\r\n".join(lines).encode())
         try:
             for chunk in chunks():
@@ -200,7 +235,9 @@ def test_a_body_is_limited_in_chunks_too(tmp_path: Path, monkeypatch: pytest.Mon
     block = b"secret" * 10_000
     chunk = b"%x\r\n%s\r\n" % (len(block), block)
     with running(toy(tmp_path)) as port:
-        reply, taken = sent(port, "Transfer-Encoding: chunked", lambda: (chunk for _ in range(2000)))
+        reply, taken = sent(
+            port, "Transfer-Encoding: chunked", lambda: (chunk for _ in range(2000))
+        )
         assert taken < 40 * 1024**2  # of 120 MB: the limit, and what was under way in buffers
         if reply:  # a client that still sends may see the connection end first
             assert b"413" in reply.split(b"\r\n")[0]
@@ -211,7 +248,9 @@ def test_a_body_is_limited_in_chunks_too(tmp_path: Path, monkeypatch: pytest.Mon
         # What is within the limit is read, in chunks or not.
         image = json.dumps({"inputs": [in_base64(tmp_path / "azure0.png")]}).encode()
         whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(image), image)
-        reply, _ = sent(port, "Transfer-Encoding: chunked\r\nConnection: close", lambda: iter([whole]))
+        reply, _ = sent(
+            port, "Transfer-Encoding: chunked\r\nConnection: close", lambda: iter([whole])
+        )
         assert b"colour/bluish/azure" in reply
 
 
@@ -269,7 +308,9 @@ def test_bodies_together_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyP
     replies: list[bytes] = []
     with running(classifier) as port:
         slow = threading.Thread(
-            target=lambda: replies.append(sent(port, length.format(len(first)), lambda: iter([first]))[0])
+            target=lambda: replies.append(
+                sent(port, length.format(len(first)), lambda: iter([first]))[0]
+            )
         )
         slow.start()
         assert entered.wait(60)
@@ -288,14 +329,20 @@ def test_bodies_together_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert b"colour/bluish/azure" in reply
 
 
-def test_a_client_that_goes_away_is_no_trouble(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_goes_away_is_no_trouble(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with running(toy(tmp_path)) as port:
         for _ in range(20):
             with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
                 lines = ["POST /invocations HTTP/1.1", "Host: localhost", "Content-Type: image/png"]
-                connection.sendall("\r\n".join([*lines, "Content-Length: 100000", "", "half"]).encode())
+                connection.sendall(
+                    "\r\n".join([*lines, "Content-Length: 100000", "", "half"]).encode()
+                )
         image = json.dumps({"inputs": [in_base64(tmp_path / "azure0.png")]}).encode()
-        reply, _ = sent(port, f"Connection: close\r\nContent-Length: {len(image)}", lambda: iter([image]))
+        reply, _ = sent(
+            port, f"Connection: close\r\nContent-Length: {len(image)}", lambda: iter([image])
+        )
         assert b"colour/bluish/azure" in reply
     assert capfd.readouterr().err == ""
 
@@ -314,7 +361,9 @@ def test_a_page_of_another_server_may_not_ask(tmp_path: Path) -> None:
         ("", 403),
     ]:
         headers = {"Content-Type": "image/png", "Origin": origin}
-        assert site.post("/invocations", content=image, headers=headers).status_code == status, origin
+        assert site.post("/invocations", content=image, headers=headers).status_code == status, (
+            origin
+        )
 
 
 def test_large_photos_are_decoded_few_at_a_time(tmp_path: Path) -> None:

@@ -59,13 +59,18 @@ def site(model: Moody, photos: Path) -> Iterator[str]:
     import uvicorn
 
     mapper = BicycleMapper(toy(photos).taxonomy)
-    classifier = toy(photos, model, mapper=mapper, reliability=Reliability(((4,), (4, 3), (400, 399, 250))))
+    classifier = toy(
+        photos, model, mapper=mapper, reliability=Reliability(((4,), (4, 3), (400, 399, 250)))
+    )
     with pytest.MonkeyPatch.context() as patch, socket.socket() as here:
         patch.setattr(serving_app, "MAX_BYTES", 4096)
         here.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{here.getsockname()[1]}"
         server = uvicorn.Server(
-            uvicorn.Config(make_app(ServedClassifier(classifier, content_only=True), address), log_level="error")
+            uvicorn.Config(
+                make_app(ServedClassifier(classifier, content_only=True), address),
+                log_level="error",
+            )
         )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [here]})
         thread.start()
@@ -82,9 +87,14 @@ def page(browser: Any, site: str) -> Iterator[Any]:
     context = browser.new_context()
     opened, complaints = context.new_page(), []
     opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.on("console", lambda told: complaints.append(told.text) if "503" not in told.text else None)
     opened.on(
-        "request", lambda sent: None if sent.url.startswith((site, "data:", "blob:")) else complaints.append(sent.url)
+        "console", lambda told: complaints.append(told.text) if "503" not in told.text else None
+    )
+    opened.on(
+        "request",
+        lambda sent: (
+            None if sent.url.startswith((site, "data:", "blob:")) else complaints.append(sent.url)
+        ),
     )
     opened.goto(site)
     yield opened
@@ -107,16 +117,27 @@ def test_a_photo_gets_its_node_with_the_way_there(page: Any, photos: Path) -> No
     names = [row.get_by_role("rowheader").inner_text() for row in rows]
     assert names == ["colour", "reddish", "scarlet"]
     # What is not certain is never shown as 100 %.
-    assert [row.get_by_role("cell").last.inner_text().strip() for row in rows] == ["100 %", "> 99 %", "62 %"]
+    assert [row.get_by_role("cell").last.inner_text().strip() for row in rows] == [
+        "100 %",
+        "> 99 %",
+        "62 %",
+    ]
     widths = [row.locator(".bar i").bounding_box()["width"] for row in rows]
     assert widths == sorted(widths, reverse=True)
     assert 0.55 < widths[2] / widths[0] < 0.7
     assert page.locator("#answer").inner_text() == "A: scarlet."
-    assert page.get_by_role("img", name="Your photo scarlet0.png").evaluate("image => image.naturalWidth") == 16
+    assert (
+        page.get_by_role("img", name="Your photo scarlet0.png").evaluate(
+            "image => image.naturalWidth"
+        )
+        == 16
+    )
     assert page.get_by_role("status").inner_text() == "scarlet: 62 % sure"
 
 
-def test_a_model_that_is_down(page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_down(
+    page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(model, "down", True)
     choose(page, photos / "scarlet0.png")
     assert "No answer: The server of the model is down." in page.get_by_role("status").inner_text()
@@ -125,7 +146,9 @@ def test_a_model_that_is_down(page: Any, photos: Path, model: Moody, monkeypatch
 
 def labels(page: Any) -> list[list[str]]:
     """The rows of the table of several photos."""
-    return [row.locator("th, td").all_inner_texts() for row in page.locator("#labels tbody tr").all()]
+    return [
+        row.locator("th, td").all_inner_texts() for row in page.locator("#labels tbody tr").all()
+    ]
 
 
 def download(page: Any) -> list[dict[str, str]]:
@@ -133,10 +156,14 @@ def download(page: Any) -> list[dict[str, str]]:
     with page.expect_download() as started:
         page.get_by_role("link", name="Download CSV").click()
     assert started.value.suggested_filename == "labels.csv"
-    return list(csv.DictReader(Path(started.value.path()).read_text(encoding="utf-8-sig").splitlines()))
+    return list(
+        csv.DictReader(Path(started.value.path()).read_text(encoding="utf-8-sig").splitlines())
+    )
 
 
-def test_several_photos_are_listed_and_given_as_csv(page: Any, photos: Path, tmp_path: Path) -> None:
+def test_several_photos_are_listed_and_given_as_csv(
+    page: Any, photos: Path, tmp_path: Path
+) -> None:
     (tmp_path / "broken.png").write_bytes(b"not a PNG")
     (tmp_path / "large.png").write_bytes(b"x" * 5000)
     shutil.copy(photos / "azure0.png", tmp_path / "=1+1.png")
@@ -153,9 +180,18 @@ def test_several_photos_are_listed_and_given_as_csv(page: Any, photos: Path, tmp
     assert not page.locator("#result").is_visible()
     page.get_by_role("button", name="=1+1.png").click()
     assert page.get_by_role("heading", level=2).inner_text() == "azure"
-    assert page.get_by_role("img", name="Your photo =1+1.png").evaluate("image => image.naturalWidth") == 16
+    assert (
+        page.get_by_role("img", name="Your photo =1+1.png").evaluate("image => image.naturalWidth")
+        == 16
+    )
     rows = download(page)
-    assert [row["image"] for row in rows] == ["scarlet0.png", "'=1+1.png", "scarlet4.png", "broken.png", "large.png"]
+    assert [row["image"] for row in rows] == [
+        "scarlet0.png",
+        "'=1+1.png",
+        "scarlet4.png",
+        "broken.png",
+        "large.png",
+    ]
     assert tuple(rows[0]) == COLUMNS
     assert (rows[0]["placement"], rows[0]["answer"]) == ("colour/reddish/scarlet", "A: scarlet.")
     assert [row["off_tree"] for row in rows[:3]] == ["false", "false", "true"]
@@ -171,7 +207,10 @@ def test_a_folder_with_what_else_is_in_it(page: Any, photos: Path, tmp_path: Pat
     (trip / "notes.txt").write_text("Sunny.")
     page.set_input_files("#folder", trip)
     page.get_by_text("2 photos done.").wait_for()
-    assert [row[:2] for row in labels(page)] == [["trip/May/azure0.png", "azure"], ["trip/May/navy0.png", "navy"]]
+    assert [row[:2] for row in labels(page)] == [
+        ["trip/May/azure0.png", "azure"],
+        ["trip/May/navy0.png", "navy"],
+    ]
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "notes.txt").write_text("Rain.")
     page.set_input_files("#folder", tmp_path / "empty")
@@ -179,9 +218,13 @@ def test_a_folder_with_what_else_is_in_it(page: Any, photos: Path, tmp_path: Pat
     assert not page.locator("#several").is_visible()
 
 
-def test_many_photos_can_be_stopped(page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_photos_can_be_stopped(
+    page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(model, "seconds", 0.3)
-    page.set_input_files("#photo", [photos / f"{name}{i}.png" for name in ("navy", "azure") for i in range(5)] * 3)
+    page.set_input_files(
+        "#photo", [photos / f"{name}{i}.png" for name in ("navy", "azure") for i in range(5)] * 3
+    )
     page.locator("#labels tbody tr").nth(1).wait_for()
     page.get_by_role("button", name="Stop").click()
     page.get_by_text(re.compile(r"\d+ of 30 photos done")).wait_for()
@@ -207,7 +250,9 @@ def test_a_photo_can_be_dropped_anywhere(page: Any, photos: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1280, "dark")])
-def test_it_fits_every_width_in_both_schemes(page: Any, photos: Path, width: int, scheme: str) -> None:
+def test_it_fits_every_width_in_both_schemes(
+    page: Any, photos: Path, width: int, scheme: str
+) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 800})
     choose(page, photos / "scarlet0.png")

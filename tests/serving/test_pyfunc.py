@@ -26,7 +26,12 @@ def test_a_table_in_and_a_table_out(tmp_path: Path) -> None:
 
     squares = tmp_path / "in"
     classifier = toy(squares, reliability=Reliability(((4,), (4, 3), (4, 3, 2))))
-    given = [str(squares / "scarlet0.png"), in_base64(squares / "navy0.png"), str(tmp_path / "gone.png"), "data:x"]
+    given = [
+        str(squares / "scarlet0.png"),
+        in_base64(squares / "navy0.png"),
+        str(tmp_path / "gone.png"),
+        "data:x",
+    ]
     table = ServedClassifier(classifier).predict(pd.DataFrame({"image": given}))
     assert tuple(table.columns) == (*COLUMNS, "nodes")
     assert table.placement.tolist() == ["colour/reddish/scarlet", "colour/bluish/navy", None, None]
@@ -50,7 +55,12 @@ def test_off_the_tree_and_nothing_said(tmp_path: Path) -> None:
     classifier = toy(squares, Cyclist())
     classifier = toy(squares, Cyclist(), mapper=BicycleMapper(classifier.taxonomy))
     (murky,) = ServedClassifier(classifier).predict([str(squares / "navy4.png")]).to_dict("records")
-    assert (murky["off_tree"], murky["placement"], murky["nodes"], murky["failure"]) == (True, "colour", [], None)
+    assert (murky["off_tree"], murky["placement"], murky["nodes"], murky["failure"]) == (
+        True,
+        "colour",
+        [],
+        None,
+    )
     assert murky["answer"].startswith("A bicycle")
 
 
@@ -59,7 +69,9 @@ BASE64 = base64.b64encode(CONTENT).decode()
 
 
 @pytest.mark.parametrize("content_only", [True, False])
-@pytest.mark.parametrize("text", [BASE64, f"data:image/jpeg;base64,{BASE64}", f"{BASE64[:8]}\n{BASE64[8:]}", "data:,A"])
+@pytest.mark.parametrize(
+    "text", [BASE64, f"data:image/jpeg;base64,{BASE64}", f"{BASE64[:8]}\n{BASE64[8:]}", "data:,A"]
+)
 def test_content_is_read(text: str, content_only: bool) -> None:
     assert read_image(text, content_only=content_only) == (b"A" if text == "data:,A" else CONTENT)
 
@@ -72,7 +84,13 @@ def test_a_path_that_could_be_base64_is_a_path_where_there_is_a_file(
     Path("abcd").touch()
     assert read_image("abcd") == Path("abcd")
     assert read_image("photo.jpg") == Path("photo.jpg")
-    for text in ("photo.jpg", "file:///photo.jpg", "http://host/a.jpg", "data:x", "data:image/png;base64,?"):
+    for text in (
+        "photo.jpg",
+        "file:///photo.jpg",
+        "http://host/a.jpg",
+        "data:x",
+        "data:image/png;base64,?",
+    ):
         with pytest.raises(ImageError, match="not an image file in base64"):
             read_image(text, content_only=True)
 
@@ -114,7 +132,9 @@ def test_a_model_that_cannot_answer_is_told_as_what_mlflow_passes_on(tmp_path: P
             raise ModelError("The server is down.")
 
     with pytest.raises(MlflowException, match="server is down") as error:
-        ServedClassifier(toy(tmp_path / "in", Down())).predict([str(tmp_path / "in" / "azure0.png")])
+        ServedClassifier(toy(tmp_path / "in", Down())).predict(
+            [str(tmp_path / "in" / "azure0.png")]
+        )
     assert error.value.get_http_status_code() == 503
 
 
@@ -132,8 +152,14 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     # What is loaded is loaded once, before the first image is asked about.
     network = model.get_raw_model().model._network
     table = model.predict(pd.DataFrame({"image": [str(BIRD), in_base64(BIRD), "bm90IGFuIGltYWdl"]}))
-    assert table.placement[0] == table.placement[1] == load_classifier(tmp_path / "classifier").predict([BIRD])[0]
-    assert table.failure[2].startswith("This is not an image")  # and no file of the server's is named
+    assert (
+        table.placement[0]
+        == table.placement[1]
+        == load_classifier(tmp_path / "classifier").predict([BIRD])[0]
+    )
+    assert table.failure[2].startswith(
+        "This is not an image"
+    )  # and no file of the server's is named
     assert model.get_raw_model().model._network is network
 
 

@@ -18,7 +18,9 @@ _NAMES = {1: "person", 17: "cat", 18: "dog", 28: "umbrella", 58: "hot dog", 63: 
 _OBJECTS = ((1, 18), (1, 63), (1, 18), (2, 18), (2, 17), (3, 1), (3, 28), (99, 28))
 CAPTIONS: dict[str, Any] = {
     "images": [{"id": i, "file_name": f"00000000000{i}.jpg"} for i in range(1, 6)],
-    "annotations": [{"image_id": int(line[0]), "caption": line[2:]} for line in _TEXTS.splitlines()],
+    "annotations": [
+        {"image_id": int(line[0]), "caption": line[2:]} for line in _TEXTS.splitlines()
+    ],
 }
 INSTANCES: dict[str, Any] = {
     "categories": [{"id": i, "name": name} for i, name in _NAMES.items()],

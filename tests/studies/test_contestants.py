@@ -11,7 +11,13 @@ import pytest
 
 from taxtune.errors import DataError
 from taxtune.metrics.registry import FunctionMeasure
-from taxtune.studies.contestants import guess_name, named_paths, read_tables, text_scores, with_guess
+from taxtune.studies.contestants import (
+    guess_name,
+    named_paths,
+    read_tables,
+    text_scores,
+    with_guess,
+)
 from taxtune.studies.ranking import RankingSettings
 from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
@@ -47,7 +53,9 @@ def test_guesses_are_chosen_and_missing_ones_counted(
     chosen = with_guess(answers, guess)
     assert [row.answer for row in chosen.rows] == expected
     assert guess_name(guess) == name
-    missing = any("1 of 5 rows have no guess 2 and count as missing" in note for note in chosen.notes)
+    missing = any(
+        "1 of 5 rows have no guess 2 and count as missing" in note for note in chosen.notes
+    )
     assert missing == (guess == "2")
     for wrong in ("0", "top-0", "-1", "first", "top-", "²", ""):
         with pytest.raises(DataError, match="Unknown guess"):
@@ -62,7 +70,11 @@ def test_files_are_named_by_their_argument_or_by_themselves(tmp_path: Path) -> N
         "llava": "x/llava.jsonl",
         "a=b": str(odd),
     }
-    for wrong, message in ((["m=a", "m=b"], "same name"), (["=a.csv"], "not NAME=FILE"), ([], "No file")):
+    for wrong, message in (
+        (["m=a", "m=b"], "same name"),
+        (["=a.csv"], "not NAME=FILE"),
+        ([], "No file"),
+    ):
         with pytest.raises(DataError, match=message):
             named_paths(wrong)
 
@@ -78,8 +90,16 @@ def test_files_are_split_by_a_column_or_by_guesses(birds: Taxonomy, guesses: Pat
 
 
 def test_text_scores_are_those_of_each_answer_and_missing_ones_have_none(birds: Taxonomy) -> None:
-    rows = [("mallard", 8, ""), ("a duck", 8, ""), (None, 8, ""), ("mallard", 4, ""), ("mallard", 8, "")]
-    answers = pd.DataFrame(rows, columns=["answer", "target", "question"], index=[7, 5, 3, 1, 0], dtype=object)
+    rows = [
+        ("mallard", 8, ""),
+        ("a duck", 8, ""),
+        (None, 8, ""),
+        ("mallard", 4, ""),
+        ("mallard", 8, ""),
+    ]
+    answers = pd.DataFrame(
+        rows, columns=["answer", "target", "question"], index=[7, 5, 3, 1, 0], dtype=object
+    )
     compared: list[tuple[str, str]] = []
 
     def same(answer: str, name: str) -> float:

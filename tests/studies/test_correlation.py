@@ -46,7 +46,12 @@ def all_distances(taxonomy: Taxonomy) -> np.ndarray:
 
 
 @settings(max_examples=30, deadline=None)
-@given(trees(max_nodes=25), st.integers(0, 3), st.integers(0, 2**32), st.sampled_from(["nodes", "steps"]))
+@given(
+    trees(max_nodes=25),
+    st.integers(0, 3),
+    st.integers(0, 2**32),
+    st.sampled_from(["nodes", "steps"]),
+)
 def test_nodes_are_counted_and_drawn_at_their_distance(
     taxonomy: Taxonomy, nearest: int, seed: int, draw: Literal["nodes", "steps"]
 ) -> None:
@@ -55,7 +60,9 @@ def test_nodes_are_counted_and_drawn_at_their_distance(
         counts = sampler.count(np.arange(len(taxonomy)), distance)
         assert counts.tolist() == (distances == distance).sum(axis=1).tolist()
     rng = np.random.default_rng(seed)
-    possible = [[d for d in range(nearest, 8) if d in row] for row in distances[taxonomy.leaves].tolist()]
+    possible = [
+        [d for d in range(nearest, 8) if d in row] for row in distances[taxonomy.leaves].tolist()
+    ]
     if not all(possible):
         with pytest.raises(TaxonomyError, match="no node at a distance"):
             sampler.sample(1000, rng, nearest=nearest)
@@ -108,7 +115,9 @@ def test_ancestors_only_and_up_to_the_root() -> None:
     assert (pairs["distance"] == depth[pairs["leaf"]] - depth[pairs["node"]]).all()
     deep = pairs.loc[pairs["leaf"] == 4, "distance"].value_counts(normalize=True)
     np.testing.assert_allclose(deep[[1, 2, 3]], 1 / 3, atol=0.03)
-    with_itself = PairSampler(taxonomy).sample(3000, np.random.default_rng(1), ancestors=True, nearest=0)
+    with_itself = PairSampler(taxonomy).sample(
+        3000, np.random.default_rng(1), ancestors=True, nearest=0
+    )
     same = with_itself[with_itself["distance"] == 0]
     assert len(same)
     assert (same["node"] == same["leaf"]).all()
@@ -131,7 +140,9 @@ class _Constant(Measure):
     """One score for all pairs but those of robins, which are unscored."""
 
     def scores(self, answers, references, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
-        return np.array([math.nan if "robin" in text or "migratorius" in text else 0.5 for text in references])
+        return np.array(
+            [math.nan if "robin" in text or "migratorius" in text else 0.5 for text in references]
+        )
 
 
 # -- Kendall's τ ------------------------------------------------------------------------------------------------------
@@ -173,7 +184,10 @@ def test_no_p_value_is_zero(birds: Taxonomy) -> None:
     found = kendall(x, x)
     assert found["tau"] == pytest.approx(1)
     assert found["p_value"] == LEAST_P
-    assert all(math.isnan(kendall(x, y)["tau"]) for x, y in (([1, 1], [1, 2]), ([1, 2], [0, 0]), ([1], [2]), ([], [])))
+    assert all(
+        math.isnan(kendall(x, y)["tau"])
+        for x, y in (([1, 1], [1, 2]), ([1, 2], [0, 0]), ([1], [2]), ([], []))
+    )
 
 
 # -- the study --------------------------------------------------------------------------------------------------------
@@ -186,15 +200,21 @@ def test_tau_is_that_of_all_pairs_scored_one_by_one(birds: Taxonomy, labels: str
     scored = score_pairs(pairs, measures)
     taus = correlate(scored, measures).set_index(["measure", "metric"])["tau"]
     curves = score_curves(scored, measures)
-    assert list(taus.index) == [(name, metric) for name in ("rouge-1", "meteor") for metric in ("hp", "hr")]
-    names = [birds.common_name(i) if labels == "common" else birds.labels[i] for i in range(len(birds))]
+    assert list(taus.index) == [
+        (name, metric) for name in ("rouge-1", "meteor") for metric in ("hp", "hr")
+    ]
+    names = [
+        birds.common_name(i) if labels == "common" else birds.labels[i] for i in range(len(birds))
+    ]
     for metric, part in pairs.groupby("metric"):
         hp, hr = precision_recall(birds, part["node"], part["leaf"])
         values = hp if metric == "hp" else hr
         assert metric == "hp" or (hp == 1).all()
         for measure in measures:
             rows = zip(part["leaf"], part["node"], strict=True)
-            scores = np.array([measure.scores([names[node]], [names[leaf]])[0] for leaf, node in rows])
+            scores = np.array(
+                [measure.scores([names[node]], [names[leaf]])[0] for leaf, node in rows]
+            )
             tau = kendalltau(values, np.round(scores, 6)).statistic
             np.testing.assert_allclose(taus[measure.name, metric], tau)  # NaN where both
             curve = curves[(curves["measure"] == measure.name) & (curves["metric"] == metric)]
@@ -220,7 +240,9 @@ class _Judge(_Constant):
         ({"nearest": 30, "farthest": 40}, "no node at a distance"),
     ],
 )
-def test_what_cannot_be_correlated_is_refused(birds: Taxonomy, options: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_correlated_is_refused(
+    birds: Taxonomy, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises((DataError, TaxonomyError), match=message):
         run("correlation", taxonomy=birds, pairs=50, **options)
 
@@ -230,7 +252,10 @@ def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> 
     measures = [make_measure("rouge-1"), _Constant("exact-match", "EM")]
     report = reported(birds, measures, labels="canonical", pairs=500, save_pairs=file)
     rouge, em = report.tables[0].records()
-    assert [rouge[f"τ-{metric}"] for metric in ("hP paper, iNat21", "hR paper, OVEN")] == [0.18, 0.21]
+    assert [rouge[f"τ-{metric}"] for metric in ("hP paper, iNat21", "hR paper, OVEN")] == [
+        0.18,
+        0.21,
+    ]
     assert rouge["τ-hP"] == report.data["correlations"][0]["tau"]
     assert em["τ-hP"] is None
     assert "has no correlation (–)" in report.tables[0].notes[0]
@@ -242,8 +267,12 @@ def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> 
         own = rows[rows["metric"] == one["metric"]]
         scored = own.dropna(subset=[one["measure"]])
         assert one["unscored"] == len(own) - len(scored)
-        assert any(f"{one['unscored']:,} of 500 pairs" in note for note in report.notes) == (one["unscored"] > 0)
-        np.testing.assert_allclose(one["tau"], kendalltau(scored["value"], scored[one["measure"]]).statistic)
+        assert any(f"{one['unscored']:,} of 500 pairs" in note for note in report.notes) == (
+            one["unscored"] > 0
+        )
+        np.testing.assert_allclose(
+            one["tau"], kendalltau(scored["value"], scored[one["measure"]]).statistic
+        )
     for row in rows.itertuples():
         leaf, node = row.leaf.split("/"), row.node.split("/")
         shared = sum(a == b for a, b in zip(leaf, node, strict=False))
@@ -253,7 +282,9 @@ def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("scored", [None, "mallard"])
-def test_a_measure_without_scores_is_not_drawn(birds: Taxonomy, tmp_path: Path, scored: str | None) -> None:
+def test_a_measure_without_scores_is_not_drawn(
+    birds: Taxonomy, tmp_path: Path, scored: str | None
+) -> None:
     class _Some(Measure):
         def scores(self, answers, references, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
             return np.array([0.1 if answer == scored else math.nan for answer in answers])
@@ -268,13 +299,21 @@ def test_a_measure_without_scores_is_not_drawn(birds: Taxonomy, tmp_path: Path, 
 
 
 def test_pairs_are_drawn_below_the_root_alone_and_counted_from_it(tmp_path: Path) -> None:
-    told: dict[str, Any] = {"taxonomy": "builtin:fieldguide", "root": "Fringillidae", "measure": "exact-match"}
+    told: dict[str, Any] = {
+        "taxonomy": "builtin:fieldguide",
+        "root": "Fringillidae",
+        "measure": "exact-match",
+    }
     report = run("correlation", **told, pairs=300, save_pairs=tmp_path / "pairs.csv")
     assert report.settings["root"] == "Aves/Passeriformes/Fringillidae"
     rows = pd.read_csv(tmp_path / "pairs.csv")
     species = ("Carduelis carduelis", "Fringilla coelebs", "Pyrrhula pyrrhula", "Spinus tristis")
     leaves = {f"Fringillidae/{name}" for name in species}
-    assert (len(rows), set(rows["leaf"]), set(rows["node"])) == (600, leaves, {"Fringillidae", *leaves})
+    assert (len(rows), set(rows["leaf"]), set(rows["node"])) == (
+        600,
+        leaves,
+        {"Fringillidae", *leaves},
+    )
     # Two of a family's species share the family of their two nodes; the family is right about its species.
     other = rows["node"] != "Fringillidae"
     assert (rows["distance"] == 1 + other).all()

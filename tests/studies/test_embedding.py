@@ -33,7 +33,9 @@ class Lengths:
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
         self.encoded += texts
-        return unit(np.array([[len(t), t.count("a") + 1, t.count("b")] for t in texts], dtype=np.float32))
+        return unit(
+            np.array([[len(t), t.count("a") + 1, t.count("b")] for t in texts], dtype=np.float32)
+        )
 
     stored = texts
 
@@ -44,7 +46,12 @@ def test_the_embedding_is_the_mean_of_unit_vectors_at_length_one() -> None:
     expected = encoder.texts(["abba"])[0] + encoder.texts(["a big abba"])[0]
     assert ours[0] == pytest.approx(expected / np.linalg.norm(expected))
     assert np.array_equal(ours[0], ours[2])
-    assert encoder.encoded[:4] == ["abba", "bob", "a big abba", "a big bob"]  # the repeated label once
+    assert encoder.encoded[:4] == [
+        "abba",
+        "bob",
+        "a big abba",
+        "a big bob",
+    ]  # the repeated label once
 
 
 def test_sets_and_files_of_templates(tmp_path: Path) -> None:

@@ -17,8 +17,21 @@ from taxtune.mapping import Mapper, make_similarity
 from taxtune.mapping.normalize import fold_words
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from taxtune.studies.encoder import MAPPER, NEAREST, NO_EVIDENCE, EncoderSettings, compare_encoders, place_all
-from taxtune.studies.level_texts import HELD_OUT, held_out_texts, template_texts, tree_levels, without_names
+from taxtune.studies.encoder import (
+    MAPPER,
+    NEAREST,
+    NO_EVIDENCE,
+    EncoderSettings,
+    compare_encoders,
+    place_all,
+)
+from taxtune.studies.level_texts import (
+    HELD_OUT,
+    held_out_texts,
+    template_texts,
+    tree_levels,
+    without_names,
+)
 from taxtune.studies.scorers import AnnotatedAnswers
 from taxtune.taxonomy import Taxonomy
 
@@ -48,14 +61,18 @@ class Oracle:
     def scores(self, answers: Sequence[str], images: object = None) -> FloatMatrix:
         owners = [self.node.get(fold_words(name)) for name in self.names]
         found = [self.node.get(fold_words(answer), -1) for answer in answers]
-        return np.array([[float(node == owner) for owner in owners] for node in found], dtype=np.float32)
+        return np.array(
+            [[float(node == owner) for owner in owners] for node in found], dtype=np.float32
+        )
 
 
 class Parrot(Oracle):
     """Knows a name when it hears it, and nothing else."""
 
     def scores(self, answers: Sequence[str], images: object = None) -> FloatMatrix:
-        return np.array([[float(name == answer) for name in self.names] for answer in answers], dtype=np.float32)
+        return np.array(
+            [[float(name == answer) for name in self.names] for answer in answers], dtype=np.float32
+        )
 
 
 class Lookup(Oracle):
@@ -64,7 +81,10 @@ class Lookup(Oracle):
     known: ClassVar[dict[str, dict[str, float]]] = {}
 
     def scores(self, answers: Sequence[str], images: object = None) -> FloatMatrix:
-        return np.array([[self.known.get(a, {}).get(n, 0.0) for n in self.names] for a in answers], dtype=np.float32)
+        return np.array(
+            [[self.known.get(a, {}).get(n, 0.0) for n in self.names] for a in answers],
+            dtype=np.float32,
+        )
 
 
 @pytest.fixture
@@ -158,7 +178,9 @@ def test_names_that_are_the_same_are_held_out_together(
 
 
 def test_templates(birds: Taxonomy) -> None:
-    texts, notes = template_texts(birds, tree_levels(birds), ("A: {name}.", "two {plural}"), 10, rng())
+    texts, notes = template_texts(
+        birds, tree_levels(birds), ("A: {name}.", "two {plural}"), 10, rng()
+    )
     by = dict(list(texts.groupby("kind")))
     assert dict(zip(by["A: {name}."]["target"], by["A: {name}."]["text"], strict=True)) == {
         1: "A: bird.", 2: "A: Passeriformes.", 3: "A: thrush.", 4: "A: blackbird.", 5: "A: American robin.",
@@ -169,7 +191,9 @@ def test_templates(birds: Taxonomy) -> None:
     assert by["two {plural}"]["text"].tolist() == plurals
     assert "3 nodes have only a label" in notes[0]
     bare = Taxonomy(["thing", "dog"], [-1, 0])
-    assert template_texts(bare, tree_levels(bare), ("{plural}",), 10, rng())[0]["text"].tolist() == ["dogs"]
+    assert template_texts(bare, tree_levels(bare), ("{plural}",), 10, rng())[0][
+        "text"
+    ].tolist() == ["dogs"]
     for bad in ("a photo", "{label}", "{name", "{}"):
         with pytest.raises(DataError, match="template"):
             template_texts(birds, tree_levels(birds), (bad,), 10, rng())
@@ -208,12 +232,19 @@ def test_no_encoder_hears_a_name_that_is_held_out(birds: Taxonomy, made: None) -
     assert by["oracle"]["node"].tolist() == by["oracle"]["target"].tolist()
 
 
-def test_language_only_by_hand(birds: Taxonomy, made: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_language_only_by_hand(
+    birds: Taxonomy, made: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def tasks(**scores: dict[str, float]) -> dict[tuple[str, str], pd.DataFrame]:
-        monkeypatch.setattr(Lookup, "known", {name.replace("_", " "): of for name, of in scores.items()})
+        monkeypatch.setattr(
+            Lookup, "known", {name.replace("_", " "): of for name, of in scores.items()}
+        )
         placed, _, _, _ = place_all(birds, settings_of(encoder=("lookup",), seed=len(scores)))
         language = placed[placed["kind"] == "language only"]
-        return {(str(way), str(level)): rows for (way, level), rows in language.groupby(["way", "level"])}
+        return {
+            (str(way), str(level)): rows
+            for (way, level), rows in language.groupby(["way", "level"])
+        }
 
     by = tasks(
         blackbird={"Passeriformes": 0.6, "Anseriformes": 0.5, "thrush": 0.2, "bird": 1.0},
@@ -221,14 +252,18 @@ def test_language_only_by_hand(birds: Taxonomy, made: None, monkeypatch: pytest.
         mallard={"Anseriformes": 0.1, "Anatidae": 0.1},
     )
     # One class only leaves nothing to choose; orders and families have two classes each.
-    assert set(by) == {(way, level) for way in ("common name", "label") for level in ("order", "family")}
+    assert set(by) == {
+        (way, level) for way in ("common name", "label") for level in ("order", "family")
+    }
     order, family = by["common name", "order"], by["common name", "family"]
     assert order["text"].tolist() == ["blackbird", "American robin", "mallard"]
     assert (order["target"].tolist(), order["node"].tolist()) == ([2, 2, 6], [2, 6, 6])
     # The families' names are thrush and Anatidae.
     assert (family["target"].tolist(), family["node"].tolist()) == ([3, 3, 7], [3, 3, 7])
     # Where all scores are equal, a class is drawn, not the first taken.
-    drawn = {tuple(tasks(**{str(i): {} for i in range(s)})["label", "order"]["node"]) for s in range(9)}
+    drawn = {
+        tuple(tasks(**{str(i): {} for i in range(s)})["label", "order"]["node"]) for s in range(9)
+    }
     assert len(drawn) > 2
 
 
@@ -237,7 +272,13 @@ def test_language_only_by_hand(birds: Taxonomy, made: None, monkeypatch: pytest.
 
 @pytest.fixture
 def report(many: Taxonomy, made: None) -> StudyReport:
-    return run("encoder", taxonomy=many, encoder=("lexical", "oracle"), resamples=4000, template=("A: {name}.",))
+    return run(
+        "encoder",
+        taxonomy=many,
+        encoder=("lexical", "oracle"),
+        resamples=4000,
+        template=("A: {name}.",),
+    )
 
 
 def test_the_recommendation_needs_evidence_and_gives_lines_to_paste(report: StudyReport) -> None:
@@ -256,7 +297,14 @@ def test_intervals_widen_with_what_they_hold_for_together(many: Taxonomy, made: 
     def width(*encoders: str) -> float:
         told: dict[str, Any] = {"template": ("A: {plural}.",), "resamples": 4000}
         report = run("encoder", taxonomy=many, encoder=("lexical", "oracle", *encoders), **told)
-        key = {"kind": HELD_OUT, "way": NEAREST, "level": "all", "metric": "hr", "first": "lexical", "second": "oracle"}
+        key = {
+            "kind": HELD_OUT,
+            "way": NEAREST,
+            "level": "all",
+            "metric": "hr",
+            "first": "lexical",
+            "second": "oracle",
+        }
         found = next(r for r in report.data["differences"] if key.items() <= r.items())
         return float(found["high"] - found["low"])
 
@@ -278,8 +326,12 @@ def test_without_a_difference_there_is_no_recommendation(many: Taxonomy) -> None
 def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> None:
     from taxtune.report.drawing import save_figure
 
-    frame = pd.DataFrame({"row": [1, 2, 3], "answer": ["a blackbird", "", "bird"], "target": [4, 0, 1]})
-    report = compare_encoders(birds, settings_of(resamples=20, template=()), AnnotatedAnswers(frame, ("a note",)))
+    frame = pd.DataFrame(
+        {"row": [1, 2, 3], "answer": ["a blackbird", "", "bird"], "target": [4, 0, 1]}
+    )
+    report = compare_encoders(
+        birds, settings_of(resamples=20, template=()), AnnotatedAnswers(frame, ("a note",))
+    )
     rows = [r for r in report.table("encoder-2").records() if r["placed by"] == NEAREST]
     assert [(r["level"], r["n"], r["accuracy"]) for r in rows] == [
         ("root", 1, 1), ("class", 1, 1), ("species", 1, 1), ("all", 3, 1),
@@ -304,6 +356,8 @@ def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> Non
 def test_what_cannot_be_compared_is_refused_before_texts_are_placed(
     birds: Taxonomy, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], said: str
 ) -> None:
-    monkeypatch.setattr("taxtune.studies.encoder.nearest_nodes", lambda *_, **__: pytest.fail("placed"))
+    monkeypatch.setattr(
+        "taxtune.studies.encoder.nearest_nodes", lambda *_, **__: pytest.fail("placed")
+    )
     with pytest.raises(TaxtuneError, match=said):
         run("encoder", **{"taxonomy": birds, **settings})

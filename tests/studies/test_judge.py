@@ -48,13 +48,22 @@ class Constant(Given):
 
 def rows(texts: list[str], human: list[float], **more: list[Any]) -> pd.DataFrame:
     n = len(texts)
-    columns = {"row": range(n), "id": list(map(str, range(n))), "question": "Q?", "references": [("cat",)] * n}
+    columns = {
+        "row": range(n),
+        "id": list(map(str, range(n))),
+        "question": "Q?",
+        "references": [("cat",)] * n,
+    }
     empty = dict.fromkeys(("caption", "group", "category"), "")
     return pd.DataFrame({**columns, "answer": texts, "human": human, **empty, **more})
 
 
-def judged(texts: list[str], human: list[float], *measures: Measure, **more: list[Any]) -> StudyReport:
-    return judge_answers(rows(texts, human, **more), [Rater(one.name, one) for one in measures], FAST)
+def judged(
+    texts: list[str], human: list[float], *measures: Measure, **more: list[Any]
+) -> StudyReport:
+    return judge_answers(
+        rows(texts, human, **more), [Rater(one.name, one) for one in measures], FAST
+    )
 
 
 RNG = np.random.default_rng(0)
@@ -73,7 +82,9 @@ def test_each_resample_has_scipys_correlations(
     n, resamples = 60, 25
     human = rng.normal(size=n) if levels is None else rng.choice([0, 0.5, 1][:levels], n)
     noise, rare = human + rng.normal(size=n), (rng.random(n) < 0.2) * 1.0
-    scores = np.stack([noise, rare, rng.choice(20, n) * 1.0, -human, np.ones(n), np.full(n, np.nan)])
+    scores = np.stack(
+        [noise, rare, rng.choice(20, n) * 1.0, -human, np.ones(n), np.full(n, np.nan)]
+    )
     values, drawn = correlate(scores, human, resamples=resamples, seed=7)
     draws = np.random.default_rng(7).integers(0, n, size=(resamples, n))
     for i, row in enumerate(scores[:4]):
@@ -92,7 +103,10 @@ def test_each_resample_has_scipys_correlations(
 
 def test_every_reference_counts_and_the_best_wins() -> None:
     answers = rows(["cat", "cat"], [1.0, 0.0], references=[("cat", "dog", "cat"), ("fox",)])
-    assert score_answers(Rater("EM", make_measure("exact-match")), answers)[0].tolist() == [1.0, 0.0]
+    assert score_answers(Rater("EM", make_measure("exact-match")), answers)[0].tolist() == [
+        1.0,
+        0.0,
+    ]
     # Defined for all references at once: their mean, and the rarity of words in all of the file.
     cider, replies = score_answers(Rater("CIDEr", make_measure("cider")), answers)
     assert cider == pytest.approx([2 / 3 / 4, 0])
@@ -104,7 +118,10 @@ def test_measures_are_compared_on_the_answers_that_all_of_them_scored() -> None:
     records = report.table("correlations").records()
     assert [record["answers"] for record in records] == [79, 79]
     assert [record["unscored"] for record in records] == [1, 0]
-    assert "1 of 80 answers are left out because not every measure scored them (unscored: a 1)." in report.notes
+    assert (
+        "1 of 80 answers are left out because not every measure scored them (unscored: a 1)."
+        in report.notes
+    )
     # The paper's values stand beside.
     assert [record["paper 4 ρ"] for record in records] == [None, pytest.approx(0.6013)]
 
@@ -114,12 +131,18 @@ def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> No
     near, nothing, same = report.table("correlations").records()
     assert near["answers"] == 80
     for record in (nothing, same):
-        assert [record[key] for key in ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")] == [None] * 6
+        assert [
+            record[key] for key in ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")
+        ] == [None] * 6
     assert (nothing["mean score"], same["mean score"]) == (None, 0)
     assert "– means undefined" in report.table("correlations").notes[-1]
     # The pair with a constant has no difference; the one with nothing is not in the table.
     (difference,) = report.table("differences").records()
-    assert (difference["measure"], difference["other"], difference["difference"]) == ("near", "same", None)
+    assert (difference["measure"], difference["other"], difference["difference"]) == (
+        "near",
+        "same",
+        None,
+    )
     report.figures["correlations"]()
     with pytest.raises(DataError, match="No answer was scored"):
         judged(NEAR, HUMAN, Constant("nothing", np.nan))
@@ -132,12 +155,18 @@ def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> No
 def test_differences_are_paired_and_adjusted_for_all_pairs() -> None:
     noisy = np.random.default_rng(5).normal(size=80)
     both = [f"{near} {noise:.6f}" for near, noise in zip(NEAR, noisy, strict=True)]
-    raters = [Rater(name, Given(name, word)) for name, word in (("near", 0), ("noisy", 1), ("near again", 0))]
+    raters = [
+        Rater(name, Given(name, word))
+        for name, word in (("near", 0), ("noisy", 1), ("near again", 0))
+    ]
     report = judge_answers(rows(both, HUMAN), raters, replace(FAST, resamples=999))
     better, same, worse = report.table("differences").records()
     first, second = ([float(text.split()[word]) for text in both] for word in (0, 1))
     expected = stats.spearmanr(first, HUMAN).statistic - stats.spearmanr(second, HUMAN).statistic
-    assert (better["difference"], worse["difference"]) == (pytest.approx(expected), pytest.approx(-expected))
+    assert (better["difference"], worse["difference"]) == (
+        pytest.approx(expected),
+        pytest.approx(-expected),
+    )
     assert better["low"] > 0  # type: ignore[operator]
     assert better["p"] == pytest.approx(2 / 1000), "no resample lies on the other side of zero"
     assert (same["difference"], same["p"], same["p (t-test)"]) == (0.0, 1.0, None)
@@ -145,13 +174,18 @@ def test_differences_are_paired_and_adjusted_for_all_pairs() -> None:
     drawn = correlate(np.array([first, second]), np.array(HUMAN), resamples=999, seed=1)[1][:, 0]
     assert better["p (t-test)"] == pytest.approx(stats.ttest_ind(*drawn.T, equal_var=False).pvalue)
     # Holm by hand: the smallest of three times three, the next at least as much, the last at most one.
-    assert [row["p (Holm)"] for row in (better, worse, same)] == pytest.approx([6 / 1000, 6 / 1000, 1.0])
+    assert [row["p (Holm)"] for row in (better, worse, same)] == pytest.approx(
+        [6 / 1000, 6 / 1000, 1.0]
+    )
 
 
 def test_groups_and_what_vqa_accuracy_misses() -> None:
     texts = ["cat", "dog", "kitty", "cat", "cats", "mouse"] * 5
     human = [1.0, 0.0, 1.0, 0.0, 1.0, 0.5] * 5
-    groups, kinds = ["A", "B", "A", "B", "B", "A"] * 5, ["", "rodent", "synonym", "", "Same stem", ""] * 5
+    groups, kinds = (
+        ["A", "B", "A", "B", "B", "A"] * 5,
+        ["", "rodent", "synonym", "", "Same stem", ""] * 5,
+    )
     measures = [make_measure(name) for name in ("vqa-accuracy", "soft-vqa-accuracy")]
     raters = [Rater(one.name, one) for one in measures]
     report = judge_answers(rows(texts, human, group=groups, category=kinds), raters, FAST)
@@ -170,7 +204,12 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
     }  # fmt: skip
     # The paper's percentages stand beside categories of the same name.
     beside = {name: (record["% of missed"], record["paper 4 %"]) for name, record in missed.items()}
-    assert beside == {"rodent": (0, None), "synonym": (50, 21.0), "Same stem": (50, 5.75), "all": (100, None)}
+    assert beside == {
+        "rodent": (0, None),
+        "synonym": (50, 21.0),
+        "Same stem": (50, 5.75),
+        "all": (100, None),
+    }
     assert missed["Same stem"]["soft-vqa-accuracy"] == pytest.approx(2 / 3)
     assert missed["all"]["share"] == pytest.approx(10 / 30)
     assert "5 answers" in report.table("missed").notes[0]
@@ -181,13 +220,20 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
 
 # -- a judge over HTTP ------------------------------------------------------------------------------------------------
 
-PEOPLE = {"cat": [1, 1, 1, 1, 1], "kitty": [1, 1, 1, 1, 0], "a mammal": [1, 1, 0, 0, 0], "dog": [0, 0, 0, 0, 1]}
+PEOPLE = {
+    "cat": [1, 1, 1, 1, 1],
+    "kitty": [1, 1, 1, 1, 0],
+    "a mammal": [1, 1, 0, 0, 0],
+    "dog": [0, 0, 0, 0, 1],
+}
 
 
 @pytest.fixture
 def rated(tmp_path: Path) -> Path:
     shared = {"question": "What is it?", "references": ["cat"] * 9 + ["lion"]}
-    lines = [json.dumps({**shared, "answer": answer, "human": human}) for answer, human in PEOPLE.items()]
+    lines = [
+        json.dumps({**shared, "answer": answer, "human": human}) for answer, human in PEOPLE.items()
+    ]
     (tmp_path / "rated.jsonl").write_text("\n".join(lines * 6))
     return tmp_path / "rated.jsonl"
 
@@ -197,10 +243,19 @@ def test_what_the_judge_does_not_say_is_counted(rated: Path, tmp_path: Path) -> 
         answer = body["messages"][-1]["content"].rsplit("Candidate answer: ", 1)[1]
         if "kitty" in answer:
             return servers.status(400, "no")
-        return "No idea." if "mammal" in answer else f"So it is.\nRating: {3 if 'cat' in answer else 1}"
+        return (
+            "No idea."
+            if "mammal" in answer
+            else f"So it is.\nRating: {3 if 'cat' in answer else 1}"
+        )
 
     with OpenAIServer(half) as server:
-        told = {"judge": "openai/x", "resamples": 50, "api_base": server.api_base, "cache_dir": tmp_path}
+        told = {
+            "judge": "openai/x",
+            "resamples": 50,
+            "api_base": server.api_base,
+            "cache_dir": tmp_path,
+        }
         report = run("judge", file=rated, **told)
         assert len(server.chats) == 4, "an answer that comes again is not asked about again"
     vqa, _, lave = report.table("correlations").records()
@@ -224,6 +279,8 @@ def test_what_the_judge_does_not_say_is_counted(rated: Path, tmp_path: Path) -> 
         ({"judge": "nonsense"}, "has no provider"),
     ],
 )
-def test_what_cannot_be_judged_is_refused(settings: dict[str, Any], message: str, rated: Path) -> None:
+def test_what_cannot_be_judged_is_refused(
+    settings: dict[str, Any], message: str, rated: Path
+) -> None:
     with pytest.raises(TaxtuneError, match=message):
         run("judge", file=rated, resamples=5, **settings)

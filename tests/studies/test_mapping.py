@@ -20,7 +20,14 @@ from taxtune.metrics.registry import MEASURES, Measure, MeasureKind
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample
 from taxtune.report.output import StudyReport
 from taxtune.studies import mapping as study
-from taxtune.studies.mapping import ALGORITHM, ALONE, DEFAULT, MappingSettings, mapping_report, place_all
+from taxtune.studies.mapping import (
+    ALGORITHM,
+    ALONE,
+    DEFAULT,
+    MappingSettings,
+    mapping_report,
+    place_all,
+)
 from taxtune.studies.scorers import (
     UNPLACED,
     AnnotatedAnswers,
@@ -51,17 +58,29 @@ class Words(Measure):
         return ("counts words",)
 
     def scores(
-        self, answers: Sequence[str], references: Sequence[str], *, questions: Sequence[str] | None = None
+        self,
+        answers: Sequence[str],
+        references: Sequence[str],
+        *,
+        questions: Sequence[str] | None = None,
     ) -> NDArray[np.float64]:
         Words.calls += len(answers)
         found = []
         for answer, reference in zip(answers, references, strict=True):
             said, asked = set(answer.lower().split()), reference.lower().split()
-            found.append(np.nan if UNSCORED in said else sum(word in said for word in asked) / len(asked))
+            found.append(
+                np.nan if UNSCORED in said else sum(word in said for word in asked) / len(asked)
+            )
         return np.array(found)
 
 
-KIND = MeasureKind("words", "Words", "share of the reference's words", "made up", lambda *_: Words("words", "Words"))
+KIND = MeasureKind(
+    "words",
+    "Words",
+    "share of the reference's words",
+    "made up",
+    lambda *_: Words("words", "Words"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +95,10 @@ def asked(*measures: str, **more: Any) -> MappingSettings:
 
 
 def placed_by_hand(rows: Iterable[Row]) -> AnnotatedAnswers:
-    filled = [(i, answer, node, frozenset({node, *also}), style) for i, (answer, node, also, style) in enumerate(rows)]
+    filled = [
+        (i, answer, node, frozenset({node, *also}), style)
+        for i, (answer, node, also, style) in enumerate(rows)
+    ]
     frame = pd.DataFrame(filled, columns=["row", "answer", "target", "acceptable", "style"])
     return AnnotatedAnswers(frame.astype({"style": object}))
 
@@ -92,7 +114,9 @@ FOUR = placed_by_hand(ROWS)
 
 
 def row(report: StudyReport, name: str, first: str) -> dict[str, object]:
-    return next(record for record in report.table(name).records() if next(iter(record.values())) == first)
+    return next(
+        record for record in report.table(name).records() if next(iter(record.values())) == first
+    )
 
 
 def test_every_cell_by_hand(birds: Taxonomy) -> None:
@@ -112,26 +136,46 @@ def test_every_cell_by_hand(birds: Taxonomy) -> None:
     default = row(report, "mapping", "default mapper, lexical")
     assert (default["hP"], default["accuracy"], default["on the root"]) == (1, 0.75, 1)
     assert list(row(report, "mapping-agreement", "Words").values()) == ["Words", 1, 0.75, 0.75]
-    styles = {(row["style"], row["mapper"]): row for row in report.table("mapping-styles").records()}
+    styles = {
+        (row["style"], row["mapper"]): row for row in report.table("mapping-styles").records()
+    }
     for name in ("Words", "Words + Alg. 1", "default mapper, lexical"):
         coarse = styles["coarse", name]
-        assert (coarse["n"], coarse["hF"], coarse["acceptable"]) == (2, pytest.approx(2 * 1 * 0.9 / 1.9), 1)
+        assert (coarse["n"], coarse["hF"], coarse["acceptable"]) == (
+            2,
+            pytest.approx(2 * 1 * 0.9 / 1.9),
+            1,
+        )
     adds = row(report, "mapping-differences", "Words + Alg. 1")
     assert (adds["second"], adds["accuracy"]) == ("Words", 0.25)
     assert adds["hF"] == pytest.approx(2 * 1 * 0.95 / 1.95 - 2 * 0.8 * 0.95 / 1.75)
-    assert report.data["answers"][3]["placed"]["Words"] == "life/Aves/Passeriformes/Turdidae/Turdus merula"
+    assert (
+        report.data["answers"][3]["placed"]["Words"]
+        == "life/Aves/Passeriformes/Turdidae/Turdus merula"
+    )
     # The intervals are the bootstrap's; of the share that is acceptable, against drawing the answers 20,000 times.
     ends = row(report, "mapping-intervals", "Words")
-    expected = bootstrap(hierarchical_sample(birds, [4, 1, 3, 4], FOUR.frame["target"]), resamples=300, seed=5)["hf"]
+    expected = bootstrap(
+        hierarchical_sample(birds, [4, 1, 3, 4], FOUR.frame["target"]), resamples=300, seed=5
+    )["hf"]
     assert (ends["hF low"], ends["hF high"]) == (expected.low, expected.high)
-    drawn = np.array([1, 1, 1, 0])[np.random.default_rng(0).integers(0, 4, size=(20_000, 4))].mean(axis=1)
+    drawn = np.array([1, 1, 1, 0])[np.random.default_rng(0).integers(0, 4, size=(20_000, 4))].mean(
+        axis=1
+    )
     brute = np.quantile(drawn, [0.025, 0.975]).tolist()
     assert [ends["acceptable low"], ends["acceptable high"]] == pytest.approx(brute, abs=0.01)
 
 
-def test_what_the_confidence_of_the_default_mapper_is_worth(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "Mapper", lambda *given, **more: (Unsure if more else Mapper)(*given, **more))
-    rows: list[Row] = [("a bird", 1, (), None)] * 6 + [("a thrush", 4, (), None), ("zebra?", 0, (), None)]
+def test_what_the_confidence_of_the_default_mapper_is_worth(
+    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        study, "Mapper", lambda *given, **more: (Unsure if more else Mapper)(*given, **more)
+    )
+    rows: list[Row] = [("a bird", 1, (), None)] * 6 + [
+        ("a thrush", 4, (), None),
+        ("zebra?", 0, (), None),
+    ]
     rows += [("a blackbird?", 8, (), None), ("", 1, (), None)]
     report = mapping_report(birds, placed_by_hand(rows), asked("words", resamples=20))
     # Of the eight sure ones (.9) six are right, the blank one's root and the thrush are not; of the doubtful (.4) one.
@@ -157,14 +201,23 @@ def test_what_a_measure_leaves_unscored_counts_nowhere(birds: Taxonomy, tmp_path
     answers = placed_by_hand([("bird", 1, (), "a"), (f"an {UNSCORED} bird", 1, (), "b")])
     report = mapping_report(birds, answers, asked("words", resamples=20))
     for name in ("Words", "Words + Alg. 1"):
-        assert [row(report, "mapping", name)[key] for key in ("n", "unscored", "accuracy")] == [1, 1, 1]
-        styles = {(row["style"], row["mapper"]): row["hF"] for row in report.table("mapping-styles").records()}
+        assert [row(report, "mapping", name)[key] for key in ("n", "unscored", "accuracy")] == [
+            1,
+            1,
+            1,
+        ]
+        styles = {
+            (row["style"], row["mapper"]): row["hF"]
+            for row in report.table("mapping-styles").records()
+        }
         assert styles["b", name] is None
     assert row(report, "mapping", "default mapper, lexical")["n"] == 2
     assert report.data["answers"][1]["placed"]["Words"] is None
     assert "Words: counts words" in report.notes
     # Nothing scored at all is a dash, and draws.
-    report = mapping_report(birds, placed_by_hand([(UNSCORED, 1, (), None)] * 3), asked("words", resamples=20))
+    report = mapping_report(
+        birds, placed_by_hand([(UNSCORED, 1, (), None)] * 3), asked("words", resamples=20)
+    )
     assert row(report, "mapping", "Words")["hF"] is None
     assert row(report, "mapping-agreement", "Words")["Words + Alg. 1"] is None
     for stem, draw in report.figures.items():
@@ -174,13 +227,17 @@ def test_what_a_measure_leaves_unscored_counts_nowhere(birds: Taxonomy, tmp_path
 def test_blank_long_and_repeated_answers(birds: Taxonomy) -> None:
     rows: list[Row] = [("bird", 1, (), None)] * 10_000 + [("", 0, (), None), ("🐦", 0, (), None)]
     Words.calls = 0
-    placed, notes, _ = place_all(birds, placed_by_hand([*rows, ("bird " * 200_000, 1, (), None)]), asked("words"))
+    placed, notes, _ = place_all(
+        birds, placed_by_hand([*rows, ("bird " * 200_000, 1, (), None)]), asked("words")
+    )
     assert Words.calls == 2 * 15  # two distinct answers and 15 distinct names
     for _, some in placed.groupby("mapper"):
         assert some["node"].tolist() == [1] * 10_000 + [0, 0, 1]
     assert any("2 answers have no letter or digit" in note for note in notes)
     assert any("1 answers are truncated to their first 4,000 characters" in note for note in notes)
-    report = mapping_report(birds, placed_by_hand([("", 1, (), None), ("?", 1, (), None)]), asked("words"))
+    report = mapping_report(
+        birds, placed_by_hand([("", 1, (), None), ("?", 1, (), None)]), asked("words")
+    )
     for record in report.table("mapping").records():
         assert (record["hP"], record["hR"], record["on the root"]) == (1, 0.5, 2)
 
@@ -193,8 +250,13 @@ def test_the_seed_decides_and_the_order_of_the_file_does_not(birds: Taxonomy) ->
     assert made(3) == made(3)
     assert made(3) != made(4)
     order, settings = [2, 0, 3, 1], asked("words", ties="random")
-    there, back = (place_all(birds, some, settings)[0] for some in (FOUR, placed_by_hand([ROWS[i] for i in order])))
-    nodes = [frame.pivot(index="answer", columns="mapper", values="node") for frame in (there, back)]
+    there, back = (
+        place_all(birds, some, settings)[0]
+        for some in (FOUR, placed_by_hand([ROWS[i] for i in order]))
+    )
+    nodes = [
+        frame.pivot(index="answer", columns="mapper", values="node") for frame in (there, back)
+    ]
     assert np.array_equal(nodes[0].to_numpy()[order], nodes[1].to_numpy())
 
 
@@ -202,12 +264,17 @@ def test_every_way_places_every_answer(birds: Taxonomy) -> None:
     frame, _, _ = place_all(birds, FOUR, asked("Mine=words"))
     ways = set(zip(frame["base"], frame["way"], strict=True))
     assert ways == {("Mine", ALONE), ("Mine", ALGORITHM), ("default mapper, lexical", DEFAULT)}
-    own, expected = frame[frame["way"] == DEFAULT], Mapper(birds).place(FOUR.frame["answer"].tolist())
+    own, expected = (
+        frame[frame["way"] == DEFAULT],
+        Mapper(birds).place(FOUR.frame["answer"].tolist()),
+    )
     assert own["node"].tolist() == [p.node for p in expected]
     assert own["abstained"].tolist() == [p.abstained for p in expected]
 
 
-def test_measures_see_normalised_answers_and_names(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measures_see_normalised_answers_and_names(
+    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: dict[str, list[str]] = {}
 
     class Spy(Words):
@@ -215,7 +282,9 @@ def test_measures_see_normalised_answers_and_names(birds: Taxonomy, monkeypatch:
             seen.update(answers=list(answers), references=list(references))
             return super().matrix(answers, references)
 
-    monkeypatch.setitem(MEASURES, "spy", MeasureKind("spy", "Spy", "", "", lambda *_: Spy("spy", "Spy")))
+    monkeypatch.setitem(
+        MEASURES, "spy", MeasureKind("spy", "Spy", "", "", lambda *_: Spy("spy", "Spy"))
+    )
     place_all(birds, placed_by_hand([("Some Red-Bird!", 1, (), None)]), asked("spy"))
     assert seen["answers"] == ["some red bird"]
     assert {"aves", "american robin"} <= set(seen["references"])
@@ -233,7 +302,9 @@ def test_measures_see_normalised_answers_and_names(birds: Taxonomy, monkeypatch:
         ({"measures": ("words",), "similarity": "word2vec"}, "no such similarity"),
     ],
 )
-def test_bad_settings(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], said: str) -> None:
+def test_bad_settings(
+    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], said: str
+) -> None:
     monkeypatch.setattr(study, "_scored", lambda *_: pytest.fail("answers were scored"))
     with pytest.raises(TaxtuneError, match=said):
         mapping_report(birds, FOUR, asked(*settings.pop("measures", ()), **settings))
@@ -258,7 +329,9 @@ def test_the_best_name_decides(names: list[list[str]], seed: int) -> None:
     scores[0, 0] = NAN  # gives way to a name that has a score
     value = columns.vocabulary.index
     expected = [[np.nanmax([row[value(n)] for n in g] + [-1]) for g in names] for row in scores]
-    assert np.array_equal(np.nan_to_num(columns.best(scores), nan=-1), np.array(expected, dtype=np.float32))
+    assert np.array_equal(
+        np.nan_to_num(columns.best(scores), nan=-1), np.array(expected, dtype=np.float32)
+    )
 
 
 def test_all_names_or_the_common_one(birds: Taxonomy) -> None:
@@ -270,15 +343,24 @@ def test_all_names_or_the_common_one(birds: Taxonomy) -> None:
 
 def test_ties_by_each_rule(birds: Taxonomy) -> None:
     row = np.zeros(len(birds), dtype=np.float32)
-    row[[2, 4, 5]] = 0.7, 0.7 - 1e-8, 0.7  # Passeriformes and two thrushes; fractions computed in another order
+    row[[2, 4, 5]] = (
+        0.7,
+        0.7 - 1e-8,
+        0.7,
+    )  # Passeriformes and two thrushes; fractions computed in another order
     lone = np.full(len(birds), NAN, dtype=np.float32)
     lone[6] = -0.3
-    table = np.stack([row, np.eye(len(birds), dtype=np.float32)[7], np.full(len(birds), NAN, np.float32), lone])
+    table = np.stack(
+        [row, np.eye(len(birds), dtype=np.float32)[7], np.full(len(birds), NAN, np.float32), lone]
+    )
     nodes, tied = nearest_nodes(birds, table)
     assert nodes.tolist() == [4, 7, UNPLACED, 6]
     assert tied.tolist() == [3, 1, 0, 1]
     assert nearest_nodes(birds, table, ties="ancestor")[0].tolist() == [2, 7, UNPLACED, 6]
-    drawn = {int(nearest_nodes(birds, table, ties="random", rng=np.random.default_rng(s))[0][0]) for s in range(40)}
+    drawn = {
+        int(nearest_nodes(birds, table, ties="random", rng=np.random.default_rng(s))[0][0])
+        for s in range(40)
+    }
     assert drawn == {2, 4, 5}
 
 
@@ -314,14 +396,23 @@ def test_a_measure_is_a_mapper_s_similarity(birds: Taxonomy) -> None:
 
 def write(folder: Path, content: str | list[dict[str, object]]) -> Path:
     path = folder / ("placed.csv" if isinstance(content, str) else "placed.jsonl")
-    text = content if isinstance(content, str) else "".join(json.dumps(record) + "\n" for record in content)
+    text = (
+        content
+        if isinstance(content, str)
+        else "".join(json.dumps(record) + "\n" for record in content)
+    )
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def test_jsonl_with_everything(tmp_path: Path, birds: Taxonomy) -> None:
     records: list[dict[str, object]] = [
-        {"answer": "a bird", "node": "blackbird", "also": ["life/Aves", "Turdidae"], "style": "bare"},
+        {
+            "answer": "a bird",
+            "node": "blackbird",
+            "also": ["life/Aves", "Turdidae"],
+            "style": "bare",
+        },
         {"answer": "", "node": None, "also": [], "style": "coarse"},
         {"answer": "عصفور 🐦", "node": ["Animals", "Aves"], "also": []},
     ]
@@ -337,7 +428,9 @@ def test_jsonl_with_everything(tmp_path: Path, birds: Taxonomy) -> None:
 
 
 def test_csv_whose_rows_lack_an_answer_or_a_node(tmp_path: Path, birds: Taxonomy) -> None:
-    path = write(tmp_path, "answer,node,also\na thrush,thrush,Aves; Passeriformes\n,thrush,\nzebra,,\n")
+    path = write(
+        tmp_path, "answer,node,also\na thrush,thrush,Aves; Passeriformes\n,thrush,\nzebra,,\n"
+    )
     read = read_annotated(path, birds)
     assert read.frame["acceptable"].tolist() == [{3, 1, 2}, {0}]
     assert read.frame["style"].tolist() == [None, None]
@@ -348,9 +441,14 @@ def test_csv_whose_rows_lack_an_answer_or_a_node(tmp_path: Path, birds: Taxonomy
 def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path: Path, birds: Taxonomy) -> None:
     _, part = TreeSettings(taxonomy=birds, root="thrush").read_tree()
     assert part is not None
-    path = write(tmp_path, "answer,node,also\na duck,mallard,\na thrush,blackbird,mallard\nno idea,,\n")
+    path = write(
+        tmp_path, "answer,node,also\na duck,mallard,\na thrush,blackbird,mallard\nno idea,,\n"
+    )
     read = read_annotated(path, part.tree, part=part)
-    assert read.frame["target"].map(part.tree.labels.__getitem__).tolist() == ["Turdus merula", "Turdidae"]
+    assert read.frame["target"].map(part.tree.labels.__getitem__).tolist() == [
+        "Turdus merula",
+        "Turdidae",
+    ]
     assert read.excluded == ({"file": str(path), "row": 2, "reason": "node outside Turdidae"},)
     assert any("acceptable nodes outside Turdidae" in note for note in read.notes)
 
@@ -365,7 +463,9 @@ def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path: Path, birds: Ta
         ({"answer": "x", "node": "bird", "also": True}, "row 2: also is not a label"),
     ],
 )
-def test_bad_rows_are_named(tmp_path: Path, birds: Taxonomy, record: dict[str, object], said: str) -> None:
+def test_bad_rows_are_named(
+    tmp_path: Path, birds: Taxonomy, record: dict[str, object], said: str
+) -> None:
     path = write(tmp_path, [{"answer": "y", "node": "bird"}, record])
     with pytest.raises(DataError) as caught:
         read_annotated(path, birds)

@@ -14,7 +14,9 @@ from taxtune.studies.settings import TreeSettings
 
 def test_means_on_both_trees_are_those_of_sets_of_ancestors(tmp_path: Path) -> None:
     file = tmp_path / "tree.csv"
-    file.write_text("path\nlife/animal/bird/duck/mallard\nlife/animal/bird/gull\nlife/animal/fish/cod\nlife/plant\n")
+    file.write_text(
+        "path\nlife/animal/bird/duck/mallard\nlife/animal/bird/gull\nlife/animal/fish/cod\nlife/plant\n"
+    )
     assert TreeSettings(taxonomy=str(file)).read_tree()[1] is None
     tree, part = TreeSettings(taxonomy=str(file), root="bird").read_tree()
     assert part is not None
@@ -23,7 +25,11 @@ def test_means_on_both_trees_are_those_of_sets_of_ancestors(tmp_path: Path) -> N
     pairs = [("duck", "mallard"), ("gull", "mallard"), ("bird", "gull")]
     nodes, targets = ([label[pair[side]] for pair in pairs] for side in (0, 1))
     (row, none) = both_trees_table(
-        part, {"one": ([*nodes, -1], [*targets, label["gull"]]), "none": (np.array([-1]), np.array([label["gull"]]))}
+        part,
+        {
+            "one": ([*nodes, -1], [*targets, label["gull"]]),
+            "none": (np.array([-1]), np.array([label["gull"]])),
+        },
     ).records()
     assert (row["model"], row["answers"]) == ("one", 3)
     # bird/duck of bird/duck/mallard; bird of bird/gull; bird. On life two more nodes are shared each time.
@@ -33,7 +39,9 @@ def test_means_on_both_trees_are_those_of_sets_of_ancestors(tmp_path: Path) -> N
     assert row["hR on life"] == pytest.approx((4 / 5 + 3 / 5 + 3 / 4) / 3)
     assert (none["answers"], none["hP on bird"], none["hF on life"]) == (0, None, None)
     # The duck is off the tree now: a child of bird there, and of life on the whole.
-    (row,) = both_trees_table(part, {"one": (nodes, targets)}, off_tree={"one": [True, False, False]}).records()
+    (row,) = both_trees_table(
+        part, {"one": (nodes, targets)}, off_tree={"one": [True, False, False]}
+    ).records()
     assert row["hP on bird"] == pytest.approx((1 / 2 + 1 / 2 + 1) / 3)
     assert row["hR on bird"] == pytest.approx((1 / 3 + 1 / 3 + 1 / 2) / 3)
     assert row["hP on life"] == pytest.approx((1 / 2 + 3 / 4 + 1) / 3)

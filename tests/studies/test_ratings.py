@@ -25,7 +25,9 @@ def read(file: Path, **columns: str) -> tuple[pd.DataFrame, list[str]]:
 
 def jsonl(folder: Path, *changes: dict[str, Any]) -> Path:
     path = folder / "rated.jsonl"
-    path.write_text("\n".join(json.dumps({**GOOD, **change}) for change in changes), encoding="utf-8")
+    path.write_text(
+        "\n".join(json.dumps({**GOOD, **change}) for change in changes), encoding="utf-8"
+    )
     return path
 
 
@@ -37,7 +39,11 @@ def test_five_ratings_become_one() -> None:
 
 def test_jsonl_with_references_in_several_forms(tmp_path: Path) -> None:
     vqa = [{"answer": "yes", "answer_confidence": "maybe"}, {"answer": "no"}, None, " "]
-    changes = ({}, {"id": 2, "references": "dog", "human": "1"}, {"references": vqa, "human": [0.25]})
+    changes = (
+        {},
+        {"id": 2, "references": "dog", "human": "1"},
+        {"references": vqa, "human": [0.25]},
+    )
     answers, notes = read(jsonl(tmp_path, *changes))
     assert answers["references"].tolist() == [("cat", "cats"), ("dog",), ("yes", "no")]
     assert answers["id"].tolist() == ["a", "2", "a"]
@@ -63,7 +69,11 @@ def test_csv_with_lists_of_ratings_and_references(tmp_path: Path) -> None:
 
 
 def test_none_is_a_reference_and_blanks_are_no_names(tmp_path: Path) -> None:
-    changes = ({"references": ["None", "nan"]}, {"references": "none", "id": "", "model": " A "}, {"model": " "})
+    changes = (
+        {"references": ["None", "nan"]},
+        {"references": "none", "id": "", "model": " A "},
+        {"model": " "},
+    )
     answers, notes = read(jsonl(tmp_path, *changes), by="model")
     assert answers["references"].tolist() == [("None", "nan"), ("none",), ("cat", "cats")]
     assert answers[["id", "group"]].to_numpy().tolist() == [["a", ""], ["2", "A"], ["a", ""]]
@@ -74,7 +84,11 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     left_out = ({"answer": None}, {"human": None}, {"human": "nan"}, {"references": []})
     answers, notes = read(jsonl(tmp_path, {}, *left_out, {"answer": ""}))
     assert answers["answer"].tolist() == ["cat", ""], "an empty answer is an answer"
-    assert notes == ["1 row left out: no answer.", "2 rows left out: no rating.", "1 row left out: no reference."]
+    assert notes == [
+        "1 row left out: no answer.",
+        "2 rows left out: no rating.",
+        "1 row left out: no reference.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ import typer
 from taxtune.errors import DataError, MapperError
 from taxtune.studies import run
 from taxtune.studies.ranking import RankingSettings
-from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, check_inputs, declarations
+from taxtune.studies.settings import (
+    NOT_RECORDED,
+    Recorded,
+    Settings,
+    TreeSettings,
+    check_inputs,
+    declarations,
+)
 from taxtune.taxonomy import Taxonomy
 from tests.cli.commands import run_command
 
@@ -41,7 +48,13 @@ def test_required_fields_come_first_then_own_ones_and_the_record_leaves_out_devi
     made = Made(files="a.csv", where=["x=1", "y="], n=3)  # type: ignore[arg-type]
     assert made.files == ("a.csv",)
     assert made.where == {"x": "1", "y": ""}
-    record = {"files": ("a.csv",), "how": "near", "where": made.where, "answers_in": "answer", "n": 3}
+    record = {
+        "files": ("a.csv",),
+        "how": "near",
+        "where": made.where,
+        "answers_in": "answer",
+        "n": 3,
+    }
     assert made.record() == record
 
 
@@ -69,9 +82,17 @@ def test_bad_values_are_refused(wrong: dict[str, Any], message: str) -> None:
     ],
 )
 def test_a_command_refuses_what_its_settings_refuse(
-    options: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    options: str,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run_command(monkeypatch, "study", "correlation", "-t", "builtin:fieldguide", *options.split()) == 2
+    assert (
+        run_command(
+            monkeypatch, "study", "correlation", "-t", "builtin:fieldguide", *options.split()
+        )
+        == 2
+    )
     streams = capsys.readouterr()
     assert streams.out == ""
     assert [word for word in words if word not in streams.err] == []
@@ -97,5 +118,7 @@ def test_run_is_the_command_and_names_what_there_is() -> None:
     assert [row["measure"] for row in report.tables[0].records()] == ["ROUGE"]
     with pytest.raises(DataError, match=r"no such study.*'corelation'.*correlation, encoder"):
         run("corelation")
-    with pytest.raises(DataError, match=r"no such setting of the study correlation.*'measures'.*taxonomy, "):
+    with pytest.raises(
+        DataError, match=r"no such setting of the study correlation.*'measures'.*taxonomy, "
+    ):
         run("correlation", taxonomy="builtin:fieldguide", measures=["rouge-1"])

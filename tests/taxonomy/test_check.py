@@ -26,7 +26,10 @@ def check(folder: Path, text: str, format: str = "auto") -> TaxonomyReport:
         ("a,,a\nb,a,x\nb,a,y", {("conflicting rows", 4, True)}),
         ("a,,a\nb,a,", {("empty name", 3, True)}),
         ("a,,a\nb,,b", {("added root", None, False)}),
-        ("b,a,b\nc,z,c", {("added root", None, False)}),  # parents without a row of their own are roots
+        (
+            "b,a,b\nc,z,c",
+            {("added root", None, False)},
+        ),  # parents without a row of their own are roots
         ("a,,a\nb,z,b", {("dangling parent", 3, True)}),
         ("a,,a\nb,a,b\nc,b,c\nb,c,b", {("several parents", 5, True), ("cycle", 3, True)}),
         ("a,,a\nb,c,b\nc,b,c", {("cycle", 3, True)}),
@@ -35,11 +38,18 @@ def check(folder: Path, text: str, format: str = "auto") -> TaxonomyReport:
         ("a,,a\nb,a,b,extra", {("ragged row", 3, True)}),
         (
             "a,,a\nb,c,b\nc,b,c\ny,,y\nz,q,",
-            {("cycle", 3, True), ("added root", None, False), ("empty name", 6, True), ("dangling parent", 6, True)},
+            {
+                ("cycle", 3, True),
+                ("added root", None, False),
+                ("empty name", 6, True),
+                ("dangling parent", 6, True),
+            },
         ),
     ],
 )
-def test_every_defect_is_found_with_its_row(tmp_path: Path, rows: str, found: set[tuple[str, int, bool]]) -> None:
+def test_every_defect_is_found_with_its_row(
+    tmp_path: Path, rows: str, found: set[tuple[str, int, bool]]
+) -> None:
     report = check(tmp_path, f"child,parent,label\n{rows}\n")
     assert {(d.kind, d.row, d.breaks) for d in report.defects} == found
     assert len(report.defects) == len(found)
@@ -71,8 +81,9 @@ def test_shared_names_are_notes_with_the_paths(tmp_path: Path) -> None:
 def test_a_leaf_file_with_repeated_rows(tmp_path: Path) -> None:
     text = "id,family,name,common_name\n0,Anatidae,Anas crecca,Teal\n0,Anatidae,Anas crecca,Teal\n"
     text += (
-        "1,Anatidae,Anas acuta,Pintail\n1,Anatidae,Anas acuta,Northern Pintail\n2,,Anas x,\n2,,,\n3,Anatidae,,Wigeon\n"
+        "1,Anatidae,Anas acuta,Pintail\n1,Anatidae,Anas acuta,Northern Pintail\n2,,Anas x,\n2,,,\n"
     )
+    text += "3,Anatidae,,Wigeon\n"
     report = check(tmp_path, text)
     assert [(d.kind, d.row, d.breaks) for d in report.defects] == [
         ("duplicate row", 3, False),
@@ -103,7 +114,9 @@ def test_a_file_of_edges_is_read_exactly_where_it_is_a_forest(edges: list[tuple[
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.csv"
         # Quotes keep a row of two empty cells from being a blank line.
-        path.write_text("child,parent\n" + "".join(f'"{c}","{p}"\n' for c, p in edges), encoding="utf-8")
+        path.write_text(
+            "child,parent\n" + "".join(f'"{c}","{p}"\n' for c, p in edges), encoding="utf-8"
+        )
         named = [(c, p) for c, p in edges if c or p]
         if not named:
             with pytest.raises(TaxonomyError):
@@ -115,12 +128,20 @@ def test_a_file_of_edges_is_read_exactly_where_it_is_a_forest(edges: list[tuple[
         roots = {c for c, p in named if c and not p}
         tops = {n for n in graph if graph.in_degree(n) == 0}
         # Where rows state roots, these are all that there are; else the roots are in no row of their own.
-        is_tree = all(c for c, _ in named) and networkx.is_branching(graph) and (not roots or roots == tops)
+        is_tree = (
+            all(c for c, _ in named)
+            and networkx.is_branching(graph)
+            and (not roots or roots == tops)
+        )
         report = check_taxonomy(path)
         assert report.ok == is_tree, [d.message for d in report.defects]
         if is_tree:
             tree = read_taxonomy(path)
-            edges_of = {(tree.labels[p], tree.labels[i]) for i, p in enumerate(tree.parents.tolist()) if p >= 0}
+            edges_of = {
+                (tree.labels[p], tree.labels[i])
+                for i, p in enumerate(tree.parents.tolist())
+                if p >= 0
+            }
             added = {("everything", top) for top in tops} if len(tops) > 1 else set()
             assert edges_of == set(graph.edges) | added
             assert len(tree) == len(graph) + bool(added)

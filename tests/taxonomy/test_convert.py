@@ -17,9 +17,46 @@ from taxtune.taxonomy.rows import write_taxonomy
 from tests.displays import Recorder
 
 ODD = [
-    *("AC/DC", "/", "//x/", "a;b", "a|b; c", "\\", "\\/", "x\\;", 'the "odd" one', "l'eau", "a, b", "A > B", " > "),
-    *("12 - a > b", "# no comment", "=1+1", "-- dash", "[order]", "{x}", "@prefix", "<rdf:RDF", "Ärger", "🦆", "ابيض"),
-    *("id", "path", "null", "true", "0", "Quercus alba L.", "/m/0bl9f", "urn:taxtune:node:1", "http://a.b/c", "[Term]"),
+    *(
+        "AC/DC",
+        "/",
+        "//x/",
+        "a;b",
+        "a|b; c",
+        "\\",
+        "\\/",
+        "x\\;",
+        'the "odd" one',
+        "l'eau",
+        "a, b",
+        "A > B",
+        " > ",
+    ),
+    *(
+        "12 - a > b",
+        "# no comment",
+        "=1+1",
+        "-- dash",
+        "[order]",
+        "{x}",
+        "@prefix",
+        "<rdf:RDF",
+        "Ärger",
+        "🦆",
+        "ابيض",
+    ),
+    *(
+        "id",
+        "path",
+        "null",
+        "true",
+        "0",
+        "Quercus alba L.",
+        "/m/0bl9f",
+        "urn:taxtune:node:1",
+        "http://a.b/c",
+        "[Term]",
+    ),
 ]
 # Readers trim names, compose accents and take any white space for one space; no file holds NUL or a lone surrogate.
 names = (
@@ -54,7 +91,11 @@ def trees(draw: st.DrawFn) -> Taxonomy:
         taken.add((parent, label))
         labels.append(label)
     others = [
-        [name for name in draw(st.lists(names, max_size=3, unique=True)) if name.casefold() != label.casefold()]
+        [
+            name
+            for name in draw(st.lists(names, max_size=3, unique=True))
+            if name.casefold() != label.casefold()
+        ]
         for label in labels
     ]
     cut = [draw(st.integers(0, len(some))) for some in others]
@@ -85,7 +126,9 @@ def facts(tree: Taxonomy) -> dict[str, object]:
 
 @settings(max_examples=150, deadline=None)
 @given(tree=trees())
-def test_what_is_written_is_read_as_the_same_tree(tree: Taxonomy, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_is_written_is_read_as_the_same_tree(
+    tree: Taxonomy, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = write_taxonomy(tree, tmp_path_factory.getbasetemp() / "tree.csv", force=True)
     with showing(Recorder()) as display:
         assert facts(read_taxonomy(path, names=False)) == facts(tree)
@@ -111,11 +154,15 @@ def test_a_file_that_is_there_stays_unless_forced(birds: Taxonomy, tmp_path: Pat
     write_taxonomy(birds, out, force=True)
     assert out.read_text().splitlines()[:2] == ["path,rank,aliases", "life,,"]
     assert [path.name for path in tmp_path.iterdir()] == ["tree.csv"]
-    with pytest.raises(TaxonomyError, match=r"A tree is written as CSV.*'\.json'.*Name the file \.csv"):
+    with pytest.raises(
+        TaxonomyError, match=r"A tree is written as CSV.*'\.json'.*Name the file \.csv"
+    ):
         write_taxonomy(birds, tmp_path / "tree.json")
 
 
-def test_rdf_without_rdflib_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rdf_without_rdflib_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "rdflib", None)
     (tmp_path / "tree.ttl").write_text("@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n")
     with pytest.raises(MissingExtraError, match=re.escape("pip install '.[rdf]'")):

@@ -25,7 +25,9 @@ def ancestors(tree: Taxonomy, node: int) -> set[int]:
 
 
 @given(trees(), st.data())
-def test_both_values_of_a_placement_agree_with_sets_of_ancestors(tree: Taxonomy, data: st.DataObject) -> None:
+def test_both_values_of_a_placement_agree_with_sets_of_ancestors(
+    tree: Taxonomy, data: st.DataObject
+) -> None:
     tops = [i for i in range(len(tree)) if len(tree.children(i))]
     assume(tops)
     top = data.draw(st.sampled_from(tops))
@@ -116,4 +118,7 @@ def test_what_is_nowhere_or_several_times_in_the_domain_is_an_error(life: Taxono
     with pytest.raises(TaxonomyError, match=r"nothing below this node.*'duck'"):
         restrict(life, "duck")
     # Several outside, none inside.
-    assert restrict(Taxonomy(["a", "b", "c", "d", "x", "x"], [-1, 0, 1, 0, 3, 0]), "b").locate("x") is None
+    assert (
+        restrict(Taxonomy(["a", "b", "c", "d", "x", "x"], [-1, 0, 1, 0, 3, 0]), "b").locate("x")
+        is None
+    )

@@ -16,24 +16,34 @@ BIRDS = Taxonomy(["bird", "finch", "duck", "mallard"], [-1, 0, 0, 2])
 
 
 def same(one: Tree, other: Tree) -> bool:
-    return (one.labels, one.parents.tolist(), one.aliases) == (other.labels, other.parents.tolist(), other.aliases)
+    return (one.labels, one.parents.tolist(), one.aliases) == (
+        other.labels,
+        other.parents.tolist(),
+        other.aliases,
+    )
 
 
 @pytest.mark.parametrize(
     "tree",
     [
         Taxonomy.from_paths(["bird/finch", "bird/duck/mallard"]),
-        Taxonomy.from_paths([("bird", "finch"), ["bird", "duck"], "bird/duck/mallard", "bird/finch"]),
+        Taxonomy.from_paths(
+            [("bird", "finch"), ["bird", "duck"], "bird/duck/mallard", "bird/finch"]
+        ),
         Taxonomy.from_paths(["finch", "duck/mallard"], root="bird"),
         Taxonomy.from_edges([("finch", "bird"), ("duck", "bird"), ("mallard", "duck")]),
-        Taxonomy.from_edges([("bird", None), ["finch", "bird"], ("duck", "bird"), ("mallard", "duck")]),
+        Taxonomy.from_edges(
+            [("bird", None), ["finch", "bird"], ("duck", "bird"), ("mallard", "duck")]
+        ),
         Taxonomy.from_edges(
             [("Q2", "Q1"), ("Q3", "Q1"), ("Q4", "Q3")],
             labels={"Q1": "bird", "Q2": "finch", "Q3": "duck", "Q4": "mallard"},
         ),
         Taxonomy.from_dict({"bird": {"finch": {}, "duck": {"mallard": None}}}),
         Taxonomy.from_dict({"bird": ["finch", {"duck": ["mallard"]}]}),
-        Taxonomy.from_dict({"name": "bird", "children": ["finch", {"name": "duck", "children": ["mallard"]}]}),
+        Taxonomy.from_dict(
+            {"name": "bird", "children": ["finch", {"name": "duck", "children": ["mallard"]}]}
+        ),
         Taxonomy.from_dict({"finch": {}, "duck": ["mallard"]}, root="bird"),
     ],
 )
@@ -42,21 +52,40 @@ def test_every_way_of_saying_a_tree_makes_the_same(tree: Taxonomy) -> None:
 
 
 @given(
-    st.lists(st.lists(st.text("ab/\\ ", min_size=1, max_size=3).filter(str.strip), min_size=1, max_size=4), min_size=1)
+    st.lists(
+        st.lists(
+            st.text("ab/\\ ", min_size=1, max_size=3).filter(str.strip), min_size=1, max_size=4
+        ),
+        min_size=1,
+    )
 )
 def test_names_in_paths_may_hold_slashes_and_backslashes(paths: list[list[str]]) -> None:
     tree = Taxonomy.from_paths(paths, root="root")
-    tidy = {("root", *(" ".join(name.split()) for name in path[: i + 1])) for path in paths for i in range(len(path))}
+    tidy = {
+        ("root", *(" ".join(name.split()) for name in path[: i + 1]))
+        for path in paths
+        for i in range(len(path))
+    }
     assert {tree.path(node) for node in range(1, len(tree))} == tidy
 
 
 def test_aliases_and_ids() -> None:
     tree = Taxonomy.from_edges(
-        [("Q2", "Q1"), ("Q3", "Q1")], labels={"Q2": "duck"}, aliases={"Q2": ["ducks"], "Q1": ["birds"]}
+        [("Q2", "Q1"), ("Q3", "Q1")],
+        labels={"Q2": "duck"},
+        aliases={"Q2": ["ducks"], "Q1": ["birds"]},
     )
-    assert (tree.find("ducks"), tree.labels, tree.ids) == ([1], ("Q1", "duck", "Q3"), ("Q1", "Q2", "Q3"))
-    assert Taxonomy.from_paths(["bird/duck"], aliases={"bird/duck": ["ducks"]}).resolve("ducks") == 1
-    assert Taxonomy.from_dict({"name": "bird", "aliases": ["birds"], "children": ["duck"]}).aliases[0] == ("birds",)
+    assert (tree.find("ducks"), tree.labels, tree.ids) == (
+        [1],
+        ("Q1", "duck", "Q3"),
+        ("Q1", "Q2", "Q3"),
+    )
+    assert (
+        Taxonomy.from_paths(["bird/duck"], aliases={"bird/duck": ["ducks"]}).resolve("ducks") == 1
+    )
+    assert Taxonomy.from_dict({"name": "bird", "aliases": ["birds"], "children": ["duck"]}).aliases[
+        0
+    ] == ("birds",)
 
 
 def test_a_root_that_is_added_is_told(recorder: Recorder) -> None:
@@ -69,7 +98,11 @@ def test_a_root_that_is_added_is_told(recorder: Recorder) -> None:
     [
         (Taxonomy.from_paths, [], "from_paths: There are no paths"),
         (Taxonomy.from_paths, "bird/duck", "A list is needed, not a str"),
-        (Taxonomy.from_paths, ["a/b", ("", " ")], r"from_paths:2: The path has no name\. \(got \('', ' '\)\)"),
+        (
+            Taxonomy.from_paths,
+            ["a/b", ("", " ")],
+            r"from_paths:2: The path has no name\. \(got \('', ' '\)\)",
+        ),
         (
             Taxonomy.from_paths,
             ["a/b", ("a", 3)],
@@ -86,7 +119,11 @@ def test_a_root_that_is_added_is_told(recorder: Recorder) -> None:
             [("a", "r"), ("b", "r"), ("a", "b")],
             "from_edges:3: The node is under 'b' here and under",
         ),
-        (Taxonomy.from_edges, [("a", "b"), ("b", "a")], r"2 nodes are their own ancestors .*a → b → a; rows 1, 2"),
+        (
+            Taxonomy.from_edges,
+            [("a", "b"), ("b", "a")],
+            r"2 nodes are their own ancestors .*a → b → a; rows 1, 2",
+        ),
         (Taxonomy.from_dict, {}, "Nested dictionaries or lists are needed"),
         (Taxonomy.from_dict, "bird", "Nested dictionaries or lists are needed"),
         (
@@ -107,7 +144,9 @@ def test_what_is_no_tree_is_refused_with_its_place(make: Any, given: Any, messag
 
 
 def test_names_of_nodes_that_are_not_there_are_refused() -> None:
-    with pytest.raises(TaxonomyError, match=r"A label is given for a node that is not in any edge\. \(got 'x'\)"):
+    with pytest.raises(
+        TaxonomyError, match=r"A label is given for a node that is not in any edge\. \(got 'x'\)"
+    ):
         Taxonomy.from_edges([("a", "b")], labels={"x": "y"})
     with pytest.raises(TaxonomyError, match=r"'finsh' is not on the taxonomy.*'finch'"):
         Taxonomy.from_paths(["bird/finch"], aliases={"finsh": ["f"]})
@@ -120,7 +159,10 @@ def test_names_of_nodes_that_are_not_there_are_refused() -> None:
 
 def read_pairs(path: Path, root_label: str | None = None) -> RawTaxonomy:
     nodes = [RawNode("root", None, root_label or "root")]
-    nodes += [RawNode(line, "root", line, row=row) for row, line in enumerate(path.read_text().split(), start=1)]
+    nodes += [
+        RawNode(line, "root", line, row=row)
+        for row, line in enumerate(path.read_text().split(), start=1)
+    ]
     return RawTaxonomy(str(path), "mine", nodes)
 
 
@@ -131,16 +173,22 @@ class _Point:
         return read_pairs
 
 
-def test_a_reader_may_be_a_function_or_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_may_be_a_function_or_an_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.mine"
     path.write_text("cat\ndog\n")
     assert read_taxonomy(path, format=read_pairs).labels == ("root", "cat", "dog")
-    with pytest.raises(TaxonomyError, match=r"Unknown taxonomy format.*'mine'.*Use one of auto, .*obo\.$"):
+    with pytest.raises(
+        TaxonomyError, match=r"Unknown taxonomy format.*'mine'.*Use one of auto, .*obo\.$"
+    ):
         read_taxonomy(path, format="mine")
     monkeypatch.setattr(
         "importlib.metadata.entry_points",
         lambda **asked: (
-            [_Point()] if asked["group"] == "taxtune.readers" and asked.get("name", "mine") == "mine" else []
+            [_Point()]
+            if asked["group"] == "taxtune.readers" and asked.get("name", "mine") == "mine"
+            else []
         ),
     )
     assert read_taxonomy(path, format="mine", root_label="pets").labels == ("pets", "cat", "dog")
@@ -149,5 +197,7 @@ def test_a_reader_may_be_a_function_or_an_entry_point(tmp_path: Path, monkeypatc
     path.write_text("cat\ncat\n")
     with pytest.raises(TaxtuneError, match=r"a\.mine:2: "):
         read_taxonomy(path, format="mine")
-    with pytest.raises(TaxonomyError, match=r"The reader returned a Taxonomy.*Return a RawTaxonomy"):
+    with pytest.raises(
+        TaxonomyError, match=r"The reader returned a Taxonomy.*Return a RawTaxonomy"
+    ):
         read_taxonomy(path, format=lambda path: BIRDS)  # type: ignore[arg-type,return-value]

@@ -11,9 +11,36 @@ from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 from tests.displays import Recorder
 
 SPECIES = [
-    ("Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus merula", "Eurasian Blackbird"),
-    ("Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus iliacus", "Turdus iliacus"),
-    ("Animalia", "Chordata", "Mammalia", "Carnivora", "Mustelidae", "Gulo", "Gulo gulo", "Wolverine; Glutton"),
+    (
+        "Animalia",
+        "Chordata",
+        "Aves",
+        "Passeriformes",
+        "Turdidae",
+        "Turdus",
+        "Turdus merula",
+        "Eurasian Blackbird",
+    ),
+    (
+        "Animalia",
+        "Chordata",
+        "Aves",
+        "Passeriformes",
+        "Turdidae",
+        "Turdus",
+        "Turdus iliacus",
+        "Turdus iliacus",
+    ),
+    (
+        "Animalia",
+        "Chordata",
+        "Mammalia",
+        "Carnivora",
+        "Mustelidae",
+        "Gulo",
+        "Gulo gulo",
+        "Wolverine; Glutton",
+    ),
 ]
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name", "common_name")
 
@@ -30,7 +57,12 @@ def paths(tree: Taxonomy) -> list[str]:
 
 def categories() -> list[dict[str, object]]:
     return [
-        {"id": i, "supercategory": "Birds", "specific_epithet": row[6].split()[1], **dict(zip(RANKS, row, strict=True))}
+        {
+            "id": i,
+            "supercategory": "Birds",
+            "specific_epithet": row[6].split()[1],
+            **dict(zip(RANKS, row, strict=True)),
+        }
         for i, row in enumerate(SPECIES)
     ]
 
@@ -42,7 +74,10 @@ def rank_csv() -> str:
 def assert_is_inat_sample(tree: Taxonomy) -> None:
     assert len(tree) == 1 + 1 + 1 + 2 + 2 + 2 + 2 + 3
     merula = tree.resolve("Turdus merula")
-    assert "/".join(tree.path(merula)) == "life/Animalia/Chordata/Aves/Passeriformes/Turdidae/Turdus/Turdus merula"
+    assert (
+        "/".join(tree.path(merula))
+        == "life/Animalia/Chordata/Aves/Passeriformes/Turdidae/Turdus/Turdus merula"
+    )
     assert (tree.depth[merula], tree.ranks[merula]) == (7, "species")
     assert tree.aliases[merula] == ("Eurasian Blackbird",)
     assert tree.ranks[tree.resolve("Aves")] == "class"
@@ -57,7 +92,10 @@ def assert_is_inat_sample(tree: Taxonomy) -> None:
 
 def test_inat21_json_and_csv_give_the_same_tree(tmp_path: Path) -> None:
     as_json = read_taxonomy(
-        write(tmp_path, json.dumps({"info": {}, "images": [], "categories": categories()}), "val.json"), names=False
+        write(
+            tmp_path, json.dumps({"info": {}, "images": [], "categories": categories()}), "val.json"
+        ),
+        names=False,
     )
     as_csv = read_taxonomy(write(tmp_path, rank_csv()), names=False)
     for tree in (as_json, as_csv):
@@ -66,12 +104,16 @@ def test_inat21_json_and_csv_give_the_same_tree(tmp_path: Path) -> None:
 
 
 def test_some_of_the_rank_columns_are_enough(tmp_path: Path) -> None:
-    tree = read_taxonomy(write(tmp_path, "name,order,family\nAnas crecca,Anseriformes,Anatidae\n"), names=False)
+    tree = read_taxonomy(
+        write(tmp_path, "name,order,family\nAnas crecca,Anseriformes,Anatidae\n"), names=False
+    )
     assert paths(tree)[-1] == "life/Anseriformes/Anatidae/Anas crecca"
 
 
 def test_genus_and_epithet_make_the_species(tmp_path: Path) -> None:
-    tree = read_taxonomy(write(tmp_path, "genus,specific_epithet,family\nAnas,crecca,Anatidae\n"), names=False)
+    tree = read_taxonomy(
+        write(tmp_path, "genus,specific_epithet,family\nAnas,crecca,Anatidae\n"), names=False
+    )
     assert paths(tree)[-1] == "life/Anatidae/Anas/Anas crecca"
     assert tree.ranks[-1] == "species"
 
@@ -84,9 +126,15 @@ def test_genus_and_epithet_make_the_species(tmp_path: Path) -> None:
         ('{"categories": []}', "no list `categories`"),
         ('{"categories": [3]}', r"val\.json:1: A category is not an object. \(got 3\)"),
         ('{"categories": [{"id": 0, "name": "cat"}]}', "have no ranks"),
-        ('{"categories": [{"family": "a", "name": ["b"]}]}', r"val\.json:1: A value of a category is not text"),
+        (
+            '{"categories": [{"family": "a", "name": ["b"]}]}',
+            r"val\.json:1: A value of a category is not text",
+        ),
         ('{"categories": [{"family": "a", "name": "\\ud800"}]}', "value of a category is not text"),
-        ('{"categories": [{"family": "a", "name": "b"}, {"family": "a", "name": ""}]}', r"val\.json:2: The row has no"),
+        (
+            '{"categories": [{"family": "a", "name": "b"}, {"family": "a", "name": ""}]}',
+            r"val\.json:2: The row has no",
+        ),
     ],
 )
 def test_bad_json_says_where_and_what(tmp_path: Path, text: str, message: str) -> None:
@@ -111,7 +159,9 @@ def test_the_root_may_be_the_parent_that_is_no_child(tmp_path: Path) -> None:
     assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard", "bird/gull"]
 
 
-def test_two_columns_without_a_header_are_child_and_parent(tmp_path: Path, recorder: Recorder) -> None:
+def test_two_columns_without_a_header_are_child_and_parent(
+    tmp_path: Path, recorder: Recorder
+) -> None:
     path = write(tmp_path, "Birman, cat\nBengal, cat\npug, dog\nbeagle, dog\n", "pets.txt")
     tree = read_taxonomy(path)
     assert [tree.path(leaf) for leaf in tree.leaves] == [
@@ -123,7 +173,11 @@ def test_two_columns_without_a_header_are_child_and_parent(tmp_path: Path, recor
     with pytest.raises(TaxonomyError, match=r"pets\.txt:3: A node is its own"):
         read_taxonomy(write(tmp_path, "Birman, cat\nBengal, cat\npug, pug\n", "pets.txt"))
     # A header, parents first, and a child with two parents: each might mean something else.
-    for text in ("class,group\nBirman,cat\nBengal,cat\n", "cat,Birman\ncat,Bengal\n", "a,b\nc,b\na,d\n"):
+    for text in (
+        "class,group\nBirman,cat\nBengal,cat\n",
+        "cat,Birman\ncat,Bengal\n",
+        "a,b\nc,b\na,d\n",
+    ):
         with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
             read_taxonomy(write(tmp_path, text))
 
@@ -135,7 +189,10 @@ def test_two_columns_without_a_header_are_child_and_parent(tmp_path: Path, recor
             "a,\nb,a\nb,c\nc,a",
             r"csv:4: The node is under 'c' here and under 'a' in row 3\. \(got 'b'\) Keep one parent",
         ),
-        ("a,\nb,d\nc,b\nd,c", r"csv:3: 3 nodes are their own ancestors .*: b → d → c → b; rows 3, 5, 4\."),
+        (
+            "a,\nb,d\nc,b\nd,c",
+            r"csv:3: 3 nodes are their own ancestors .*: b → d → c → b; rows 3, 5, 4\.",
+        ),
         ("a,\nb,b", r"csv:3: A node is its own ancestor .*: b → b"),
         ("b,c\nc,b", "2 nodes are their own ancestors"),
         ("a,\nb,x", r"csv:3: No row defines the parent 'x'\. \(got 'b'\) Add a row for 'x'"),
@@ -166,7 +223,9 @@ def test_a_deep_chain_is_no_recursion(tmp_path: Path) -> None:
 
 
 def test_a_column_of_paths(tmp_path: Path) -> None:
-    text = "path,rank,aliases\nbird,class,birds\nbird/Anatidae/mallard,species,wild duck;greenhead\n"
+    text = (
+        "path,rank,aliases\nbird,class,birds\nbird/Anatidae/mallard,species,wild duck;greenhead\n"
+    )
     text += "/bird/Laridae/,family,\n"
     tree = read_taxonomy(write(tmp_path, text))
     assert paths(tree) == ["bird", "bird/Anatidae", "bird/Anatidae/mallard", "bird/Laridae"]
@@ -184,7 +243,8 @@ def test_one_column_a_level(tmp_path: Path) -> None:
 def test_named_levels_are_ranks_when_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path, "all,make,model\nvehicle,Audi,A4\n")
     with pytest.raises(
-        TaxonomyError, match=r"csv:1: This is not the header of a known taxonomy format\. \(got 'all,make,model'\)"
+        TaxonomyError,
+        match=r"csv:1: This is not the header of a known taxonomy format\. \(got 'all,make,model'\)",
     ):
         read_taxonomy(path)
     tree = read_taxonomy(path, format="paths")
@@ -224,7 +284,19 @@ EDGES = 'child,parent,aliases\nbird,,\nduck,bird,"quacker; Ente"\n'
         EDGES.replace(",", ";").encode(),
         EDGES.replace("child,parent", "Child, PARENT").encode(),
     ],
-    ids=["plain", "bom", "utf16", "crlf", "cr", "blank", "padded", "spaces", "tab", "semicolon", "case"],
+    ids=[
+        "plain",
+        "bom",
+        "utf16",
+        "crlf",
+        "cr",
+        "blank",
+        "padded",
+        "spaces",
+        "tab",
+        "semicolon",
+        "case",
+    ],
 )
 def test_encodings_line_ends_and_delimiters(tmp_path: Path, data: bytes) -> None:
     tree = read_taxonomy(write(tmp_path, data))
@@ -236,7 +308,10 @@ def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(tmp_path: Path
     text = 'child,parent\n"bird, any",\n"duck\nfamily","bird, any"\nx,y\n'
     with pytest.raises(TaxonomyError, match=r"csv:5: No row defines the parent 'y'"):
         read_taxonomy(write(tmp_path, text))
-    assert paths(read_taxonomy(write(tmp_path, text[:-4]))) == ["bird, any", "bird, any/duck family"]
+    assert paths(read_taxonomy(write(tmp_path, text[:-4]))) == [
+        "bird, any",
+        "bird, any/duck family",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -245,8 +320,14 @@ def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(tmp_path: Path
         (b"", "file is empty"),
         (b" \n\n", "file is empty"),
         (b"child,parent\n", "a header but no rows"),
-        (b"child,parent\nb\xe4r,\n", r"csv:2: The taxonomy file is not UTF-8 text\. .*Save it as UTF-8"),
-        (b'child,parent\na,\n"b,a\n', r"csv:3: The row cannot be read as CSV: unexpected end of data"),
+        (
+            b"child,parent\nb\xe4r,\n",
+            r"csv:2: The taxonomy file is not UTF-8 text\. .*Save it as UTF-8",
+        ),
+        (
+            b'child,parent\na,\n"b,a\n',
+            r"csv:3: The row cannot be read as CSV: unexpected end of data",
+        ),
         (b"child,parent,child\na,,\n", r"Two columns have the same name\. .*Rename one"),
         (b"path\na/b\na/\x00c\n", r"csv:3: The taxonomy file contains a NUL character"),
         (b"this is no taxonomy\nat all\n", "This is not the header of a known taxonomy format"),
@@ -302,7 +383,12 @@ def test_an_epithet_alone_is_joined_to_its_genus(tmp_path: Path) -> None:
     rows += "Rosaceae,Pyrus,7\n"
     file.write_text(f"family,genus,species\n{rows}", encoding="utf-8")
     tree = read_taxonomy(file, names=False)
-    assert {tree.labels[v] for v in tree.leaves} == {"Quercus alba", "Quercus robur", "Malus ×domestica", "7"}
+    assert {tree.labels[v] for v in tree.leaves} == {
+        "Quercus alba",
+        "Quercus robur",
+        "Malus ×domestica",
+        "7",
+    }
 
 
 def test_a_column_cls_is_the_class(tmp_path: Path) -> None:
@@ -317,7 +403,11 @@ def test_a_column_cls_is_the_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "found", "note"),
     [
-        ("class,order,genus,species\n,Squamata,Boa,imperator\n", "life/Squamata/Boa/Boa imperator", "class"),
+        (
+            "class,order,genus,species\n,Squamata,Boa,imperator\n",
+            "life/Squamata/Boa/Boa imperator",
+            "class",
+        ),
         ("family,genus,name\nBoidae,,Boa imperator\n", "life/Boidae/Boa imperator", "genus"),
         ("class,order,name\nNA,Squamata,Boa imperator\n", "life/Squamata/Boa imperator", "class"),
         ("class,order,name\nReptilia,-,Boa imperator\n", "life/Reptilia/Boa imperator", "order"),
@@ -326,12 +416,18 @@ def test_a_column_cls_is_the_class(tmp_path: Path) -> None:
         ("level1,level2,level3\nanimal,,duck\n", "animal/duck", "step"),
     ],
 )
-def test_an_empty_step_is_left_out_with_a_note(text: str, found: str, note: str, tmp_path: Path) -> None:
+def test_an_empty_step_is_left_out_with_a_note(
+    text: str, found: str, note: str, tmp_path: Path
+) -> None:
     file = write(tmp_path, text)
     with showing(said := Recorder()):
         tree = read_taxonomy(file, names=False)
     assert paths(tree)[-1] == found
-    assert [line for line in said.notes if f"1 row has an empty {note}, which" in line and "row 2" in line]
+    assert [
+        line
+        for line in said.notes
+        if f"1 row has an empty {note}, which" in line and "row 2" in line
+    ]
 
 
 def test_empty_steps_of_many_rows_are_one_note_a_rank(tmp_path: Path) -> None:
@@ -339,7 +435,10 @@ def test_empty_steps_of_many_rows_are_one_note_a_rank(tmp_path: Path) -> None:
     with showing(said := Recorder()):
         read_taxonomy(write(tmp_path, f"kingdom,class,family,name\n{rows}"), names=False)
     assert len(said.notes) == 1
-    assert "9 rows have an empty class, which is left out of the path: row 2, 3, 4, 5, 6, …" in said.notes[0]
+    assert (
+        "9 rows have an empty class, which is left out of the path: row 2, 3, 4, 5, 6, …"
+        in said.notes[0]
+    )
 
 
 def test_from_paths_leaves_out_empty_steps_too() -> None:
@@ -363,7 +462,9 @@ def test_from_paths_leaves_out_empty_steps_too() -> None:
         ("Maned wolf", "Maned wolf"),
     ],
 )
-def test_an_epithet_of_several_words_keeps_its_genus(species: str, label: str, tmp_path: Path) -> None:
+def test_an_epithet_of_several_words_keeps_its_genus(
+    species: str, label: str, tmp_path: Path
+) -> None:
     rows = f"Canidae,Canis,{species}\nCanidae,Vulpes,vulpes\nCanidae,Lycaon,pictus\n"
     tree = read_taxonomy(write(tmp_path, f"family,genus,species\n{rows}"), names=False)
     assert tree.labels[tree.leaves[0]] == label
@@ -373,7 +474,11 @@ def test_an_epithet_of_several_words_keeps_its_genus(species: str, label: str, t
 def test_full_names_in_small_letters_are_whole(tmp_path: Path) -> None:
     rows = "canidae,canis,canis lupus\ncanidae,vulpes,vulpes fulva\ncanidae,canis,lupus dingo\n"
     tree = read_taxonomy(write(tmp_path, f"family,genus,species\n{rows}"), names=False)
-    assert [tree.labels[leaf] for leaf in tree.leaves] == ["canis lupus", "canis lupus dingo", "vulpes fulva"]
+    assert [tree.labels[leaf] for leaf in tree.leaves] == [
+        "canis lupus",
+        "canis lupus dingo",
+        "vulpes fulva",
+    ]
 
 
 def test_a_subspecies_is_led_to_by_its_name_as_a_species_unless_that_is_one(tmp_path: Path) -> None:
@@ -419,6 +524,8 @@ def test_several_roots_get_one_above_them_whatever_the_format(text: str, tmp_pat
     file = write(tmp_path, text)
     with showing(said := Recorder()):
         tree = read_taxonomy(file)
-    assert sorted(paths(tree)) == sorted(paths(Taxonomy.from_dict({"bird": ["duck"], "fish": ["cod"]})))
+    assert sorted(paths(tree)) == sorted(
+        paths(Taxonomy.from_dict({"bird": ["duck"], "fish": ["cod"]}))
+    )
     assert "added root 'everything': 2 nodes (bird, fish)" in said.notes[0]
     assert read_taxonomy(file, root_label="animal").labels[0] == "animal"

@@ -18,7 +18,10 @@ from tests.displays import Recorder
 
 def write(path: Path, content: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    path.write_text(
+        content if isinstance(content, str) else json.dumps(content, ensure_ascii=False),
+        encoding="utf-8",
+    )
     return path
 
 
@@ -39,25 +42,46 @@ ANIMALS = ["animal", "animal/bird", "animal/bird/duck", "animal/bird/gull", "ani
 @pytest.mark.parametrize(
     "data",
     [
-        {"name": "animal", "children": [{"name": "bird", "children": [{"name": "duck"}, "gull"]}, {"name": "fish"}]},
+        {
+            "name": "animal",
+            "children": [
+                {"name": "bird", "children": [{"name": "duck"}, "gull"]},
+                {"name": "fish"},
+            ],
+        },
         {
             "Label": "animal",
-            "Nodes": [{"Label": "bird", "Nodes": [{"Label": "duck"}, {"Label": "gull"}]}, {"Label": "fish"}],
+            "Nodes": [
+                {"Label": "bird", "Nodes": [{"Label": "duck"}, {"Label": "gull"}]},
+                {"Label": "fish"},
+            ],
         },
         {
             "title": "animal",
-            "sub_categories": [{"title": "bird", "sub_categories": ["duck", "gull"]}, {"title": "fish"}],
+            "sub_categories": [
+                {"title": "bird", "sub_categories": ["duck", "gull"]},
+                {"title": "fish"},
+            ],
         },
         [
             {
                 "text": "animal",
-                "items": [{"text": "bird", "items": [{"text": "duck"}, {"text": "gull"}]}, {"text": "fish"}],
+                "items": [
+                    {"text": "bird", "items": [{"text": "duck"}, {"text": "gull"}]},
+                    {"text": "fish"},
+                ],
             }
         ],
         {"animal": {"bird": ["duck", "gull"], "fish": []}},
         {"animal": {"bird": {"duck": {}, "gull": None}, "fish": None}},
         {"animal": [{"bird": ["duck", "gull"]}, "fish"]},
-        {"id": "animal", "children": [{"id": "bird", "children": [{"id": "duck"}, {"id": "gull"}]}, {"id": "fish"}]},
+        {
+            "id": "animal",
+            "children": [
+                {"id": "bird", "children": [{"id": "duck"}, {"id": "gull"}]},
+                {"id": "fish"},
+            ],
+        },
         {"name": "animal", "children": {"bird": {"duck": {}, "gull": {}}, "fish": {}}},
     ],
 )
@@ -85,7 +109,11 @@ def test_nested_json_has_ids_ranks_aliases_and_leads(tmp_path: Path) -> None:
     assert (tree.aliases[1], tree.leads[1]) == (("duck",), ("teal",))
     shared = [d for d in check_taxonomy(file).defects if d.kind == "shared id"]
     assert [(d.value, d.breaks) for d in shared] == [("twice", False)]
-    keyed, _ = read(write(tmp_path / "keyed.json", {"n1": {"name": "bird", "children": {"n2": {"name": "duck"}}}}))
+    keyed, _ = read(
+        write(
+            tmp_path / "keyed.json", {"n1": {"name": "bird", "children": {"n2": {"name": "duck"}}}}
+        )
+    )
     assert (keyed.labels, keyed.ids) == (("bird", "duck"), ("n1", "n2"))
 
 
@@ -106,7 +134,10 @@ def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"name": "a", "children": [{"name": "b"}, 3]}, r"neither a name nor a node.*\$\.children\[1\]: 3"),
+        (
+            {"name": "a", "children": [{"name": "b"}, 3]},
+            r"neither a name nor a node.*\$\.children\[1\]: 3",
+        ),
         ({"name": "a", "children": "b"}, r"neither a name nor a node.*\$\.children: 'b'"),
         ({"a": {"b": {"c": 4}}}, r"neither a name nor a node.*\$\.a\.b\.c: 4"),
         (
@@ -118,14 +149,19 @@ def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
             {"name": "a", "children": [{"name": "b"}, {"name": "b"}]},
             r"\$\.children\[0\] already gives a node with this label under the same parent, 'a'",
         ),
-        ('{"name": "a", "children": [{"name": "\\ud800"}]}', r"half a surrogate pair.*children\[0\]"),
+        (
+            '{"name": "a", "children": [{"name": "\\ud800"}]}',
+            r"half a surrogate pair.*children\[0\]",
+        ),
         ('{"name": "a",\n "children": [', r":2: The file is not valid JSON"),
         ("[" * 100_000, "not valid JSON: .*recursion"),
         (f'{{"a": [{"9" * 5_000}]}}', r"not valid JSON: Exceeds the limit"),
         ('{"id": 1}\n{"id": 2}\n', r":2: .*not JSON Lines"),
     ],
 )
-def test_defects_of_nested_json_are_named_by_their_path(data: object, message: str, tmp_path: Path) -> None:
+def test_defects_of_nested_json_are_named_by_their_path(
+    data: object, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(TaxonomyError, match=message):
         read(write(tmp_path / "tree.json", data))
 
@@ -145,10 +181,13 @@ def test_deep_json_takes_no_recursion(tmp_path: Path) -> None:
         ([{"file": "a.jpg", "label": 3}], "keys 'file', 'label'"),
     ],
 )
-def test_other_json_is_told_what_layouts_there_are_and_what_it_is(data: object, found: str, tmp_path: Path) -> None:
+def test_other_json_is_told_what_layouts_there_are_and_what_it_is(
+    data: object, found: str, tmp_path: Path
+) -> None:
     file = write(tmp_path / "x.json", data)
     with pytest.raises(
-        TaxonomyError, match=rf"x\.json: The file is JSON, but not.*{found}.*categories.*from-labels.*pandas"
+        TaxonomyError,
+        match=rf"x\.json: The file is JSON, but not.*{found}.*categories.*from-labels.*pandas",
     ):
         read(file)
     with pytest.raises(TaxonomyError, match="The file is JSON"):
@@ -189,7 +228,11 @@ def test_skos_concepts(tmp_path: Path) -> None:
     top = "everything"
     assert paths(tree) == [top, f"{top}/bird", f"{top}/bird/duck", f"{top}/fish", f"{top}/fish/Aal"]
     duck = tree.resolve("duck")
-    assert (tree.ids[duck], tree.leads[duck], tree.aliases[1]) == ("http://example.org/duck", ("teal",), ("avian",))
+    assert (tree.ids[duck], tree.leads[duck], tree.aliases[1]) == (
+        "http://example.org/duck",
+        ("teal",),
+        ("avian",),
+    )
     assert any("under an added root 'everything': 2 nodes" in note for note in notes)
     assert check_taxonomy(file).format == "rdf"
     named = write(tmp_path / "no-suffix", SKOS)
@@ -207,12 +250,15 @@ def test_owl_classes(tmp_path: Path) -> None:
     ]
 
 
-def test_a_concept_of_several_parents_is_a_graph_and_build_makes_a_tree_of_it(tmp_path: Path) -> None:
+def test_a_concept_of_several_parents_is_a_graph_and_build_makes_a_tree_of_it(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("rdflib")
     several = SKOS + ":duck skos:broader :fish . :fish skos:broader :bird .\n"
     file = write(tmp_path / "animals.ttl", several)
     with pytest.raises(
-        TaxonomyError, match=r"under 'http://example.org/fish' and under .*bird.*`taxtune taxonomy build`"
+        TaxonomyError,
+        match=r"under 'http://example.org/fish' and under .*bird.*`taxtune taxonomy build`",
     ):
         read(file)
     packed = tmp_path / "animals.ttl.gz"
@@ -275,8 +321,16 @@ def test_obo_terms(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("obonet")
     file = write(tmp_path / "x.obo", OBO)
     tree, notes = read(file)
-    assert paths(tree) == ["anatomical entity", "anatomical entity/limb", "anatomical entity/limb/X:4"]
-    assert (tree.ids[1], tree.aliases[1], tree.leads[1]) == ("X:2", ('appendage "long"',), ("arm", "leg"))
+    assert paths(tree) == [
+        "anatomical entity",
+        "anatomical entity/limb",
+        "anatomical entity/limb/X:4",
+    ]
+    assert (tree.ids[1], tree.aliases[1], tree.leads[1]) == (
+        "X:2",
+        ('appendage "long"',),
+        ("arm", "leg"),
+    )
     assert len(notes) == 2
     assert check_taxonomy(file).format == "obo"
     assert not caplog.records
@@ -285,7 +339,10 @@ def test_obo_terms(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (OBO + "is_a: X:1\n", r"x\.obo: The node is under 'X:1' and under 'X:2'.*'X:4'.*taxonomy build"),
+        (
+            OBO + "is_a: X:1\n",
+            r"x\.obo: The node is under 'X:1' and under 'X:2'.*'X:4'.*taxonomy build",
+        ),
         (OBO + "\n[Term]\nid: X:5\nis_a: X:9\n", r"x\.obo: No row defines the parent 'X:9'.*'X:5'"),
         (OBO + "nonsense\n", r"x\.obo: The file is not valid OBO.*nonsense.*`tag: value`"),
         ("format-version: 1.2\n[Term]\nname: a\n", r"x\.obo: The file is not valid OBO: 'id'"),
@@ -321,8 +378,12 @@ def test_packed_files_are_read(tmp_path: Path) -> None:
     assert paths(read(tmp_path / "tree.json.gz")[0]) == ANIMALS
 
 
-@pytest.mark.parametrize("data", [b"\x1f\x8b\x08\x00\xff", gzip.compress(b"path\na/b\n", mtime=0)[:-9]])
+@pytest.mark.parametrize(
+    "data", [b"\x1f\x8b\x08\x00\xff", gzip.compress(b"path\na/b\n", mtime=0)[:-9]]
+)
 def test_damaged_packed_files_say_so(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "tree.csv.gz").write_bytes(data)
-    with pytest.raises(TaxonomyError, match=r"tree\.csv\.gz: .*The compressed data are damaged or incomplete"):
+    with pytest.raises(
+        TaxonomyError, match=r"tree\.csv\.gz: .*The compressed data are damaged or incomplete"
+    ):
         read(tmp_path / "tree.csv.gz")

@@ -24,7 +24,9 @@ def edges(graph: nx.DiGraph) -> set[tuple[str, str]]:
 
 def names(graph: nx.DiGraph) -> dict[str, tuple[str, ...]]:
     """The label and the aliases of each node that has names."""
-    data = {node: (data.get("label"), *data.get("aliases", ())) for node, data in graph.nodes(data=True)}
+    data = {
+        node: (data.get("label"), *data.get("aliases", ())) for node, data in graph.nodes(data=True)
+    }
     return {node: some for node, some in data.items() if some != (None,)}
 
 
@@ -35,7 +37,11 @@ def test_an_edge_list(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(path.read_bytes()))
     for graph in (read_graph([path]), read_graph([packed])):
         assert edges(graph) == {("a", "r"), ("b", "r"), ("b", "a"), ("two lines", "r"), ("c", "b")}
-        assert names(graph) == {"a": ('a "quoted"; name', "x", "y"), "b": ("b", "bee"), "r": ("root",)}
+        assert names(graph) == {
+            "a": ('a "quoted"; name', "x", "y"),
+            "b": ("b", "bee"),
+            "r": ("root",),
+        }
         assert graph.nodes["a"]["leads"] == ("z",)
         assert (graph.graph["duplicate edge"], graph.graph["self loop"]) == (1, 1)
 
@@ -51,7 +57,10 @@ def test_an_edge_list(tmp_path: Path) -> None:
         ("child,parent\na,b\nduck,bird,duck\n", r"edges\.csv:3: The row has 3 cells"),
         ('child,parent\nduck,"bird\n', r"edges\.csv:2: The row cannot be read as CSV"),
         ("child,parent\n", r"edges\.csv:1: The file has a header but no rows"),
-        ("what,is,this\n1,2,3\n", r"edges\.csv:1: This is not the header of a known taxonomy format"),
+        (
+            "what,is,this\n1,2,3\n",
+            r"edges\.csv:1: This is not the header of a known taxonomy format",
+        ),
     ],
 )
 def test_malformed_graphs_are_errors(tmp_path: Path, text: str, message: str) -> None:
@@ -79,7 +88,12 @@ SENSES = [
     ("entity", ["entity"], "what is", []),
     ("canine", ["canine", "canid"], "dogs and the like", ["entity"]),
     ("domestic", ["domestic_animal"], "kept by people", ["entity"]),
-    ("dog", ["dog", "domestic_dog", "Canis_familiaris"], "barks | and bites", ["canine", "domestic"]),
+    (
+        "dog",
+        ["dog", "domestic_dog", "Canis_familiaris"],
+        "barks | and bites",
+        ["canine", "domestic"],
+    ),
 ]
 
 
@@ -103,7 +117,9 @@ def test_wordnets_own_files(tmp_path: Path) -> None:
     assert (names(named), edges(named)) == (names(graph), edges(graph))
 
 
-@pytest.mark.parametrize("line", ["00000014 15 n 01 city", "00000014 15 x 01 city 0 000 | a", "city 0 000"])
+@pytest.mark.parametrize(
+    "line", ["00000014 15 n 01 city", "00000014 15 x 01 city 0 000 | a", "city 0 000"]
+)
 def test_a_line_that_is_no_synset(tmp_path: Path, line: str) -> None:
     text = f"  1 a licence\n00000052 15 n 01 town 0 000 | a place\n{line}\n"
     with pytest.raises(TaxonomyError, match=r"data\.noun:3: The line is not a synset"):
@@ -111,12 +127,21 @@ def test_a_line_that_is_no_synset(tmp_path: Path, line: str) -> None:
 
 
 def test_leaves(tmp_path: Path) -> None:
-    assert read_leaves(write(tmp_path / "a.txt", "# ids\nQ3\tduck\n\nQ2,bird\nQ3\n")) == ("Q3", "Q2")
+    assert read_leaves(write(tmp_path / "a.txt", "# ids\nQ3\tduck\n\nQ2,bird\nQ3\n")) == (
+        "Q3",
+        "Q2",
+    )
     index = {"0": ["n01440764", "tench"], "1": ["n01443537", "goldfish"]}
-    assert read_leaves(write(tmp_path / "i.json", json.dumps(index, indent=1))) == ("n01440764", "n01443537")
+    assert read_leaves(write(tmp_path / "i.json", json.dumps(index, indent=1))) == (
+        "n01440764",
+        "n01443537",
+    )
     for text, message in (
         ("# nothing\n", "The file lists no ids"),
-        ('{"0": ["n01440764", "tench"], "1": 2}', r'is not an index of classes.*\{"0": \["n01440764", "tench"\]'),
+        (
+            '{"0": ["n01440764", "tench"], "1": 2}',
+            r'is not an index of classes.*\{"0": \["n01440764", "tench"\]',
+        ),
         ('{"0": ', "is not an index of classes"),
     ):
         with pytest.raises(TaxonomyError, match=message):

@@ -52,11 +52,15 @@ def test_large_arrays_broadcast_like_small_ones(tree: Taxonomy) -> None:
 @given(tree_and_nodes())
 def test_is_ancestor(case: tuple[Taxonomy, list[list[int]]]) -> None:
     tree, (a, b) = case
-    assert tree.is_ancestor(a, b).tolist() == [x in walk_up(tree, y) for x, y in zip(a, b, strict=True)]
+    assert tree.is_ancestor(a, b).tolist() == [
+        x in walk_up(tree, y) for x, y in zip(a, b, strict=True)
+    ]
 
 
 @given(tree_and_nodes(rows=1))
-def test_common_ancestor_of_many_folds_the_pairwise_one(case: tuple[Taxonomy, list[list[int]]]) -> None:
+def test_common_ancestor_of_many_folds_the_pairwise_one(
+    case: tuple[Taxonomy, list[list[int]]],
+) -> None:
     tree, (nodes,) = case
     folded = nodes[0]
     for node in nodes[1:]:
@@ -65,7 +69,9 @@ def test_common_ancestor_of_many_folds_the_pairwise_one(case: tuple[Taxonomy, li
 
 
 @given(trees(), st.data())
-def test_subtree_keeps_the_nodes_below_and_their_relations(tree: Taxonomy, data: st.DataObject) -> None:
+def test_subtree_keeps_the_nodes_below_and_their_relations(
+    tree: Taxonomy, data: st.DataObject
+) -> None:
     top = data.draw(st.integers(0, len(tree) - 1))
     below = tree.descendants(top).tolist()
     assert below == [node for node in range(len(tree)) if top in walk_up(tree, node)]
@@ -79,7 +85,9 @@ def test_subtree_keeps_the_nodes_below_and_their_relations(tree: Taxonomy, data:
 def test_children_and_leaves(tree: Taxonomy) -> None:
     for node in range(len(tree)):
         assert tree.children(node).tolist() == np.flatnonzero(tree.parents == node).tolist()
-    assert tree.leaves.tolist() == [i for i in range(len(tree)) if i not in set(tree.parents.tolist())]
+    assert tree.leaves.tolist() == [
+        i for i in range(len(tree)) if i not in set(tree.parents.tolist())
+    ]
 
 
 def test_arrays_cannot_be_written_to(birds: Taxonomy) -> None:
@@ -114,7 +122,11 @@ def test_the_same_label_may_stand_under_two_parents() -> None:
 
 
 def test_a_label_beats_an_alias_and_the_exact_spelling_another_case() -> None:
-    tree = Taxonomy(["root", "robin", "thrush", "Robin"], [-1, 0, 0, 2], aliases=[(), (), ("robin", "throstle"), ()])
+    tree = Taxonomy(
+        ["root", "robin", "thrush", "Robin"],
+        [-1, 0, 0, 2],
+        aliases=[(), (), ("robin", "throstle"), ()],
+    )
     assert tree.resolve("robin") == 1
     assert tree.resolve("Robin") == 3
     assert tree.resolve("Throstle") == 2
@@ -123,7 +135,9 @@ def test_a_label_beats_an_alias_and_the_exact_spelling_another_case() -> None:
 
 
 def test_an_unknown_name_suggests_the_nearest(birds: Taxonomy) -> None:
-    with pytest.raises(TaxonomyError, match=r"'Turdus merulla' is not on the taxonomy.*'Turdus merula'"):
+    with pytest.raises(
+        TaxonomyError, match=r"'Turdus merulla' is not on the taxonomy.*'Turdus merula'"
+    ):
         birds.resolve("Turdus merulla")
     with pytest.raises(TaxonomyError, match="No similar name is on the taxonomy"):
         birds.resolve("Boeing 747")
@@ -132,7 +146,13 @@ def test_an_unknown_name_suggests_the_nearest(birds: Taxonomy) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Pa\u0302querette", "pa\u0302querette ", "fleur/Pa\u0302querette", "vie/fleur/Pa\u0302querette"]
+    "name",
+    [
+        "Pa\u0302querette",
+        "pa\u0302querette ",
+        "fleur/Pa\u0302querette",
+        "vie/fleur/Pa\u0302querette",
+    ],
 )
 def test_accents_may_be_written_as_signs_of_their_own(name: str) -> None:
     tree = Taxonomy(["vie", "fleur", "P\u00e2querette"], [-1, 0, 1])
@@ -151,7 +171,9 @@ def test_what_is_below_a_node_is_a_range_of_places(tree: Taxonomy) -> None:
         start = int(tree.places[node])
         assert set(tree.walk[start : start + len(nodes)].tolist()) == nodes
         assert tree.descendants(node).tolist() == sorted(nodes)
-        assert [tree.places[child] for child in tree.children(node)] == sorted(tree.places[tree.children(node)])
+        assert [tree.places[child] for child in tree.children(node)] == sorted(
+            tree.places[tree.children(node)]
+        )
     leaves = set(tree.leaves.tolist())
     assert tree.leaves_below(range(len(tree))).tolist() == [len(nodes & leaves) for nodes in below]
 
@@ -167,7 +189,11 @@ def test_every_path_leads_to_its_node(tree: Taxonomy) -> None:
 
 def test_of_paths_that_differ_in_case_only_the_one_as_written_is_meant() -> None:
     tree = Taxonomy(["top", "Aa", "aA", "x", "X"], [-1, 0, 0, 1, 2])
-    assert [tree.resolve(["Aa", "x"]), tree.resolve(["aA", "X"]), tree.resolve(["AA", "X"])] == [3, 4, 3]
+    assert [tree.resolve(["Aa", "x"]), tree.resolve(["aA", "X"]), tree.resolve(["AA", "X"])] == [
+        3,
+        4,
+        3,
+    ]
 
 
 def test_the_digest_is_that_of_the_content() -> None:
@@ -176,7 +202,9 @@ def test_the_digest_is_that_of_the_content() -> None:
 
     whole = {"aliases": [("a", "b"), (), ()], "ranks": ["x", None, None], "leads": [(), ("c",), ()]}
     first = digest(["top", "one", "two"], [-1, 0, 0], **whole)
-    assert first == digest(["top", "one", "two"], [-1, 0, 0], **whole, source="elsewhere", ids=["1", None, None])
+    assert first == digest(
+        ["top", "one", "two"], [-1, 0, 0], **whole, source="elsewhere", ids=["1", None, None]
+    )
     others = [
         digest(["top", "on", "etwo"], [-1, 0, 0], **whole),
         digest(["top", "one", "two"], [-1, 0, 1], **whole),
@@ -191,12 +219,17 @@ def test_the_digest_is_that_of_the_content() -> None:
 
 def test_a_lead_is_a_name_that_identifies_nothing() -> None:
     tree = Taxonomy(
-        ["life", "Fratercula", "stork"], [-1, 0, 0], aliases=[(), (), ("puffer",)], leads=[(), ("puffin",), ()]
+        ["life", "Fratercula", "stork"],
+        [-1, 0, 0],
+        aliases=[(), (), ("puffer",)],
+        leads=[(), ("puffin",), ()],
     )
     assert tree.names(1) == ("Fratercula", "puffin")
     assert tree.common_name(1) == "puffin"
     assert (tree.find("puffin"), tree.led(" PUFFIN ")) == ([], [1])
-    with pytest.raises(TaxonomyError, match=r"only a lead to life/Fratercula; .* Did you mean 'puffer'") as told:
+    with pytest.raises(
+        TaxonomyError, match=r"only a lead to life/Fratercula; .* Did you mean 'puffer'"
+    ) as told:
         tree.resolve("Puffin")
     assert "'puffin'" not in str(told.value)  # that suggestion would be refused again
     assert tree.with_names(aliases=[(), ("puffin",), ()]).resolve("Puffin") == 1

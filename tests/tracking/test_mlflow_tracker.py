@@ -37,9 +37,16 @@ def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_REGISTRY_URI"):
+    for name in (
+        "MLFLOW_TRACKING_URI",
+        "MLFLOW_EXPERIMENT_ID",
+        "MLFLOW_EXPERIMENT_NAME",
+        "MLFLOW_REGISTRY_URI",
+    ):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")  # a thread, for the tests that do not end a run
+    monkeypatch.setenv(
+        "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false"
+    )  # a thread, for the tests that do not end a run
     # Nothing may be made in the current folder.
     empty = tmp_path / "current"
     empty.mkdir()
@@ -51,7 +58,10 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
 #: The headline scores of runs whose confidences are not known.
 SHOWN = set(HEADLINE) - {"selective_hp"}
 #: The metrics of what hangs on doubtful placements.
-DOUBTS = ("doubtful", *(f"{key}_doubtful_{how}" for key in ("hp", "hr") for how in ("without", "wrong")))
+DOUBTS = (
+    "doubtful",
+    *(f"{key}_doubtful_{how}" for key in ("hp", "hr") for how in ("without", "wrong")),
+)
 
 
 @pytest.fixture
@@ -68,7 +78,9 @@ def client(uri: str) -> Any:
 def children(uri: str, parent: str) -> list[Any]:
     mlflow = client(uri)
     experiment = mlflow.get_run(parent).info.experiment_id
-    runs = mlflow.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent}'", max_results=1000)
+    runs = mlflow.search_runs(
+        [experiment], f"tags.`mlflow.parentRunId` = '{parent}'", max_results=1000
+    )
     return sorted(runs, key=lambda run: int(run.data.tags["taxtune.iteration"]))
 
 
@@ -98,7 +110,11 @@ def wait_for_links() -> None:
 def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> None:
     result = samples.tune(n=8)
     tracker = MLflowTracker("read back", tmp_path, uri)
-    vlm = {"model": "builtin:fieldguide", "temperature": 0.0, "api_base": "http://me:secret@server/v1"}
+    vlm = {
+        "model": "builtin:fieldguide",
+        "temperature": 0.0,
+        "api_base": "http://me:secret@server/v1",
+    }
     parameters: dict[str, Any] = {"vlm": vlm, "seed": 3, "long": "x" * 9000, "none": None}
     parent = tracker.start("birds, hP", parameters, {"taxtune.comparison": "c1"})
     best = None
@@ -122,9 +138,20 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     assert yaml.safe_load(content(uri, parent, "recipe.yaml")) == parameters
     # A handful of metrics: all else is in tables.
     held = {f"heldout/{key}" for key in (*SHOWN, *DOUBTS)}
-    assert set(run.data.metrics) == {"objective", "best.objective", *SHOWN, *held, "seconds", "cost_usd"}
-    assert steps(uri, parent, "heldout/hp") == {0: 0.871, result.winner: 0.962}, "the baseline's, then the winner's"
-    assert steps(uri, parent, "hp") == {r.iteration: r.scores.hp for r in result.iterations if r.scores is not None}
+    assert set(run.data.metrics) == {
+        "objective",
+        "best.objective",
+        *SHOWN,
+        *held,
+        "seconds",
+        "cost_usd",
+    }
+    assert steps(uri, parent, "heldout/hp") == {0: 0.871, result.winner: 0.962}, (
+        "the baseline's, then the winner's"
+    )
+    assert steps(uri, parent, "hp") == {
+        r.iteration: r.scores.hp for r in result.iterations if r.scores is not None
+    }
     assert len(steps(uri, parent, "best.objective")) == 9
     about = run.data.tags["mlflow.note.content"]
     assert "| On 200 images the search never saw | baseline | tuned |" in about
@@ -134,9 +161,15 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     titles = (f"Prompt (iteration {result.winner} of 8)", "Cost", "Next steps")
     assert all(f"### {title}" in about for title in titles)
     assert "taxtune classify runs/sample" in about
-    hp = next(row for row in table(uri, parent, "heldout.json") if (row["template"], row["score"]) == ("winner", "hP"))
+    hp = next(
+        row
+        for row in table(uri, parent, "heldout.json")
+        if (row["template"], row["score"]) == ("winner", "hP")
+    )
     assert (hp["value"], hp["95 % low"]) == (0.962, pytest.approx(0.944))
-    change = next(row for row in table(uri, parent, "heldout.json") if row["template"] == "winner − baseline")
+    change = next(
+        row for row in table(uri, parent, "heldout.json") if row["template"] == "winner − baseline"
+    )
     assert (change["score"], change["p"], change["value"]) == ("hP", 0.0004, pytest.approx(0.091))
     assert {row["template"] for row in table(uri, parent, "ranks.json")} == {"baseline", "winner"}
     images = table(uri, parent, "heldout_images.json")
@@ -151,7 +184,14 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     assert baseline.info.run_name == "baseline"
     record = result.iterations[1]
     assert record.scores is not None
-    assert set(first.data.metrics) == {"objective", *SHOWN, "images", "missing", "seconds", "cost_usd"}
+    assert set(first.data.metrics) == {
+        "objective",
+        *SHOWN,
+        "images",
+        "missing",
+        "seconds",
+        "cost_usd",
+    }
     assert first.data.metrics["hp"] == record.scores.hp
     assert first.data.metrics["missing"] == 1
     assert first.data.metrics["cost_usd"] == pytest.approx(0.0031)
@@ -166,7 +206,10 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     trace = json.loads(content(uri, failed.info.run_id, "trace.json"))["trace"]
     assert (trace[0]["tool"], trace[0]["prompt_tokens"]) == ("submit", 900)
     rejected = json.loads(content(uri, failed.info.run_id, "rejected.json"))["rejected"]
-    assert rejected[0] == {"template": "{{ ''.__class__ }}", "reason": "attribute access is refused"}
+    assert rejected[0] == {
+        "template": "{{ ''.__class__ }}",
+        "reason": "attribute access is refused",
+    }
 
     rows = table(uri, first.info.run_id, "examples.json")
     beside = ["stage", "confidence", "doubtful", "hP", "hR"]
@@ -177,7 +220,9 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     assert worth == sorted(worth)
     assert samples.HOSTILE in [row["answer"] for row in rows]
     # The tag by which MLflow's pages find tables.
-    assert json.loads(first.data.tags["mlflow.loggedArtifacts"]) == [{"path": "examples.json", "type": "table"}]
+    assert json.loads(first.data.tags["mlflow.loggedArtifacts"]) == [
+        {"path": "examples.json", "type": "table"}
+    ]
 
 
 def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) -> None:
@@ -191,7 +236,9 @@ def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) 
     tracker.iteration(record)
     (run,) = children(uri, parent)
     cells = [row["picture"] for row in table(uri, run.info.run_id, "examples.json")]
-    assert {cell["type"] for cell in cells} == {"image"}, "MLflow shows a column as pictures only if all cells are some"
+    assert {cell["type"] for cell in cells} == {"image"}, (
+        "MLflow shows a column as pictures only if all cells are some"
+    )
     assert len({cell["filepath"] for cell in cells}) == 23 + 1, (
         "one cannot be read, and shares the grey square with those beyond 24"
     )
@@ -203,7 +250,9 @@ def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) 
         assert file.stat().st_size < 10_000
 
 
-def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(uri: str, tmp_path: Path) -> None:
+def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(
+    uri: str, tmp_path: Path
+) -> None:
     result = samples.tune(n=2)
     tracker = MLflowTracker("race", tmp_path, uri)
     parent = tracker.start("birds", {}, {})
@@ -225,7 +274,9 @@ def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(ur
     assert len(client(uri).get_metric_history(parent, "hp")) == 3, "the curve is that of the search"
 
 
-def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(uri: str, tmp_path: Path) -> None:
+def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(
+    uri: str, tmp_path: Path
+) -> None:
     result = samples.tune(n=5)
     first = MLflowTracker("resume", tmp_path, uri)
     parent = first.start("birds", {"seed": 1}, {})
@@ -285,7 +336,9 @@ def test_a_store_that_fails_in_the_middle_loses_nothing(
     assert len(children(uri, parent)) == 5
 
 
-def test_a_run_of_the_caller_stays_apart(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_the_caller_stays_apart(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import mlflow
 
     own = f"sqlite:///{tmp_path}/own.db"
@@ -314,9 +367,14 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
     source = "{{ question }}\n{% if ranks %}- {{ ranks | join('\\n- ') }}\n{% endif %}Größe: 'as sure as you are'. \n"
     result = replace(samples.tune(n=2), name="birds: inat21 / x", winner=2)
     before, after = result.heldout
-    records = [replace(each, value=value) for each, value in zip(result.iterations, (0.8, 0.9, 0.85), strict=True)]
+    records = [
+        replace(each, value=value)
+        for each, value in zip(result.iterations, (0.8, 0.9, 0.85), strict=True)
+    ]
     records[2] = replace(records[2], template=source)
-    result = replace(result, iterations=tuple(records), heldout=(before, replace(after, template=source)))
+    result = replace(
+        result, iterations=tuple(records), heldout=(before, replace(after, template=source))
+    )
 
     def recorded(run: str | None = None) -> str:
         tracker = MLflowTracker("registry", tmp_path, uri)
@@ -330,14 +388,20 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
     recorded(parent)
     name = "birds-inat21-x"
     versions = {int(each.version): each for each in client(uri).search_prompt_versions(name)}
-    assert [versions[k].template for k in (1, 2, 3)] == [each.template for each in result.iterations]
+    assert [versions[k].template for k in (1, 2, 3)] == [
+        each.template for each in result.iterations
+    ]
     assert len(versions) == 3, "a run that is resumed registers nothing anew"
     assert client(uri).get_prompt_version_by_alias(name, "baseline").version == 1
     assert client(uri).get_prompt_version_by_alias(name, "hp").version == 3
     assert versions[1].commit_message == "The baseline: hP 0.800 on 20 tuning images."
     assert versions[2].commit_message.endswith("Care: if unsure, back off; format: short.")
     winner = client(uri).load_prompt(f"prompts:/{name}@hp")
-    assert (winner.template, winner.tags["heldout.hp"], winner.tags["taxtune.iteration"]) == (source, "0.9620", "2")
+    assert (winner.template, winner.tags["heldout.hp"], winner.tags["taxtune.iteration"]) == (
+        source,
+        "0.9620",
+        "2",
+    )
     assert "heldout.hp" not in versions[2].tags
     tags = client(uri).get_run(parent).data.tags
     assert tags["taxtune.prompt"] == f"prompts:/{name}/3"
@@ -351,14 +415,22 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
     assert "MLFLOW_TRACKING_URI" not in os.environ
 
     recorded()
-    assert client(uri).get_prompt_version_by_alias(name, "hp").version == 6, "another run has versions of its own"
+    assert client(uri).get_prompt_version_by_alias(name, "hp").version == 6, (
+        "another run has versions of its own"
+    )
 
 
-def compared(uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]) -> tuple[Group, list[str]]:
+def compared(
+    uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]
+) -> tuple[Group, list[str]]:
     group, ids = Group("birds", identity), []
     for each in runs:
         tracker = MLflowTracker("compare", folder, uri)
-        settings = {"name": "birds", "vlm": {"model": "local"}, "objective": {"kind": each.objective}}
+        settings = {
+            "name": "birds",
+            "vlm": {"model": "local"},
+            "objective": {"kind": each.objective},
+        }
         ids.append(tracker.start(f"birds ({each.objective})", settings, {}, group=group))
         tracker.finish(each)
         tracker.close()
@@ -374,15 +446,24 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
         group, ids = compared(uri, tmp_path, "c7", result.runs)
         above = MLflowTracker("compare", tmp_path, uri).group(result, group)
         assert above is not None
-    found = client(uri).search_runs([client(uri).get_run(above).info.experiment_id], "tags.`taxtune.group` = 'c7'")
+    found = client(uri).search_runs(
+        [client(uri).get_run(above).info.experiment_id], "tags.`taxtune.group` = 'c7'"
+    )
     assert [run.info.run_id for run in found] == [above]
     assert {client(uri).get_run(each).data.tags["mlflow.parentRunId"] for each in ids} == {above}
     run = found[0]
     assert (run.info.run_name, run.info.status) == ("compare: birds", "FINISHED")
-    assert run.data.params == {"name": "birds", "vlm.model": "local"}, "the recipe, without what differs below"
-    assert yaml.safe_load(content(uri, above, "recipe.yaml")) == {"name": "birds", "vlm": {"model": "local"}}
+    assert run.data.params == {"name": "birds", "vlm.model": "local"}, (
+        "the recipe, without what differs below"
+    )
+    assert yaml.safe_load(content(uri, above, "recipe.yaml")) == {
+        "name": "birds",
+        "vlm": {"model": "local"},
+    }
     names = ("baseline", "hp", "accuracy")
-    assert set(run.data.metrics) == {f"heldout/{key}/{name}" for key in (*SHOWN, *DOUBTS) for name in names}
+    assert set(run.data.metrics) == {
+        f"heldout/{key}/{name}" for key in (*SHOWN, *DOUBTS) for name in names
+    }
     assert run.data.metrics["heldout/hp/hp"] == 0.962
     assert run.data.metrics["heldout/hp_doubtful_wrong/hp"] == pytest.approx(0.902)
     assert run.data.metrics["heldout/doubtful/hp"] == 28 / 200
@@ -393,12 +474,19 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
     about = run.data.tags["mlflow.note.content"]
     assert "| On 200 images the search never saw | baseline | hP-tuned | accuracy-tuned |" in about
     for each in result.runs:
-        assert f"### Prompt tuned for {metric_name(each.objective)} (iteration {each.winner} of " in about
+        assert (
+            f"### Prompt tuned for {metric_name(each.objective)} (iteration {each.winner} of "
+            in about
+        )
     # Its runs share versions of the prompt, and each has an alias of its own.
     first = client(uri).get_prompt_version_by_alias("birds", "hp")
     second = client(uri).get_prompt_version_by_alias("birds", "accuracy")
     assert first.tags["taxtune.run"] == second.tags["taxtune.run"] == above
-    texts = [v.template for v in client(uri).search_prompt_versions("birds") if v.tags["taxtune.run"] == above]
+    texts = [
+        v.template
+        for v in client(uri).search_prompt_versions("birds")
+        if v.tags["taxtune.run"] == above
+    ]
     assert len(texts) == len(set(texts))
 
 
@@ -456,7 +544,10 @@ def test_a_database_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "mlflow.db").write_text("this is not a database, whatever its name says " * 50)
     # MLflow itself goes on trying for two minutes.
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"It waits for {seconds} s."))
-    with pytest.raises(TaxtuneError, match=r"mlflow\.db: MLflow's database cannot be written: file is not a database"):
+    with pytest.raises(
+        TaxtuneError,
+        match=r"mlflow\.db: MLflow's database cannot be written: file is not a database",
+    ):
         MLflowTracker("x", tmp_path).start("birds", {}, {})
     (tmp_path / "file").write_text("x")
     with pytest.raises(TaxtuneError, match="file"):
@@ -464,7 +555,9 @@ def test_a_database_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False
+    )
 
 
 def test_mlflow_is_loaded_only_when_a_run_starts() -> None:

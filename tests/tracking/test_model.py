@@ -45,11 +45,15 @@ def a_run(store: Store) -> str:
     return str(store.client.create_run(store.experiment).info.run_id)
 
 
-def logged(store: Store, classifier: Path, name: str, run: str | None = None, status: Any = None) -> str:
+def logged(
+    store: Store, classifier: Path, name: str, run: str | None = None, status: Any = None
+) -> str:
     import mlflow
 
     result = replace(samples.tune(n=2), name=name)
-    chosen = Selection(result.winner, False, 20, (Finalist(result.winner, 0.8, 0.7, {}),), status=status)
+    chosen = Selection(
+        result.winner, False, 20, (Finalist(result.winner, 0.8, 0.7, {}),), status=status
+    )
     with mlflow.start_run(run_id=run or a_run(store)) as active:
         mlflow.log_metric("heldout/hp", 0.962, step=result.winner)
         return log_classifier(replace(result, selection=chosen), active.info.run_id, classifier)
@@ -60,9 +64,17 @@ def test_a_version_of_the_run_with_its_held_out_scores(store: Store, classifier:
     address = logged(store, classifier, "birds: a", run)
     assert address == "models:/birds-a-hp-classifier/1"
     version = store.client.get_model_version("birds-a-hp-classifier", "1")
-    assert (version.run_id, version.tags["objective"], version.tags["heldout.hp"]) == (run, "hp", "0.9620")
+    assert (version.run_id, version.tags["objective"], version.tags["heldout.hp"]) == (
+        run,
+        "hp",
+        "0.9620",
+    )
     model = store.client.get_logged_model(version.source.removeprefix("models:/"))
-    assert (model.source_run_id, str(model.status), model.model_type) == (run, "READY", "classifier")
+    assert (model.source_run_id, str(model.status), model.model_type) == (
+        run,
+        "READY",
+        "classifier",
+    )
     assert {metric.key: metric.value for metric in model.metrics} == {"heldout/hp": 0.962}
     (output,) = store.client.get_run(run).outputs.model_outputs
     assert output.model_id == model.model_id
@@ -70,7 +82,9 @@ def test_a_version_of_the_run_with_its_held_out_scores(store: Store, classifier:
     assert logged(store, classifier, "birds: a", run) == address
 
 
-def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(store: Store, classifier: Path) -> None:
+def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(
+    store: Store, classifier: Path
+) -> None:
     def now(status: str | None) -> str:
         logged(store, classifier, "sure", status=status)
         return str(store.client.get_model_version_by_alias("sure-hp-classifier", CHAMPION).version)
@@ -78,7 +92,9 @@ def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(store:
     statuses = ("estimate", "passes-alone", "certified", "estimate", None, "certified")
     assert [now(status) for status in statuses] == ["1", "2", "3", "3", "3", "6"]
     version = store.client.get_model_version("sure-hp-classifier", "4")
-    assert version.description.startswith("Best estimate") or version.description.startswith("Chosen")
+    assert version.description.startswith("Best estimate") or version.description.startswith(
+        "Chosen"
+    )
     assert version.tags["taxtune.target_reached"] == "estimate"
 
 
@@ -99,7 +115,15 @@ def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Pa
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/served-hp-classifier@{CHAMPION}"]
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "models",
+        "serve",
+        "-m",
+        f"models:/served-hp-classifier@{CHAMPION}",
+    ]
     # The model is found by taxtune's name, so taxtune must be importable, as where it is installed.
     environment = os.environ | {
         "PYTHONPATH": str(Path(__file__).parents[2]),
@@ -122,9 +146,16 @@ def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Pa
             except (urllib.error.URLError, OSError):
                 assert server.poll() is None, (tmp_path / "log").read_text()
                 time.sleep(0.4)
-        images = [in_base64(BIRD), f"data:image/png;base64,{in_base64(BIRD)}", str(BIRD), str(tmp_path / "gone.png")]
+        images = [
+            in_base64(BIRD),
+            f"data:image/png;base64,{in_base64(BIRD)}",
+            str(BIRD),
+            str(tmp_path / "gone.png"),
+        ]
         body = json.dumps({"dataframe_records": [{"image": image} for image in images]}).encode()
-        request = urllib.request.Request(f"{address}/invocations", body, headers={"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            f"{address}/invocations", body, headers={"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(request, timeout=120) as reply:
             rows = json.load(reply)["predictions"]
     finally:

@@ -59,7 +59,9 @@ def tree(uri: str) -> tuple[Any, list[Any], dict[str, list[Any]]]:
 
 def artifact(address: str, run: str, path: str) -> bytes:
     """What MLflow's pages get."""
-    with urlopen(f"{address}/get-artifact?{urlencode({'path': path, 'run_uuid': run})}", timeout=60) as answer:
+    with urlopen(
+        f"{address}/get-artifact?{urlencode({'path': path, 'run_uuid': run})}", timeout=60
+    ) as answer:
         return bytes(answer.read())
 
 
@@ -82,7 +84,9 @@ def test_a_comparison_over_http(server: str, tmp_path: Path) -> None:
     assert top.info.run_name == "compare: toy"
     assert sorted(run.data.tags["taxtune.objective"] for run in tuning) == ["accuracy", "hp"]
     for nested in iterations.values():
-        assert sorted(int(run.data.tags["taxtune.iteration"]) for run in nested) == [0, 1, 2, 3], "each once"
+        assert sorted(int(run.data.tags["taxtune.iteration"]) for run in nested) == [0, 1, 2, 3], (
+            "each once"
+        )
     assert {run.info.status for run in (top, *tuning)} == {"FINISHED"}
     for run in (top, *tuning):
         assert picture(server, run.info.run_id, "heldout_images.json").startswith(JPEG)
@@ -91,7 +95,9 @@ def test_a_comparison_over_http(server: str, tmp_path: Path) -> None:
     experiment = top.info.experiment_id
     traces = mlflow.search_traces(locations=[experiment], max_results=500)
     assert {len(trace.data.spans) for trace in traces} == {4}, "classify, ask, place and score"
-    assert len(traces) == 2 * (5 * 4 + 5 * 2), "five images of each of four iterations and two held-out results"
+    assert len(traces) == 2 * (5 * 4 + 5 * 2), (
+        "five images of each of four iterations and two held-out results"
+    )
     versions = list(mlflow.search_prompt_versions("toy"))
     assert len({each.template for each in versions}) == len(versions)
     assert mlflow.get_prompt_version_by_alias("toy", "baseline").template == "What is this?"
@@ -109,13 +115,19 @@ def test_the_winner_is_a_model_of_its_run(server: str, tmp_path: Path) -> None:
         name = f"fieldguide-{run.data.tags['taxtune.objective']}-classifier"
         champion = client(server).get_model_version_by_alias(name, "champion")
         assert champion.run_id == run.info.run_id
-        assert float(champion.tags["heldout.hp"]) == pytest.approx(run.data.metrics["heldout/hp"], abs=1e-4)
+        assert float(champion.tags["heldout.hp"]) == pytest.approx(
+            run.data.metrics["heldout/hp"], abs=1e-4
+        )
         model = client(server).get_logged_model(champion.source.removeprefix("models:/"))
         assert model.source_run_id == run.info.run_id
-        assert "MLmodel" in [file.path for file in client(server).list_logged_model_artifacts(model.model_id)]
+        assert "MLmodel" in [
+            file.path for file in client(server).list_logged_model_artifacts(model.model_id)
+        ]
 
 
-def test_a_run_that_was_moved_is_served_by_the_printed_command_and_gone_on_with(tmp_path: Path) -> None:
+def test_a_run_that_was_moved_is_served_by_the_printed_command_and_gone_on_with(
+    tmp_path: Path,
+) -> None:
     old, new = tmp_path / "old", tmp_path / "else where" / "renamed"
     record(old, None, 2)
     new.parent.mkdir()
@@ -135,9 +147,16 @@ def test_a_run_that_was_moved_is_served_by_the_printed_command_and_gone_on_with(
     assert [len(nested) for nested in iterations.values()] == [4, 4]
 
 
-def test_a_server_on_files_records_a_run_without_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_on_files_records_a_run_without_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    store = ["--backend-store-uri", (tmp_path / "files").as_uri(), "--artifacts-destination", str(tmp_path / "a")]
+    store = [
+        "--backend-store-uri",
+        (tmp_path / "files").as_uri(),
+        "--artifacts-destination",
+        str(tmp_path / "a"),
+    ]
     command = [sys.executable, "-m", "mlflow", "server", *store, "--workers", "1"]
     with serving(command, tmp_path / "log") as server:
         parts = make_parts(tmp_path, tmp_path / "runs")
@@ -145,5 +164,7 @@ def test_a_server_on_files_records_a_run_without_traces(tmp_path: Path, monkeypa
         callback = TrackingCallback(make)
         tuned(parts, callbacks=[callback])
         assert callback.settled()
-        (experiment,) = [one for one in client(server).search_experiments() if one.name == "taxtune"]
+        (experiment,) = [
+            one for one in client(server).search_experiments() if one.name == "taxtune"
+        ]
         assert client(server).search_runs([experiment.experiment_id])

@@ -36,13 +36,17 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", OPEN, str(folder)], text=True, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", OPEN, str(folder)], text=True, stderr=subprocess.PIPE
+    )
 
 
 @pytest.mark.heavy
 def test_a_store_is_usable_after_its_maker_was_killed(tmp_path: Path) -> None:
     maker = start(tmp_path)
-    while not any(tmp_path.glob(".mlflow.db-*")):  # in the middle of the migrations, which cannot be run twice
+    while not any(
+        tmp_path.glob(".mlflow.db-*")
+    ):  # in the middle of the migrations, which cannot be run twice
         assert maker.poll() is None
         time.sleep(0.002)
     os.kill(maker.pid, signal.SIGKILL)
@@ -91,7 +95,10 @@ def test_a_store_in_files_takes_no_spans_and_is_told_by_the_dry_run(
     ("problem", "takes"),
     [
         (NotImplementedError("no server of 3.4"), False),
-        (RuntimeError("INTERNAL_ERROR: REST OTLP span logging is not supported by FileStore"), False),
+        (
+            RuntimeError("INTERNAL_ERROR: REST OTLP span logging is not supported by FileStore"),
+            False,
+        ),
         (RuntimeError("No Experiment with id=-1 exists"), True),
         (None, True),
     ],
@@ -99,12 +106,16 @@ def test_a_store_in_files_takes_no_spans_and_is_told_by_the_dry_run(
 def test_what_a_server_says_to_a_span_tells(
     problem: Exception | None, takes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlflow.tracing.client.TracingClient.log_spans", MagicMock(side_effect=problem))
+    monkeypatch.setattr(
+        "mlflow.tracing.client.TracingClient.log_spans", MagicMock(side_effect=problem)
+    )
     assert takes_spans("http://127.0.0.1:9") is takes
 
 
 @pytest.mark.parametrize("how", [shutil.move, shutil.copytree])
-def test_artifacts_are_found_where_a_folder_was_moved_or_copied_to(tmp_path: Path, how: Callable[..., object]) -> None:
+def test_artifacts_are_found_where_a_folder_was_moved_or_copied_to(
+    tmp_path: Path, how: Callable[..., object]
+) -> None:
     store = open_store("taxtune", tmp_path / "old")
     run = store.client.create_run(store.experiment).info.run_id
     store.client.log_text(run, "kept", "text.txt")
@@ -114,7 +125,10 @@ def test_artifacts_are_found_where_a_folder_was_moved_or_copied_to(tmp_path: Pat
     place = (tmp_path / "new/mlartifacts").as_uri()
     assert moved.client.get_run(run).info.artifact_uri.startswith(f"{place}/")
     moved.client.log_text(run, "more", "more.txt")
-    assert sorted(file.path for file in moved.client.list_artifacts(run)) == ["more.txt", "text.txt"]
+    assert sorted(file.path for file in moved.client.list_artifacts(run)) == [
+        "more.txt",
+        "text.txt",
+    ]
     again = moved.client.create_run(moved.experiment)
     assert again.info.artifact_uri.startswith(f"{place}/")
     if how is shutil.copytree:
@@ -122,7 +136,9 @@ def test_artifacts_are_found_where_a_folder_was_moved_or_copied_to(tmp_path: Pat
         assert [file.path for file in original.list_artifacts(run)] == ["text.txt"]
 
 
-@pytest.mark.parametrize("place", ["https://attacker.example/in", "s3://bucket/x", "file:///home", "BESIDE/../../x"])
+@pytest.mark.parametrize(
+    "place", ["https://attacker.example/in", "s3://bucket/x", "file:///home", "BESIDE/../../x"]
+)
 @pytest.mark.parametrize("table", ["experiments", "runs"])
 def test_a_database_that_sends_elsewhere_is_refused(tmp_path: Path, table: str, place: str) -> None:
     store = open_store("taxtune", tmp_path)

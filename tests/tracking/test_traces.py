@@ -41,12 +41,21 @@ def assessments(trace: Any) -> dict[str, Any]:
     return found
 
 
-def test_a_trace_says_what_was_asked_placed_and_scored(store: Store, run: str, tmp_path: Path) -> None:
+def test_a_trace_says_what_was_asked_placed_and_scored(
+    store: Store, run: str, tmp_path: Path
+) -> None:
     record = samples.iteration(1, images=3)
     Image.new("RGB", (900, 300), (200, 30, 30)).save(tmp_path / "bird.png")
     images = {"bird-002": tmp_path / "bird.png"}
     ids = log_traces(
-        store, run, record, lambda row: "Which bird?", number=9, identity=run, model="openai/gpt-4o", images=images
+        store,
+        run,
+        record,
+        lambda row: "Which bird?",
+        number=9,
+        identity=run,
+        model="openai/gpt-4o",
+        images=images,
     )
     assert {trace.info.trace_id for trace in traces_of(store, run)} == set(ids)
     assert len(ids) == 3  # failures included
@@ -85,7 +94,9 @@ def test_an_image_without_an_answer_is_an_error_and_has_no_score(store: Store, r
     assert [span.name for span in trace.data.spans] == ["classify", "ask"]
     found = assessments(trace)
     assert found["hp"].value is None
-    assert found["hp"].error.error_message == found["hr"].error.error_message == "timed out after 60 s"
+    assert (
+        found["hp"].error.error_message == found["hr"].error.error_message == "timed out after 60 s"
+    )
 
 
 def test_recorded_again_a_trace_is_there_once(store: Store, run: str) -> None:

@@ -58,8 +58,12 @@ def rows(off_tree: str) -> list[SampleResult]:
     return made
 
 
-@pytest.mark.parametrize(("off_tree", "exact"), [("child", [1, 0, 0, 1, 0, 0]), ("root", [1, 1, 0, 1, 0, 0])])
-def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(off_tree: str, exact: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("off_tree", "exact"), [("child", [1, 0, 0, 1, 0, 0]), ("root", [1, 1, 0, 1, 0, 0])]
+)
+def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(
+    off_tree: str, exact: list[int]
+) -> None:
     answered = rows(off_tree)
     nodes, targets = [row.node for row in answered], [row.target for row in answered]
     as_child = [row.off_tree and off_tree == "child" for row in answered]
@@ -80,7 +84,10 @@ def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(off_tre
 def test_a_share_is_chosen_by_the_scores_of_the_run() -> None:
     """Answers off the tree cost nothing at any share where the run scores them as the root."""
     off = [
-        SampleResult(str(i), f"{i}.png", 0, "stone", "a cup", 0, "stone", votes=(0, 0), off_tree=True) for i in range(3)
+        SampleResult(
+            str(i), f"{i}.png", 0, "stone", "a cup", 0, "stone", votes=(0, 0), off_tree=True
+        )
+        for i in range(3)
     ]
     objective = make_objective("accuracy")
     seen: list[float] = []

@@ -21,16 +21,23 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
-def run(server: OpenAIServer, folder: Path, vlm: ToyVLM, *more: str, resume: bool = False) -> TuneResult:
+def run(
+    server: OpenAIServer, folder: Path, vlm: ToyVLM, *more: str, resume: bool = False
+) -> TuneResult:
     proposer = f"{{kind: agent, model: openai/gpt-4o, api_base: '{server.api_base}'}}"
     given = (f"proposer={proposer}", "iterations=2", "seed=1", *more)
-    return tuned(make_parts(folder / "in", folder / "out", vlm, given), folder / "out", resume=resume)
+    return tuned(
+        make_parts(folder / "in", folder / "out", vlm, given), folder / "out", resume=resume
+    )
 
 
 def first_iteration() -> list[Reply]:
     return [
         calls(("failures", {"iteration": 0})),
-        calls(("try_draft", {"template": CAREFUL, "images": 4}), ("try_draft", {"template": FAMILY, "images": 2})),
+        calls(
+            ("try_draft", {"template": CAREFUL, "images": 4}),
+            ("try_draft", {"template": FAMILY, "images": 2}),
+        ),
         calls(("submit", {"template": CAREFUL})),
     ]
 
@@ -56,7 +63,9 @@ def test_a_run_tunes_with_an_agent(tmp_path):
     assert len(asked) == len(set(asked))
     assert sum(line.startswith("Give only the family.") for line in asked) == 2
 
-    kept = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
+    kept = [
+        json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()
+    ]
     assert json.loads(kept[1]["trace"][1]["result"])["minus iteration 0"]["hP"]["difference"] > 0
     save_report(result)
     for file in (tmp_path / "out").rglob("*"):
@@ -84,9 +93,13 @@ def test_an_iteration_that_was_interrupted_begins_anew_and_asks_nothing_twice(tm
 
 
 def test_drafts_are_part_of_a_budget_of_calls(tmp_path):
-    draft = [calls(("try_draft", {"template": f"Try {i}: {FAMILY}", "images": 8})) for i in range(2)]
+    draft = [
+        calls(("try_draft", {"template": f"Try {i}: {FAMILY}", "images": 8})) for i in range(2)
+    ]
     chosen = [calls(("submit", {"template": f"Which one? {i}"})) for i in range(2)]
-    with OpenAIServer(*(reply for pair in zip(draft, chosen, strict=True) for reply in pair)) as server:
+    with OpenAIServer(
+        *(reply for pair in zip(draft, chosen, strict=True) for reply in pair)
+    ) as server:
         result = run(server, tmp_path, ToyVLM(), "iterations=9", "budget.vlm_calls=40")
     # Five templates on eight images: two drafts take the place of two of them.
     assert [record.usage.tried for record in result.iterations] == [0, 8, 8]

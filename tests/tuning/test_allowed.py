@@ -26,7 +26,9 @@ from taxtune.tuning.plan import make_plan
 from tests.trees import trees
 from tests.tuning.toy import ToyVLM, Wavering, Weighing, make_files, tuned
 
-BIRDS = Taxonomy.from_paths(["bird/duck/mallard", "bird/duck/teal", "bird/gull/herring gull", "bird/gull/kittiwake"])
+BIRDS = Taxonomy.from_paths(
+    ["bird/duck/mallard", "bird/duck/teal", "bird/gull/herring gull", "bird/gull/kittiwake"]
+)
 CHECKLIST = "node,Place,From month,to_month\nmallard,,,\nteal, Marsh ,10,03\ngull,coast,,\nherring gull,7,6.0,\n"
 WHERE = {"scarlet": ("a", 5), "azure": (" A", 12), "crimson": ("b", None), "navy": ("b", 6)}
 SHADES = "node,place,from month,to month\nscarlet,a,,\nazure,a,11,2\nreddish,b,,\nnavy,b,,\n"
@@ -47,7 +49,9 @@ def read(folder: Path, text: str) -> Checklist:
         ("the moon", 4, {"mallard", "teal", "herring gull", "kittiwake"}),
     ],
 )
-def test_what_can_be_where_and_when(tmp_path: Path, place: object, month: object, leaves: set[str]) -> None:
+def test_what_can_be_where_and_when(
+    tmp_path: Path, place: object, month: object, leaves: set[str]
+) -> None:
     ((_, lift),) = read(tmp_path, CHECKLIST).groups([{"place": place, "month": month}])
     assert {BIRDS.labels[v] for v in BIRDS.leaves if lift[v] == v} == leaves
 
@@ -55,12 +59,20 @@ def test_what_can_be_where_and_when(tmp_path: Path, place: object, month: object
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        ("node,from month\nteal,13\nmallard,0\nduck,3\n", ("2 of 3 rows", "row 2: .*'13'", "row 3: .*'0'.*1 to 12")),
-        ("node,place\nteel,\n,marsh\n", ("2 of 2 rows", "row 2: node.*teal", "row 3: node is missing")),
+        (
+            "node,from month\nteal,13\nmallard,0\nduck,3\n",
+            ("2 of 3 rows", "row 2: .*'13'", "row 3: .*'0'.*1 to 12"),
+        ),
+        (
+            "node,place\nteel,\n,marsh\n",
+            ("2 of 2 rows", "row 2: node.*teal", "row 3: node is missing"),
+        ),
         ("name,place\nteal,marsh\n", ("no column node", "from month and to month")),
     ],
 )
-def test_a_bad_checklist_is_refused_with_all_its_rows(tmp_path: Path, text: str, problems: tuple[str, ...]) -> None:
+def test_a_bad_checklist_is_refused_with_all_its_rows(
+    tmp_path: Path, text: str, problems: tuple[str, ...]
+) -> None:
     with pytest.raises(DataError) as caught:
         read(tmp_path, text)
     assert all(caught.match(problem) for problem in problems)
@@ -80,7 +92,10 @@ def test_what_cannot_be_goes_to_the_nearest_that_can(tree: Taxonomy, data: st.Da
 
     # A single answer never loses hP, and hR only where the truth cannot be.
     nodes, truth = (np.array(data.draw(st.lists(node, min_size=7, max_size=7))) for _ in range(2))
-    (hp, hr), (masked_hp, masked_hr) = precision_recall(tree, nodes, truth), precision_recall(tree, lift[nodes], truth)
+    (hp, hr), (masked_hp, masked_hr) = (
+        precision_recall(tree, nodes, truth),
+        precision_recall(tree, lift[nodes], truth),
+    )
     kept = (masked_hr == hr) | (lift[truth] != truth)
     assert ((masked_hp >= hp) & (masked_hr <= hr) & kept).all()
     # A vote that more than half agree on comes out where it did, or at the nearest that can be.
@@ -93,7 +108,9 @@ def test_what_cannot_be_goes_to_the_nearest_that_can(tree: Taxonomy, data: st.Da
     moved = spread(tree, ends, weights, giving=ends != nodes)
     assert moved.sum() == pytest.approx(weights.sum())
     for v in np.flatnonzero(can).tolist():
-        before, after = (tree.is_ancestor(v, np.maximum(each, 0)) & (each >= 0) for each in (nodes, ends))
+        before, after = (
+            tree.is_ancestor(v, np.maximum(each, 0)) & (each >= 0) for each in (nodes, ends)
+        )
         assert moved[0, after].sum() >= weights[0, before].sum() - 1e-9
 
 
@@ -113,19 +130,31 @@ def make(folder: Path, vlm: ToyVLM, *overrides: str, checklist: str = SHADES) ->
     [  # of a murky image of navy, which they take for azure
         (ToyVLM, (), "colour/bluish", "colour/bluish/azure"),
         (Wavering, ("policy.samples=4",), "colour/bluish", None),
-        (Weighing, ("policy.kind=posterior", "policy.share=0.9"), "colour/bluish/navy", "colour/bluish"),
+        (
+            Weighing,
+            ("policy.kind=posterior", "policy.share=0.9"),
+            "colour/bluish/navy",
+            "colour/bluish",
+        ),
     ],
 )
-def test_each_policy_places_on_what_can_be(tmp_path: Path, vlm, policy, placement: str, masked: str | None) -> None:
+def test_each_policy_places_on_what_can_be(
+    tmp_path: Path, vlm, policy, placement: str, masked: str | None
+) -> None:
     result = tuned(make(tmp_path, vlm(), *policy, "objective.kind=hr_at_hp"))
     rows = result.heldout_baseline.rows
-    assert next((row.placement, row.masked) for row in rows if row.image == "navy3.png") == (placement, masked)
+    assert next((row.placement, row.masked) for row in rows if row.image == "navy3.png") == (
+        placement,
+        masked,
+    )
     moved, told = sum(row.masked is not None for row in rows), doubt_lines(summarise(result))
     assert (f"baseline: {moved} of 12 placed elsewhere by the checklist" in told) == bool(masked)
     assert ("without the checklist" in render_report(result)) == bool(masked)
 
 
-def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_run(tmp_path: Path) -> None:
+def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_run(
+    tmp_path: Path,
+) -> None:
     parts = make(tmp_path, ToyVLM(), checklist="node,place\nscarlet,a\nnavy,a\nreddish,b\n")
     plan = make_plan(parts)
     expected = "the checklist lacks the truth of 10 of 20 images: navy, place b (5 images); azure, place A (5 images)"
@@ -135,7 +164,9 @@ def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_r
     (tmp_path / "in" / "list.csv").write_text(SHADES)
     with pytest.raises(ResumeError, match="checklist"):
         tuned(Experiment(parts.recipe, parts.folder, vlm=ToyVLM()), resume=True)
-    bare = Experiment(parts.recipe.changed({"data.context": ["place"]}), tmp_path / "other", vlm=ToyVLM())
+    bare = Experiment(
+        parts.recipe.changed({"data.context": ["place"]}), tmp_path / "other", vlm=ToyVLM()
+    )
     with pytest.raises(RecipeError, match=r"goes by month.*context: \[month\]"):
         _ = bare.allowed
 
@@ -143,9 +174,23 @@ def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_r
 @pytest.mark.heavy
 def test_the_field_guides_birds_from_two_places_stay_where_they_are(tmp_path: Path) -> None:
     export(tmp_path, labelled=60)
-    data = {"kind": "manifest", "path": "photos.csv", "context": ["place"], "tuning": 30, "heldout": 30}
-    recipe = {"name": "birds", "taxonomy": {"path": "tree.csv", "allowed": "checklist.csv"}, "data": data}
-    recipe |= {"vlm": "builtin:fieldguide", "proposer": {"kind": "fragments"}, "objective": {"kind": "accuracy"}}
+    data = {
+        "kind": "manifest",
+        "path": "photos.csv",
+        "context": ["place"],
+        "tuning": 30,
+        "heldout": 30,
+    }
+    recipe = {
+        "name": "birds",
+        "taxonomy": {"path": "tree.csv", "allowed": "checklist.csv"},
+        "data": data,
+    }
+    recipe |= {
+        "vlm": "builtin:fieldguide",
+        "proposer": {"kind": "fragments"},
+        "objective": {"kind": "accuracy"},
+    }
     recipe |= {"iterations": 1, "tracking": {"mlflow": False}}
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
     result = tuned(Experiment(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run"))

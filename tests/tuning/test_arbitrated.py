@@ -47,13 +47,19 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAISe
         yield running
 
 
-def test_a_run_asks_once_pays_for_it_and_goes_on_without_asking(tmp_path: Path, server: OpenAIServer) -> None:
+def test_a_run_asks_once_pays_for_it_and_goes_on_without_asking(
+    tmp_path: Path, server: OpenAIServer
+) -> None:
     result = tuned(make_parts(tmp_path / "in", tmp_path / "out", Cyclist(), (ARBITER,)))
     asked = len(server.chats)
-    said = {row.answer for record in result.iterations for row in record.rows if row.stage == "arbiter"}
+    said = {
+        row.answer for record in result.iterations for row in record.rows if row.stage == "arbiter"
+    }
     assert asked == len(set(server.prompts)) > 0
     assert any("bicycle, see scarlet" in (answer or "") for answer in said)
-    assert all("bicycle" in prompt for prompt in server.prompts), "what reading is sure of is not asked about"
+    assert all("bicycle" in prompt for prompt in server.prompts), (
+        "what reading is sure of is not asked about"
+    )
     usage = result.usage.judge
     assert (usage.calls, usage.faults) == (asked, {})
     assert usage.from_store > 0
@@ -66,17 +72,34 @@ def test_a_run_asks_once_pays_for_it_and_goes_on_without_asking(tmp_path: Path, 
     assert len(server.chats) == asked
 
 
-def test_a_search_ends_once_its_arbiter_has_cost_the_budget(tmp_path: Path, server: OpenAIServer) -> None:
-    result = tuned(make_parts(tmp_path / "in", tmp_path / "out", Cyclist(), (ARBITER, "budget.usd=0.0001")))
+def test_a_search_ends_once_its_arbiter_has_cost_the_budget(
+    tmp_path: Path, server: OpenAIServer
+) -> None:
+    result = tuned(
+        make_parts(tmp_path / "in", tmp_path / "out", Cyclist(), (ARBITER, "budget.usd=0.0001"))
+    )
     assert len(result.iterations) == 1
 
 
-def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(tmp_path: Path, server: OpenAIServer) -> None:
+def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(
+    tmp_path: Path, server: OpenAIServer
+) -> None:
     plan = make_plan(make_parts(tmp_path / "in", tmp_path / "out", Cyclist(), (ARBITER,)))
     assert not plan.problems
-    assert (plan.arbiter, plan.arbiter_calls) == ("openai/gpt-4o-mini", round(DOUBTFUL_SHARE * plan.vlm_calls))
+    assert (plan.arbiter, plan.arbiter_calls) == (
+        "openai/gpt-4o-mini",
+        round(DOUBTFUL_SHARE * plan.vlm_calls),
+    )
     assert plan.arbiter_usd == pytest.approx(plan.arbiter_calls * (350 * 0.15e-6 + 3 * 0.6e-6))
-    told = run_well("tune", tmp_path / "in" / "recipe.yaml", "--set", ARBITER, "--out", tmp_path / "dry", "--dry-run")
+    told = run_well(
+        "tune",
+        tmp_path / "in" / "recipe.yaml",
+        "--set",
+        ARBITER,
+        "--out",
+        tmp_path / "dry",
+        "--dry-run",
+    )
     assert (
         f"arbiter calls   about {plan.arbiter_calls} (less than $0.01), if three in ten answers are doubtful"
         in told.out
@@ -88,8 +111,17 @@ def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(tmp_path: Path,
 
 def test_the_commands_place_and_score_ask_too(tmp_path: Path, server: OpenAIServer) -> None:
     make_files(tmp_path)
-    (tmp_path / "a.csv").write_text("truth,answer\nscarlet,scarlet\nscarlet,A bicycle see scarlet\nnavy,a bicycle\n")
-    shared = ("-t", tmp_path / "tree.csv", tmp_path / "a.csv", "--arbiter", "openai/gpt-4o-mini", "--json")
+    (tmp_path / "a.csv").write_text(
+        "truth,answer\nscarlet,scarlet\nscarlet,A bicycle see scarlet\nnavy,a bicycle\n"
+    )
+    shared = (
+        "-t",
+        tmp_path / "tree.csv",
+        tmp_path / "a.csv",
+        "--arbiter",
+        "openai/gpt-4o-mini",
+        "--json",
+    )
     done = run_well("place", *shared)
     rows = [json.loads(line) for line in done.out.splitlines()]
     calls = len(server.chats)
@@ -110,7 +142,9 @@ def test_the_commands_place_and_score_ask_too(tmp_path: Path, server: OpenAIServ
         ([ARBITER, "mapper.similarity=clip-i2t:x"], "a similarity that does not look at images"),
     ],
 )
-def test_an_arbiter_that_cannot_be_asked_is_refused_when_the_recipe_is_read(tmp_path, given, said) -> None:
+def test_an_arbiter_that_cannot_be_asked_is_refused_when_the_recipe_is_read(
+    tmp_path, given, said
+) -> None:
     with pytest.raises(RecipeError, match=re.escape(said)):
         load_recipe(make_files(tmp_path), given)
 

@@ -26,7 +26,9 @@ SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
 VOTE = ("policy.samples=4", "policy.share=0.75")
 
 
-def toy_run(folder: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = SMALL) -> TuneResult:
+def toy_run(
+    folder: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = SMALL
+) -> TuneResult:
     return tuned(make_parts(folder / "in", folder / "run", vlm or Wavering(), overrides))
 
 
@@ -85,7 +87,9 @@ def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
     assert loaded.selection == result.selection
 
 
-def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vote(tmp_path: Path) -> None:
+def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vote(
+    tmp_path: Path,
+) -> None:
     class Faulty(ToyVLM):
         def answer(self, questions):
             """Refuses every fourth answer, and of one image all; one call fails for now."""
@@ -170,7 +174,8 @@ def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
             replies = super().answer(questions)
             reds = [Image.open(q.image).convert("RGB").getpixel((0, 0)) for q in questions]
             return [
-                replace(r, text="navy") if red > blue else r for r, (red, _, blue) in zip(replies, reds, strict=True)
+                replace(r, text="navy") if red > blue else r
+                for r, (red, _, blue) in zip(replies, reds, strict=True)
             ]
 
     found = taxtune.calibrate(run, risk=0.1, samples=2, vlm=Wrong())

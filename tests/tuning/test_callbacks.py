@@ -49,8 +49,14 @@ def test_a_run_does_not_wait_for_its_record_until_its_end(tmp_path: Path) -> Non
     assert tracker.told == ["start", *range(6), "finish", "FINISHED"]
     again = Slow()
     again.may.set()
-    tuned(make_parts(tmp_path / "in", tmp_path / "out"), callbacks=[TrackingCallback(lambda: again)], resume=True)
-    assert again.best == tracker.best != [None] * 6, "of a resumed run, too: the record may lack an iteration"
+    tuned(
+        make_parts(tmp_path / "in", tmp_path / "out"),
+        callbacks=[TrackingCallback(lambda: again)],
+        resume=True,
+    )
+    assert again.best == tracker.best != [None] * 6, (
+        "of a resumed run, too: the record may lack an iteration"
+    )
 
 
 class Diary(Callback):
@@ -81,16 +87,27 @@ class Diary(Callback):
 
 def test_what_is_done_is_told_when_it_begins(tmp_path: Path, recorder: Recorder) -> None:
     diary = Diary(recorder)
-    result = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=4",)), callbacks=[diary])
+    result = tuned(
+        make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=4",)),
+        callbacks=[diary],
+    )
     search, race = diary.lines[:6], diary.lines[6 : diary.lines.index("chosen")]
     assert search == [(k, 4) for k in range(6)]
     assert len(race) >= 2
     assert {line[1] for line in race} == {6, 8}
-    assert [*dict.fromkeys(diary.lines[len(search) + len(race) :])] == ["chosen", "baseline", "winner"]
+    assert [*dict.fromkeys(diary.lines[len(search) + len(race) :])] == [
+        "chosen",
+        "baseline",
+        "winner",
+    ]
     assert result.selection is not None
     names = [name for name, _, _ in recorder.steps]
     first = {name: names.index(name) for name in names}
     order = ["opening the history", "opening the record of the run", "asking", "placing", "scoring"]
     order += ["bootstrapping intervals", "recording the result"]
     assert sorted(order, key=first.__getitem__) == order
-    assert first["scoring"] < names.index("proposing a template", first["scoring"]) < first["bootstrapping intervals"]
+    assert (
+        first["scoring"]
+        < names.index("proposing a template", first["scoring"])
+        < first["bootstrapping intervals"]
+    )

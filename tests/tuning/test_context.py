@@ -48,11 +48,15 @@ def ask(image: Image.Image, prompt: str) -> str:
     return right if sure < (0.9 if knows else 0.5) else SPECIES[right]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (1, 2))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (1, 2))]
+)
 def test_the_search_finds_the_template_that_tells_the_month(seed, tmp_path):
     frame, settings = photos(tmp_path), {**QUIET, "seed": seed}
     told = {**settings, "data.context": ["month", "place"]}
-    found = taxtune.tune(TREE, frame, ask, objective="accuracy", effort="light", settings=told, out=tmp_path / "told")
+    found = taxtune.tune(
+        TREE, frame, ask, objective="accuracy", effort="light", settings=told, out=tmp_path / "told"
+    )
     assert "{{ month }}" in found.best.template
     assert found.heldout_winner.scores.accuracy - found.heldout[0].scores.accuracy > 0.2
     rows = found.heldout_winner.rows
@@ -60,7 +64,13 @@ def test_the_search_finds_the_template_that_tells_the_month(seed, tmp_path):
         row.example: frame.set_index("image").month[row.example] for row in rows
     }
     without = taxtune.tune(
-        TREE, frame, ask, objective="accuracy", effort="light", settings=settings, out=tmp_path / "no"
+        TREE,
+        frame,
+        ask,
+        objective="accuracy",
+        effort="light",
+        settings=settings,
+        out=tmp_path / "no",
     )
     assert without.heldout_winner.scores.accuracy == without.heldout[0].scores.accuracy
 
@@ -85,12 +95,20 @@ def context_of(cells, column="x", **settings):
     tree = as_taxonomy(TREE)
     labels = [[*SPECIES][i % 4] for i in range(200)]
     examples = [
-        Example(f"{i}.png", Path(f"{i}.png"), label, tree.resolve(label), context={column: cells(i, label)})
+        Example(
+            f"{i}.png",
+            Path(f"{i}.png"),
+            label,
+            tree.resolve(label),
+            context={column: cells(i, label)},
+        )
         for i, label in enumerate(labels)
     ]
     said = Said()
     with showing(said):
-        made = make_context(examples, ContextSettings(columns=(column,), **settings), tree, "birds.csv")
+        made = make_context(
+            examples, ContextSettings(columns=(column,), **settings), tree, "birds.csv"
+        )
     return (*made, said.notes)
 
 
@@ -99,7 +117,10 @@ def context_of(cells, column="x", **settings):
     [
         (lambda i, label: label.upper(), "names the label of 100.0 %"),
         (lambda i, label: f"bird/finch/{label}", "names the label of 100.0 %"),
-        (lambda i, label: f"near the pond: a female {label}s, i think" if i > 2 else None, "names the label of 98.5 %"),
+        (
+            lambda i, label: f"near the pond: a female {label}s, i think" if i > 2 else None,
+            "names the label of 98.5 %",
+        ),
         (lambda i, label: ["seen", label], "names the label of 100.0 %"),
         (lambda i, label: CODES[label], "tells the label .* of 100.0 %"),
         (lambda i, label: [*SPECIES].index(label), "tells the label .* of 100.0 %"),
@@ -125,14 +146,22 @@ def test_a_column_that_is_the_truth_is_refused(cells, words):
 )
 def test_a_column_that_tells_only_a_part_is_not(cells):
     variables, examples, _ = context_of(cells)
-    assert [example.context["x"] for example in examples] == [cells(i, e.label) for i, e in enumerate(examples)]
+    assert [example.context["x"] for example in examples] == [
+        cells(i, e.label) for i, e in enumerate(examples)
+    ]
     assert variables[0].kind == "text"
 
 
 def test_words_of_a_name_in_another_order_are_the_name():
     tree = as_taxonomy({"bird": {"House Finch": {}, "Purple Finch": {}}})
     examples = [
-        Example(f"{i}", Path(f"{i}"), "", 1 + i % 2, context={"x": ("Finch, House", "finches (purple)")[i % 2]})
+        Example(
+            f"{i}",
+            Path(f"{i}"),
+            "",
+            1 + i % 2,
+            context={"x": ("Finch, House", "finches (purple)")[i % 2]},
+        )
         for i in range(50)
     ]
     with pytest.raises(DataError, match=r"names the label of 100\.0%"):
@@ -160,7 +189,10 @@ def test_words_of_a_name_in_another_order_are_the_name():
 def test_cells_have_the_kind_of_their_column(cell, kind, value):
     (variable,), examples, notes = context_of(lambda i, label: cell if i % 2 else None)
     assert variable.kind == kind
-    assert (examples[1].context["x"], examples[0].context["x"]) == (value, [] if kind == "list" else None)
+    assert (examples[1].context["x"], examples[0].context["x"]) == (
+        value,
+        [] if kind == "list" else None,
+    )
     assert "x is missing for 100 of 200 images" in notes
 
 
@@ -177,7 +209,9 @@ def test_cells_have_the_kind_of_their_column(cell, kind, value):
     ],
 )
 def test_a_column_of_candidates_is_a_list_however_it_is_written(cell, shown):
-    (variable,), examples, notes = context_of(lambda i, label: cell if i % 2 else None, column="candidates")
+    (variable,), examples, notes = context_of(
+        lambda i, label: cell if i % 2 else None, column="candidates"
+    )
     assert (variable.kind, variable.top) == ("list", 5)
     assert (examples[1].context["candidates"], examples[0].context["candidates"]) == (shown, [])
     assert "the candidates hold the truth of" in notes[-1]
@@ -188,16 +222,27 @@ def test_candidates_are_named_best_first_and_the_ceiling_is_told(tmp_path):
     lines = ["image,label,score"]
     for i in range(200):
         right = [*SPECIES][i % 4]
-        first, second = (right, SPECIES[right]) if i % 3 else (SPECIES[right], "pintail" if i % 2 else right)
-        lines += [f"{i}.png,{first},0.6", f"{i}.png,{second},0.3"] if first != second else [f"{i}.png,{first},0.9"]
+        first, second = (
+            (right, SPECIES[right]) if i % 3 else (SPECIES[right], "pintail" if i % 2 else right)
+        )
+        lines += (
+            [f"{i}.png,{first},0.6", f"{i}.png,{second},0.3"]
+            if first != second
+            else [f"{i}.png,{first},0.9"]
+        )
     file.write_text("\n".join(lines))
     variables, examples, notes = context_of(lambda i, label: None, candidates=str(file), top=2)
     assert [variable.name for variable in variables] == ["x", "candidates"]
     assert examples[1].context["candidates"] == ["linnet (0.60)", "siskin (0.30)"]
-    counted = Counter(next((k for k, c in enumerate(e.context["candidates"]) if e.label in c), None) for e in examples)
+    counted = Counter(
+        next((k for k, c in enumerate(e.context["candidates"]) if e.label in c), None)
+        for e in examples
+    )
     assert f"first of them of {counted[0] / 200:.0%}" in notes[-1]
     assert f"the truth of {(counted[0] + counted[1]) / 200:.0%}" in notes[-1]
-    file.write_text("\n".join(["image,label,score", *(f"{i}.png,{[*SPECIES][i % 4]},1" for i in range(200))]))
+    file.write_text(
+        "\n".join(["image,label,score", *(f"{i}.png,{[*SPECIES][i % 4]},1" for i in range(200))])
+    )
     with pytest.raises(DataError, match=r"names the label of 100\.0%"):
         context_of(lambda i, label: None, candidates=str(file))
     file.write_text("image,label,score\nelsewhere.png,teal,1\n")
@@ -221,7 +266,9 @@ def test_a_prompt_that_differs_by_image_is_the_key_of_its_answer(tmp_path):
     once = taxtune.evaluate(TEMPLATE, TREE, frame, model, settings=settings, out=tmp_path / "run")
     (held,) = (each for each in once.heldout if each.name == "template")
     for row in held.rows:
-        prompt = next(p for name, p in asked if Path(row.image).stem == name and p.startswith("What is it?"))
+        prompt = next(
+            p for name, p in asked if Path(row.image).stem == name and p.startswith("What is it?")
+        )
         assert ("Place" in prompt) is (row.context["place"] is not None)
         assert ("Late" in prompt) is (row.context["month"] > 6)
     asked.clear()
@@ -232,13 +279,24 @@ def test_a_prompt_that_differs_by_image_is_the_key_of_its_answer(tmp_path):
     asked.clear()
     plain = {"data.context": [], **QUIET}
     taxtune.evaluate("What is it?", TREE, frame, model, settings=plain, out=tmp_path / "run")
-    assert {prompt for _, prompt in asked} == {"What is it?"}, "what the baseline was asked before is known"
+    assert {prompt for _, prompt in asked} == {"What is it?"}, (
+        "what the baseline was asked before is known"
+    )
 
 
 def test_a_classifier_asks_for_the_columns_of_its_prompt(tmp_path):
-    frame, settings = photos(tmp_path), {**QUIET, "iterations": 1, "data.context": ["notes", "month", "place"]}
+    frame, settings = (
+        photos(tmp_path),
+        {**QUIET, "iterations": 1, "data.context": ["notes", "month", "place"]},
+    )
     result = taxtune.tune(
-        TREE, frame, ask, baseline=TEMPLATE, proposer=lambda history: "?", settings=settings, out=tmp_path / "run"
+        TREE,
+        frame,
+        ask,
+        baseline=TEMPLATE,
+        proposer=lambda history: "?",
+        settings=settings,
+        out=tmp_path / "run",
     )
     assert result.best.template == TEMPLATE
     made = taxtune.load_classifier(tmp_path / "run", vlm=ask, taxonomy=TREE)
@@ -246,7 +304,10 @@ def test_a_classifier_asks_for_the_columns_of_its_prompt(tmp_path):
     labels = made.classify(frame.rename(columns={"month": "Month"}))
     known = {row.example: row for row in result.heldout_winner.rows}
     assert all(one.answer == known[one.image].answer for one in labels if one.image in known)
-    with pytest.raises(DataError, match=r"classifier needs 'month', 'place' of each image.*'image', 'month', 'place'"):
+    with pytest.raises(
+        DataError,
+        match=r"classifier needs 'month', 'place' of each image.*'image', 'month', 'place'",
+    ):
         made.classify(list(frame.image))
     with pytest.raises(DataError, match="needs 'place'"):
         made.classify(frame.drop(columns="place"))
@@ -254,7 +315,11 @@ def test_a_classifier_asks_for_the_columns_of_its_prompt(tmp_path):
         made.classify(frame.assign(month="June"))
     portable = replace(made, recipe=taxtune.load_recipe("fieldguide"))
     loaded = taxtune.load_classifier(portable.save(tmp_path / "saved"), vlm=ask)
-    assert (loaded.template, loaded.context, loaded.columns) == (made.template, made.context, made.columns)
+    assert (loaded.template, loaded.context, loaded.columns) == (
+        made.template,
+        made.context,
+        made.columns,
+    )
     assert [one.answer for one in loaded.classify(frame)] == [one.answer for one in labels]
 
 
@@ -281,10 +346,19 @@ def test_exif_is_read_where_it_is_asked_for_and_never_sent(tmp_path):
     [
         (["month", "exif:month"], "'month' is the name of another variable already"),
         (["plaice"], "no column 'plaice'.*'place'"),
-        ({"columns": ["place"], "describe": {"plaice": "a fish"}}, "is described that there is not.*'place'"),
+        (
+            {"columns": ["place"], "describe": {"plaice": "a fish"}},
+            "is described that there is not.*'place'",
+        ),
         ({"candidates": "nowhere.csv"}, "does not exist"),
     ],
 )
 def test_a_context_that_cannot_be_is_an_error(context, words, tmp_path):
     with pytest.raises(DataError, match=words):
-        taxtune.tune(TREE, photos(tmp_path, 8), ask, settings={**QUIET, "data.context": context}, out=tmp_path / "run")
+        taxtune.tune(
+            TREE,
+            photos(tmp_path, 8),
+            ask,
+            settings={**QUIET, "data.context": context},
+            out=tmp_path / "run",
+        )

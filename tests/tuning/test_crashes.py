@@ -26,7 +26,9 @@ from tests.servers import OpenAIServer, Reply, calls
 from tests.tuning.toy import Weighing, make_files, tuned
 
 # A process of its own that has loaded everything forks those that are killed: each starts in a moment, not in seconds.
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else litellm fetches its prices when it is loaded
+os.environ.setdefault(
+    "LITELLM_LOCAL_MODEL_COST_MAP", "True"
+)  # else litellm fetches its prices when it is loaded
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["litellm", "optuna.storages", "taxtune.report.html", __name__])
 KILLS = 7
@@ -44,7 +46,11 @@ RUNS: dict[str, tuple[str, ...]] = {
     ),
     "context": ("iterations=7", "data.block=3", "data.context=[place]"),
     "budget": ("iterations=7", "data.block=2", "budget.vlm_calls=44"),
-    "agent": ("iterations=4", "data.block=4", "proposer={kind: agent, model: openai/words, api_base: BASE}"),
+    "agent": (
+        "iterations=4",
+        "data.block=4",
+        "proposer={kind: agent, model: openai/words, api_base: BASE}",
+    ),
 }
 
 
@@ -52,7 +58,10 @@ def agent(body: dict[str, Any]) -> Reply:
     """A chat model that looks at failures, tries two drafts and submits the first; a function of what it is told."""
     messages = body["messages"]
     first = zlib.crc32(json.dumps(messages[:2]).encode())
-    drafts = [f"Photo {first + i}: which {{{{ domain }}}} is this? {ADVICE[(first + i) % 3]}" for i in range(2)]
+    drafts = [
+        f"Photo {first + i}: which {{{{ domain }}}} is this? {ADVICE[(first + i) % 3]}"
+        for i in range(2)
+    ]
     turns = [
         calls(("failures", {"iteration": 0})),
         calls(*(("try_draft", {"template": draft, "images": 3}) for draft in drafts)),
@@ -65,7 +74,9 @@ def agent(body: dict[str, Any]) -> Reply:
 def settings() -> Iterator[Callable[[str], tuple[str, ...]]]:
     """What a run is set to, by its name; an agent's chat model lives as long as the test."""
     with OpenAIServer(agent) as server:
-        yield lambda name: tuple(override.replace("BASE", repr(server.api_base)) for override in RUNS[name])
+        yield lambda name: tuple(
+            override.replace("BASE", repr(server.api_base)) for override in RUNS[name]
+        )
 
 
 class Dying(Weighing):
@@ -79,7 +90,9 @@ class Dying(Weighing):
             slower than a disk; None answers at once.
     """
 
-    def __init__(self, log: Path, moment: int | None, delay: float, answers: Path | None = None) -> None:
+    def __init__(
+        self, log: Path, moment: int | None, delay: float, answers: Path | None = None
+    ) -> None:
         super().__init__(log)
         self.moment, self.delay, self.answers = moment, delay, answers
         self.before: list[Request] = []
@@ -97,11 +110,19 @@ class Dying(Weighing):
         return replies
 
 
-def work(folder: Path, out: Path, overrides: tuple[str, ...], moment: int | None = None, delay: float = 0.0) -> None:
+def work(
+    folder: Path,
+    out: Path,
+    overrides: tuple[str, ...],
+    moment: int | None = None,
+    delay: float = 0.0,
+) -> None:
     """Runs, or goes on with, a run."""
     out.mkdir(exist_ok=True)
     vlm = Dying(out / "asked.log", moment, delay, out / "answers.db")
-    tuned(Experiment(load_recipe(folder / "recipe.yaml", overrides), out, vlm=vlm), out, resume=True)
+    tuned(
+        Experiment(load_recipe(folder / "recipe.yaml", overrides), out, vlm=vlm), out, resume=True
+    )
 
 
 def calibrate(folder: Path, out: Path, moment: int | None = None, delay: float = 0.0) -> None:
@@ -129,7 +150,16 @@ def kept(out: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            left_out = ("usage", "race", "account", "from_store", "folder", "where", "provenance", "seconds")
+            left_out = (
+                "usage",
+                "race",
+                "account",
+                "from_store",
+                "folder",
+                "where",
+                "provenance",
+                "seconds",
+            )
             return {key: plain(item) for key, item in value.items() if key not in left_out}
         return [plain(item) for item in value] if isinstance(value, list) else value
 
@@ -167,13 +197,18 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(
     parts = [len(once) * i // (KILLS - 1) for i in range(KILLS)]
     moments = [*(chance.randrange(*ends) for ends in itertools.pairwise(parts)), len(once) - 1]
     delays = [*(chance.uniform(0, 0.02) for _ in parts[1:]), chance.uniform(0, 1)]
-    killed = [ended(start(work, folder, out, overrides, *when)) for when in zip(moments, delays, strict=True)]
+    killed = [
+        ended(start(work, folder, out, overrides, *when))
+        for when in zip(moments, delays, strict=True)
+    ]
     assert sum(killed) >= 4, "a quick run may be past the next moment before it is killed"
     assert not ended(start(work, folder, out, overrides))
 
     history, result = kept(out)
     assert (history, result) == kept(whole)
-    assert max(len(record["rows"]) for record in history) > 4, "more than the block, so there was a race"
+    assert max(len(record["rows"]) for record in history) > 4, (
+        "more than the block, so there was a race"
+    )
     assert set(asked(out)) == set(once)
     # A kill loses at most the batch in flight, two questions here.
     assert len(asked(out)) <= len(once) + 2 * KILLS
@@ -193,7 +228,10 @@ def test_a_calibration_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_pat
 
     chance = random.Random(0)
     moments = sorted(chance.sample(range(len(once)), 5))
-    killed = [ended(start(calibrate, folder, out, before + moment, chance.uniform(0, 0.002))) for moment in moments]
+    killed = [
+        ended(start(calibrate, folder, out, before + moment, chance.uniform(0, 0.002)))
+        for moment in moments
+    ]
     assert sum(killed) >= 3
     assert not ended(start(calibrate, folder, out))
     assert (out / "calibration.json").read_bytes() == (whole / "calibration.json").read_bytes()

@@ -51,8 +51,12 @@ def evaluated(tmp_path: Path, vlm: ToyVLM, policy: Any = None) -> Any:
     return Evaluator(asker, parts.weights).evaluate("What is this?", parts.splits.tuning)
 
 
-@pytest.mark.parametrize("rest", ["The image shows a", "", "It is a large viol", "This colour is a"])
-def test_one_that_names_something_is_placed_and_one_that_names_nothing_is_missing(tmp_path: Path, rest: str) -> None:
+@pytest.mark.parametrize(
+    "rest", ["The image shows a", "", "It is a large viol", "This colour is a"]
+)
+def test_one_that_names_something_is_placed_and_one_that_names_nothing_is_missing(
+    tmp_path: Path, rest: str
+) -> None:
     vlm = Cut(blue=rest)
     rows = evaluated(tmp_path, vlm).rows
     blue = [row for row in rows if row.truth.startswith("colour/bluish")]
@@ -61,7 +65,9 @@ def test_one_that_names_something_is_placed_and_one_that_names_nothing_is_missin
     assert all(row.hp is not None and not row.abstained for row in red)
     for row in blue:
         assert (row.answer, row.node, row.hp, row.abstained) == (None, None, None, False)
-        assert f"cut off at max_tokens = 7 before it named anything: {rest!r}" in (row.failure or "")
+        assert f"cut off at max_tokens = 7 before it named anything: {rest!r}" in (
+            row.failure or ""
+        )
     assert count_cut(rows) == (len(rows), len(rows))
 
 
@@ -81,7 +87,9 @@ def test_in_a_vote_one_that_names_nothing_is_none(tmp_path: Path) -> None:
         def answer(self, questions):
             replies = super().answer(questions)
             return [
-                replace(reply, text="The image", cut=True) if question.sample == 0 else replace(reply, cut=False)
+                replace(reply, text="The image", cut=True)
+                if question.sample == 0
+                else replace(reply, cut=False)
                 for reply, question in zip(replies, questions, strict=True)
             ]
 
@@ -93,7 +101,9 @@ def test_in_a_vote_one_that_names_nothing_is_none(tmp_path: Path) -> None:
 def test_what_was_cut_off_is_paid_for(tmp_path: Path) -> None:
     class Thinking(ToyVLM):
         def answer(self, questions):
-            return [replace(reply, text=f"<think>{reply.text}") for reply in super().answer(questions)]
+            return [
+                replace(reply, text=f"<think>{reply.text}") for reply in super().answer(questions)
+            ]
 
     found = evaluated(tmp_path, Thinking())
     assert found.usage.vlm.calls == len(found.rows)
@@ -112,11 +122,17 @@ def test_the_baseline_without_answers_names_the_remedy(tmp_path: Path) -> None:
 
 
 def test_a_template_of_cut_answers_does_not_win_and_all_is_counted(tmp_path: Path) -> None:
-    whole = tuned(make_parts(tmp_path / "whole", tmp_path / "out-whole", overrides=("objective.kind=accuracy",)))
+    whole = tuned(
+        make_parts(
+            tmp_path / "whole", tmp_path / "out-whole", overrides=("objective.kind=accuracy",)
+        )
+    )
     best = whole.best.prompt or ""
     stderr = io.StringIO()
     vlm = Cut(best)
-    parts = make_parts(tmp_path / "in", tmp_path / "out", vlm, overrides=("objective.kind=accuracy",))
+    parts = make_parts(
+        tmp_path / "in", tmp_path / "out", vlm, overrides=("objective.kind=accuracy",)
+    )
     with showing(Terminal(stream=stderr)) as terminal:
         result = tuned(parts, callbacks=[TuningProgress(terminal)])
     lost = result.iterations[whole.winner]

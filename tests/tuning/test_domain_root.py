@@ -15,10 +15,19 @@ from tests.displays import Recorder
 from tests.tuning.toy import COLOURS, PARENT, make_parts, tuned
 
 
-def restricted(folder: Path, out: Path, root: str = "colour", overrides: tuple[str, ...] = ()) -> Experiment:
+def restricted(
+    folder: Path, out: Path, root: str = "colour", overrides: tuple[str, ...] = ()
+) -> Experiment:
     """The toy recipe on a taller tree, sight / property / colour / …, with one image of a shape."""
     session = make_parts(folder, out, overrides=(f"taxonomy.root={root}", *overrides))
-    rows = ["child,parent", "sight,", "property,sight", "shape,property", "round,shape", "colour,property"]
+    rows = [
+        "child,parent",
+        "sight,",
+        "property,sight",
+        "shape,property",
+        "round,shape",
+        "colour,property",
+    ]
     rows += [f"{p},colour" for p in dict.fromkeys(PARENT.values())]
     rows += [f"{child},{parent}" for child, parent in PARENT.items()]
     (folder / "tree.csv").write_text("\n".join(rows) + "\n")
@@ -53,7 +62,9 @@ def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
     assert (result.trivial_hp, result.trivial_hr) == (1.0, pytest.approx(1 / 3))
 
 
-def test_scores_are_those_of_sets_of_ancestors_below_the_root(run: tuple[Experiment, TuneResult, list[str]]) -> None:
+def test_scores_are_those_of_sets_of_ancestors_below_the_root(
+    run: tuple[Experiment, TuneResult, list[str]],
+) -> None:
     session, result, _ = run
     whole = session.full_taxonomy
     for held in result.heldout:
@@ -69,7 +80,9 @@ def test_scores_are_those_of_sets_of_ancestors_below_the_root(run: tuple[Experim
             assert getattr(held.scores, key) == pytest.approx(np.mean(expected[key]))
 
 
-def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(
+    tmp_path: Path,
+) -> None:
     settings = ("iterations=1", "data.tuning=4", "data.heldout=4")
     tuned(restricted(tmp_path / "in", tmp_path / "out", overrides=settings), tmp_path / "out")
     other = restricted(tmp_path / "in", tmp_path / "out", "bluish", settings)
@@ -81,7 +94,10 @@ def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(tm
     tree.write_text(tree.read_text().replace("property,sight", "look,sight\nproperty,look"))
     manifest = tmp_path / "in" / "manifest.csv"
     manifest.write_text(manifest.read_text().replace("sight/property/", "sight/look/property/"))
-    with pytest.raises(TaxtuneError, match='domain root: was "sight/property/colour", is "sight/look/property/colour"'):
+    with pytest.raises(
+        TaxtuneError,
+        match='domain root: was "sight/property/colour", is "sight/look/property/colour"',
+    ):
         tuned(moved, tmp_path / "out", resume=True)
 
 

@@ -31,7 +31,9 @@ class BySight:
     def fit(self, names: Sequence[str]) -> None:
         self.names = list(names)
 
-    def scores(self, answers: Sequence[str], images: Sequence[Image.Image | None] | None = None) -> FloatMatrix:
+    def scores(
+        self, answers: Sequence[str], images: Sequence[Image.Image | None] | None = None
+    ) -> FloatMatrix:
         assert images is not None
         self.seen.append(len(images))
         rows = np.zeros((len(answers), len(self.names)), dtype=np.float32)
@@ -51,7 +53,9 @@ class Mumbler(ToyVLM):
         return [Answer("qwertz", prompt_tokens=1, completion_tokens=1) for _ in questions]
 
 
-def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(tmp_path: Path, monkeypatch) -> None:
+def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(asker, "_IMAGES_AT_ONCE", 3)
     session = make_parts(tmp_path / "in", tmp_path / "out", Mumbler())
     splits = session.splits
@@ -82,13 +86,22 @@ class Asking(ToyVLM):
 
 @pytest.mark.parametrize(
     ("policy", "preset"),
-    [(Single(), "default"), (Single(), "paper-listing"), (Vote(3, 1.0), "default"), (Vote(3, 0.5), "default")],
+    [
+        (Single(), "default"),
+        (Single(), "paper-listing"),
+        (Vote(3, 1.0), "default"),
+        (Vote(3, 0.5), "default"),
+    ],
 )
-def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path: Path, policy: Policy, preset: str) -> None:
+def test_held_out_scores_say_what_hangs_on_doubtful_placements(
+    tmp_path: Path, policy: Policy, preset: str
+) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.5",))
     mapper = Unsure(session.taxonomy, config=MapperConfig(preset=preset))
     evaluator = Evaluator(Asker(Asking(), mapper, policy), session.weights)
-    (held,), _ = compare_templates(session, evaluator, {"baseline": "What is this?"}, lambda *_: None)
+    (held,), _ = compare_templates(
+        session, evaluator, {"baseline": "What is this?"}, lambda *_: None
+    )
     rows = [row for row in held.rows if row.failure is None]
     assert {row.doubtful for row in held.rows if row.failure is not None} <= {None}
     if preset == "paper-listing":  # whose confidence is no probability
@@ -97,7 +110,11 @@ def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path: Path, p
     worth, sure = held.selective, [row.confidence for row in rows]
     assert worth is not None
     assert worth.aurc == pytest.approx(1 - held.scores.selective_hp)
-    assert held.intervals["selective_hp"].low <= held.scores.selective_hp <= held.intervals["selective_hp"].high
+    assert (
+        held.intervals["selective_hp"].low
+        <= held.scores.selective_hp
+        <= held.intervals["selective_hp"].high
+    )
     assert worth.risks[-1] == pytest.approx(1 - held.scores.hp)
     if policy == Single():  # whose confidence is that of the placement
         assert (worth.calibration_error, worth.ranks, worth.curve) == (None, (), None)
@@ -108,12 +125,17 @@ def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path: Path, p
         # The policy's own place is on its curve.
         share = min(share for share in worth.curve.share[1:] if share >= policy.share)
         point = worth.curve.share.index(share)
-        assert (worth.curve.hp[point], worth.curve.hr[point]) == pytest.approx((held.scores.hp, held.scores.hr))
+        assert (worth.curve.hp[point], worth.curve.hr[point]) == pytest.approx(
+            (held.scores.hp, held.scores.hr)
+        )
     # Where every vote is needed, an image hangs on its one doubtful answer; where two of three will do, it does not.
     doubtful = [row.image[-5] in "23" and policy != Vote(3, 0.5) for row in rows]
     assert [row.doubtful for row in rows] == doubtful
     kept = [row for row, out in zip(rows, doubtful, strict=True) if not out]
-    wrong = [(min(row.hp, 1 / 2), 1 / 3) if out else (row.hp, row.hr) for row, out in zip(rows, doubtful, strict=True)]
+    wrong = [
+        (min(row.hp, 1 / 2), 1 / 3) if out else (row.hp, row.hr)
+        for row, out in zip(rows, doubtful, strict=True)
+    ]
     assert isinstance(held.doubt, Doubt)
     assert (held.doubt.n, held.scores.n) == (sum(doubtful), len(rows))
     assert held.doubt.without == pytest.approx(

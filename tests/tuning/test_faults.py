@@ -67,11 +67,25 @@ class Models:
 
 
 def session(
-    folder: Path, out: Path, server: OpenAIServer, *overrides: str, kind: str = "llm", max_retries: int = 5, **how: Any
+    folder: Path,
+    out: Path,
+    server: OpenAIServer,
+    *overrides: str,
+    kind: str = "llm",
+    max_retries: int = 5,
+    **how: Any,
 ) -> Experiment:
     """The toy recipe with both models behind a server, and short waits."""
-    waits = {"first_wait": 0.01, "longest_wait": 0.05, "max_retries": max_retries, "timeout": 10.0, **how}
-    vlm = ApiModel("openai/eyes", servers.model_settings(server, api_key=KEY, concurrency=4, **waits))
+    waits = {
+        "first_wait": 0.01,
+        "longest_wait": 0.05,
+        "max_retries": max_retries,
+        "timeout": 10.0,
+        **how,
+    }
+    vlm = ApiModel(
+        "openai/eyes", servers.model_settings(server, api_key=KEY, concurrency=4, **waits)
+    )
     made = AgentProposer if kind == "agent" else LLMProposer
     proposer = made("openai/words", api_base=server.api_base, api_key=KEY, retry=vlm.settings.retry)
     parts = make_parts(folder, out, overrides=overrides)
@@ -106,7 +120,9 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
     with OpenAIServer(script) as server:
         # With 8 images one that lacks an answer is more than the default of a tenth.
         given = (f"iterations={iterations}", "max_missing=0.25", *how)
-        result = tuned(session(tmp_path / "in", tmp_path / "out", server, *given, kind=kind, timeout=1.5))
+        result = tuned(
+            session(tmp_path / "in", tmp_path / "out", server, *given, kind=kind, timeout=1.5)
+        )
     assert [record.iteration for record in result.iterations] == list(range(iterations + 1))
     complete = [record for record in result.iterations if record.state == "complete"]
     assert len(complete) >= iterations - 5
@@ -117,7 +133,11 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
     for record in complete:
         assert record.template is not None
         assert record.scores is not None
-        true_rows = whole.evaluator(None).evaluate(record.template, whole.splits.tuning[: len(record.rows)]).rows
+        true_rows = (
+            whole.evaluator(None)
+            .evaluate(record.template, whole.splits.tuning[: len(record.rows)])
+            .rows
+        )
         for row, true in zip(record.rows, true_rows, strict=True):
             assert (row.failure is None) == (row.hp is not None) == (row.answer is not None)
             if row.failure is None:
@@ -158,8 +178,15 @@ class Failing:
 def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> None:
     # Two attempts an iteration: the second iteration's fail, and the third's first.
     with OpenAIServer(Failing(2, 3, 4)) as server:
-        result = tuned(session(tmp_path / "in", tmp_path / "out", server, "iterations=3", max_retries=1))
-    assert [record.state for record in result.iterations] == ["complete", "complete", "failed", "complete"]
+        result = tuned(
+            session(tmp_path / "in", tmp_path / "out", server, "iterations=3", max_retries=1)
+        )
+    assert [record.state for record in result.iterations] == [
+        "complete",
+        "complete",
+        "failed",
+        "complete",
+    ]
     failed, after = result.iterations[2:]
     assert "returned a response without choices, after 2 attempts" in (failed.reason or "")
     assert failed.out_of_reach
@@ -217,10 +244,18 @@ def test_the_models_faults_are_counted_on_both_splits(tmp_path: Path) -> None:
         with lock:
             baseline += text == "What is this?"
             held_out = text == "What is this?" and baseline == 8 + 1
-        return servers.empty_text() if "photo 1" in text else servers.html() if held_out else models(body)
+        return (
+            servers.empty_text()
+            if "photo 1" in text
+            else servers.html()
+            if held_out
+            else models(body)
+        )
 
     with OpenAIServer(script) as server:
-        result = tuned(session(tmp_path / "in", tmp_path / "out", server, "iterations=2", max_retries=1))
+        result = tuned(
+            session(tmp_path / "in", tmp_path / "out", server, "iterations=2", max_retries=1)
+        )
     first, mute, last = result.iterations
     assert (first.state, mute.state, last.state) == ("complete", "void", "complete")
     assert first.usage.vlm.faults == last.usage.vlm.faults == {}

@@ -39,9 +39,16 @@ def place(tmp_path: Path) -> Iterator[Opened]:
 
 
 def record(
-    iteration: int, hp: float = 0.8, hr: float = 0.7, *, value: float | None = None, feasible: bool = True
+    iteration: int,
+    hp: float = 0.8,
+    hr: float = 0.7,
+    *,
+    value: float | None = None,
+    feasible: bool = True,
 ) -> IterationRecord:
-    row = SampleResult("e1", "a.png", 3, "life/b", "a b/c", 2, "life", "verbatim", 0.5, hp, hr, False, True)
+    row = SampleResult(
+        "e1", "a.png", 3, "life/b", "a b/c", 2, "life", "verbatim", 0.5, hp, hr, False, True
+    )
     scores = TemplateScores(hp, hr, 0.75, 0.5, 2.0, 1)
     return IterationRecord(
         iteration,
@@ -64,7 +71,9 @@ def run(history: History, total: int) -> list[int]:
     return done
 
 
-def test_iterations_are_numbered_from_the_baseline_and_come_back_as_they_were(place: Opened) -> None:
+def test_iterations_are_numbered_from_the_baseline_and_come_back_as_they_were(
+    place: Opened,
+) -> None:
     history = place.open(resume=False)
     assert run(history, 3) == [0, 1, 2, 3]
     history.close()
@@ -123,11 +132,15 @@ WORKER = textwrap.dedent(
 
 
 def test_a_second_process_is_refused_and_goes_on_where_the_first_was_killed(place: Opened) -> None:
-    process = subprocess.Popen([sys.executable, "-c", WORKER, str(place.folder)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(place.folder)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "begun"
-        with pytest.raises(ResumeError, match="Another process is working on the run in this folder"):
+        with pytest.raises(
+            ResumeError, match="Another process is working on the run in this folder"
+        ):
             place.open()
     finally:
         os.kill(process.pid, signal.SIGKILL)

@@ -18,9 +18,13 @@ from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
 def tune(tmp_path: Path, *overrides: str, cyclist: bool = False) -> TuneResult:
-    session = make_parts(tmp_path / "in", tmp_path / "out", Cyclist() if cyclist else None, overrides)
+    session = make_parts(
+        tmp_path / "in", tmp_path / "out", Cyclist() if cyclist else None, overrides
+    )
     if cyclist:
-        session.mapper = session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
+        session.mapper = session.given["mapper"] = BicycleMapper(
+            session.taxonomy, config=session.mapper.config
+        )
     return tuned(session, tmp_path / "out")
 
 
@@ -35,8 +39,12 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert scores is not None
         # What is recorded is what the rows give; both levels of the tree are a bit.
         rows = [row for row in record.rows if row.node is not None]
-        expected = information_scores(session.weights, [r.node for r in rows], [r.target for r in rows])
-        assert {key: getattr(scores, key) for key in expected.as_dict()} == pytest.approx(expected.as_dict())
+        expected = information_scores(
+            session.weights, [r.node for r in rows], [r.target for r in rows]
+        )
+        assert {key: getattr(scores, key) for key in expected.as_dict()} == pytest.approx(
+            expected.as_dict()
+        )
         assert scores.target_bits == 2
         assert scores.ihp == pytest.approx(sum(row.ihp or 0 for row in rows) / len(rows))
         assert scores.ihr == pytest.approx(sum(row.ihr or 0 for row in rows) / len(rows))
@@ -48,11 +56,22 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert logged["misinformation"] == scores.misinformation
         assert logged["recall.level 2"] == scores.ranks[1].recall
     winner = result.iterations[result.winner]
-    assert winner.value == max(record.value for record in result.iterations if record.value is not None)
+    assert winner.value == max(
+        record.value for record in result.iterations if record.value is not None
+    )
     # In the files, and read back from them.
-    lines = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
-    assert [line["scores"]["ihp"] for line in lines] == [r.scores.ihp for r in result.iterations if r.scores]
-    assert lines[0]["scores"]["ranks"][0] == {"rank": "level 1", "n_predicted": 8, "n_relevant": 8, "right": 8}
+    lines = [
+        json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()
+    ]
+    assert [line["scores"]["ihp"] for line in lines] == [
+        r.scores.ihp for r in result.iterations if r.scores
+    ]
+    assert lines[0]["scores"]["ranks"][0] == {
+        "rank": "level 1",
+        "n_predicted": 8,
+        "n_relevant": 8,
+        "right": 8,
+    }
     assert lines[0]["rows"][0]["ihr"] is not None
     resumed = make_parts(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
     history = History(tmp_path / "out", "toy", identity_of(resumed.tuned_for()), resume=True)
@@ -88,5 +107,7 @@ def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     assert identity_of(changed.tuned_for())["weights"] != identity["weights"]
     plain = make_parts(tmp_path / "in", tmp_path / "out")
     assert "weights" not in identity_of(plain.tuned_for())
-    by_targets = make_parts(tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets",))
+    by_targets = make_parts(
+        tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets",)
+    )
     assert by_targets.weights.as_dict()["p"] == "targets"

@@ -42,7 +42,9 @@ def judge(body: dict[str, Any]) -> str:
     return f"The candidate names {said}, the 2 references something.\nRating: {rating}"
 
 
-def session(folder: Path, out: Path, server: OpenAIServer | str, *more: str, vlm: ToyVLM | None = None) -> Experiment:
+def session(
+    folder: Path, out: Path, server: OpenAIServer | str, *more: str, vlm: ToyVLM | None = None
+) -> Experiment:
     base = server if isinstance(server, str) else server.api_base
     given = ("judge.model=openai/gpt-4o-mini", f"judge.api_base={base}")
     return make_parts(folder, out, vlm, ("objective.kind=lave", *given, *more))
@@ -71,14 +73,22 @@ def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
         assert record.value == record.scores.measures["lave"]
         for row in record.rows:
             exact = row.answer == f"A: {row.truth.rsplit('/', 1)[-1]}."
-            assert row.measures["lave"] == (1.0 if exact else 0.5 if row.answer == "A: colour." else 0.0)
+            assert row.measures["lave"] == (
+                1.0 if exact else 0.5 if row.answer == "A: colour." else 0.0
+            )
             assert "lave" in row.remarks
             assert "Rating:" in row.remarks["lave"]
     winner = result.iterations[result.winner]
-    assert winner.value == max(record.value for record in result.iterations if record.value is not None)
+    assert winner.value == max(
+        record.value for record in result.iterations if record.value is not None
+    )
     # "Be careful" backs off to the family: hP rises and the judge's rating falls.
     careful = [r for r in result.iterations if r.template and "careful" in r.template]
-    plain = [r for r in result.iterations if r.template and "careful" not in r.template and "family" not in r.template]
+    plain = [
+        r
+        for r in result.iterations
+        if r.template and "careful" not in r.template and "family" not in r.template
+    ]
     if careful:
         assert max(r.scores.measures.get("lave", 0) for r in careful if r.scores) <= max(
             r.scores.measures.get("lave", 0) for r in plain if r.scores
@@ -87,7 +97,11 @@ def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
     for held in result.heldout:
         values = [row.measures["lave"] for row in held.rows]
         assert held.scores.measures["lave"] == pytest.approx(np.mean(values))
-        assert held.intervals["lave"].low <= held.scores.measures["lave"] <= held.intervals["lave"].high
+        assert (
+            held.intervals["lave"].low
+            <= held.scores.measures["lave"]
+            <= held.intervals["lave"].high
+        )
         assert held.scores.hp > 0
     assert set(result.differences[0].metrics) == {
         *METRICS,
@@ -121,7 +135,9 @@ def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -
             tuned(strict, tmp_path / "strict")
         assert "--resume" not in str(caught.value), "to ask again would give the same replies"
         before = len(server.chats)
-        baseline = set(server.prompts[-len({(row.answer, row.truth) for row in result.iterations[0].rows}) :])
+        baseline = set(
+            server.prompts[-len({(row.answer, row.truth) for row in result.iterations[0].rows}) :]
+        )
         # As the error says, the run goes on from there; what the judge was asked it is not asked again.
         raised = session(tmp_path / "in", tmp_path / "strict", server, "max_missing=0.6")
         milder = tuned(raised, tmp_path / "strict", resume=True)
@@ -136,7 +152,9 @@ def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -
     assert record.scores.measures["lave"] == pytest.approx(
         np.mean([row.measures["lave"] for row in record.rows if row.measures["lave"] is not None])
     )
-    assert result.heldout[0].scores.n == sum("crimson" not in row.truth for row in result.heldout[0].rows)
+    assert result.heldout[0].scores.n == sum(
+        "crimson" not in row.truth for row in result.heldout[0].rows
+    )
 
 
 @pytest.mark.heavy
@@ -150,12 +168,18 @@ def test_ratings_that_a_finished_run_lacks_are_asked_for_on_resume_and_counted(
         return servers.status(503) if down[0] and asked(body)[0] == ["crimson"] else judge(body)
 
     with OpenAIServer(judge_but_one) as server:
-        result = tuned(session(tmp_path / "in", tmp_path / "out", server, "max_missing=0.6"), tmp_path / "out")
+        result = tuned(
+            session(tmp_path / "in", tmp_path / "out", server, "max_missing=0.6"), tmp_path / "out"
+        )
         down[0], before = False, len(server.chats)
         for _ in range(2):  # the second time there is nothing left to ask
             again = session(tmp_path / "in", tmp_path / "out", server, "max_missing=0.6")
             usage = tuned(again, tmp_path / "out", resume=True).usage
-            assert usage.judge.calls == result.usage.judge.calls + len(server.chats) - before > result.usage.judge.calls
+            assert (
+                usage.judge.calls
+                == result.usage.judge.calls + len(server.chats) - before
+                > result.usage.judge.calls
+            )
             assert usage.vlm == result.usage.vlm
 
 
@@ -171,11 +195,17 @@ def test_a_recipe_needs_a_judge_for_it(tmp_path: Path) -> None:
 @pytest.mark.heavy
 def test_a_comparison_judges_every_winner(tmp_path: Path) -> None:
     with OpenAIServer(judge) as server:
-        run = session(tmp_path / "in", tmp_path / "out", server, "iterations=2", "objective.kind=hp")
+        run = session(
+            tmp_path / "in", tmp_path / "out", server, "iterations=2", "objective.kind=hp"
+        )
         result = compared(run, ("hp", "lave"))
     hp, lave = result.runs
-    assert all(record.usage.judge == ModelUsage() for record in hp.iterations), "a run for hP asks no judge"
-    assert all(record.usage.judge.from_store + record.usage.judge.calls > 0 for record in lave.iterations)
+    assert all(record.usage.judge == ModelUsage() for record in hp.iterations), (
+        "a run for hP asks no judge"
+    )
+    assert all(
+        record.usage.judge.from_store + record.usage.judge.calls > 0 for record in lave.iterations
+    )
     assert [held.name for held in result.heldout] == ["baseline", "hp", "lave"]
     assert all("lave" in held.scores.measures for held in result.heldout)
     assert "lave" in result.against("lave", "hp").metrics

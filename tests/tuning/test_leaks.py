@@ -27,7 +27,9 @@ TREES = (
 
 
 def groups(tree: Taxonomy, domain: str, *labels: str, **more: object) -> set[str]:
-    return set(group_names(tree, tree.resolve(domain), [tree.resolve(label) for label in labels], **more))  # type: ignore[arg-type]
+    return set(
+        group_names(tree, tree.resolve(domain), [tree.resolve(label) for label in labels], **more)
+    )  # type: ignore[arg-type]
 
 
 THINGS = Taxonomy.from_paths(
@@ -49,7 +51,11 @@ class TestGroupNames:
         assert not found & {"goldfinch", "snowy owl", "bird", "Aves", "animal", "crow"}
 
     def test_what_holds_most_labels_says_no_more_than_the_domain(self):
-        assert groups(THINGS, "thing", "cup", "shark", "goldfinch") == {"artifact", "animal", "finch"}
+        assert groups(THINGS, "thing", "cup", "shark", "goldfinch") == {
+            "artifact",
+            "animal",
+            "finch",
+        }
         # Within the animals, finches are most of them.
         assert groups(THINGS, "animal", "shark", "goldfinch") == set()
 
@@ -60,17 +66,23 @@ class TestGroupNames:
 
     def test_general_words_and_ranks_are_free(self):
         assert groups(THINGS, "thing", "crowd", "twins", "clock") == {"team", "device"}
-        ranks = [("kind", "team", "make", "type")[len(THINGS.path(v)) - 1] for v in range(len(THINGS))]
+        ranks = [
+            ("kind", "team", "make", "type")[len(THINGS.path(v)) - 1] for v in range(len(THINGS))
+        ]
         ranked = Taxonomy(THINGS.labels, THINGS.parents, ranks=ranks)
         assert groups(ranked, "thing", "crowd", "twins", "clock") == {"device"}
 
     def test_words_of_ones_own_prompt_are_free(self):
-        assert groups(THINGS, "thing", "shark", "clock", own=["Which animals are these?"]) == {"device"}
+        assert groups(THINGS, "thing", "shark", "clock", own=["Which animals are these?"]) == {
+            "device"
+        }
 
 
 def prompt_texts() -> list[str]:
     """What the prompts that come with taxtune say, whatever the domain."""
-    fragments = yaml.safe_load((prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8"))
+    fragments = yaml.safe_load(
+        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
+    )
     seeds = [path.read_text(encoding="utf-8") for path in (prompts_dir() / "seeds").glob("*.j2")]
     return [*seeds, *(choice["text"] for slot in fragments["slots"] for choice in slot["choices"])]
 
@@ -99,10 +111,14 @@ class TestOnTrees:
 
 
 def test_a_template_that_names_groups_is_refused():
-    secret = group_names(BIRDS, BIRDS.resolve("bird"), [BIRDS.resolve("goldfinch"), BIRDS.resolve("snowy owl")])
+    secret = group_names(
+        BIRDS, BIRDS.resolve("bird"), [BIRDS.resolve("goldfinch"), BIRDS.resolve("snowy owl")]
+    )
     with pytest.raises(TemplateError, match=r"'finch', 'owls'.*a group of such labels"):
         check_template("Answer finch, or owls where it is dark.", forbidden_labels=secret)
-    check_template("Name the bird's family or order, such as that of crows.", forbidden_labels=secret)
+    check_template(
+        "Name the bird's family or order, such as that of crows.", forbidden_labels=secret
+    )
 
 
 @pytest.mark.parametrize(

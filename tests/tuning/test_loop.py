@@ -73,7 +73,9 @@ def test_a_run_tunes_and_judges(whole):
     assert baseline.template == "What is this?"
     # The toy errs on murky images unless told to be careful: hP can rise, and rises.
     assert winner.scores.hp > baseline.scores.hp
-    assert result.differences[0].metrics["hp"].difference == pytest.approx(winner.scores.hp - baseline.scores.hp)
+    assert result.differences[0].metrics["hp"].difference == pytest.approx(
+        winner.scores.hp - baseline.scores.hp
+    )
     assert winner.scores.n == 12
     assert result.iterations[result.winner].scores.hr >= result.bounds["hr"] > result.trivial_hr
     assert said[0] == ("start", 0)
@@ -108,7 +110,11 @@ def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path, whole):
     with pytest.raises(ResumeError, match="--resume"):
         tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
     with pytest.raises(ResumeError, match=r"recipe\.seed: was 3, is 4"):
-        tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("seed=4",)), tmp_path / "out", resume=True)
+        tuned(
+            make_parts(tmp_path / "in", tmp_path / "out", overrides=("seed=4",)),
+            tmp_path / "out",
+            resume=True,
+        )
     manifest = tmp_path / "in/manifest.csv"
     session = make_parts(tmp_path / "in", tmp_path / "out")
     manifest.write_text(manifest.read_text().replace("navy0.png,navy", "navy0.png,azure"))
@@ -126,7 +132,11 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, whole):
 
     events = Events()
     with pytest.raises(KeyboardInterrupt):
-        tuned(make_parts(tmp_path / "in", tmp_path / "out", Interrupted()), tmp_path / "out", callbacks=[events])
+        tuned(
+            make_parts(tmp_path / "in", tmp_path / "out", Interrupted()),
+            tmp_path / "out",
+            callbacks=[events],
+        )
     assert events.said[-1] == ("stop", "killed")
     session = make_parts(tmp_path / "in", tmp_path / "out")
     tuned(session, tmp_path / "out", resume=True)
@@ -146,7 +156,9 @@ def test_failed_calls_are_missing_not_wrong(tmp_path):
                 for q, r in zip(questions, replies, strict=True)
             ]
 
-    session = make_parts(tmp_path / "in", tmp_path / "out", OneFails(), overrides=("max_missing=0.4",))
+    session = make_parts(
+        tmp_path / "in", tmp_path / "out", OneFails(), overrides=("max_missing=0.4",)
+    )
     result = tuned(session, tmp_path / "out")
     record = result.iterations[0]
     unanswered = [row for row in record.rows if row.failure]
@@ -182,7 +194,11 @@ def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     assert hp.iterations[0].rows[0].answer == accuracy.iterations[0].rows[0].answer
     assert accuracy.iterations[0].usage.vlm.calls == 0, "the baseline was asked once"
     assert [h.name for h in result.heldout] == ["baseline", "hp", "accuracy"]
-    assert {each.key for each in result.differences} == {"hp - baseline", "accuracy - baseline", "accuracy - hp"}
+    assert {each.key for each in result.differences} == {
+        "hp - baseline",
+        "accuracy - baseline",
+        "accuracy - hp",
+    }
     scores = {h.name: h.scores for h in result.heldout}
     assert scores["hp"].hp > scores["accuracy"].hp
     assert scores["accuracy"].accuracy >= scores["hp"].accuracy
@@ -195,7 +211,10 @@ class Lost(ToyVLM):
     def answer(self, questions):
         there = [question for question in questions if question.image.exists()]
         answers = iter(super().answer(there))
-        return [next(answers) if q in there else Failure("The image file does not exist.", False) for q in questions]
+        return [
+            next(answers) if q in there else Failure("The image file does not exist.", False)
+            for q in questions
+        ]
 
 
 def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
@@ -222,7 +241,9 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
     assert note == "Finished work is saved. Continue with: X"
     shutil.copytree(safe, images, dirs_exist_ok=True)
     again = tuned(parts_again(), resume=True)
-    assert [each.template for each in again.iterations] == [each.template for each in expected.iterations]
+    assert [each.template for each in again.iterations] == [
+        each.template for each in expected.iterations
+    ]
 
 
 def test_a_plan_counts_calls_and_names_every_problem(tmp_path):

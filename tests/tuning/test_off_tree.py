@@ -19,12 +19,16 @@ from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 def cyclist(folder: Path, out: Path, *overrides: str) -> Experiment:
     session = make_parts(folder, out, Cyclist(), ("max_off_tree=1", *overrides))
-    session.mapper = session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
+    session.mapper = session.given["mapper"] = BicycleMapper(
+        session.taxonomy, config=session.mapper.config
+    )
     return session
 
 
 def shares(result: TuneResult) -> list[tuple[float, float]]:
-    return [(r.scores.abstained, r.scores.off_tree) for r in result.iterations if r.scores is not None]
+    return [
+        (r.scores.abstained, r.scores.off_tree) for r in result.iterations if r.scores is not None
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +97,9 @@ def test_tuning_for_precision_rewards_declining_and_not_inventing(
     """On the paper's root both have hP 1, and nothing tells the two apart."""
     for way, (_, result) in runs.items():
         scored = [r for r in result.iterations if r.scores is not None and r.template is not None]
-        inventing = [r for r in scored if "careful" not in r.template and "family" not in r.template]  # type: ignore[operator]
+        inventing = [
+            r for r in scored if "careful" not in r.template and "family" not in r.template
+        ]  # type: ignore[operator]
         declining = [r for r in scored if "careful" in r.template]  # type: ignore[operator]
         assert inventing
         assert declining
@@ -111,7 +117,10 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
     with pytest.raises(TaxonomyError) as caught:
         tuned(session, tmp_path / "out")
     said = str(caught.value)
-    assert "of the baseline's 8 answers to the tuning images assert something that the taxonomy lacks" in said
+    assert (
+        "of the baseline's 8 answers to the tuning images assert something that the taxonomy lacks"
+        in said
+    )
     assert "more than max_off_tree (0.3) allows" in said
     assert len(re.findall(r"'A bicycle, see \w+\.' for colour/", said)) == 3
     for key in ("taxonomy.path", "taxonomy.root", "taxonomy.domain", "prompt.domain"):

@@ -19,12 +19,22 @@ from taxtune.tuning.shares import CrossFit
 from tests import servers
 from tests.tuning.toy import Weighing, make_parts, tuned
 
-SMALL = ("data.tuning=8", "data.heldout=8", "iterations=2", "objective.kind=hr_at_hp", "policy.kind=posterior")
+SMALL = (
+    "data.tuning=8",
+    "data.heldout=8",
+    "iterations=2",
+    "objective.kind=hr_at_hp",
+    "policy.kind=posterior",
+)
 
 
-def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(tmp_path: Path) -> None:
+def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
+    tmp_path: Path,
+) -> None:
     vlm = Weighing()
-    result = tuned(make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "objective.hp_target=0.9")))
+    result = tuned(
+        make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "objective.hp_target=0.9"))
+    )
     assert result.selection is not None
     assert result.selection.status == "estimate"
     share = result.selection.policy["share"]
@@ -41,7 +51,9 @@ def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(tm
 
     classifier = taxtune.load_classifier(tmp_path / "run", vlm=vlm)
     assert classifier.policy == Posterior(share)
-    murky, clear = classifier.classify([tmp_path / "in" / "navy4.png", tmp_path / "in" / "navy0.png"])
+    murky, clear = classifier.classify(
+        [tmp_path / "in" / "navy4.png", tmp_path / "in" / "navy0.png"]
+    )
     assert (murky.placement, clear.placement) == ("colour/bluish", "colour/bluish/navy")
     assert [step.confidence for step in clear.path] == pytest.approx([1.0, 0.98, 0.97])
 
@@ -56,7 +68,14 @@ def test_more_images_do_not_change_what_was_known_of_fewer(tmp_path: Path) -> No
 
 def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path: Path) -> None:
     vlm = Weighing()
-    tuned(make_parts(tmp_path / "in", tmp_path / "run", vlm, ("data.tuning=4", "data.heldout=6", "iterations=2")))
+    tuned(
+        make_parts(
+            tmp_path / "in",
+            tmp_path / "run",
+            vlm,
+            ("data.tuning=4", "data.heldout=6", "iterations=2"),
+        )
+    )
     before = vlm.asked
     found = taxtune.calibrate(tmp_path / "run", risk=0.3, policy="posterior", vlm=vlm)
     assert vlm.asked - before == found.images == 10
@@ -70,18 +89,25 @@ def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path: Path) -> No
     ("overrides", "error", "message"),
     [
         (("objective.kind=hp",), TaxtuneError, "held to the baseline"),
-        (("objective.kind=aurc", "objective.hr_floor=0.5"), TaxtuneError, "where the answers are placed"),
+        (
+            ("objective.kind=aurc", "objective.hr_floor=0.5"),
+            TaxtuneError,
+            "where the answers are placed",
+        ),
         (("objective.kind=rouge-1",), TaxtuneError, "leaves no text"),
         (("policy.samples=4",), TaxtuneError, "leave out samples"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, overrides: tuple[str, ...], error: type, message: str) -> None:
+def test_what_cannot_be_is_refused(
+    tmp_path: Path, overrides: tuple[str, ...], error: type, message: str
+) -> None:
     with pytest.raises(error, match=message):
         tuned(make_parts(tmp_path / "in", tmp_path / "run", Weighing(), (*SMALL, *overrides)))
 
 
 @pytest.mark.parametrize(
-    ("kind", "silent", "offers"), [("local", False, True), ("local", True, False), ("api", False, False)]
+    ("kind", "silent", "offers"),
+    [("local", False, True), ("local", True, False), ("api", False, False)],
 )
 def test_a_local_models_run_ends_with_what_its_probabilities_would_bring(
     tmp_path: Path, kind: str, silent: bool, offers: bool
@@ -96,7 +122,12 @@ def test_a_local_models_run_ends_with_what_its_probabilities_would_bring(
         "objective.hp_target=0.8",
     )
     result = tuned(
-        make_parts(tmp_path / "in", tmp_path / "run", vlm, (*overrides, "prompt.baseline=Give only the family."))
+        make_parts(
+            tmp_path / "in",
+            tmp_path / "run",
+            vlm,
+            (*overrides, "prompt.baseline=Give only the family."),
+        )
     )
     assert ("probabilities" in result.where) == offers
     if offers:
@@ -117,10 +148,14 @@ def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path: Path) 
             return [Answer("I cannot tell.", outcomes={OTHERWISE: 0.0}) for _ in questions]
 
     result = tuned(make_parts(tmp_path / "in", tmp_path / "run", Dumb(), SMALL))
-    assert {(row.placement, row.abstained, row.named) for row in result.baseline.rows} == {("colour", True, 0.0)}
+    assert {(row.placement, row.abstained, row.named) for row in result.baseline.rows} == {
+        ("colour", True, 0.0)
+    }
 
 
-def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets(tmp_path: Path) -> None:
+def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets(
+    tmp_path: Path,
+) -> None:
     class Shy(Weighing):
         def answer(self, questions):
             pairs = zip(super().answer(questions), questions, strict=True)
@@ -130,18 +165,27 @@ def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets
             return question.image.name == first
 
     first = ""
-    parts = make_parts(tmp_path / "in", tmp_path / "run", Shy(), (*SMALL, "max_missing=0.5", "objective.hp_target=0.9"))
+    parts = make_parts(
+        tmp_path / "in",
+        tmp_path / "run",
+        Shy(),
+        (*SMALL, "max_missing=0.5", "objective.hp_target=0.9"),
+    )
     first = parts.splits.tuning[0].image.name
     result = tuned(parts)
     missing, *rows = result.baseline.rows
     assert (missing.failure, missing.node, missing.way) == ("shy", None, ())
     assert all(row.placement is not None and row.truth.startswith(row.placement) for row in rows)
     asker = parts.asker
-    assert asker.place([[Failure("shy", False)]], parts.splits.tuning[:1]) == [Failure("shy", False)]
+    assert asker.place([[Failure("shy", False)]], parts.splits.tuning[:1]) == [
+        Failure("shy", False)
+    ]
 
 
 def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Path) -> None:
-    told = servers.logprobs({"A:": 1}, {" scar": 0.7, " crim": 0.2, " teal": 0.1}, {"let": 1}, {".": 1})
+    told = servers.logprobs(
+        {"A:": 1}, {" scar": 0.7, " crim": 0.2, " teal": 0.1}, {"let": 1}, {".": 1}
+    )
     with servers.OpenAIServer(then=servers.text("A: scarlet.", logprobs=told)) as server:
         vlm = ApiModel("openai/gpt-4o", servers.model_settings(server, api_key="sk-of-a-test"))
         parts = make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "policy.share=0.8"))
@@ -152,7 +196,9 @@ def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Pat
 
 
 def test_each_image_is_placed_by_the_share_that_the_others_choose() -> None:
-    tree = Taxonomy.from_paths(["bird/finch/chaffinch", "bird/finch/bullfinch", "bird/owl/barn owl"])
+    tree = Taxonomy.from_paths(
+        ["bird/finch/chaffinch", "bird/finch/bullfinch", "bird/owl/barn owl"]
+    )
     rng, leaves, n = np.random.default_rng(0), tree.leaves, 300
     truth = rng.integers(3, size=n)
     weights = rng.gamma(0.3 + 2 * np.eye(3)[truth])

@@ -9,10 +9,16 @@ from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.tuning.plan import highest_provable, images_needed, images_to_certify
 
 
-@pytest.mark.parametrize(("least", "confidence"), [(0.98, 0.9), (0.95, 0.9), (0.98, 0.95), (0.5, 0.6)])
-def test_so_many_images_without_an_error_are_needed_and_no_more(least: float, confidence: float) -> None:
+@pytest.mark.parametrize(
+    ("least", "confidence"), [(0.98, 0.9), (0.95, 0.9), (0.98, 0.95), (0.5, 0.6)]
+)
+def test_so_many_images_without_an_error_are_needed_and_no_more(
+    least: float, confidence: float
+) -> None:
     n = images_needed(least, confidence)
-    bounds = [1 - poisson_bound(np.zeros(k), confidence, typical=ASSUMED_LOSS) for k in (n, n - 1) if k]
+    bounds = [
+        1 - poisson_bound(np.zeros(k), confidence, typical=ASSUMED_LOSS) for k in (n, n - 1) if k
+    ]
     assert bounds[0] >= least
     assert all(bound < least for bound in bounds[1:])
     assert highest_provable(n, confidence) == pytest.approx(bounds[0])

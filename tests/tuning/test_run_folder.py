@@ -35,7 +35,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a recipe and a run of each kind, which has a folder of its own where nobody names one."""
     folder = tmp_path_factory.mktemp("runs")
     recipe = make_files(folder)
-    recipe.write_text(recipe.read_text().replace("iterations: 5", "iterations: 1\nmax_off_tree: 1.0"))
+    recipe.write_text(
+        recipe.read_text().replace("iterations: 5", "iterations: 1\nmax_off_tree: 1.0")
+    )
     for command in COMMANDS.values():
         assert run_captured(*command, folder=folder).code == 0
     assert {f"runs/{each.name}" for each in (folder / "runs").iterdir()} == set(FOLDERS.values())
@@ -48,14 +50,25 @@ def taxtune(folder: Path, *arguments: object) -> Done:
 
 def results(folder: Path) -> dict[str, bytes]:
     """What would be overwritten."""
-    names = ("report.html", "result.json", "winner.j2", "winner.txt", "calibration.json", "provenance.json")
+    names = (
+        "report.html",
+        "result.json",
+        "winner.j2",
+        "winner.txt",
+        "calibration.json",
+        "provenance.json",
+    )
     return {str(file): file.read_bytes() for name in names for file in folder.rglob(name)}
 
 
-@pytest.mark.parametrize("more", [(), ("--resume",), ("--dry-run",), ("--dry-run", "--resume")], ids=" ".join)
+@pytest.mark.parametrize(
+    "more", [(), ("--resume",), ("--dry-run",), ("--dry-run", "--resume")], ids=" ".join
+)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("there", COMMANDS)
-def test_a_run_of_another_kind_is_refused(made: Path, there: str, command: str, more: Sequence[str]) -> None:
+def test_a_run_of_another_kind_is_refused(
+    made: Path, there: str, command: str, more: Sequence[str]
+) -> None:
     before = results(made)
     done = taxtune(made, *COMMANDS[command], "--out", FOLDERS[there], *more)
     if there == command:
@@ -71,9 +84,21 @@ def test_a_run_of_another_kind_is_refused(made: Path, there: str, command: str, 
 
 
 @pytest.mark.parametrize("more", [(), ("--resume",)], ids=" ".join)
-def test_a_comparison_is_not_overwritten_by_one_of_other_objectives(made: Path, more: Sequence[str]) -> None:
+def test_a_comparison_is_not_overwritten_by_one_of_other_objectives(
+    made: Path, more: Sequence[str]
+) -> None:
     before = results(made)
-    command = ("compare", "recipe.yaml", "--objective", "hf", "--objective", "hp", "--out", FOLDERS["compare"], *more)
+    command = (
+        "compare",
+        "recipe.yaml",
+        "--objective",
+        "hf",
+        "--objective",
+        "hp",
+        "--out",
+        FOLDERS["compare"],
+        *more,
+    )
     done = taxtune(made, *command)
     assert done.code == 2
     assert "already holds a comparison of accuracy and hp" in done.err
@@ -95,10 +120,18 @@ def test_a_result_that_cannot_be_read_is_not_written_over(tmp_path: Path, conten
     check_run_folder(tmp_path)
 
 
-@pytest.mark.parametrize(("recipe", "problem"), [("nam: x", "name: Field required"), ("a: [", "line 1, column 5")])
-def test_the_key_is_named_where_the_recipe_of_a_run_cannot_be_used(tmp_path: Path, recipe: str, problem: str) -> None:
-    run = SimpleNamespace(provenance=Provenance(recipe=recipe, source="r.yaml"), folder=str(tmp_path))
-    with pytest.raises(RecipeError, match=rf"(?s)provenance\.json: .*{problem}.*--recipe") as caught:
+@pytest.mark.parametrize(
+    ("recipe", "problem"), [("nam: x", "name: Field required"), ("a: [", "line 1, column 5")]
+)
+def test_the_key_is_named_where_the_recipe_of_a_run_cannot_be_used(
+    tmp_path: Path, recipe: str, problem: str
+) -> None:
+    run = SimpleNamespace(
+        provenance=Provenance(recipe=recipe, source="r.yaml"), folder=str(tmp_path)
+    )
+    with pytest.raises(
+        RecipeError, match=rf"(?s)provenance\.json: .*{problem}.*--recipe"
+    ) as caught:
         recipe_of(run, given=STAND_INS)  # type: ignore[arg-type]
     assert "pydantic" not in str(caught.value)
 
@@ -114,7 +147,9 @@ def test_a_folder_that_is_deleted_while_the_run_goes_on_ends_it(tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_complete_run_is_shown_at_once_and_what_it_lacks_is_made(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_run_is_shown_at_once_and_what_it_lacks_is_made(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command, built = (*COMMANDS["tune"], "--resume"), []
     whole = Experiment.tuned_for
     monkeypatch.setattr(Experiment, "tuned_for", lambda *what: built.append(what) or whole(*what))
@@ -155,13 +190,17 @@ def test_links_in_a_run_lead_nothing_out_of_it(tmp_path: Path) -> None:
         (folder / name).symlink_to(tmp_path / f"my-{name}")
     tuned(make_parts(tmp_path / "in", folder), resume=True, callbacks=[ReportCallback()])
     assert taxtune(tmp_path, "report", folder).code == 0
-    assert {name for name in names if (folder / name).is_symlink()} == {"complete.json"}, "which was not written"
+    assert {name for name in names if (folder / name).is_symlink()} == {"complete.json"}, (
+        "which was not written"
+    )
     assert {(tmp_path / f"my-{name}").read_text() for name in names} == {"{}"}
 
 
 @pytest.mark.parametrize("name", [".lock", "history.db", "history.jsonl", "answers.db"])
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_that_would_be_written_through_is_refused(tmp_path: Path, name: str, there: bool) -> None:
+def test_a_link_that_would_be_written_through_is_refused(
+    tmp_path: Path, name: str, there: bool
+) -> None:
     parts = make_parts(tmp_path / "in", tmp_path / "run")
     mine = tmp_path / "mine"
     if there and name != "history.jsonl":  # a history that is there is a run's
@@ -179,7 +218,8 @@ def test_a_second_run_is_refused_before_it_reads_an_image(
 ) -> None:
     make_files(tmp_path)
     monkeypatch.setattr(
-        "taxtune.tuning.experiment.load_examples", lambda *given, **how: pytest.fail("images were read")
+        "taxtune.tuning.experiment.load_examples",
+        lambda *given, **how: pytest.fail("images were read"),
     )
     with locked(tmp_path / FOLDERS[command]):
         done = taxtune(tmp_path, *COMMANDS[command])
@@ -194,7 +234,8 @@ def test_a_second_run_in_python_is_refused_as_early(
 ) -> None:
     make_files(tmp_path)
     monkeypatch.setattr(
-        "taxtune.tuning.experiment.load_examples", lambda *given, **how: pytest.fail("images were read")
+        "taxtune.tuning.experiment.load_examples",
+        lambda *given, **how: pytest.fail("images were read"),
     )
     with locked(tmp_path / "run"), pytest.raises(ResumeError, match="Another process is working"):
         act(recipe=tmp_path / "recipe.yaml", out=tmp_path / "run")

@@ -45,8 +45,12 @@ def record(iteration, hp, hr, *, sure=None, **measures):
     p, r = float(np.nanmean(hp)), float(np.nanmean(hr))
     exact = float(np.nanmean((hp == 1) & (hr == 1)))
     known = None if sure is None else float(np.nanmean(selective_values(rows)))
-    scores = TemplateScores(p, r, harmonic_mean(p, r), exact, 2.0, len(rows), selective_hp=known, measures=means)
-    return IterationRecord(iteration, "complete", f"template {iteration}", scores=scores, value=0.0, rows=rows)
+    scores = TemplateScores(
+        p, r, harmonic_mean(p, r), exact, 2.0, len(rows), selective_hp=known, measures=means
+    )
+    return IterationRecord(
+        iteration, "complete", f"template {iteration}", scores=scores, value=0.0, rows=rows
+    )
 
 
 def world(seed, templates, images):
@@ -55,7 +59,11 @@ def world(seed, templates, images):
     hardness = rng.beta(1, 2, images)
     boldness = np.sort(rng.beta(1, 2, templates))
     # How deep an answer goes, and how deep it is right.
-    said = np.clip(np.ceil(4 * (boldness[:, None] + 1 - hardness) + rng.normal(0, 0.4, (templates, images))), 1, 4)
+    said = np.clip(
+        np.ceil(4 * (boldness[:, None] + 1 - hardness) + rng.normal(0, 0.4, (templates, images))),
+        1,
+        4,
+    )
     right = np.clip(np.ceil(4 * (1.2 - hardness) + rng.normal(0, 0.5, (templates, images))), 1, 4)
     shared = np.minimum(said, right)
     order = rng.permutation(templates)
@@ -64,7 +72,10 @@ def world(seed, templates, images):
 
 def raced(hp, hr, objective, stages):
     """Runs a race; returns the records and the calls that it took."""
-    records = [record(i, hp[i, : stages[0].images], hr[i, : stages[0].images]) for i in range(stages[0].templates)]
+    records = [
+        record(i, hp[i, : stages[0].images], hr[i, : stages[0].images])
+        for i in range(stages[0].templates)
+    ]
     calls = stages[0].images * stages[0].templates
     while steps := next_steps(records, objective, stages):
         iteration, images = steps[0]
@@ -76,7 +87,9 @@ def raced(hp, hr, objective, stages):
 # -- the rounds -------------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(2, 60), st.integers(0, 600), st.integers(2, 200), st.none() | st.integers(10, 5000))
+@given(
+    st.integers(2, 60), st.integers(0, 600), st.integers(2, 200), st.none() | st.integers(10, 5000)
+)
 def test_rounds_go_from_the_block_to_all_images_within_the_calls(block, more, templates, calls):
     stages = rounds(block, block + more, templates, calls)
     images = [stage.images for stage in stages]
@@ -90,9 +103,12 @@ def test_rounds_go_from_the_block_to_all_images_within_the_calls(block, more, te
         assert (images[-1], widths[0]) == (block + more, templates)
     else:
         spent = sum(
-            (stage.images - before) * stage.templates for stage, before in zip(stages, [0, *images], strict=False)
+            (stage.images - before) * stage.templates
+            for stage, before in zip(stages, [0, *images], strict=False)
         )
-        assert spent <= max(calls, 2 * block), "two templates on the block are the least that can be compared"
+        assert spent <= max(calls, 2 * block), (
+            "two templates on the block are the least that can be compared"
+        )
 
 
 def test_a_race_asks_what_its_rounds_say_and_ends():
@@ -114,7 +130,9 @@ def test_no_race_asks_more_than_the_forecast(kind):
     assert calls <= most_questions(objective, stages)
     # The baseline that "hp" holds others to sees what they see, and whatever it is not asked about is another's.
     assert kind != "hp" or len(records[0].rows) == 200
-    baseline_raced = kind == "hp" and sum(len(each.rows) == 200 for each in records) == stages[-1].templates
+    baseline_raced = (
+        kind == "hp" and sum(len(each.rows) == 200 for each in records) == stages[-1].templates
+    )
     assert calls == most_questions(objective, stages) or baseline_raced
 
 
@@ -192,7 +210,9 @@ def test_what_is_right_only_by_luck_is_not_believed():
         wrong = rng.random(20) < 0.5 * boldness
         if i == 10:
             wrong[:] = False
-        records.append(record(i, np.where(wrong, 0.5, 1.0), np.where(wrong, 0.5, 0.5 + boldness / 2)))
+        records.append(
+            record(i, np.where(wrong, 0.5, 1.0), np.where(wrong, 0.5, 0.5 + boldness / 2))
+        )
     by_means = max(records, key=lambda each: (each.scores.hp, each.scores.hr))
     assert by_means.iteration == 10, "the plain rule, ties by hR, takes the lucky one"
     assert choose(records, make_objective("hp")).winner < 6
@@ -204,7 +224,9 @@ def test_the_first_test_that_fails_ends_the_tests():
     poor[:30] = 0.5
     records = [record(0, poor, np.full(n, 0.5)), record(1, fine, np.full(n, 0.8))]
     found = choose(records, make_objective("hr_at_hp"))
-    assert not found.reached, "a template that says more is not let through where one that says less failed"
+    assert not found.reached, (
+        "a template that says more is not let through where one that says less failed"
+    )
     assert found.winner == 1, "it comes nearest all the same"
 
 
@@ -215,7 +237,8 @@ def losses(n, wrong, size=0.5):
 def test_a_best_estimate_is_the_most_specific_template_that_is_believed_to_keep_the_target():
     n = 40  # of which nothing can be proven
     careful, fair, bold = (
-        record(i, losses(n, wrong), np.full(n, hr)) for i, (wrong, hr) in enumerate([(0, 0.5), (0, 0.7), (15, 0.9)])
+        record(i, losses(n, wrong), np.full(n, hr))
+        for i, (wrong, hr) in enumerate([(0, 0.5), (0, 0.7), (15, 0.9)])
     )
     objective = make_objective("hr_at_hp")
     assert choose([careful, fair, bold], objective).winner == 1, "the boldest is not believed"
@@ -224,7 +247,10 @@ def test_a_best_estimate_is_the_most_specific_template_that_is_believed_to_keep_
     slip = record(1, losses(n, 1), np.full(n, 0.7))
     assert choose([careful, slip], objective).winner == 1
     assert choose([careful, record(1, losses(n, 2), np.full(n, 0.7))], objective).winner == 0
-    doubtful = [record(i, losses(n, wrong), np.full(n, hr)) for i, (wrong, hr) in enumerate([(8, 0.5), (20, 0.9)])]
+    doubtful = [
+        record(i, losses(n, wrong), np.full(n, hr))
+        for i, (wrong, hr) in enumerate([(8, 0.5), (20, 0.9)])
+    ]
     found = choose(doubtful, objective)
     assert (found.winner, found.status) == (0, "estimate"), "where none is believed, the likeliest"
 
@@ -235,9 +261,13 @@ def test_where_no_finalist_is_believed_a_template_of_an_earlier_round_may_be():
     poor = [record(i, losses(200, 40 + i), np.full(200, 0.9)) for i in (2, 3)]
     fine = record(4, losses(200, 2), np.full(200, 0.7))
     assert choose([*early, *poor], objective).winner == 1
-    assert choose([*early, *poor, fine], objective).winner == 4, "a finalist that is believed comes first"
+    assert choose([*early, *poor, fine], objective).winner == 4, (
+        "a finalist that is believed comes first"
+    )
     hopeless = [record(i, losses(60, 40), np.full(60, 0.8)) for i in (0, 1)]
-    assert choose([*hopeless, *poor], objective).winner == 2, "of templates that nobody believes the likeliest"
+    assert choose([*hopeless, *poor], objective).winner == 2, (
+        "of templates that nobody believes the likeliest"
+    )
 
 
 def test_the_status_of_a_winner():
@@ -251,13 +281,21 @@ def test_the_status_of_a_winner():
 
 def figures(each, found, objective):
     """What a template is judged by: its aim, and the mean and the bound of all that is held."""
-    finalist = next(finalist for finalist in found.finalists if finalist.iteration == each.iteration)
-    held = [value for measure, low in finalist.bounds.items() for value in (each.scores.get(measure), low)]
+    finalist = next(
+        finalist for finalist in found.finalists if finalist.iteration == each.iteration
+    )
+    held = [
+        value
+        for measure, low in finalist.bounds.items()
+        for value in (each.scores.get(measure), low)
+    ]
     return np.round([objective.aimed(each.scores), *held], 12)
 
 
 def holding_hp(least, confidence):
-    return Objective("hr", lambda scores: scores.hr, constraints=(Constraint("hp", least, confidence),))
+    return Objective(
+        "hr", lambda scores: scores.hr, constraints=(Constraint("hp", least, confidence),)
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -266,7 +304,11 @@ def holding_hp(least, confidence):
     st.sampled_from([20, 60, 200]),
     st.sampled_from(
         [
-            *(holding_hp(least, confidence) for least in (0.7, 0.9, 0.98) for confidence in (0.5, 0.9)),
+            *(
+                holding_hp(least, confidence)
+                for least in (0.7, 0.9, 0.98)
+                for confidence in (0.5, 0.9)
+            ),
             *map(make_objective, ("hp", "hf", "accuracy", "ihr_at_ihp")),
         ]
     ),
@@ -328,7 +370,9 @@ def test_a_template_without_the_hard_images_beats_none_that_answered_them():
     part = record(1, np.where(hard, np.nan, hp), np.full(n, 0.8))
     objective = holding_hp(0.5, 0.9)
     assert part.scores.hp > whole.scores.hp
-    assert choose([whole, part], objective).winner == 0, "it says more on the images that both answered"
+    assert choose([whole, part], objective).winner == 0, (
+        "it says more on the images that both answered"
+    )
 
 
 # -- the best so far --------------------------------------------------------------------------------------------------
@@ -359,7 +403,11 @@ def test_the_best_so_far_by_its_means():
 def test_what_was_asked_about_most_images_comes_first_as_it_does_in_the_choice():
     lucky, known = scored(1, 0.9), scored(2, 0.7, images=60)
     assert best([lucky, known]).iteration == 2
-    assert [leader.iteration for leader in best_so_far([lucky, known, scored(3, 0.95)])] == [1, 2, 2]
+    assert [leader.iteration for leader in best_so_far([lucky, known, scored(3, 0.95)])] == [
+        1,
+        2,
+        2,
+    ]
 
 
 @settings(max_examples=30, deadline=None)
@@ -371,7 +419,10 @@ def test_the_best_so_far_is_not_beaten_either(seed, kind):
     start = records[0].scores
     judged = []
     for each in records:
-        value, feasible = objective.value(each.scores, start), objective.feasible(each.scores, start)
+        value, feasible = (
+            objective.value(each.scores, start),
+            objective.feasible(each.scores, start),
+        )
         judged.append(replace(each, value=value, feasible=feasible))
     found = choose(judged, objective)
     for number, leader in enumerate(best_so_far(judged), 1):
@@ -380,7 +431,10 @@ def test_the_best_so_far_is_not_beaten_either(seed, kind):
 
 
 def test_a_floor_without_a_confidence_is_met_by_the_mean():
-    records = [record(0, np.full(20, 0.8), np.full(20, 0.9)), record(1, np.ones(20), np.full(20, 0.7))]
+    records = [
+        record(0, np.full(20, 0.8), np.full(20, 0.9)),
+        record(1, np.ones(20), np.full(20, 0.7)),
+    ]
     assert choose(records, make_objective("hp")).winner == 0, "0.7 is less than 80 % of 0.9"
     records.append(record(2, np.full(20, 0.9), np.full(20, 0.73)))
     found = choose(records, make_objective("hp"))
@@ -426,7 +480,9 @@ def test_a_plain_mean_is_made_of_the_images_own_values():
     hp, hr = world(6, 1, 25)
     one = record(0, hp[0], hr[0], words=np.arange(25))
     assert aim_values(one, make_objective("hp")) == pytest.approx(hp[0])
-    assert aim_values(one, make_objective("words", metrics=("words",))) == pytest.approx(np.arange(25.0), abs=1e-9)
+    assert aim_values(one, make_objective("words", metrics=("words",))) == pytest.approx(
+        np.arange(25.0), abs=1e-9
+    )
     fewest = Objective("fewest", lambda scores: -scores.measures["words"])
     assert aim_values(one, fewest) == pytest.approx(-np.arange(25.0), abs=1e-9)
 
@@ -440,13 +496,20 @@ def test_aurc_wins_by_what_is_sure_only_where_it_is_right():
     blind, knowing = record(0, hp, hr, sure=np.ones(60)), record(1, hp, hr, sure=sure)
     assert objective.aimed(blind.scores) == pytest.approx(np.nanmean(hp))
     assert objective.aimed(knowing.scores) > objective.aimed(blind.scores) + 0.05
-    assert np.nanmean(aim_values(knowing, objective)) == pytest.approx(objective.aimed(knowing.scores))
+    assert np.nanmean(aim_values(knowing, objective)) == pytest.approx(
+        objective.aimed(knowing.scores)
+    )
     assert choose([blind, knowing], objective).winner == 1
     # One that is sure and right, but of the root alone, says too little.
     vague = record(2, np.ones(60), np.full(60, 0.5), sure=np.ones(60))
     assert choose([blind, knowing, vague], objective).winner == 1
-    kept = [record(0, *(np.delete(each, i) for each in (hp, hr)), sure=np.delete(sure, i)) for i in range(2, 60)]
-    pseudo = [58 * objective.aimed(knowing.scores) - 57 * objective.aimed(each.scores) for each in kept]
+    kept = [
+        record(0, *(np.delete(each, i) for each in (hp, hr)), sure=np.delete(sure, i))
+        for i in range(2, 60)
+    ]
+    pseudo = [
+        58 * objective.aimed(knowing.scores) - 57 * objective.aimed(each.scores) for each in kept
+    ]
     assert aim_values(knowing, objective)[2:] == pytest.approx(np.array(pseudo), abs=0.05)
     with pytest.raises(TaxtuneError, match="needs a confidence of every answer"):
         objective.aimed(record(0, hp, hr).scores)
@@ -460,7 +523,10 @@ def test_the_target_is_kept_as_often_as_promised_where_the_luckiest_breaks_it():
     """On worlds that nothing was fitted to: the share of runs whose winner truly reaches what was promised."""
     target, confidence, runs = 0.95, 0.9, 60
     objective = Objective(
-        "hr_at_hp", lambda scores: scores.hr, constraints=(Constraint("hp", target, confidence),), shown=("hr", "hp")
+        "hr_at_hp",
+        lambda scores: scores.hr,
+        constraints=(Constraint("hp", target, confidence),),
+        shown=("hr", "hp"),
     )
     stages = rounds(10, 150, 20)
     kept, promised, lucky = 0, 0, 0
@@ -489,7 +555,9 @@ def cut(found, share):
     return replace(found, rows=tuple(rows))
 
 
-@given(st.integers(0, 1000), st.lists(st.sampled_from([0.0, 0.5, 0.6, 1.0]), min_size=4, max_size=4))
+@given(
+    st.integers(0, 1000), st.lists(st.sampled_from([0.0, 0.5, 0.6, 1.0]), min_size=4, max_size=4)
+)
 @settings(max_examples=20)
 def test_a_template_with_more_than_half_of_its_answers_cut_never_wins(seed, shares):
     hp, hr = world(seed, 4, 20)

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from taxtune.errors import TemplateError
 from taxtune.tuning import template as module
-from taxtune.tuning.template import MAX_RENDERED, MAX_SOURCE, SAMPLE, check_template, normalise_source, render
+from taxtune.tuning.template import (
+    MAX_RENDERED,
+    MAX_SOURCE,
+    SAMPLE,
+    check_template,
+    normalise_source,
+    render,
+)
 
 EMPTY = {"question": "What is it?", "domain": "bird", "ranks": [], "examples": []}
 
@@ -50,7 +57,10 @@ def test_harmless_templates(source: str, prompt: str):
         ("{{ ''.__class__ }}", ["Line 1", "Getattr '__class__'"]),
         ("{{ ranks['__class__'] }}", ["only slices"]),
         ("{{ ranks|attr('__class__') }}", ["filter 'attr'"]),
-        ("ok\n{% for i in range(10**9) %}x{% endfor %}", ["Line 2", "construct For", "ranks | join(', ')"]),
+        (
+            "ok\n{% for i in range(10**9) %}x{% endfor %}",
+            ["Line 2", "construct For", "ranks | join(', ')"],
+        ),
         ("{{ question.upper() }}", ["construct Call"]),
         ("{{ 'a' * 10000000 }}", ["construct Mul"]),
         ("{{ 10 ** 10 ** 10 }}", ["construct Pow"]),
@@ -137,7 +147,10 @@ class TestVariables:
             ({"ranks": "species"}, "'ranks' must be a list of text"),
             ({"examples": [1]}, "'examples' must be a list of text"),
             ({"ranks": ["x"] * 33}, "'ranks' is too long"),
-            ({"ranks": ["x" * 1001] * 2}, "'ranks' is too long: at most 2,000 characters in 32 items"),
+            (
+                {"ranks": ["x" * 1001] * 2},
+                "'ranks' is too long: at most 2,000 characters in 32 items",
+            ),
             ({"question": "x" * 2001}, "'question' is too long"),
         ],
     )
@@ -164,21 +177,37 @@ class TestVariablesOfAnImage:
     @pytest.mark.parametrize(
         ("source", "here", "unknown"),
         [
-            ("Taken {% if place %}at the {{ place }}{% else %}somewhere{% endif %}.", "at the marsh.", "somewhere."),
-            ("Taken at {{ place | default('some place') | upper }}.", "at MARSH.", "at SOME PLACE."),
-            ("{{ 'Summer' if 4 < month < 9 else 'Another season' }}.", "Summer.", "Another season."),
+            (
+                "Taken {% if place %}at the {{ place }}{% else %}somewhere{% endif %}.",
+                "at the marsh.",
+                "somewhere.",
+            ),
+            (
+                "Taken at {{ place | default('some place') | upper }}.",
+                "at MARSH.",
+                "at SOME PLACE.",
+            ),
+            (
+                "{{ 'Summer' if 4 < month < 9 else 'Another season' }}.",
+                "Summer.",
+                "Another season.",
+            ),
             ("Month {{ month }}, {{ place ~ '!' }}", "Month 5, marsh!", "Month , !"),
             ("Others: {{ seen[:1] | join(', ') }}.", "Others: coot.", "Others: ."),
         ],
     )
-    def test_what_is_missing_is_empty_and_compares_with_nothing(self, source: str, here: str, unknown: str):
+    def test_what_is_missing_is_empty_and_compares_with_nothing(
+        self, source: str, here: str, unknown: str
+    ):
         check_template(source, samples=[self.HERE, self.UNKNOWN])
         assert render(source, self.HERE).endswith(here)
         assert render(source, self.UNKNOWN).endswith(unknown)
         refusal(source, samples=[SAMPLE])
 
     def test_a_template_must_render_for_every_image(self):
-        assert "cannot be rendered" in refusal("{{ seen | first }}", samples=[self.HERE, self.UNKNOWN])
+        assert "cannot be rendered" in refusal(
+            "{{ seen | first }}", samples=[self.HERE, self.UNKNOWN]
+        )
         assert "cannot be printed" in refusal("{{ seen }}", samples=[self.HERE])
 
     def test_a_repeat_is_the_same_for_every_image(self):
@@ -200,7 +229,9 @@ class TestVariablesOfAnImage:
 
 
 class TestRepeats:
-    @pytest.mark.parametrize("again", ["Name  the {{domain}}.\n", " Name the {{ domain }}.", "Name\nthe {{-domain }}."])
+    @pytest.mark.parametrize(
+        "again", ["Name  the {{domain}}.\n", " Name the {{ domain }}.", "Name\nthe {{-domain }}."]
+    )
     def test_white_space_makes_no_difference(self, again: str):
         expected = "{{-" not in again
         assert (normalise_source(again) == normalise_source("Name the {{ domain }}.")) is expected
@@ -215,12 +246,17 @@ class TestRepeats:
 
     def test_white_space_that_a_prompt_shows_makes_no_difference_either(self):
         earlier = ["Ranks: {{ ranks | join(' ') }}."]
-        for again in ("Ranks: {{ ranks | join('\\n') }}.", "Ranks:{{ ' ' }}\u200b{{ ranks | join(' ') }}."):
+        for again in (
+            "Ranks: {{ ranks | join('\\n') }}.",
+            "Ranks:{{ ' ' }}\u200b{{ ranks | join(' ') }}.",
+        ):
             assert "same prompt" in refusal(again, earlier=earlier, samples=[SAMPLE])
         assert "repeats" in refusal("Name it.\u200b", earlier=["Name it."])
 
     def test_case_and_words_make_a_difference(self):
-        check_template("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], samples=[SAMPLE])
+        check_template(
+            "Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], samples=[SAMPLE]
+        )
 
 
 class TestLabels:
@@ -294,25 +330,93 @@ class TestLabels:
 
     def test_a_label_may_come_through_a_variable_but_not_beside_it(self):
         sample = {**SAMPLE, "examples": ["bird", "osprey"]}
-        check_template("Such as {{ examples | join(', ') }}.", forbidden_labels=self.LABELS, samples=[sample])
-        assert "'osprey'" in refusal("Such as an osprey.", forbidden_labels=self.LABELS, samples=[sample])
+        check_template(
+            "Such as {{ examples | join(', ') }}.", forbidden_labels=self.LABELS, samples=[sample]
+        )
+        assert "'osprey'" in refusal(
+            "Such as an osprey.", forbidden_labels=self.LABELS, samples=[sample]
+        )
 
     def test_labels_without_words_are_no_labels(self):
         check_template("Anything.", forbidden_labels=["", "?!", "  "])
 
 
 PIECES = [
-    *("{{ ", " }}", "{% for r in ranks %}", "{% for e in examples %}", "{% endfor %}", "{% if ranks %}", "{% else %}"),
-    *("{% endif %}", "{% set x = ", "%}", "{% raw %}", "{% endraw %}", "{#", "#}", "text", "xxxxxxxxxxxxxxxx", "\n"),
-    *("question", "domain", "ranks", "examples", "loop.index", "r", "e", "'a'", "99", "1e308", "range(9)", "'"),
-    *("[0]", "[:-1]", "['a']", ".__class__", ".format", "(", ")", "()", "[", "]", ",", "*", "**", "~", "+", "-"),
+    *(
+        "{{ ",
+        " }}",
+        "{% for r in ranks %}",
+        "{% for e in examples %}",
+        "{% endfor %}",
+        "{% if ranks %}",
+        "{% else %}",
+    ),
+    *(
+        "{% endif %}",
+        "{% set x = ",
+        "%}",
+        "{% raw %}",
+        "{% endraw %}",
+        "{#",
+        "#}",
+        "text",
+        "xxxxxxxxxxxxxxxx",
+        "\n",
+    ),
+    *(
+        "question",
+        "domain",
+        "ranks",
+        "examples",
+        "loop.index",
+        "r",
+        "e",
+        "'a'",
+        "99",
+        "1e308",
+        "range(9)",
+        "'",
+    ),
+    *(
+        "[0]",
+        "[:-1]",
+        "['a']",
+        ".__class__",
+        ".format",
+        "(",
+        ")",
+        "()",
+        "[",
+        "]",
+        ",",
+        "*",
+        "**",
+        "~",
+        "+",
+        "-",
+    ),
     *(" in ", " == ", " not ", " if ", " else ", " or ", " is defined", " recursive "),
-    *("|join(', ')", "|join", "|upper", "|first", "|reverse", "|length", "|default('x')", "|unique", "|sort"),
+    *(
+        "|join(', ')",
+        "|join",
+        "|upper",
+        "|first",
+        "|reverse",
+        "|length",
+        "|default('x')",
+        "|unique",
+        "|sort",
+    ),
 ]
 
 
 SOURCES = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=200)
-LARGE = {"question": "q" * 2000, "domain": "d" * 2000, "ranks": ["r" * 62] * 32, "examples": ["e"] * 32}
+LARGE = {
+    "question": "q" * 2000,
+    "domain": "d" * 2000,
+    "ranks": ["r" * 62] * 32,
+    "examples": ["e"] * 32,
+}
 
 
 def refused_or_within_bounds(source: str) -> None:
@@ -342,7 +446,9 @@ def test_so_do_20000_sources(source: str):
 
 
 expressions = st.recursive(
-    st.sampled_from(["question", "domain", "ranks", "examples", "'a'", "1", "true", "ranks[1:]", "examples[:2]"]),
+    st.sampled_from(
+        ["question", "domain", "ranks", "examples", "'a'", "1", "true", "ranks[1:]", "examples[:2]"]
+    ),
     lambda inner: st.one_of(
         inner.map(lambda a: f"({a}|join('-'))"),
         inner.map(lambda a: f"({a}|upper)"),

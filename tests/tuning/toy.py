@@ -19,7 +19,12 @@ from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult, TuneResult
 
-COLOURS = {"scarlet": (200, 0, 0), "crimson": (160, 0, 0), "navy": (0, 0, 120), "azure": (0, 0, 250)}
+COLOURS = {
+    "scarlet": (200, 0, 0),
+    "crimson": (160, 0, 0),
+    "navy": (0, 0, 120),
+    "azure": (0, 0, 250),
+}
 PARENT = {"scarlet": "reddish", "crimson": "reddish", "navy": "bluish", "azure": "bluish"}
 
 FRAGMENTS = """\
@@ -79,7 +84,9 @@ class ToyVLM:
 
     batch_size = 2
 
-    def __init__(self, log: Path | None = None, seconds: float = 0.0, fail: str | None = None) -> None:
+    def __init__(
+        self, log: Path | None = None, seconds: float = 0.0, fail: str | None = None
+    ) -> None:
         self.identity: dict[str, str | int | float | None] = {"kind": "toy", "model": "toy"}
         self.log, self.seconds, self.fail = log, seconds, fail
         self.asked = 0
@@ -110,7 +117,9 @@ class ToyVLM:
                 text = "scarlet" if murky or red > 180 else "crimson"
             else:
                 text = "azure" if murky or blue > 200 else "navy"
-            replies.append(Answer(f"A: {text}.", prompt_tokens=5, completion_tokens=2, cost_usd=0.0))
+            replies.append(
+                Answer(f"A: {text}.", prompt_tokens=5, completion_tokens=2, cost_usd=0.0)
+            )
         return replies
 
 
@@ -123,18 +132,25 @@ class Weighing(ToyVLM):
         """Answers as a ToyVLM, with outcomes where there are candidates."""
         replies = super().answer(questions)
         return [
-            reply if self.silent or question.candidates is None else replace(reply, outcomes=self.outcomes(question))
+            reply
+            if self.silent or question.candidates is None
+            else replace(reply, outcomes=self.outcomes(question))
             for reply, question in zip(replies, questions, strict=True)
         ]
 
     def outcomes(self, question):
         """Weighs the two shades of the family."""
         red, green, blue = Image.open(question.image).convert("RGB").getpixel((0, 0))
-        family = [name for name in COLOURS if PARENT[name] == ("reddish" if red > blue else "bluish")]
+        family = [
+            name for name in COLOURS if PARENT[name] == ("reddish" if red > blue else "bluish")
+        ]
         said = min(family, key=lambda name: abs(sum(COLOURS[name]) - red - blue))
         sure = 0.5 if green >= 30 else 0.97
         assert set(question.candidates.weighed) >= set(COLOURS)
-        return {**{name: log(sure if name == said else 0.98 - sure) for name in family}, OTHERWISE: log(0.02)}
+        return {
+            **{name: log(sure if name == said else 0.98 - sure) for name in family},
+            OTHERWISE: log(0.02),
+        }
 
 
 class Cyclist(ToyVLM):
@@ -144,8 +160,14 @@ class Cyclist(ToyVLM):
         """Answers as a ToyVLM where the image is clear."""
         replies = super().answer(questions)
         for i, question in enumerate(questions):
-            if Image.open(question.image).convert("RGB").getpixel((0, 0))[1] >= 30 and isinstance(replies[i], Answer):
-                said = "I cannot tell." if "careful" in question.prompt else f"A bicycle, see {question.image.stem}."
+            if Image.open(question.image).convert("RGB").getpixel((0, 0))[1] >= 30 and isinstance(
+                replies[i], Answer
+            ):
+                said = (
+                    "I cannot tell."
+                    if "careful" in question.prompt
+                    else f"A bicycle, see {question.image.stem}."
+                )
                 replies[i] = Answer(said, prompt_tokens=5, completion_tokens=2, cost_usd=0.0)
         return replies
 
@@ -156,17 +178,23 @@ class BicycleMapper(Mapper):
     def place(self, answers, images=None):
         """Places answers about bicycles off the tree."""
         return [
-            Placement(answer, self.taxonomy.root, Stage.OFF_TREE, evidence="bicycle") if "bicycle" in answer else found
+            Placement(answer, self.taxonomy.root, Stage.OFF_TREE, evidence="bicycle")
+            if "bicycle" in answer
+            else found
             for answer, found in zip(answers, super().place(answers, images), strict=True)
         ]
 
 
-def make_parts(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()) -> Experiment:
+def make_parts(
+    folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()
+) -> Experiment:
     """Returns the parts of the toy recipe with the toy model in place of a checkpoint."""
     return Experiment(load_recipe(make_files(folder), overrides), out, vlm=vlm or ToyVLM())
 
 
-def tuned(parts: Experiment, folder: Path | None = None, *, objective: str | None = None, **how: Any) -> TuneResult:
+def tuned(
+    parts: Experiment, folder: Path | None = None, *, objective: str | None = None, **how: Any
+) -> TuneResult:
     """Runs what a recipe asks for; drawing the report takes twice as long, so a test asks for it with a callback."""
     return Tuner(parts.tuned_for(objective), folder or parts.folder, **how).run()
 

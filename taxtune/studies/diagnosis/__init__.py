@@ -17,7 +17,13 @@ from taxtune.options import (
     SmoothingOption,
 )
 from taxtune.report.output import StudyReport
-from taxtune.studies.settings import NOT_RECORDED, AnswerSettings, MapperSettings, TextMeasureSettings, TreeSettings
+from taxtune.studies.settings import (
+    NOT_RECORDED,
+    AnswerSettings,
+    MapperSettings,
+    TextMeasureSettings,
+    TreeSettings,
+)
 
 __all__ = ["DiagnosisSettings", "run"]
 
@@ -32,25 +38,41 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
 
     rows_in_json: ClassVar[bool] = True
 
-    file: Annotated[str, typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and truth"))]
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and truth"))
+    ]
     missing: Annotated[Literal["error", "leave-out"], MissingOption] = "error"
     frequencies: FrequenciesOption = None
     smoothing: SmoothingOption = 0.0
     inclusion: Annotated[
-        Any | None, typer.Option(metavar="SPEC", help="Inclusion measure for paper 2's types."), NOT_RECORDED
+        Any | None,
+        typer.Option(metavar="SPEC", help="Inclusion measure for paper 2's types."),
+        NOT_RECORDED,
     ] = None
     concept: Annotated[
-        Any | None, typer.Option(metavar="SPEC", help="Concept similarity for paper 2's types."), NOT_RECORDED
+        Any | None,
+        typer.Option(metavar="SPEC", help="Concept similarity for paper 2's types."),
+        NOT_RECORDED,
     ] = None
     high: Annotated[
-        float, typer.Option(min=-1, max=1, help="Concept similarity that counts as high (the threshold is ours).")
+        float,
+        typer.Option(
+            min=-1, max=1, help="Concept similarity that counts as high (the threshold is ours)."
+        ),
     ] = 0.7
     tags: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="What each image shows: a table with the columns id (or image) and tags."),
+        typer.Option(
+            metavar="FILE",
+            help="What each image shows: a table with the columns id (or image) and tags.",
+        ),
     ] = None
-    least: Annotated[int, typer.Option(min=1, help="Smallest number of answers for a clade to be listed.")] = 5
-    examples: Annotated[int, typer.Option(min=1, help="Number of examples to show for each type.")] = 3
+    least: Annotated[
+        int, typer.Option(min=1, help="Smallest number of answers for a clade to be listed.")
+    ] = 5
+    examples: Annotated[
+        int, typer.Option(min=1, help="Number of examples to show for each type.")
+    ] = 3
     resamples: ResamplesOption = 2000
     seed: SeedOption = 0
 
@@ -72,7 +94,9 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
 
     def record(self) -> dict[str, Any]:
         """The fields as the report records them."""
-        return super().record() | {"where": [f"{name}={value}" for name, value in self.where.items()]}
+        return super().record() | {
+            "where": [f"{name}={value}" for name, value in self.where.items()]
+        }
 
 
 def run(settings: DiagnosisSettings) -> StudyReport:

@@ -45,7 +45,13 @@ from taxtune.metrics.statistics import (
 )
 from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.report.scores import interval
-from taxtune.studies.contestants import check_measures, measure_notes, place_texts, question_of, text_scores
+from taxtune.studies.contestants import (
+    check_measures,
+    measure_notes,
+    place_texts,
+    question_of,
+    text_scores,
+)
 from taxtune.studies.output import both_trees_table, draw_dots, frame_table
 from taxtune.taxonomy import Taxonomy
 
@@ -58,7 +64,20 @@ if TYPE_CHECKING:
 __all__ = ["diagnosis"]
 
 _BITS = ("ihp", "ihr", "remaining_uncertainty", "misinformation")
-_OUTPUT = ["id", "answer", "truth", "placement", "stage", "type", "hp", "hr", *_BITS, "measured", "tags", "named"]
+_OUTPUT = [
+    "id",
+    "answer",
+    "truth",
+    "placement",
+    "stage",
+    "type",
+    "hp",
+    "hr",
+    *_BITS,
+    "measured",
+    "tags",
+    "named",
+]
 _COSTS = {"type": "type", "count": "answers", "share": "%", "hp": "hP", "hr": "hR"}
 
 
@@ -76,7 +95,9 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
     )
     check_measures(list(settings.roles.values()), column)
     questions = [question_of(answers.file, row, column) for row in rows]
-    tags, notes = _read_tags(settings.tags, answers, settings.id_column) if settings.tags else (None, [])
+    tags, notes = (
+        _read_tags(settings.tags, answers, settings.id_column) if settings.tags else (None, [])
+    )
     mapper = settings.mapper(taxonomy)
     frame = _placed(mapper, answers).assign(question=questions)
     types = _add_types(taxonomy, frame, information)
@@ -85,7 +106,9 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
     scored, off_tree = (taxonomy, frame["node"], frame["target"]), frame["as_child"]
     draws: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
     scores = score(*scored, off_tree=off_tree)
-    by_type = costs(*scored, frame["type"].tolist(), off_tree=off_tree, order=_order(frame), **draws)
+    by_type = costs(
+        *scored, frame["type"].tolist(), off_tree=off_tree, order=_order(frame), **draws
+    )
     intervals = bootstrap(
         hierarchical_sample(*scored, off_tree=off_tree),
         information_sample(information, frame["node"], frame["target"], off_tree=off_tree),
@@ -112,8 +135,13 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
     views: dict[str, list[Any]] = {"placement": types}
     data: dict[str, Any] = {}
     if "concept" in measures:
-        values = [text_scores(frame, measure, taxonomy, settings.reference) for measure in measures.values()]
-        views["measures"] = measured = classify_by_measures(values[0], values[1], high=settings.high)
+        values = [
+            text_scores(frame, measure, taxonomy, settings.reference)
+            for measure in measures.values()
+        ]
+        views["measures"] = measured = classify_by_measures(
+            values[0], values[1], high=settings.high
+        )
         frame["measured"] = [str(kind) for kind in measured]
         by_measure = costs(*scored, measured, off_tree=off_tree, order=list(MeasuredType), **draws)
         tables.append(
@@ -147,7 +175,9 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
         figures=figures,
         notes=(*answers.notes, *notes, *measure_notes(measures.values())),
         data={
-            "scores": {key: getattr(scores, key) for key in ("hp", "hr", "hf", "n")} | shares | weighted,
+            "scores": {key: getattr(scores, key) for key in ("hp", "hr", "hf", "n")}
+            | shares
+            | weighted,
             "information": information.as_dict(),
             "costs": by_type.to_dict("records"),
             **data,
@@ -166,11 +196,16 @@ def _placed(mapper: Mapper, answers: AnswerTable) -> pd.DataFrame:
         [(one.answer, one.node, str(one.stage), one.abstained, one.off_tree) for one in placements],
         columns=["answer", "node", "stage", "abstained", "off_tree"],
     )
-    frame["id"], frame["target"] = [row.id for row in answers.rows], [row.target for row in answers.rows]
+    frame["id"], frame["target"] = (
+        [row.id for row in answers.rows],
+        [row.target for row in answers.rows],
+    )
     return frame.assign(as_child=as_child(mapper, placements))
 
 
-def _add_types(taxonomy: Taxonomy, frame: pd.DataFrame, information: Information) -> list[ErrorType]:
+def _add_types(
+    taxonomy: Taxonomy, frame: pd.DataFrame, information: Information
+) -> list[ErrorType]:
     """Adds to each answer its paths, scores and type, a wrong branch with its rank; returns the types without ranks."""
     nodes, targets = frame["node"], frame["target"]
     types = classify(
@@ -188,9 +223,13 @@ def _add_types(taxonomy: Taxonomy, frame: pd.DataFrame, information: Information
         f"{kind} at {rank}" if kind is ErrorType.WRONG_BRANCH else str(kind)
         for kind, rank in zip(types, wrong_from(taxonomy, nodes, targets), strict=True)
     ]
-    frame["hp"], frame["hr"] = precision_recall(taxonomy, nodes, targets, off_tree=frame["as_child"])
+    frame["hp"], frame["hr"] = precision_recall(
+        taxonomy, nodes, targets, off_tree=frame["as_child"]
+    )
     for name, values in zip(
-        _BITS, information_values(information, nodes, targets, off_tree=frame["as_child"]), strict=True
+        _BITS,
+        information_values(information, nodes, targets, off_tree=frame["as_child"]),
+        strict=True,
     ):
         frame[name] = values
     return types
@@ -199,23 +238,39 @@ def _add_types(taxonomy: Taxonomy, frame: pd.DataFrame, information: Information
 def _order(frame: pd.DataFrame) -> list[str]:
     """All types in the order of `ErrorType`, wrong branches from the root down."""
     wrong = frame[frame["kind"] == ErrorType.WRONG_BRANCH].groupby("type")["shared"].min()
-    branches = sorted(wrong.index, key=lambda name: (wrong[name], name)) or [str(ErrorType.WRONG_BRANCH)]
-    return [name for kind in ErrorType for name in (branches if kind is ErrorType.WRONG_BRANCH else [str(kind)])]
+    branches = sorted(wrong.index, key=lambda name: (wrong[name], name)) or [
+        str(ErrorType.WRONG_BRANCH)
+    ]
+    return [
+        name
+        for kind in ErrorType
+        for name in (branches if kind is ErrorType.WRONG_BRANCH else [str(kind)])
+    ]
 
 
 # -- the tables -------------------------------------------------------------------------------------------------------
 
 
-def _costs_table(name: str, title: str, by_type: pd.DataFrame, scores: HierarchicalScores, *notes: str) -> Table:
+def _costs_table(
+    name: str, title: str, by_type: pd.DataFrame, scores: HierarchicalScores, *notes: str
+) -> Table:
     """How often each type occurs and what it costs, and all of them together."""
     cells = by_type.assign(share=100 * by_type["share"])[[*_COSTS]].rename(columns=_COSTS)
-    total: dict[str, Any] = {"type": "all", "answers": scores.n, "%": 100.0, "hP": scores.hp, "hR": scores.hr}
+    total: dict[str, Any] = {
+        "type": "all",
+        "answers": scores.n,
+        "%": 100.0,
+        "hP": scores.hp,
+        "hR": scores.hr,
+    }
     for metric, shown in (("hp", "hP"), ("hr", "hR")):
         ends = zip(by_type[f"{metric}_low"], by_type[f"{metric}_high"], strict=True)
         cells[f"cost in {shown}"] = by_type[f"{metric}_cost"]
         cells[f"{shown} interval"] = [f"{low:.3f} to {high:.3f}" for low, high in ends]
         total |= {f"cost in {shown}": 1 - getattr(scores, metric), f"{shown} interval": ""}
-    return frame_table(name, title, pd.concat([cells, pd.DataFrame([total])]), *notes, digits={"%": 1})
+    return frame_table(
+        name, title, pd.concat([cells, pd.DataFrame([total])]), *notes, digits={"%": 1}
+    )
 
 
 def _crossed_table(types: list[ErrorType], measured: list[MeasuredType]) -> Table:
@@ -235,14 +290,19 @@ def _crossed_table(types: list[ErrorType], measured: list[MeasuredType]) -> Tabl
 
 
 def _scores_table(
-    taxonomy: Taxonomy, frame: pd.DataFrame, intervals: dict[str, Interval], information: Information
+    taxonomy: Taxonomy,
+    frame: pd.DataFrame,
+    intervals: dict[str, Interval],
+    information: Information,
 ) -> Table:
     targets = frame["target"].to_numpy()
     return Table(
         "scores",
         "All scores",
         ("score", "mean", "95 % interval"),
-        tuple((metric_name(key), one.estimate, interval(one, key)) for key, one in intervals.items()),
+        tuple(
+            (metric_name(key), one.estimate, interval(one, key)) for key, one in intervals.items()
+        ),
         notes=(
             f"The targets are at depth {taxonomy.depth[targets].mean():.2f} and hold "
             f"{information.content[targets].mean():.2f} bits on average ({information.counted}).",
@@ -257,13 +317,25 @@ def _ranks_table(ranks: list[RankIntervals]) -> Table:
         return (n, None, None) if share is None else (n, share.estimate, interval(share))
 
     rows = tuple(
-        (one.scores.rank, *cells(one.scores.n_predicted, one.precision), *cells(one.scores.n_relevant, one.recall))
+        (
+            one.scores.rank,
+            *cells(one.scores.n_predicted, one.precision),
+            *cells(one.scores.n_relevant, one.recall),
+        )
         for one in ranks
     )
     return Table(
         "ranks",
         "Precision and recall at each rank",
-        ("rank", "predicted", "precision", "precision interval", "relevant", "recall", "recall interval"),
+        (
+            "rank",
+            "predicted",
+            "precision",
+            "precision interval",
+            "relevant",
+            "recall",
+            "recall interval",
+        ),
         rows,
         notes=(
             "Precision: how often what is said at a rank is right. Recall: how often what should be said at a rank is "
@@ -278,10 +350,14 @@ def _clades_table(taxonomy: Taxonomy, frame: pd.DataFrame, least: int) -> Table:
     cells = pd.DataFrame({"clade": [node_name(taxonomy, node) for node in worst["node"]]})
     cells["rank"] = [rank_of(taxonomy, node) for node in worst["node"]]
     cells[["answers", "hP", "hR", "cost in hP"]] = worst[["count", "hp", "hr", "hp_cost"]]
-    cells["most often"] = [f"{kind} ({n:,})" for kind, n in zip(worst["worst"], worst["worst_count"], strict=True)]
+    cells["most often"] = [
+        f"{kind} ({n:,})" for kind, n in zip(worst["worst"], worst["worst_count"], strict=True)
+    ]
     note = "By target. A clade is listed unless a single clade below it explains 90 % of its loss."
     none = "None: no clade with at least --least answers lowers hP."
-    return frame_table("clades", "The clades that cost most hP", cells, none if cells.empty else note)
+    return frame_table(
+        "clades", "The clades that cost most hP", cells, none if cells.empty else note
+    )
 
 
 def _examples_table(taxonomy: Taxonomy, frame: pd.DataFrame, order: list[str], most: int) -> Table:
@@ -301,7 +377,9 @@ def _examples_table(taxonomy: Taxonomy, frame: pd.DataFrame, order: list[str], m
 # -- tags --------------------------------------------------------------------------------------------------------------
 
 
-def _read_tags(path: str, answers: AnswerTable, id_column: str) -> tuple[list[list[str] | None], list[str]]:
+def _read_tags(
+    path: str, answers: AnswerTable, id_column: str
+) -> tuple[list[list[str] | None], list[str]]:
     """The tags of each answer's image, None where it was not tagged, and notes on the file.
 
     Rows are found by the answers' column of ids, or else by "image". The column "tags" holds a list (in CSV a JSON
@@ -313,7 +391,9 @@ def _read_tags(path: str, answers: AnswerTable, id_column: str) -> tuple[list[li
     for column in (key, "tags"):
         if column not in table:
             remedy = "Give each row the id, or the image, of an answer, and its tags."
-            raise DataError(f"The tags have no column {column!r}.", file=path, value=list(table), remedy=remedy)
+            raise DataError(
+                f"The tags have no column {column!r}.", file=path, value=list(table), remedy=remedy
+            )
     ids = table[key].map(lambda cell: "" if cell is None or cell != cell else str(cell))
     bad = (ids.eq("") | ids.duplicated()).to_numpy()
     if bad.any():
@@ -325,14 +405,22 @@ def _read_tags(path: str, answers: AnswerTable, id_column: str) -> tuple[list[li
         try:
             tags[name] = _split(cell)
         except (ValueError, RecursionError):
-            raise DataError("The list of tags is not JSON.", file=path, row=row, value=cell) from None
+            raise DataError(
+                "The list of tags is not JSON.", file=path, row=row, value=cell
+            ) from None
     wanted = [str(row.fields.get(key, row.id)) for row in answers.rows]
     if tags.keys().isdisjoint(wanted):
         value = f"{wanted[0]!r} among the answers, {next(iter(tags))!r} among the tags"
         remedy = "Give the tags of the same images."
-        raise DataError(f"No answer has the {key} of a row of tags.", file=path, value=value, remedy=remedy)
+        raise DataError(
+            f"No answer has the {key} of a row of tags.", file=path, value=value, remedy=remedy
+        )
     surplus = len(tags.keys() - set(wanted))
-    notes = [f"{path}: {surplus:,} of {len(tags):,} rows of tags belong to no answer"] if surplus else []
+    notes = (
+        [f"{path}: {surplus:,} of {len(tags):,} rows of tags belong to no answer"]
+        if surplus
+        else []
+    )
     return [tags.get(name) for name in wanted], notes
 
 
@@ -356,27 +444,41 @@ def _name_tags(measure: Measure, frame: pd.DataFrame, tags: Sequence[Any]) -> pd
     verdicts = pd.Series(np.nan, pairs.index)
     if len(pairs):
         asked = pairs["question"].tolist() if measure.needs_questions else None
-        verdicts[:] = measure.scores(pairs["answer"].tolist(), pairs["tags"].tolist(), questions=asked)
+        verdicts[:] = measure.scores(
+            pairs["answer"].tolist(), pairs["tags"].tolist(), questions=asked
+        )
     named = pairs.loc[verdicts >= 0.5, "tags"].groupby(level=0).agg(list)
     names: list[Any] = [named.get(i, None if some is None else []) for i, some in enumerate(tags)]
     tagged["named"] = names
     unscored = tagged.index.isin(verdicts.index[verdicts.isna()]) & ~tagged.index.isin(named.index)
-    tagged["hit"] = tagged["named"].map(lambda some: np.nan if some is None else float(bool(some))).mask(unscored)
+    tagged["hit"] = (
+        tagged["named"]
+        .map(lambda some: np.nan if some is None else float(bool(some)))
+        .mask(unscored)
+    )
     return tagged[["tags", "named", "hit"]]
 
 
-def _tags_table(frame: pd.DataFrame, views: dict[str, list[Any]], *, resamples: int, seed: int) -> Table:
+def _tags_table(
+    frame: pd.DataFrame, views: dict[str, list[Any]], *, resamples: int, seed: int
+) -> Table:
     """The share of the answers of each type, by each source of types, that name a tag of their image."""
     rows: list[tuple[Any, ...]] = []
     for view, types in views.items():
         of_answer = np.array([str(kind) for kind in types])
         members = {str(kind): [str(kind)] for kind in type(types[0]) if kind != "unscored"}
-        for name, kinds in {**members, "all wrong": [kind for kind in members if kind != "correct"]}.items():
+        for name, kinds in {
+            **members,
+            "all wrong": [kind for kind in members if kind != "correct"],
+        }.items():
             here = frame[np.isin(of_answer, kinds)]
             tagged = here.loc[here["tags"].notna(), "hit"]
             counts = (len(here), len(tagged), int(tagged.isna().sum()), int((tagged == 1).sum()))
             share = mean_interval(tagged, resamples=resamples, seed=seed)
-            ends = share and (100 * share.estimate, f"{100 * share.low:.1f} to {100 * share.high:.1f}")
+            ends = share and (
+                100 * share.estimate,
+                f"{100 * share.low:.1f} to {100 * share.high:.1f}",
+            )
             rows.append((view, name, *counts, *(ends or (None, None))))
     columns = ["by", "type", "answers", "tagged", "unscored", "name a tag", "%", "95 %"]
     return frame_table(
@@ -399,11 +501,17 @@ def draw_costs(costs: pd.DataFrame) -> Figure:
     Args:
         costs: A row per type: type, count, and for hp and hr the cost and its low and high end.
     """
-    names = [f"{kind} ({count:,})" for kind, count in zip(costs["type"], costs["count"], strict=True)]
+    names = [
+        f"{kind} ({count:,})" for kind, count in zip(costs["type"], costs["count"], strict=True)
+    ]
     parts = []
     for metric, shown in (("hp", "hP"), ("hr", "hR")):
         part = costs[[f"{metric}_cost", f"{metric}_low", f"{metric}_high"]].set_axis(
             ["estimate", "low", "high"], axis=1
         )
-        parts.append(part.assign(panel="", name=names, series=f"cost in {shown} (sum {part['estimate'].sum():.3f})"))
+        parts.append(
+            part.assign(
+                panel="", name=names, series=f"cost in {shown} (sum {part['estimate'].sum():.3f})"
+            )
+        )
     return draw_dots(pd.concat(parts), "taken from the mean over all answers", zero=True)

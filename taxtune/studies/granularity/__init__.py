@@ -11,7 +11,14 @@ from typer import Option
 from taxtune.errors import DataError
 from taxtune.options import MissingOption, SeedOption
 from taxtune.report.output import StudyReport
-from taxtune.studies.settings import AnswerSettings, ApiSettings, BatchSize, Recorded, TreeSettings, check_once
+from taxtune.studies.settings import (
+    AnswerSettings,
+    ApiSettings,
+    BatchSize,
+    Recorded,
+    TreeSettings,
+    check_once,
+)
 
 __all__ = ["GranularitySettings", "run"]
 
@@ -44,7 +51,9 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
             "alone) or frequency (captions alone).",
         ),
     ] = "hierarchy"
-    scores: Annotated[tuple[Path, ...], Option(metavar="FILE", help="Score matrix, .npz or CSV; repeatable.")] = ()
+    scores: Annotated[
+        tuple[Path, ...], Option(metavar="FILE", help="Score matrix, .npz or CSV; repeatable.")
+    ] = ()
     model: Annotated[
         tuple[str, ...],
         Option(
@@ -56,13 +65,22 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         Recorded("models"),
     ] = ()
     data: Annotated[
-        Path | None, Option(metavar="PATH", help="Images: a manifest, one folder for each class, or inat21's JSON.")
+        Path | None,
+        Option(
+            metavar="PATH", help="Images: a manifest, one folder for each class, or inat21's JSON."
+        ),
     ] = None
     images: Annotated[
-        Path | None, Option(metavar="FOLDER", help="The folder that the manifest's image names are relative to.")
+        Path | None,
+        Option(
+            metavar="FOLDER", help="The folder that the manifest's image names are relative to."
+        ),
     ] = None
     answers: Annotated[
-        str | None, Option(metavar="FILE", help="Score these texts instead of images: a file of answers, or a run.")
+        str | None,
+        Option(
+            metavar="FILE", help="Score these texts instead of images: a file of answers, or a run."
+        ),
     ] = None
     captions: Annotated[
         tuple[Path, ...],
@@ -71,23 +89,38 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
             help="Count the captions that name each label: .txt (one per line) or a table; repeatable.",
         ),
     ] = ()
-    caption_column: Annotated[str, Option(metavar="NAME", help="Column with the captions.")] = "caption"
+    caption_column: Annotated[str, Option(metavar="NAME", help="Column with the captions.")] = (
+        "caption"
+    )
     missing: Annotated[Literal["error", "leave-out"], MissingOption] = "error"
     root: Annotated[
-        str | None, Option(metavar="NODE", help="Restrict the taxonomy to the part below this node, the new root.")
+        str | None,
+        Option(
+            metavar="NODE", help="Restrict the taxonomy to the part below this node, the new root."
+        ),
     ] = None
     templates: Annotated[
-        str | None, Option(metavar="SET|FILE", help="Prompts for labels: label, photo, photos, or your own file.")
+        str | None,
+        Option(
+            metavar="SET|FILE", help="Prompts for labels: label, photo, photos, or your own file."
+        ),
     ] = None
     trivial: Annotated[
         Literal["keep", "leave-out"],
-        Option(metavar="WHAT", help="Ancestors that every image shows, whose average precision is always 1."),
+        Option(
+            metavar="WHAT",
+            help="Ancestors that every image shows, whose average precision is always 1.",
+        ),
     ] = "keep"
-    coarse_level: Annotated[int | None, Option(metavar="N", help="Level whose inner nodes are the coarse classes.")] = (
-        None
-    )
-    coarse: Annotated[tuple[str, ...], Option(metavar="NODE", help="A coarse class; repeatable.")] = ()
-    resamples: Annotated[int, Option(min=0, max=10_000, help="Number of bootstrap resamples; 0: no intervals.")] = 500
+    coarse_level: Annotated[
+        int | None, Option(metavar="N", help="Level whose inner nodes are the coarse classes.")
+    ] = None
+    coarse: Annotated[
+        tuple[str, ...], Option(metavar="NODE", help="A coarse class; repeatable.")
+    ] = ()
+    resamples: Annotated[
+        int, Option(min=0, max=10_000, help="Number of bootstrap resamples; 0: no intervals.")
+    ] = 500
     seed: SeedOption = 0
     batch_size: BatchSize = 64
 
@@ -101,20 +134,42 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
                     f"The form `{self.form}` does not use --{name.replace('_', '-')}.",
                     remedy=f"Use it with --form {' or '.join(forms)}.",
                 )
-        ranked, of_images, language = self.form in _IMAGES, self.data is not None, self.form == "language"
+        ranked, of_images, language = (
+            self.form in _IMAGES,
+            self.data is not None,
+            self.form == "language",
+        )
         kinds = [spec.partition(":")[0] for spec in self.model]
         scored = of_images + (self.answers is not None) == bool(self.model)
         for wrong, message in (
-            (self.form == "frequency" and not self.captions, "No captions were given: give --captions FILE."),
-            (language and not self.model, "The form `language` needs a --model: sentence:, clip: or llm:MODEL."),
-            (ranked and "llm" in kinds, "A chat model does not give scores: use llm:MODEL with --form language."),
-            (self.images is not None and not of_images, "--images goes with a manifest that --data gives."),
-            (of_images and "sentence" in kinds, "A sentence encoder takes no images: use CLIP, or give --answers."),
+            (
+                self.form == "frequency" and not self.captions,
+                "No captions were given: give --captions FILE.",
+            ),
+            (
+                language and not self.model,
+                "The form `language` needs a --model: sentence:, clip: or llm:MODEL.",
+            ),
+            (
+                ranked and "llm" in kinds,
+                "A chat model does not give scores: use llm:MODEL with --form language.",
+            ),
+            (
+                self.images is not None and not of_images,
+                "--images goes with a manifest that --data gives.",
+            ),
+            (
+                of_images and "sentence" in kinds,
+                "A sentence encoder takes no images: use CLIP, or give --answers.",
+            ),
             (
                 ranked and not scored,
                 "--model needs --data (images) or --answers (texts) to score, and these a --model.",
             ),
-            (ranked and not self.scores and not self.model, "No scores were given: give --scores FILE, or a --model."),
+            (
+                ranked and not self.scores and not self.model,
+                "No scores were given: give --scores FILE, or a --model.",
+            ),
         ):
             if wrong:
                 raise DataError(message)

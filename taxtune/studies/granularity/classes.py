@@ -71,7 +71,9 @@ class Grouping(NamedTuple):
     notes: list[str]
 
 
-def coarse_cut(taxonomy: Taxonomy, *, level: int | None = None, labels: Sequence[str] = ()) -> Grouping:
+def coarse_cut(
+    taxonomy: Taxonomy, *, level: int | None = None, labels: Sequence[str] = ()
+) -> Grouping:
     """Returns the leaves and the coarse class of each; leaves that are below none are left out and counted.
 
     Args:
@@ -102,11 +104,17 @@ def coarse_cut(taxonomy: Taxonomy, *, level: int | None = None, labels: Sequence
         remedy = "Remove one of them: a fine class belongs to only one coarse class."
         raise DataError("A coarse class is below another.", value=shown, remedy=remedy)
     kept, names = below.any(axis=0), np.array(label_texts(taxonomy), dtype=object)
-    notes = [f"{(~kept).sum():,} of {kept.size:,} fine classes left out: they are not below a coarse class."]
-    return Grouping(leaves[kept], coarse, below[:, kept].argmax(axis=0), names, [] if kept.all() else notes)
+    notes = [
+        f"{(~kept).sum():,} of {kept.size:,} fine classes left out: they are not below a coarse class."
+    ]
+    return Grouping(
+        leaves[kept], coarse, below[:, kept].argmax(axis=0), names, [] if kept.all() else notes
+    )
 
 
-def top_one(scores: NDArray[np.floating], right: IntArray, group: IntArray | None = None) -> FloatArray:
+def top_one(
+    scores: NDArray[np.floating], right: IntArray, group: IntArray | None = None
+) -> FloatArray:
     """Returns 1 for each row whose highest score is the right column's, 0 if not, and where columns tie their share.
 
     Args:
@@ -157,15 +165,22 @@ def two_level(matrix: ScoreMatrix, tree: Taxonomy, grouping: Grouping) -> Classi
         raise DataError("No image shows a class that is below a coarse class.", file=matrix.name)
     notes = [*matrix.notes, *grouping.notes]
     if not kept.all():
-        notes.append(f"{int((~kept).sum()):,} of {len(kept):,} images left out: they show none of the fine classes.")
+        notes.append(
+            f"{int((~kept).sum()):,} of {len(kept):,} images left out: they show none of the fine classes."
+        )
     matrix = matrix.of(kept)
     fine = np.searchsorted(grouping.fine, matrix.targets)
     coarse = grouping.parent[fine]
     of_fine, of_coarse = matrix.scores[:, grouping.fine], matrix.scores[:, grouping.coarse]
-    credit = pd.DataFrame({"FG direct": top_one(of_fine, fine), "CG direct": top_one(of_coarse, coarse)})
+    credit = pd.DataFrame(
+        {"FG direct": top_one(of_fine, fine), "CG direct": top_one(of_coarse, coarse)}
+    )
     credit["CG FG-label"] = top_one(of_fine, coarse, grouping.parent)
     # Classes that tie are drawn from alike, fine and coarse ones independently.
-    best = [(scores == scores.max(axis=1, keepdims=True)).astype(float) for scores in (of_fine, of_coarse)]
+    best = [
+        (scores == scores.max(axis=1, keepdims=True)).astype(float)
+        for scores in (of_fine, of_coarse)
+    ]
     of_parent, of_class = (each / each.sum(axis=1, keepdims=True) for each in best)
     of_parent = of_parent @ np.eye(len(grouping.coarse))[grouping.parent]
     credit["full path"] = credit["FG direct"] * credit["CG direct"]
@@ -178,16 +193,24 @@ def two_level(matrix: ScoreMatrix, tree: Taxonomy, grouping: Grouping) -> Classi
         credit["CG FG-emb"] = top_one(rounded(matrix.image_embeddings @ means.T), coarse)
     else:
         credit["CG FG-emb"] = np.nan
-        notes.append("No CG FG-emb: averaging the fine classes' embeddings needs a model or embeddings in the file.")
+        notes.append(
+            "No CG FG-emb: averaging the fine classes' embeddings needs a model or embeddings in the file."
+        )
     credit["Δ emb"] = credit["CG FG-emb"] - credit["CG direct"]
     return Classified(matrix.name, credit, notes)
 
 
-def two_level_report(results: Sequence[Classified], grouping: Grouping, settings: GranularitySettings) -> StudyReport:
+def two_level_report(
+    results: Sequence[Classified], grouping: Grouping, settings: GranularitySettings
+) -> StudyReport:
     """Returns the report of the two-level form."""
     means = {result.name: result.intervals(settings) for result in results}
-    intervals = [((name, column), one) for name, some in means.items() for column, one in some.items()]
-    table = pd.DataFrame([{column: 100 * one.estimate for column, one in some.items()} for some in means.values()])
+    intervals = [
+        ((name, column), one) for name, some in means.items() for column, one in some.items()
+    ]
+    table = pd.DataFrame(
+        [{column: 100 * one.estimate for column, one in some.items()} for some in means.values()]
+    )
     columns = list(map(str, table.dropna(axis=1, how="all")))
     table.insert(0, "scores", list(means))
     table.insert(1, "images", [len(result.credit) for result in results])
@@ -212,7 +235,11 @@ def two_level_report(results: Sequence[Classified], grouping: Grouping, settings
                 f"Percentile bootstrap over the images, {settings.resamples:,} resamples.",
             ),
         ),
-        figures={"two-level": partial(_draw, [(*of, one) for of, one in intervals if of[1][:2] in ("FG", "CG")])},
+        figures={
+            "two-level": partial(
+                _draw, [(*of, one) for of, one in intervals if of[1][:2] in ("FG", "CG")]
+            )
+        },
         notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
     )
 
@@ -237,7 +264,10 @@ def ask_models(settings: GranularitySettings, grouping: Grouping) -> list[Classi
         from taxtune.models import ModelSettings, check_model, make_model, open_replies
 
         shared = {name: getattr(settings, name) for name in ("api_base", "concurrency", "device")}
-        llm = make_model(spec.removeprefix("llm:"), ModelSettings(task="text-generation", **shared, max_tokens=64))
+        llm = make_model(
+            spec.removeprefix("llm:"),
+            ModelSettings(task="text-generation", **shared, max_tokens=64),
+        )
         check_model(llm)
         with open_replies(settings.cache_dir) as store:
             results.append(language_chat(llm, shown_name(spec), grouping, store=store))
@@ -253,7 +283,8 @@ def language_only(encoder: TextEncoder, grouping: Grouping, templates: Sequence[
         ModelError: If the encoder gives no vector for a class.
     """
     fine, coarse = (
-        embed_labels(encoder, templates, grouping.names[n].tolist()) for n in (grouping.fine, grouping.coarse)
+        embed_labels(encoder, templates, grouping.names[n].tolist())
+        for n in (grouping.fine, grouping.coarse)
     )
     check_vectors(encoder.name, {"fine classes": fine, "coarse classes": coarse})
     scores = rounded(fine @ coarse.T)
@@ -261,19 +292,26 @@ def language_only(encoder: TextEncoder, grouping: Grouping, templates: Sequence[
     return Classified(shown_name(encoder.name), credit, [], scores.argmax(axis=1))
 
 
-def language_chat(llm: Model, name: str, grouping: Grouping, *, store: AnswerStore | None = None) -> Classified:
+def language_chat(
+    llm: Model, name: str, grouping: Grouping, *, store: AnswerStore | None = None
+) -> Classified:
     """Classifies each fine class as the coarse class that a chat model names (the generative row of the table).
 
     A reply that names no class, or several, and a failed call are unscored and counted, never wrong.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(loader=FileSystemLoader(prompts_dir() / "granularity"), undefined=StrictUndefined)
+    environment = Environment(
+        loader=FileSystemLoader(prompts_dir() / "granularity"), undefined=StrictUndefined
+    )
     template = environment.get_template("coarse_class.j2")
     kinds = grouping.names[grouping.coarse].tolist()
     prompts = [template.render(kinds=kinds, thing=thing) for thing in grouping.names[grouping.fine]]
     replies = ask(llm, [Request(prompt) for prompt in prompts], store)
-    chosen = np.array([chosen_class(r.text, kinds) if isinstance(r, Answer) else -1 for r in replies], dtype=np.int64)
+    chosen = np.array(
+        [chosen_class(r.text, kinds) if isinstance(r, Answer) else -1 for r in replies],
+        dtype=np.int64,
+    )
     failed = sum(not isinstance(reply, Answer) for reply in replies)
     unclear = int((chosen < 0).sum()) - failed
     notes = [
@@ -301,7 +339,9 @@ def chosen_class(reply: str, kinds: Sequence[str]) -> int:
     return positions[0] if len(positions) == 1 else -1
 
 
-def language_report(results: Sequence[Classified], grouping: Grouping, settings: GranularitySettings) -> StudyReport:
+def language_report(
+    results: Sequence[Classified], grouping: Grouping, settings: GranularitySettings
+) -> StudyReport:
     """Returns the report of the language-only form, from one or more models' choices."""
     fine, coarse = grouping.names[grouping.fine], grouping.names[grouping.coarse]
     sizes = np.bincount(grouping.parent, minlength=len(coarse))
@@ -314,19 +354,32 @@ def language_report(results: Sequence[Classified], grouping: Grouping, settings:
         choices["credit"] = credit["accuracy"]
         data[name] = choices.to_dict("records")
         scored = int(choices["credit"].notna().sum())
-        rows.append((name, *(100 * end for end in (mean.estimate, mean.low, mean.high)), scored, len(fine) - scored))
+        rows.append(
+            (
+                name,
+                *(100 * end for end in (mean.estimate, mean.low, mean.high)),
+                scored,
+                len(fine) - scored,
+            )
+        )
         for i in np.argsort(-sizes, kind="stable").tolist():
             own = choices[grouping.parent == i]
-            mistaken = own.loc[chosen[grouping.parent == i] != i, "chosen"].value_counts().sort_index()
+            mistaken = (
+                own.loc[chosen[grouping.parent == i] != i, "chosen"].value_counts().sort_index()
+            )
             common = f"{mistaken.idxmax()} ({mistaken.max()})" if len(mistaken) else "–"
             classes.append((name, coarse[i], len(own), 100 * own["credit"].mean(), common))
     notes = [*grouping.notes, *(note for result in results for note in result.notes)]
-    if alike := [f"{kind!r} ({count})" for kind, count in Counter(coarse.tolist()).items() if count > 1]:
+    if alike := [
+        f"{kind!r} ({count})" for kind, count in Counter(coarse.tolist()).items() if count > 1
+    ]:
         notes.append(
             f"Coarse classes that share a name cannot be distinguished and share the credit: {', '.join(alike)}."
         )
     columns = ["encoder", "accuracy", "low", "high", "scored", "unscored"]
-    by_class = pd.DataFrame(classes, columns=["encoder", "coarse class", "fine classes", "accuracy", "mistaken for"])
+    by_class = pd.DataFrame(
+        classes, columns=["encoder", "coarse class", "fine classes", "accuracy", "mistaken for"]
+    )
     return StudyReport(
         study="granularity",
         title="Does the text of a fine class reveal its coarse class?",
@@ -344,7 +397,11 @@ def language_report(results: Sequence[Classified], grouping: Grouping, settings:
             ),
             frame_table("classes", "The same by coarse class", by_class, digits={"accuracy": 1}),
         ),
-        figures={"language": partial(_draw, [(name, "", mean) for name, mean in zip(names, means, strict=True)])},
+        figures={
+            "language": partial(
+                _draw, [(name, "", mean) for name, mean in zip(names, means, strict=True)]
+            )
+        },
         notes=tuple(notes),
         data={"sorted": data},
     )

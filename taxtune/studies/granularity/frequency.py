@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
     from taxtune.studies.granularity.study import Granularity
 
-__all__ = ["CaptionCounts", "correlate", "count_captions", "draw_frequency", "frequency_report", "read_captions"]
+__all__ = [
+    "CaptionCounts",
+    "correlate",
+    "count_captions",
+    "draw_frequency",
+    "frequency_report",
+    "read_captions",
+]
 
 # What parts one thing that is named from the next. The stop of "St. Bernard" does not.
 _PARTS = re.compile(r"[,;:!?|()\[\]{}\"“”«»•\n]|(?<=\w\w\w)\.(?=\s|$)")
@@ -83,7 +90,11 @@ def read_captions(path: Path, *, column: str = "caption") -> list[str]:
         if key not in record:
             remedy = f"There are {', '.join(map(repr, record))}: choose one with --caption-column."
             raise DataError(f"There is no column {column!r}.", file=path, row=row, remedy=remedy)
-        texts = record[key] if isinstance(record[key], list) else ["" if record[key] is None else record[key]]
+        texts = (
+            record[key]
+            if isinstance(record[key], list)
+            else ["" if record[key] is None else record[key]]
+        )
         if not all(isinstance(text, str) for text in texts):
             raise DataError("The caption is not text.", file=path, row=row, value=record[key])
         captions += texts
@@ -91,7 +102,11 @@ def read_captions(path: Path, *, column: str = "caption") -> list[str]:
 
 
 def count_captions(
-    captions: Iterable[str], tree: Taxonomy, part: Domain | None = None, *, source: str | None = None
+    captions: Iterable[str],
+    tree: Taxonomy,
+    part: Domain | None = None,
+    *,
+    source: str | None = None,
 ) -> CaptionCounts:
     """Counts the captions that name each node, however often each does.
 
@@ -123,7 +138,11 @@ def count_captions(
     captions = pd.Series(list(captions), dtype=object)
     empty = int((captions.str.strip() == "").sum())
     for text in captions.map(_folded):
-        spans = [(end - length, end, nodes) for end, (length, nodes) in automaton.iter(f" {text} ")] if by_name else []
+        spans = (
+            [(end - length, end, nodes) for end, (length, nodes) in automaton.iter(f" {text} ")]
+            if by_name
+            else []
+        )
         here, nested = _sorted_out(spans)
         naming += bool(here)
         named.update(here)
@@ -145,9 +164,17 @@ def count_captions(
     labels["mean_of_leaves"] = below / tree.leaves_below(labels.index)
     gap = np.log10(labels["mean_of_leaves"] + 1) - np.log10(labels["captions"] + 1)
     labels["gap"] = gap.where(~is_leaf)
-    never, shared = int((labels["captions"] == 0).sum()), sum(len(nodes) > 1 for nodes in by_name.values())
-    notes = [f"{naming:,} of {total:,} captions name a label; {never:,} of {len(tree):,} labels are never named."]
-    counted = {"Empty captions left out": empty, "Names of several labels, which count for each of them": shared}
+    never, shared = (
+        int((labels["captions"] == 0).sum()),
+        sum(len(nodes) > 1 for nodes in by_name.values()),
+    )
+    notes = [
+        f"{naming:,} of {total:,} captions name a label; {never:,} of {len(tree):,} labels are never named."
+    ]
+    counted = {
+        "Empty captions left out": empty,
+        "Names of several labels, which count for each of them": shared,
+    }
     notes += [f"{what}: {n:,}." for what, n in counted.items() if n]
     return CaptionCounts(total, naming, labels, notes)
 
@@ -184,7 +211,9 @@ def correlate(result: Granularity, labels: pd.DataFrame) -> tuple[dict[str, Any]
 
     ancestors = result.ancestors().join(labels["gap"])
     ancestors = ancestors[ancestors["images"] < result.images]
-    row: dict[str, Any] = {"scores": result.name, "n anc": len(ancestors)} | dict.fromkeys(_COEFFICIENTS, math.nan)
+    row: dict[str, Any] = {"scores": result.name, "n anc": len(ancestors)} | dict.fromkeys(
+        _COEFFICIENTS, math.nan
+    )
     gap, gain = ancestors["gap"], ancestors["gain"]
     if len(ancestors) >= _FEWEST and min(np.ptp(gap), np.ptp(gain)) >= _SAME:
         values = (*stats.pearsonr(gap, gain), *stats.spearmanr(gap, gain))
@@ -193,13 +222,18 @@ def correlate(result: Granularity, labels: pd.DataFrame) -> tuple[dict[str, Any]
 
 
 def frequency_report(
-    counts: CaptionCounts, tree: Taxonomy, settings: dict[str, Any], results: Sequence[Granularity] = ()
+    counts: CaptionCounts,
+    tree: Taxonomy,
+    settings: dict[str, Any],
+    results: Sequence[Granularity] = (),
 ) -> StudyReport:
     """Returns the caption counts by level, and their correlation with the gain of ancestors by each score matrix."""
     labels, notes = counts.labels, list(counts.notes)
     by_level = labels.groupby("level")["captions"]
     is_leaf = labels["kind"] == "leaf"
-    levels = pd.DataFrame({"labels": by_level.size(), "leaves": is_leaf.groupby(labels["level"]).sum()})
+    levels = pd.DataFrame(
+        {"labels": by_level.size(), "leaves": is_leaf.groupby(labels["level"]).sum()}
+    )
     levels[["mean", "median", "most"]] = by_level.agg(["mean", "median", "max"])
     levels["never named (%)"] = 100 * by_level.agg(lambda counts: (counts == 0).mean())
     levels["inside longer names"] = labels.groupby("level")["inside_longer_names"].mean()
@@ -223,7 +257,9 @@ def frequency_report(
                 f"{result.name}: {left_out:,} ancestors that every image shows are left out of the correlation."
             )
         if math.isnan(row["Pearson r"]):
-            notes.append(f"{result.name}: no correlation: it takes {_FEWEST} ancestors that differ in gap and in gain.")
+            notes.append(
+                f"{result.name}: no correlation: it takes {_FEWEST} ancestors that differ in gap and in gain."
+            )
     tables = [
         frame_table(
             "frequency-levels",
@@ -270,7 +306,9 @@ def frequency_report(
 
 
 def draw_frequency(
-    counts: CaptionCounts, correlation: dict[str, Any] | None = None, ancestors: pd.DataFrame | None = None
+    counts: CaptionCounts,
+    correlation: dict[str, Any] | None = None,
+    ancestors: pd.DataFrame | None = None,
 ) -> Figure:
     """Draws the count of every label over its level and, of what `correlate` returns, the gain over the gap."""
     from matplotlib.figure import Figure
@@ -281,17 +319,34 @@ def draw_frequency(
     figure = Figure(figsize=(5.3 * panels, 3.9), layout="constrained")
     left, *right = figure.subplots(1, panels, squeeze=False)[0]
     # Points of one count would hide each other; the same tree is spread the same way each time.
-    spread = counts.labels["level"] + np.random.default_rng(0).uniform(-0.26, 0.26, len(counts.labels))
-    look: dict[str, Any] = {"s": 12, "alpha": 0.6, "linewidths": 0, "rasterized": len(counts.labels) > _MANY}
-    for (kind, some), colour, marker in zip(counts.labels.groupby("kind"), CYCLE, "^o", strict=False):
-        left.scatter(spread[some.index], some["captions"], color=colour, marker=marker, label=kind, **look)
+    spread = counts.labels["level"] + np.random.default_rng(0).uniform(
+        -0.26, 0.26, len(counts.labels)
+    )
+    look: dict[str, Any] = {
+        "s": 12,
+        "alpha": 0.6,
+        "linewidths": 0,
+        "rasterized": len(counts.labels) > _MANY,
+    }
+    for (kind, some), colour, marker in zip(
+        counts.labels.groupby("kind"), CYCLE, "^o", strict=False
+    ):
+        left.scatter(
+            spread[some.index], some["captions"], color=colour, marker=marker, label=kind, **look
+        )
     left.set_yscale("symlog", linthresh=1, linscale=0.45)
     left.set(xlabel="level in the tree", ylabel="captions that name the label")
     left.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8)
     if correlation is not None and ancestors is not None:
         right[0].scatter(ancestors["gap"], 100 * ancestors["gain"], color=CYCLE[2], **look)
-        right[0].set(xlabel="frequency gap, leaves over ancestor (log10)", ylabel="gain by leaves (points)")
+        right[0].set(
+            xlabel="frequency gap, leaves over ancestor (log10)", ylabel="gain by leaves (points)"
+        )
         r, p_r, rho, p_rho = (correlation[name] for name in _COEFFICIENTS)
-        title = "no correlation" if math.isnan(r) else f"r = {r:.2f} (p = {p_r:.2g}), ρ = {rho:.2f} (p = {p_rho:.2g})"
+        title = (
+            "no correlation"
+            if math.isnan(r)
+            else f"r = {r:.2f} (p = {p_r:.2g}), ρ = {rho:.2f} (p = {p_rho:.2g})"
+        )
         right[0].set_title(f"{len(ancestors):,} ancestors: {title}", loc="left", fontsize=9)
     return figure

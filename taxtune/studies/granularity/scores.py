@@ -35,7 +35,15 @@ from taxtune.taxonomy import Domain, Taxonomy
 if TYPE_CHECKING:
     from taxtune.studies.granularity import GranularitySettings
 
-__all__ = ["ScoreMatrix", "all_scores", "at_leaves", "check_targets", "label_frame", "matched", "read_scores"]
+__all__ = [
+    "ScoreMatrix",
+    "all_scores",
+    "at_leaves",
+    "check_targets",
+    "label_frame",
+    "matched",
+    "read_scores",
+]
 
 IntArray = NDArray[np.int64]
 
@@ -79,7 +87,9 @@ def label_frame(tree: Taxonomy) -> pd.DataFrame:
     return pd.DataFrame({"path": paths, "level": tree.depth, "kind": kinds})
 
 
-def matched(encoder: TextEncoder, targets: Sequence[int], queries: FloatMatrix, labels: FloatMatrix) -> ScoreMatrix:
+def matched(
+    encoder: TextEncoder, targets: Sequence[int], queries: FloatMatrix, labels: FloatMatrix
+) -> ScoreMatrix:
     """Returns the rounded cosine of every image or text with every node's prompts (paper 3, eq. 1).
 
     `queries` are unit vectors of images or texts that show `targets`, and `labels` those of the nodes' prompts.
@@ -89,7 +99,9 @@ def matched(encoder: TextEncoder, targets: Sequence[int], queries: FloatMatrix, 
     """
     check_vectors(encoder.name, {"labels": labels, "images or texts": queries})
     scores = rounded(queries @ labels.T)
-    return ScoreMatrix(shown_name(encoder.name), np.asarray(targets, dtype=np.int64), scores, queries, labels)
+    return ScoreMatrix(
+        shown_name(encoder.name), np.asarray(targets, dtype=np.int64), scores, queries, labels
+    )
 
 
 def check_targets(targets: IntArray, tree: Taxonomy, source: str) -> NDArray[np.bool_]:
@@ -101,7 +113,9 @@ def check_targets(targets: IntArray, tree: Taxonomy, source: str) -> NDArray[np.
     keep = np.isin(targets, tree.leaves)
     if len(np.unique(targets[keep])) < 2:
         remedy = "Label them with at least two of its most specific classes, or prune the taxonomy below their labels."
-        raise DataError("The images do not show two leaves of the taxonomy.", file=source, remedy=remedy)
+        raise DataError(
+            "The images do not show two leaves of the taxonomy.", file=source, remedy=remedy
+        )
     return keep
 
 
@@ -136,7 +150,9 @@ def all_scores(
             assert settings.data is not None
             if not examples:  # a model is loaded in less time than many images are checked: what it lacks is said first
                 examples = read_images(settings.data, tree, part, settings.images)
-                check_targets(np.array([example.target for example in examples]), tree, str(settings.data))
+                check_targets(
+                    np.array([example.target for example in examples]), tree, str(settings.data)
+                )
             hashes = [example.sha256 or "" for example in examples]
             queries = stored_images(clip, [example.image for example in examples], sha256=hashes)
         labels = embed_labels(encoder, templates, names)
@@ -170,19 +186,30 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
     arrays = _read_npz(path) if path.suffix.lower() == ".npz" else _read_csv(path)
     _check(arrays, path)
     labels, scores = arrays["labels"], arrays["scores"]
-    columns, targets = (_nodes(arrays[name], taxonomy, part, path) for name in ("labels", "targets"))
+    columns, targets = (
+        _nodes(arrays[name], taxonomy, part, path) for name in ("labels", "targets")
+    )
     kept, here = columns >= 0, targets >= 0
     nodes, counts = np.unique(columns[kept], return_counts=True)
     if (counts > 1).any():
         first, second = labels[columns == nodes[counts > 1][0]][:2].tolist()
-        raise DataError(f"The columns {first!r} and {second!r} are the same node.", file=path, remedy="Keep one.")
-    if lacking := ["/".join(taxonomy.path(i)) for i in np.setdiff1d(np.arange(1, len(taxonomy)), nodes).tolist()]:
+        raise DataError(
+            f"The columns {first!r} and {second!r} are the same node.",
+            file=path,
+            remedy="Keep one.",
+        )
+    if lacking := [
+        "/".join(taxonomy.path(i))
+        for i in np.setdiff1d(np.arange(1, len(taxonomy)), nodes).tolist()
+    ]:
         some = ", ".join(map(repr, lacking[:3]))
         message = f"{len(lacking):,} of {len(taxonomy):,} nodes of the taxonomy have no column, such as {some}."
         remedy = "Score every label of the tree, or give the tree that was scored (use --root for a part of it)."
         raise DataError(message, file=path, remedy=remedy)
     if not here.any():
-        raise DataError("No image shows a node of the selected part.", file=path, value=taxonomy.labels[0])
+        raise DataError(
+            "No image shows a node of the selected part.", file=path, value=taxonomy.labels[0]
+        )
     # Never fewer digits than the file has: two scores that became equal would be a tie that was never measured.
     spread = np.zeros((len(scores), len(taxonomy)), dtype=np.result_type(scores, np.float32))
     spread[:, columns[kept]] = scores[:, kept]
@@ -193,7 +220,10 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
         of_labels[columns[kept]] = vectors[kept]
     notes = [
         f"{path}: {int((~some).sum()):,} of {len(some):,} {what} outside {taxonomy.labels[0]}"
-        for some, what in ((here, "images are left out: label"), (kept, "columns are left out: node"))
+        for some, what in (
+            (here, "images are left out: label"),
+            (kept, "columns are left out: node"),
+        )
         if not some.all()
     ]
     return ScoreMatrix(str(path), targets, spread, of_images, of_labels).of(here, *notes)
@@ -203,13 +233,23 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in (*_NEEDED, *_VECTORS) if name in file.files}
-        arrays |= {name: arrays[name].astype(str) for name in ("labels", "targets") if name in arrays}
+        arrays |= {
+            name: arrays[name].astype(str) for name in ("labels", "targets") if name in arrays
+        }
     except FileNotFoundError:
-        raise DataError("The score file does not exist.", file=path, remedy="Check the path.") from None
-    except Exception as error:  # damage shows as what zipfile, zlib and NumPy's reader of headers happen to raise
-        raise DataError(f"The score file cannot be read: {error}.", file=path, remedy=_FORM) from None
+        raise DataError(
+            "The score file does not exist.", file=path, remedy="Check the path."
+        ) from None
+    except (
+        Exception
+    ) as error:  # damage shows as what zipfile, zlib and NumPy's reader of headers happen to raise
+        raise DataError(
+            f"The score file cannot be read: {error}.", file=path, remedy=_FORM
+        ) from None
     if missing := [name for name in _NEEDED if name not in arrays]:
-        raise DataError(f"The file has no array {', '.join(map(repr, missing))}.", file=path, remedy=_FORM)
+        raise DataError(
+            f"The file has no array {', '.join(map(repr, missing))}.", file=path, remedy=_FORM
+        )
     return arrays
 
 
@@ -218,16 +258,24 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
     how: dict[str, Any] = {"dtype": str, "keep_default_na": False, "index_col": False}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows longer than the header
+            warnings.simplefilter(
+                "error", pd.errors.ParserWarning
+            )  # of rows longer than the header
             cells = pd.read_csv(io.StringIO(text), sep=csv_delimiter(first_line(text)), **how)
     except (ValueError, pd.errors.ParserWarning) as error:
-        raise DataError(f"The score file cannot be read as CSV: {error}.", file=path, remedy=_FORM) from None
+        raise DataError(
+            f"The score file cannot be read as CSV: {error}.", file=path, remedy=_FORM
+        ) from None
     cells.columns = pd.Index([str(key).strip() for key in cells])
     if not {"image", "label"} <= set(cells):
-        raise DataError("The score file needs the columns `image` and `label`.", file=path, row=1, remedy=_FORM)
+        raise DataError(
+            "The score file needs the columns `image` and `label`.", file=path, row=1, remedy=_FORM
+        )
     if (twice := cells["image"].duplicated()).any():
         image = cells["image"][twice].iloc[0]
-        raise DataError("An image is in the score file twice.", file=path, value=image, remedy="Keep one row.")
+        raise DataError(
+            "An image is in the score file twice.", file=path, value=image, remedy="Keep one row."
+        )
     images, targets = (cells.pop(name).to_numpy(dtype=str) for name in ("image", "label"))
     scores = cells.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
     return {"scores": scores, "labels": np.array(list(cells)), "targets": targets, "images": images}
@@ -238,21 +286,32 @@ def _check(arrays: dict[str, NDArray[Any]], path: Path) -> None:
     scores, labels = arrays["scores"], arrays["labels"]
     if scores.ndim != 2 or scores.dtype.kind not in "fiu" or not len(scores):
         shape = f"shape {scores.shape}, {scores.dtype}"
-        raise DataError("`scores` must be a table of numbers, images × labels.", file=path, value=shape)
+        raise DataError(
+            "`scores` must be a table of numbers, images × labels.", file=path, value=shape
+        )
     for name, rows in zip(("targets", "labels"), scores.shape, strict=True):
         if arrays[name].shape != (rows,):
-            message = f"`{name}` must have {rows} entries to go with `scores` of shape {scores.shape}."
+            message = (
+                f"`{name}` must have {rows} entries to go with `scores` of shape {scores.shape}."
+            )
             raise DataError(message, file=path, value=arrays[name].shape)
     if not np.isfinite(scores).all():
         i, j = np.argwhere(~np.isfinite(scores))[0].tolist()
         image = str(arrays["images"][i]) if "images" in arrays else f"image {i + 1}"
         message = f"The score of {image!r} under {str(labels[j])!r} is not a finite number."
-        raise DataError(message, file=path, remedy="Remove an image that could not be scored, or score it again.")
+        raise DataError(
+            message,
+            file=path,
+            remedy="Remove an image that could not be scored, or score it again.",
+        )
     vectors = [arrays[name] for name in _VECTORS if name in arrays]
     # A vector of zeros has no direction: its cosines would be zeros that were never measured.
     if vectors and not (
         [rows.shape for rows in vectors] == [(n, *vectors[0].shape[-1:]) for n in scores.shape]
-        and all(rows.dtype.kind in "fiu" and np.isfinite(rows).all() and rows.any(axis=1).all() for rows in vectors)
+        and all(
+            rows.dtype.kind in "fiu" and np.isfinite(rows).all() and rows.any(axis=1).all()
+            for rows in vectors
+        )
     ):
         message = "`image_embeddings` and `label_embeddings` must hold a finite vector for each, none all zeros."
         raise DataError(message, file=path, value=[rows.shape for rows in vectors])
@@ -262,7 +321,10 @@ def _nodes(labels: NDArray[Any], taxonomy: Taxonomy, part: Domain | None, path: 
     """The node of each label; -1 for one that is outside the part."""
     codes, distinct = pd.factorize(labels)
     try:
-        nodes = [taxonomy.resolve(label) if part is None else part.locate(label) for label in distinct.tolist()]
+        nodes = [
+            taxonomy.resolve(label) if part is None else part.locate(label)
+            for label in distinct.tolist()
+        ]
     except TaxonomyError as error:
         raise DataError(error.message, file=path, value=error.value, remedy=error.remedy) from None
     return np.array([-1 if node is None else node for node in nodes], dtype=np.int64)[codes]

@@ -28,9 +28,21 @@ from taxtune.metrics.statistics import (
     resample_counts,
 )
 from taxtune.report.output import StudyReport, intervals_table
-from taxtune.studies.granularity.classes import ask_models, coarse_cut, language_report, two_level, two_level_report
+from taxtune.studies.granularity.classes import (
+    ask_models,
+    coarse_cut,
+    language_report,
+    two_level,
+    two_level_report,
+)
 from taxtune.studies.granularity.frequency import count_captions, frequency_report, read_captions
-from taxtune.studies.granularity.scores import ScoreMatrix, all_scores, at_leaves, check_targets, label_frame
+from taxtune.studies.granularity.scores import (
+    ScoreMatrix,
+    all_scores,
+    at_leaves,
+    check_targets,
+    label_frame,
+)
 from taxtune.studies.output import draw_curves, frame_table
 from taxtune.taxonomy import Domain, Taxonomy
 
@@ -39,7 +51,15 @@ if TYPE_CHECKING:
 
     from taxtune.studies.granularity import GranularitySettings
 
-__all__ = ["QUANTITIES", "Granularity", "from_children", "from_leaves", "granularity", "hierarchy", "hierarchy_report"]
+__all__ = [
+    "QUANTITIES",
+    "Granularity",
+    "from_children",
+    "from_leaves",
+    "granularity",
+    "hierarchy",
+    "hierarchy_report",
+]
 
 FloatArray = NDArray[np.float64]
 Scores = NDArray[np.floating]
@@ -56,7 +76,11 @@ def granularity(settings: GranularitySettings) -> StudyReport:
     tree, part = settings.read_tree()
     record = settings.record()
     if len(tree.leaves) < 2:
-        raise DataError("The taxonomy needs at least two leaves.", file=record["taxonomy"], value=len(tree.leaves))
+        raise DataError(
+            "The taxonomy needs at least two leaves.",
+            file=record["taxonomy"],
+            value=len(tree.leaves),
+        )
     grouping = None
     if settings.form in ("two-level", "language"):
         grouping = coarse_cut(tree, level=settings.coarse_level, labels=settings.coarse)
@@ -65,16 +89,26 @@ def granularity(settings: GranularitySettings) -> StudyReport:
     # What is wrong with a file or a setting is said before a model is asked about every image.
     counts = None
     if settings.captions:
-        captions = [text for path in settings.captions for text in read_captions(path, column=settings.caption_column)]
+        captions = [
+            text
+            for path in settings.captions
+            for text in read_captions(path, column=settings.caption_column)
+        ]
         counts = count_captions(captions, tree, part, source=", ".join(map(str, settings.captions)))
         if settings.form == "frequency":
             return frequency_report(counts, tree, record)
-    answers = None if settings.answers is None else _read_answers(settings, settings.answers, tree, part)
+    answers = (
+        None if settings.answers is None else _read_answers(settings, settings.answers, tree, part)
+    )
     matrices = all_scores(settings, tree, part, answers)
     if grouping is not None:
-        report = two_level_report([two_level(matrix, tree, grouping) for matrix in matrices], grouping, settings)
+        report = two_level_report(
+            [two_level(matrix, tree, grouping) for matrix in matrices], grouping, settings
+        )
     else:
-        how: dict[str, Any] = {key: getattr(settings, key) for key in ("trivial", "resamples", "seed")}
+        how: dict[str, Any] = {
+            key: getattr(settings, key) for key in ("trivial", "resamples", "seed")
+        }
         results = [hierarchy(matrix, tree, **how) for matrix in matrices]
         report = hierarchy_report(results, record)
         if counts is not None:
@@ -90,7 +124,9 @@ def granularity(settings: GranularitySettings) -> StudyReport:
     return replace(report, data={**report.data, **excluded})
 
 
-def _read_answers(settings: GranularitySettings, path: str, tree: Taxonomy, part: Domain | None) -> AnswerTable:
+def _read_answers(
+    settings: GranularitySettings, path: str, tree: Taxonomy, part: Domain | None
+) -> AnswerTable:
     """The answers that can be embedded: an empty text has no direction."""
     answers = settings.read_answers(path, tree, part)
     kept = tuple(row for row in answers.rows if (row.answer or "").strip())
@@ -100,7 +136,9 @@ def _read_answers(settings: GranularitySettings, path: str, tree: Taxonomy, part
     empty = [row for row in answers.rows if not (row.answer or "").strip()]
     excluded = (Excluded(row.row, row.id, "the answer is empty") for row in empty)
     note = f"{answers.file}: {len(empty):,} of {len(answers.rows):,} rows are left out: their text is empty"
-    return replace(answers, rows=kept, excluded=(*answers.excluded, *excluded), notes=(*answers.notes, note))
+    return replace(
+        answers, rows=kept, excluded=(*answers.excluded, *excluded), notes=(*answers.notes, note)
+    )
 
 
 # -- average precision ------------------------------------------------------------------------------------------------
@@ -127,7 +165,9 @@ class Granularity(NamedTuple):
 
     def averaged(self) -> pd.DataFrame:
         """Returns the labels that enter the means, with `gain`, by how much the leaves exceed the own name."""
-        return self.labels[self.labels["in_mean"]].assign(gain=self.labels["leaf"] - self.labels["raw"])
+        return self.labels[self.labels["in_mean"]].assign(
+            gain=self.labels["leaf"] - self.labels["raw"]
+        )
 
     def ancestors(self) -> pd.DataFrame:
         """Returns the ancestors among them."""
@@ -136,7 +176,12 @@ class Granularity(NamedTuple):
 
 
 def hierarchy(
-    matrix: ScoreMatrix, tree: Taxonomy, *, trivial: str = "keep", resamples: int = 500, seed: int = 0
+    matrix: ScoreMatrix,
+    tree: Taxonomy,
+    *,
+    trivial: str = "keep",
+    resamples: int = 500,
+    seed: int = 0,
 ) -> Granularity:
     """Returns the average precisions of all labels, and their means over leaves and ancestors.
 
@@ -156,26 +201,38 @@ def hierarchy(
     labels = label_frame(tree).assign(images=truth.sum(axis=0))
     labels["in_mean"] = np.asarray(shown if trivial == "keep" else shown & ~everywhere)
     rules = {"child": from_children, "leaf": from_leaves}
-    sources = {"raw": matrix.scores} | {rule: raised(matrix.scores, tree) for rule, raised in rules.items()}
+    sources = {"raw": matrix.scores} | {
+        rule: raised(matrix.scores, tree) for rule, raised in rules.items()
+    }
     labels["raw"] = average_precision(matrix.scores, truth)
     for rule in rules:
         # A leaf has nothing below it: its scores are its own by every rule.
         labels[rule] = labels["raw"]
-        labels.loc[~is_leaf, rule] = average_precision(sources[rule][:, ~is_leaf], truth[:, ~is_leaf])
-    averaged = [("raw", is_leaf & labels["in_mean"]), *((rule, ~is_leaf & labels["in_mean"]) for rule in sources)]
+        labels.loc[~is_leaf, rule] = average_precision(
+            sources[rule][:, ~is_leaf], truth[:, ~is_leaf]
+        )
+    averaged = [
+        ("raw", is_leaf & labels["in_mean"]),
+        *((rule, ~is_leaf & labels["in_mean"]) for rule in sources),
+    ]
     estimate = _quantities([labels.loc[nodes, [rule]].to_numpy() for rule, nodes in averaged])[:, 0]
     ends = np.full((len(QUANTITIES), 2), np.nan)
     if resamples:
         counts = resample_counts(len(matrix.targets), resamples, seed)
         drawn = _quantities(
-            [bootstrap_average_precision(sources[rule][:, some], truth[:, some], counts) for rule, some in averaged]
+            [
+                bootstrap_average_precision(sources[rule][:, some], truth[:, some], counts)
+                for rule, some in averaged
+            ]
         )
         # Resamples hold fewer different images, which shifts them a little: their spread is taken about the estimate.
         # Where no ancestor is left, as in a flat tree without its root, there is nothing to spread.
         some = np.isfinite(drawn).any(axis=1)
         drawn[some] += (estimate[some] - np.nanmean(drawn[some], axis=1))[:, np.newaxis]
         ends = np.array([percentiles(row) for row in drawn])
-    intervals = {name: Interval(float(estimate[i]), *ends[i].tolist()) for i, name in enumerate(QUANTITIES)}
+    intervals = {
+        name: Interval(float(estimate[i]), *ends[i].tolist()) for i, name in enumerate(QUANTITIES)
+    }
     notes = list(matrix.notes)
     if not shown.all():
         lost = f"{(~shown).sum():,} of {len(labels):,} labels left out of the means: no image shows them."
@@ -184,8 +241,12 @@ def hierarchy(
         equal = f"{level:,} of {shown.sum():,} labels have the same score for all images"
         notes.append(f"{equal}: their average precision is the share of images that show them.")
     if (trivia := everywhere & ~is_leaf).any():
-        kept = "kept in the means, as in the paper" if trivial == "keep" else "left out of the means"
-        notes.append(f"Ancestors that every image shows, whose average precision is 1 ({trivia.sum():,}): {kept}.")
+        kept = (
+            "kept in the means, as in the paper" if trivial == "keep" else "left out of the means"
+        )
+        notes.append(
+            f"Ancestors that every image shows, whose average precision is 1 ({trivia.sum():,}): {kept}."
+        )
     return Granularity(matrix.name, len(matrix.targets), labels, intervals, notes)
 
 
@@ -211,7 +272,9 @@ def from_leaves(scores: Scores, tree: Taxonomy) -> Scores:
 
 def _raised(source: Scores, result: Scores, tree: Taxonomy) -> Scores:
     """Sets each ancestor's column of `result` to the maximum over its children's columns of `source`."""
-    for node in range(len(tree) - 1, -1, -1):  # children come after their parents: they are final before these
+    for node in range(
+        len(tree) - 1, -1, -1
+    ):  # children come after their parents: they are final before these
         if len(children := tree.children(node)):
             result[:, node] = source[:, children].max(axis=1)
     return result
@@ -225,14 +288,24 @@ def hierarchy_report(results: Sequence[Granularity], settings: dict[str, Any]) -
     summary, levels = [], []
     for result in results:
         means = {name: 100 * interval.estimate for name, interval in result.intervals.items()}
-        summary.append({"scores": result.name, "images": result.images, **_counts(result.averaged()), **means})
+        summary.append(
+            {"scores": result.name, "images": result.images, **_counts(result.averaged()), **means}
+        )
         for level, labels in result.averaged().groupby("level"):
-            leaves, ancestors = (100 * labels[labels["kind"] == kind][_RULES].mean() for kind in ("leaf", "ancestor"))
+            leaves, ancestors = (
+                100 * labels[labels["kind"] == kind][_RULES].mean() for kind in ("leaf", "ancestor")
+            )
             cells = {"scores": result.name, "level": level, "Leaves": leaves["raw"]}
-            cells |= {"Anc raw": ancestors["raw"], "Anc child": ancestors["child"], "Anc leaf": ancestors["leaf"]}
+            cells |= {
+                "Anc raw": ancestors["raw"],
+                "Anc child": ancestors["child"],
+                "Anc leaf": ancestors["leaf"],
+            }
             levels.append({**cells, "Δ leaf": ancestors["gain"], **_counts(labels)})
     digits = dict.fromkeys(QUANTITIES, 2)
-    intervals = [((r.name, name), interval) for r in results for name, interval in r.intervals.items()]
+    intervals = [
+        ((r.name, name), interval) for r in results for name, interval in r.intervals.items()
+    ]
     return StudyReport(
         study="granularity",
         title="Does a model know coarse labels as well as the fine labels below them?",
@@ -262,7 +335,11 @@ def hierarchy_report(results: Sequence[Granularity], settings: dict[str, Any]) -
             ),
         ),
         figures={"granularity-levels": partial(draw_levels, results)},
-        notes=tuple(dict.fromkeys(n if len(results) == 1 else f"{r.name}: {n}" for r in results for n in r.notes)),
+        notes=tuple(
+            dict.fromkeys(
+                n if len(results) == 1 else f"{r.name}: {n}" for r in results for n in r.notes
+            )
+        ),
         data={"labels": {result.name: result.labels.to_dict("records") for result in results}},
     )
 
@@ -270,7 +347,11 @@ def hierarchy_report(results: Sequence[Granularity], settings: dict[str, Any]) -
 def _counts(labels: pd.DataFrame) -> dict[str, int]:
     """How many leaves and ancestors there are, and how many ancestors gain by their leaves."""
     is_leaf = labels["kind"] == "leaf"
-    return {"n leaves": is_leaf.sum(), "n anc": (~is_leaf).sum(), "improved": (labels["gain"] > _TIE).sum()}
+    return {
+        "n leaves": is_leaf.sum(),
+        "n anc": (~is_leaf).sum(),
+        "improved": (labels["gain"] > _TIE).sum(),
+    }
 
 
 def draw_levels(results: Sequence[Granularity]) -> Figure:
@@ -278,7 +359,11 @@ def draw_levels(results: Sequence[Granularity]) -> Figure:
 
     A mark is the median of a level's labels, its bar goes from the lower to the upper quartile.
     """
-    shown = {"leaves": ("leaf", "raw"), "ancestors": ("ancestor", "raw"), "ancestors, by leaves": ("ancestor", "leaf")}
+    shown = {
+        "leaves": ("leaf", "raw"),
+        "ancestors": ("ancestor", "raw"),
+        "ancestors, by leaves": ("ancestor", "leaf"),
+    }
     curves = []
     for result in results:
         labels = result.averaged()
@@ -287,4 +372,6 @@ def draw_levels(results: Sequence[Granularity]) -> Figure:
             levels = 100 * by_level.quantile(np.array([0.25, 0.5, 0.75])).unstack()
             curves.append(levels.reset_index().assign(panel=result.name, series=series, way=""))
     names = {"level": "x", 0.25: "low", 0.5: "estimate", 0.75: "high"}
-    return draw_curves(pd.concat(curves, ignore_index=True).rename(columns=names), "average precision, %")
+    return draw_curves(
+        pd.concat(curves, ignore_index=True).rename(columns=names), "average precision, %"
+    )

@@ -22,10 +22,16 @@ class RankingSettings(ContestantSettings):
 
     files: Annotated[
         tuple[str, ...],
-        Argument(metavar="MODEL=FILE...", help="Files with the columns answer and truth, one per model."),
+        Argument(
+            metavar="MODEL=FILE...", help="Files with the columns answer and truth, one per model."
+        ),
     ] = ()
-    measure: Annotated[tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = _DEFAULT
-    resamples: Annotated[int, Option(min=1, max=100_000, help="Bootstrap resamples of the ranks.")] = 2000
+    measure: Annotated[
+        tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED
+    ] = _DEFAULT
+    resamples: Annotated[
+        int, Option(min=1, max=100_000, help="Bootstrap resamples of the ranks.")
+    ] = 2000
 
 
 def run(settings: RankingSettings) -> StudyReport:

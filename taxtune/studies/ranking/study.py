@@ -60,10 +60,17 @@ def ranking(settings: RankingSettings) -> StudyReport:
     read = read_tables(named_paths(settings.files), settings, taxonomy, part)
     # Parts of one file are named after what tells them apart.
     several = len({name for name, _ in read}) > 1
-    tables = {(", ".join(filter(None, key)) if several else key[1] or key[0], ""): one for key, one in read.items()}
+    tables = {
+        (", ".join(filter(None, key)) if several else key[1] or key[0], ""): one
+        for key, one in read.items()
+    }
     if len(tables) < 2:
         remedy = "Give several files as MODEL=FILE, or one with --by COLUMN or several --guess."
-        raise DataError("A ranking needs at least two models.", value=[name for name, _ in tables], remedy=remedy)
+        raise DataError(
+            "A ranking needs at least two models.",
+            value=[name for name, _ in tables],
+            remedy=remedy,
+        )
     contest = gather([tables], settings)
     if contest.answers["answer"].isna().all():
         remedy = "Check the column with the answers, and whether every call failed."
@@ -128,7 +135,11 @@ def ranking(settings: RankingSettings) -> StudyReport:
     ]
     if part is not None:
         both = {name: (some["node"], some["target"]) for name, some in groups.items()}
-        shown.append(both_trees_table(part, both, off_tree={name: some["as_child"] for name, some in groups.items()}))
+        shown.append(
+            both_trees_table(
+                part, both, off_tree={name: some["as_child"] for name, some in groups.items()}
+            )
+        )
     return StudyReport(
         study="ranking",
         title=_TITLE,
@@ -148,10 +159,14 @@ def ranking(settings: RankingSettings) -> StudyReport:
 
 def draw_ranks(ranks: pd.DataFrame) -> Figure:
     """Draws the rank-shift chart of paper 1's Figure 5: each model's rank by measure, the best on top."""
-    curves = ranks.rename(columns={"model": "series", "measure": "x", "rank": "estimate", "2.5 %": "low"})
+    curves = ranks.rename(
+        columns={"model": "series", "measure": "x", "rank": "estimate", "2.5 %": "low"}
+    )
     curves = curves.rename(columns={"97.5 %": "high"}).assign(panel="", way="")
     figure = draw_curves(curves, "rank, with its 95 % bootstrap interval")
-    figure.axes[0].set(ylim=(ranks["model"].nunique() + 0.5, 0.5), yticks=range(1, ranks["model"].nunique() + 1))
+    figure.axes[0].set(
+        ylim=(ranks["model"].nunique() + 0.5, 0.5), yticks=range(1, ranks["model"].nunique() + 1)
+    )
     return figure
 
 
@@ -186,12 +201,16 @@ class Measured(NamedTuple):
         """
         counts = np.ones((1, self.scores.shape[1])) if counts is None else counts
         known = self.known if beside is None else self.known & self.known[beside]
-        arrays = [np.where(known, array, 0.0) for array in (self.scores, self.other) if array is not None]
+        arrays = [
+            np.where(known, array, 0.0) for array in (self.scores, self.other) if array is not None
+        ]
         with np.errstate(invalid="ignore", divide="ignore"):
             total = counts @ known.T.astype(np.float64)
             first, *second = (counts @ array.T / total for array in arrays)
             if second:
-                first = np.where(first + second[0] == 0, 0.0, 2 * first * second[0] / (first + second[0]))
+                first = np.where(
+                    first + second[0] == 0, 0.0, 2 * first * second[0] / (first + second[0])
+                )
         return np.asarray(first)
 
     def ranks(self, counts: FloatArray | None = None) -> FloatArray:
@@ -207,7 +226,9 @@ class Measured(NamedTuple):
             gap = np.swapaxes(own, 1, 2) - own
         # Two models without an example in common cannot be distinguished: they count as tied.
         lost = np.where(np.isnan(gap) | (np.abs(gap) <= _TIE), 0.5, (gap > 0) * 1.0)
-        return np.where(ranked, 1 + (lost * (ranked & ~np.eye(len(ranked), dtype=bool))).sum(axis=2), np.nan)
+        return np.where(
+            ranked, 1 + (lost * (ranked & ~np.eye(len(ranked), dtype=bool))).sum(axis=2), np.nan
+        )
 
 
 def rank_models(
@@ -241,17 +262,26 @@ def rank_models(
     first = (best / np.maximum(best.sum(axis=2, keepdims=True), 1)).mean(axis=0)
     names = [measure.label for measure in measures]
     index = pd.MultiIndex.from_product([names, models], names=["measure", "model"])
-    cells = {"rank": ranks, "2.5 %": low, "97.5 %": high, "P(first)": np.where(np.isnan(ranks), np.nan, first)}
+    cells = {
+        "rank": ranks,
+        "2.5 %": low,
+        "97.5 %": high,
+        "P(first)": np.where(np.isnan(ranks), np.nan, first),
+    }
     taus = pd.DataFrame({"measure": names, "τ": kendall_taus(ranks, ranks[-1])})
     taus[_INTERVAL] = [percentiles(column) for column in kendall_taus(drawn, drawn[:, -1:]).T]
-    return pd.DataFrame({name: values.ravel() for name, values in cells.items()}, index).reset_index(), taus[:-1]
+    return pd.DataFrame(
+        {name: values.ravel() for name, values in cells.items()}, index
+    ).reset_index(), taus[:-1]
 
 
 def kendall_taus(a: ArrayLike, b: ArrayLike) -> FloatArray:
     """Returns Kendall's τ-b of rankings along the last axis, over the models that both rank; NaN where one ties all."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     i, j = np.triu_indices(a.shape[-1], 1)
-    left, right = np.broadcast_arrays(np.sign(a[..., i] - a[..., j]), np.sign(b[..., i] - b[..., j]))
+    left, right = np.broadcast_arrays(
+        np.sign(a[..., i] - a[..., j]), np.sign(b[..., i] - b[..., j])
+    )
     both = ~np.isnan(left + right)
     left, right = np.where(both, left, 0.0), np.where(both, right, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -271,7 +301,11 @@ def _scores_table(counts: pd.DataFrame, columns: Sequence[Measured], notes: Sequ
 
 def _ranks_table(ranks: pd.DataFrame) -> Table:
     measures, models = ranks["measure"].unique(), ranks["model"].unique()
-    wide = ranks.pivot(index="model", columns="measure", values="rank").loc[models, measures].reset_index()
+    wide = (
+        ranks.pivot(index="model", columns="measure", values="rank")
+        .loc[models, measures]
+        .reset_index()
+    )
     note = "1 is the best. Tied models share the average of their ranks."
     title = "Rank of each model under each measure"
     return frame_table("ranks", title, wide, note, digits=dict.fromkeys(measures, 1))

@@ -11,7 +11,13 @@ from typer import Option
 from taxtune.errors import DataError
 from taxtune.options import SeedOption
 from taxtune.report.output import StudyReport
-from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, check_once, check_written
+from taxtune.studies.settings import (
+    NOT_RECORDED,
+    BatchSize,
+    ModelSettings,
+    check_once,
+    check_written,
+)
 
 __all__ = ["SpecificitySettings", "run"]
 
@@ -24,23 +30,43 @@ class SpecificitySettings(ModelSettings):
         DataError: If a value is out of range, or values contradict each other.
     """
 
-    captions: Annotated[Path | None, Option(metavar="FILE", help="Captions in COCO's format.")] = None
-    instances: Annotated[Path | None, Option(metavar="FILE", help="Objects in COCO's format.")] = None
-    narratives: Annotated[Path | None, Option(metavar="FILE", help="Localized Narratives, JSON lines.")] = None
-    images: Annotated[Path | None, Option(metavar="FOLDER", help="The folder of the images.")] = None
+    captions: Annotated[Path | None, Option(metavar="FILE", help="Captions in COCO's format.")] = (
+        None
+    )
+    instances: Annotated[Path | None, Option(metavar="FILE", help="Objects in COCO's format.")] = (
+        None
+    )
+    narratives: Annotated[
+        Path | None, Option(metavar="FILE", help="Localized Narratives, JSON lines.")
+    ] = None
+    images: Annotated[Path | None, Option(metavar="FOLDER", help="The folder of the images.")] = (
+        None
+    )
     model: Annotated[
         tuple[str, ...],
-        Option("--model", help="hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS (open_clip); repeatable."),
+        Option(
+            "--model",
+            help="hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS (open_clip); repeatable.",
+        ),
     ] = ()
     scored: Annotated[
-        tuple[Path, ...], Option(metavar="FILE", help="Pairs with scores: image, kind, text, score; repeatable.")
+        tuple[Path, ...],
+        Option(metavar="FILE", help="Pairs with scores: image, kind, text, score; repeatable."),
     ] = ()
     pairs: Annotated[
-        Path | None, Option(metavar="FILE.jsonl", help="Write every pair of image and text to this file."), NOT_RECORDED
+        Path | None,
+        Option(metavar="FILE.jsonl", help="Write every pair of image and text to this file."),
+        NOT_RECORDED,
     ] = None
-    negatives: Annotated[int, Option(metavar="N", min=1, help="Number of wrong texts of each kind per image.")] = 100
-    sample: Annotated[int | None, Option(min=2, help="Number of images to draw at random. Default: all.")] = None
-    resamples: Annotated[int, Option(min=0, max=100_000, help="Bootstrap resamples; 0 for no intervals.")] = 1000
+    negatives: Annotated[
+        int, Option(metavar="N", min=1, help="Number of wrong texts of each kind per image.")
+    ] = 100
+    sample: Annotated[
+        int | None, Option(min=2, help="Number of images to draw at random. Default: all.")
+    ] = None
+    resamples: Annotated[
+        int, Option(min=0, max=100_000, help="Bootstrap resamples; 0 for no intervals.")
+    ] = 1000
     seed: SeedOption = 0
     batch_size: BatchSize = 64
 
@@ -48,19 +74,41 @@ class SpecificitySettings(ModelSettings):
         super().__post_init__()
         for spec in self.model:
             if not spec.removeprefix("clip:").strip() or spec.startswith(("sentence:", "llm:")):
-                raise DataError("--model takes no such model.", value=spec, remedy="Use a CLIP model, see --help.")
+                raise DataError(
+                    "--model takes no such model.",
+                    value=spec,
+                    remedy="Use a CLIP model, see --help.",
+                )
         check_once("--model", self.model)
         check_once("--scored", self.scored)
         inputs = (self.captions, self.instances, self.narratives, *self.scored)
         check_written(self.pairs, "--pairs", ".jsonl", inputs)
         texts, asked = self.captions is not None, self.model or self.pairs
         for wrong, message in (
-            (texts != (self.instances is not None), "--captions and --instances must be given together."),
-            (not texts and (asked or self.narratives or self.sample), "No texts: give --captions and --instances."),
-            (not (texts or self.scored), "Nothing to study: give --captions and --instances, or --scored FILE."),
-            (texts and not asked, "Nothing to score the texts with: give a --model, or write them with --pairs FILE."),
-            ((self.images is None) != (not self.model), "A --model needs the images, and --images needs a --model."),
-            (self.pairs is not None and len(self.model) > 1, "--pairs works with one --model only."),
+            (
+                texts != (self.instances is not None),
+                "--captions and --instances must be given together.",
+            ),
+            (
+                not texts and (asked or self.narratives or self.sample),
+                "No texts: give --captions and --instances.",
+            ),
+            (
+                not (texts or self.scored),
+                "Nothing to study: give --captions and --instances, or --scored FILE.",
+            ),
+            (
+                texts and not asked,
+                "Nothing to score the texts with: give a --model, or write them with --pairs FILE.",
+            ),
+            (
+                (self.images is None) != (not self.model),
+                "A --model needs the images, and --images needs a --model.",
+            ),
+            (
+                self.pairs is not None and len(self.model) > 1,
+                "--pairs works with one --model only.",
+            ),
         ):
             if wrong:
                 raise DataError(message)

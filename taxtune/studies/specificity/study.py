@@ -20,7 +20,14 @@ from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, intervals_table, numbered
-from taxtune.studies.embedding import check_vectors, distinct_names, make_clip, read_label_prompts, rounded, shown_name
+from taxtune.studies.embedding import (
+    check_vectors,
+    distinct_names,
+    make_clip,
+    read_label_prompts,
+    rounded,
+    shown_name,
+)
 from taxtune.studies.output import frame_table
 from taxtune.studies.specificity.texts import make_texts, read_images, read_words
 
@@ -30,11 +37,29 @@ if TYPE_CHECKING:
     from taxtune.encoders.clip import ClipEncoder
     from taxtune.studies.specificity import SpecificitySettings
 
-__all__ = ["NEGATIVES", "POSITIVES", "draw", "precisions", "read_pairs", "report", "score", "specificity"]
+__all__ = [
+    "NEGATIVES",
+    "POSITIVES",
+    "draw",
+    "precisions",
+    "read_pairs",
+    "report",
+    "score",
+    "specificity",
+]
 
 #: Kinds of right and of wrong texts, with the names that the tables show.
-POSITIVES = {"caption": "captions", "multi": "all labels", "single": "one label", "narrative": "narrative"}
-NEGATIVES = {"random": "random images'", "related": "related images'", "altered": "altered captions"}
+POSITIVES = {
+    "caption": "captions",
+    "multi": "all labels",
+    "single": "one label",
+    "narrative": "narrative",
+}
+NEGATIVES = {
+    "random": "random images'",
+    "related": "related images'",
+    "altered": "altered captions",
+}
 _ALL = POSITIVES | NEGATIVES
 _CELLS = [(right, wrong) for right in POSITIVES for wrong in NEGATIVES]
 _COLUMNS = ("image", "kind", "text", "score")
@@ -54,21 +79,29 @@ def specificity(settings: SpecificitySettings) -> StudyReport:
             scored.append((shown_name(encoder.name), pairs))
             notes += _truncated(encoder, texts)
         if settings.pairs is not None:
-            atomic.write_text(settings.pairs, pairs.to_json(orient="records", lines=True, force_ascii=False))
+            atomic.write_text(
+                settings.pairs, pairs.to_json(orient="records", lines=True, force_ascii=False)
+            )
         if not scored:
             return _texts_report(texts, notes, settings.record())
     return report(scored, settings, notes)
 
 
 def _texts(settings: SpecificitySettings, captions: Path) -> tuple[pd.DataFrame, list[str]]:
-    images, categories, notes = read_images(captions, Path(settings.instances or ""), settings.narratives)
+    images, categories, notes = read_images(
+        captions, Path(settings.instances or ""), settings.narratives
+    )
     if settings.sample is not None and settings.sample < len(images):
-        drawn = np.random.default_rng(settings.seed).choice(len(images), size=settings.sample, replace=False)
+        drawn = np.random.default_rng(settings.seed).choice(
+            len(images), size=settings.sample, replace=False
+        )
         notes.append(f"{settings.sample:,} of {len(images):,} images drawn at random.")
         images = [images[i] for i in sorted(drawn.tolist())]
     (template,) = read_label_prompts("photo")
     words = read_words(categories)
-    return make_texts(images, words, template, negatives=settings.negatives, seed=settings.seed), notes
+    return make_texts(
+        images, words, template, negatives=settings.negatives, seed=settings.seed
+    ), notes
 
 
 def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -87,13 +120,17 @@ def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFra
 
     files = list(texts["file"].unique())
     # All images are checked before the first is encoded.
-    hashes = dict(zip(files, checked_images(encoder, [folder / file for file in files]), strict=True))
+    hashes = dict(
+        zip(files, checked_images(encoder, [folder / file for file in files]), strict=True)
+    )
     scores = []
     with track("images", len(files)) as task:
         for start in range(0, len(files), encoder.batch_size):
             batch = files[start : start + encoder.batch_size]
             rows = texts[texts["file"].isin(batch)]
-            images = stored_images(encoder, [folder / file for file in batch], sha256=[hashes[file] for file in batch])
+            images = stored_images(
+                encoder, [folder / file for file in batch], sha256=[hashes[file] for file in batch]
+            )
             codes, unique = pd.factorize(rows["text"])
             vectors = encoder.stored(list(unique))
             check_vectors(encoder.name, {"images": images, "texts": vectors})
@@ -125,12 +162,17 @@ def read_pairs(path: Path) -> pd.DataFrame:
     is_true = pairs["score"].map(lambda cell: isinstance(cell, bool))
     pairs["score"] = pd.to_numeric(pairs["score"].mask(is_true), errors="coerce")
     for name in ("image", "kind", "text"):
-        usable = pairs[name].map(lambda cell: isinstance(cell, str | int) and bool(str(cell).strip()))
+        usable = pairs[name].map(
+            lambda cell: isinstance(cell, str | int) and bool(str(cell).strip())
+        )
         pairs[name] = pairs[name].astype(str).where(usable, "")
     for wrong, problem in (
         ((pairs[["image", "text"]] == "").any(axis=1), "has no image or no text"),
         (~pairs["kind"].isin(_ALL), f"has an unknown kind of text; known are {', '.join(_ALL)}"),
-        (~(pairs["score"].abs() <= _LARGEST), "has a score that is missing, not finite or too large to average"),
+        (
+            ~(pairs["score"].abs() <= _LARGEST),
+            "has a score that is missing, not finite or too large to average",
+        ),
         (pairs.duplicated(["image", "kind", "text"]), "repeats a pair"),
     ):
         if wrong.any():
@@ -139,7 +181,11 @@ def read_pairs(path: Path) -> pd.DataFrame:
             raise DataError(message, file=path, row=lines[i], value=records[i])
     for kinds, side in ((POSITIVES, "right"), (NEGATIVES, "wrong")):
         if not pairs["kind"].isin(kinds).any():
-            raise DataError(f"The file has no {side} texts.", file=path, remedy=f"Their kinds are {', '.join(kinds)}.")
+            raise DataError(
+                f"The file has no {side} texts.",
+                file=path,
+                remedy=f"Their kinds are {', '.join(kinds)}.",
+            )
     return pairs
 
 
@@ -153,7 +199,9 @@ def precisions(pairs: pd.DataFrame) -> pd.DataFrame:
         if (image, right) not in scores or (image, wrong) not in scores:
             return np.nan
         good, bad = scores[image, right], scores[image, wrong]
-        return float(average_precision_score([True] * len(good) + [False] * len(bad), [*good, *bad]))
+        return float(
+            average_precision_score([True] * len(good) + [False] * len(bad), [*good, *bad])
+        )
 
     images = pairs["image"].unique()
     values = {cell: [precision(image, *cell) for image in images] for cell in _CELLS}
@@ -176,23 +224,36 @@ def report(
         intervals = bootstrap(Sample(columns), resamples=settings.resamples, seed=settings.seed)
         for right, wrong in _CELLS:
             images = int(values[right, wrong].notna().sum())
-            means.append(((name, POSITIVES[right], NEGATIVES[wrong], images), intervals[f"{right} {wrong}"]))
+            means.append(
+                ((name, POSITIVES[right], NEGATIVES[wrong], images), intervals[f"{right} {wrong}"])
+            )
         shapes.append(_distributions(name, pairs))
         by_image = pairs.groupby("image")
         level = (by_image["score"].nunique() == 1) & (by_image.size() > 1)
         of_all = f"of {by_image.ngroups:,} images"
         if level.any():
-            notes.append(f"{name}: {int(level.sum()):,} {of_all} have the same score for all their texts.")
+            notes.append(
+                f"{name}: {int(level.sum()):,} {of_all} have the same score for all their texts."
+            )
         for kind, shown in _ALL.items():
             sizes = pairs[pairs["kind"] == kind].groupby("image").size()
             if lacking := by_image.ngroups - len(sizes):
-                notes.append(f"{name}: {lacking:,} {of_all} have no text of the kind {shown!r} and are left out there.")
+                notes.append(
+                    f"{name}: {lacking:,} {of_all} have no text of the kind {shown!r} and are left out there."
+                )
             if kind in NEGATIVES and (few := int((sizes < sizes.max()).sum())):
                 fewer = f"have fewer than {sizes.max():,} texts of the kind {shown!r} (mean {sizes.mean():.1f})"
                 notes.append(f"{name}: {few:,} {of_all} {fewer}.")
     heads = ["scores", "right texts", "wrong texts"]
-    long = pd.DataFrame([(*of[:3], 100 * one.estimate) for of, one in means], columns=[*heads, "mAP"])
-    wide = long.assign(**{heads[2]: "vs " + long[heads[2]]}).set_index(heads)["mAP"].unstack(sort=False).reset_index()
+    long = pd.DataFrame(
+        [(*of[:3], 100 * one.estimate) for of, one in means], columns=[*heads, "mAP"]
+    )
+    wide = (
+        long.assign(**{heads[2]: "vs " + long[heads[2]]})
+        .set_index(heads)["mAP"]
+        .unstack(sort=False)
+        .reset_index()
+    )
     stems = numbered("specificity-scores", len(scored))
     return StudyReport(
         study="specificity",
@@ -223,7 +284,9 @@ def report(
                 digits={"above one label": 1},
             ),
         ),
-        figures={stem: partial(draw, pairs) for stem, (_, pairs) in zip(stems, scored, strict=True)},
+        figures={
+            stem: partial(draw, pairs) for stem, (_, pairs) in zip(stems, scored, strict=True)
+        },
         notes=tuple(notes),
     )
 
@@ -231,9 +294,13 @@ def report(
 def _distributions(name: str, pairs: pd.DataFrame) -> pd.DataFrame:
     """A row per kind of text: how many there are, their scores, and how often wrong ones exceed one label."""
     by_kind = pairs.groupby("kind")["score"]
-    rows = pd.DataFrame({"scores": name, "texts": _ALL, "n": by_kind.size(), "mean": by_kind.mean()})
+    rows = pd.DataFrame(
+        {"scores": name, "texts": _ALL, "n": by_kind.size(), "mean": by_kind.mean()}
+    )
     rows["SD"] = by_kind.std(ddof=0)
-    means = pairs.pivot_table(index="image", columns="kind", values="score").reindex(columns=list(_ALL))
+    means = pairs.pivot_table(index="image", columns="kind", values="score").reindex(
+        columns=list(_ALL)
+    )
     differences = means.sub(means["single"], axis=0)
     above = (differences > 0).where(differences.notna()).mean()
     rows["above one label"] = 100 * above[list(NEGATIVES)]
@@ -241,15 +308,24 @@ def _distributions(name: str, pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _texts_report(texts: pd.DataFrame, notes: list[str], settings: dict[str, Any]) -> StudyReport:
-    sizes = texts.groupby(["kind", "image"]).size().unstack(fill_value=0).reindex(list(_ALL), fill_value=0)
-    table = pd.DataFrame({"texts": _ALL, "n": sizes.sum(axis=1), "images that have any": (sizes > 0).sum(axis=1)})
+    sizes = (
+        texts.groupby(["kind", "image"])
+        .size()
+        .unstack(fill_value=0)
+        .reindex(list(_ALL), fill_value=0)
+    )
+    table = pd.DataFrame(
+        {"texts": _ALL, "n": sizes.sum(axis=1), "images that have any": (sizes > 0).sum(axis=1)}
+    )
     made = frame_table(
         "texts",
         f"Texts of {sizes.shape[1]:,} images; nothing has been scored yet",
         table.assign(fewest=sizes.min(axis=1), most=sizes.max(axis=1)),
         "Add a `score` to each line of the file of pairs, then pass the file with --scored.",
     )
-    return StudyReport("specificity", "The texts of the specificity study", settings, (made,), notes=tuple(notes))
+    return StudyReport(
+        "specificity", "The texts of the specificity study", settings, (made,), notes=tuple(notes)
+    )
 
 
 def draw(pairs: pd.DataFrame) -> Figure:

@@ -24,7 +24,16 @@ from taxtune.errors import DataError
 from taxtune.studies.embedding import plural
 from taxtune.tables import read_text
 
-__all__ = ["Image", "Mention", "Words", "altered_captions", "is_head", "make_texts", "mention_finder", "read_images"]
+__all__ = [
+    "Image",
+    "Mention",
+    "Words",
+    "altered_captions",
+    "is_head",
+    "make_texts",
+    "mention_finder",
+    "read_images",
+]
 __all__ += ["read_words", "swapped"]
 
 T = TypeVar("T", bound=BaseModel)
@@ -98,24 +107,42 @@ def read_images(
         (instances, [category.name for category in object_file.categories]),
     ):
         if repeated := [entry for entry, count in Counter(entries).items() if count > 1]:
-            raise DataError("The file repeats an id or a category's name.", file=path, value=repeated[0])
+            raise DataError(
+                "The file repeats an id or a category's name.", file=path, value=repeated[0]
+            )
     for path, key, keys, known in (
         (captions, "image_id", [entry.image_id for entry in text_file.annotations], listed),
-        (instances, "category_id", [entry.category_id for entry in object_file.annotations], names.keys()),
+        (
+            instances,
+            "category_id",
+            [entry.category_id for entry in object_file.annotations],
+            names.keys(),
+        ),
     ):
         wrong = next((i for i, value in enumerate(keys) if value not in known), None)
         if wrong is not None:
-            raise DataError(f"annotations[{wrong}]: its {key} is not in the file.", file=path, value=keys[wrong])
+            raise DataError(
+                f"annotations[{wrong}]: its {key} is not in the file.", file=path, value=keys[wrong]
+            )
     texts = _by_image((entry.image_id, entry.caption) for entry in text_file.annotations)
-    labels = _by_image((entry.image_id, names[entry.category_id]) for entry in object_file.annotations)
+    labels = _by_image(
+        (entry.image_id, names[entry.category_id]) for entry in object_file.annotations
+    )
     long: dict[str, tuple[str, ...]] = {}
     if narratives is not None:
-        lines = enumerate(read_text(narratives, error=DataError, what="narratives").split("\n"), start=1)
+        lines = enumerate(
+            read_text(narratives, error=DataError, what="narratives").split("\n"), start=1
+        )
         stories = [_parse(narratives, _Caption, line, row) for row, line in lines if line.strip()]
         # Localized Narratives write some ids with leading zeros.
-        long = _by_image((e.image_id if e.image_id in listed else e.image_id.lstrip("0"), e.caption) for e in stories)
+        long = _by_image(
+            (e.image_id if e.image_id in listed else e.image_id.lstrip("0"), e.caption)
+            for e in stories
+        )
         if long.keys().isdisjoint(ids):
-            raise DataError("No narrative describes an image in the captions file.", file=narratives)
+            raise DataError(
+                "No narrative describes an image in the captions file.", file=narratives
+            )
     images = [
         Image(image.id, image.file_name, texts[image.id], labels[image.id], long.get(image.id, ()))
         for image in text_file.images
@@ -123,24 +150,40 @@ def read_images(
     ]
     if len(images) < 2:
         remedy = f"Check that {instances} is from the same split."
-        raise DataError("At least two images need both captions and object labels.", file=captions, remedy=remedy)
+        raise DataError(
+            "At least two images need both captions and object labels.",
+            file=captions,
+            remedy=remedy,
+        )
     dropped, strangers = len(ids) - len(images), len((labels.keys() | long.keys()) - listed)
-    notes = [f"Left out: {dropped:,} of {len(ids):,} images, without caption or object label."] if dropped else []
+    notes = (
+        [f"Left out: {dropped:,} of {len(ids):,} images, without caption or object label."]
+        if dropped
+        else []
+    )
     if strangers:
-        notes.append(f"Left out: objects or narratives of {strangers:,} images that are not in the captions file.")
+        notes.append(
+            f"Left out: objects or narratives of {strangers:,} images that are not in the captions file."
+        )
     return images, list(names.values()), notes
 
 
 def _parse(path: Path, kind: type[T], line: str | None = None, row: int | None = None) -> T:
     """The content of a JSON file, or of one line of a file of JSON lines."""
     try:
-        return kind.model_validate_json(read_text(path, error=DataError, what="JSON") if line is None else line)
+        return kind.model_validate_json(
+            read_text(path, error=DataError, what="JSON") if line is None else line
+        )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+        where = "".join(
+            f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]
+        ).lstrip(".")
         remedy = "Check that it is the right one of COCO's files: captions, or instances."
         value = first["input"] if where else None
-        raise DataError(f"{where or 'JSON'}: {first['msg']}.", file=path, row=row, value=value, remedy=remedy) from None
+        raise DataError(
+            f"{where or 'JSON'}: {first['msg']}.", file=path, row=row, value=value, remedy=remedy
+        ) from None
 
 
 def _by_image(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
@@ -167,7 +210,9 @@ _FOLLOWERS = """
 """
 _AFTER = frozenset(_FOLLOWERS.split())
 _COCO_WORDS = resources.files(__package__) / "words" / "coco.csv"
-_VOWEL = re.compile(r"(?!uni|use|usu|eu|ewe|one\b|once\b)[aeiou]|hour|honest|heir|honou?r", re.IGNORECASE)
+_VOWEL = re.compile(
+    r"(?!uni|use|usu|eu|ewe|one\b|once\b)[aeiou]|hour|honest|heir|honou?r", re.IGNORECASE
+)
 
 
 class Words(NamedTuple):
@@ -193,7 +238,9 @@ def read_words(categories: Sequence[str]) -> dict[str, Words]:
     The list of COCO's has further words for a category, separated by ";": "salmon/salmons" for singular and plural,
     "/shoal" for a plural alone, "-ox" for none.
     """
-    listed = {row["category"]: row for row in csv.DictReader(_COCO_WORDS.read_text("utf-8").splitlines())}
+    listed = {
+        row["category"]: row for row in csv.DictReader(_COCO_WORDS.read_text("utf-8").splitlines())
+    }
     words = {}
     for category in categories:
         row = listed.get(category.casefold(), {})
@@ -205,7 +252,9 @@ def read_words(categories: Sequence[str]) -> dict[str, Words]:
                 mentions.pop(more[1:], None)
             else:
                 single, _, several = more.partition("/")
-                mentions |= {form: number for form, number in ((single, False), (several, True)) if form}
+                mentions |= {
+                    form: number for form, number in ((single, False), (several, True)) if form
+                }
         words[category] = Words(one, many, mentions)
     return words
 
@@ -216,9 +265,13 @@ def mention_finder(words: dict[str, Words]) -> Callable[[str], list[Mention]]:
     for category, word in words.items():
         for form, several in word.mentions.items():
             forms.setdefault(form.casefold(), (category, several))
-    longest_first = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))  # a "hot dog" is not a dog
+    longest_first = "|".join(
+        map(re.escape, sorted(forms, key=len, reverse=True))
+    )  # a "hot dog" is not a dog
     pattern = re.compile(rf"(?<![\w-])(?:{longest_first})(?![\w-])", re.IGNORECASE)
-    return lambda caption: [Mention(*m.span(), *forms[m.group().casefold()]) for m in pattern.finditer(caption)]
+    return lambda caption: [
+        Mention(*m.span(), *forms[m.group().casefold()]) for m in pattern.finditer(caption)
+    ]
 
 
 def is_head(caption: str, mention: Mention) -> bool:
@@ -234,7 +287,11 @@ def swapped(caption: str, mention: Mention, word: Words) -> str:
     name = word.plural if mention.plural else word.singular
     if article := re.search(r"\b(an?)(\s+)$", before, re.IGNORECASE):
         right = "an" if _VOWEL.match(name) else "a"
-        before = before[: article.start()] + (right.title() if article[1][0] == "A" else right) + article[2]
+        before = (
+            before[: article.start()]
+            + (right.title() if article[1][0] == "A" else right)
+            + article[2]
+        )
     elif not before.strip() and caption[mention.start].isupper():
         name = name[0].upper() + name[1:]
     return before + name + after
@@ -278,10 +335,14 @@ def make_texts(
             "single": [template.replace("{label}", label)],
             "narrative": image.narratives,
             "random": _drawn(every[owner != i], image.captions, negatives, rng),
-            "related": _drawn(every[np.isin(owner, related) & (owner != i)], image.captions, negatives, rng),
+            "related": _drawn(
+                every[np.isin(owner, related) & (owner != i)], image.captions, negatives, rng
+            ),
             "altered": islice(altered_captions(image, words, find, rng), negatives),
         }
-        rows += [(image.id, image.file, kind, text) for kind, some in texts.items() for text in some]
+        rows += [
+            (image.id, image.file, kind, text) for kind, some in texts.items() for text in some
+        ]
     return pd.DataFrame(rows, columns=["image", "file", "kind", "text"])
 
 
@@ -297,7 +358,10 @@ def _drawn(pool: Sequence[str], own: Sequence[str], n: int, rng: np.random.Gener
 
 
 def altered_captions(
-    image: Image, words: dict[str, Words], find: Callable[[str], list[Mention]], rng: np.random.Generator
+    image: Image,
+    words: dict[str, Words],
+    find: Callable[[str], list[Mention]],
+    rng: np.random.Generator,
 ) -> Iterator[str]:
     """Yields distinct captions with one object replaced by one that neither labels nor captions of the image name.
 
@@ -307,9 +371,17 @@ def altered_captions(
         find: Finds mentions of categories, see `mention_finder`.
         rng: Draws their order.
     """
-    shown = {*image.labels, *(m.category for text in (*image.captions, *image.narratives) for m in find(text))}
+    shown = {
+        *image.labels,
+        *(m.category for text in (*image.captions, *image.narratives) for m in find(text)),
+    }
     absent = [category for category in words if category not in shown]
-    slots = [(caption, mention) for caption in image.captions for mention in find(caption) if is_head(caption, mention)]
+    slots = [
+        (caption, mention)
+        for caption in image.captions
+        for mention in find(caption)
+        if is_head(caption, mention)
+    ]
     seen = {caption.casefold() for caption in image.captions}
     for number in rng.permutation(len(slots) * len(absent)):
         (caption, mention), category = slots[number // len(absent)], absent[number % len(absent)]

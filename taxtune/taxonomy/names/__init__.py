@@ -41,8 +41,14 @@ def read_english_names() -> tuple[EnglishNames, ...]:
     for file in sorted(resources.files(__name__).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".csv"):
             for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
-                english = tuple(dict.fromkeys(name.strip() for name in row["english"].split(";") if name.strip()))
-                rows.append(EnglishNames(row["rank"], row["name"], row["within"], english, file.name))
+                english = tuple(
+                    dict.fromkeys(
+                        name.strip() for name in row["english"].split(";") if name.strip()
+                    )
+                )
+                rows.append(
+                    EnglishNames(row["rank"], row["name"], row["within"], english, file.name)
+                )
     return tuple(rows)
 
 
@@ -56,7 +62,9 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
     where "marigold" is a class of its own, it is not all of Asteraceae.
     """
     rows = read_english_names()
-    by_key: dict[tuple[str, str], list[int]] = {(row.rank.casefold(), row.name.casefold()): [] for row in rows}
+    by_key: dict[tuple[str, str], list[int]] = {
+        (row.rank.casefold(), row.name.casefold()): [] for row in rows
+    }
     for node, (rank, label) in enumerate(zip(taxonomy.ranks, taxonomy.labels, strict=True)):
         if rank is not None and (key := (rank.casefold(), label.casefold())) in by_key:
             by_key[key].append(node)
@@ -65,14 +73,26 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
 
     leaves = set(taxonomy.leaves.tolist())
     # Aliases only: the Latin label "Geranium" does not keep "geranium", in English, from the whole family.
-    taken = {name.casefold() for v in range(len(taxonomy)) if v not in leaves for name in taxonomy.aliases[v]}
+    taken = {
+        name.casefold()
+        for v in range(len(taxonomy))
+        if v not in leaves
+        for name in taxonomy.aliases[v]
+    }
     taken |= {taxonomy.labels[v].casefold() for v in leaves}
     leads = list(taxonomy.leads)
     for row in rows:
         for node in by_key[row.rank.casefold(), row.name.casefold()]:
             if row.within and row.within not in taxonomy.path(node):
                 continue
-            known = {name.casefold() for name in (taxonomy.labels[node], *taxonomy.aliases[node], *leads[node])}
-            new = [name for name in row.english if name.casefold() not in known and name.casefold() not in taken]
+            known = {
+                name.casefold()
+                for name in (taxonomy.labels[node], *taxonomy.aliases[node], *leads[node])
+            }
+            new = [
+                name
+                for name in row.english
+                if name.casefold() not in known and name.casefold() not in taken
+            ]
             leads[node] = (*leads[node], *new)
     return taxonomy.with_names(leads=leads)

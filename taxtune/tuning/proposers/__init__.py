@@ -40,11 +40,19 @@ class FunctionProposer(Proposer):
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):  # a callable of C has none
             parameters = []
-        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        positional = [
+            p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
         self._wants_goal = sum(p.default is p.empty for p in positional) > 1
 
     def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        *,
+        iteration: int,
+        seed: int,
+        check: Check,
     ) -> Proposal:
         """Returns the function's template; see `Proposer.propose`.
 
@@ -96,14 +104,22 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
         return FunctionProposer(what)
     if not isinstance(what, str):
         raise ProposerError(
-            "This is not a proposer.", value=what, remedy="Give a name, a function of the history, or a Proposer."
+            "This is not a proposer.",
+            value=what,
+            remedy="Give a name, a function of the history, or a Proposer.",
         )
     if (factory := find_plugin(PROPOSER_PLUGINS, what)) is not None:
         try:
             return make_proposer(factory(**settings))
         except Exception as error:
-            reason = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
-            message = f"The proposer {what!r}, which a package provides, cannot be created: {reason}"
+            reason = (
+                str(error)
+                if isinstance(error, TaxtuneError)
+                else f"{type(error).__name__}: {error}"
+            )
+            message = (
+                f"The proposer {what!r}, which a package provides, cannot be created: {reason}"
+            )
             raise ProposerError(message) from error
     named = proposer_named(what)
     if named["kind"] in ("fragments", "random"):

@@ -49,7 +49,12 @@ class AgentProposer(LLMProposer):
     _again = "agent_again.j2"
 
     def __init__(
-        self, model: str = DEFAULT_MODEL, *, max_turns: int = 12, trial_images: int = 60, **settings: Any
+        self,
+        model: str = DEFAULT_MODEL,
+        *,
+        max_turns: int = 12,
+        trial_images: int = 60,
+        **settings: Any,
     ) -> None:
         super().__init__(model, **{"max_history_tokens": 4_000, **settings})
         self._max_turns = max_turns
@@ -58,10 +63,20 @@ class AgentProposer(LLMProposer):
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the model, its settings and the hash of the messages; never the key."""
-        return {**super().identity(), "max_turns": self._max_turns, "trial_images": self._trial_images}
+        return {
+            **super().identity(),
+            "max_turns": self._max_turns,
+            "trial_images": self._trial_images,
+        }
 
     def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        *,
+        iteration: int,
+        seed: int,
+        check: Check,
     ) -> Proposal:
         """Returns a template that the model submitted and that passes `check`; see `Proposer.propose`.
 
@@ -70,7 +85,9 @@ class AgentProposer(LLMProposer):
             ProposerError: The model cannot be asked (its key is refused, it does not exist).
             TaxtuneError: The model that drafts are tried on cannot be asked.
         """
-        tools = AgentTools(history, goal, check, messages=self._messages, trial_images=self._trial_images)
+        tools = AgentTools(
+            history, goal, check, messages=self._messages, trial_images=self._trial_images
+        )
         tools.looks = self._pictures if goal.images else 0
         conversation = self._begin(
             history,
@@ -84,14 +101,18 @@ class AgentProposer(LLMProposer):
         )
         conversation.rejected = tools.rejected
         descriptions = yaml.safe_load(self._messages.text("agent_tools.j2"))
-        descriptions |= yaml.safe_load(self._messages.text("pictures/look.j2", pictures=self._pictures))
+        descriptions |= yaml.safe_load(
+            self._messages.text("pictures/look.j2", pictures=self._pictures)
+        )
 
         def offered(turn: int) -> list[dict[str, Any]]:
             if turn < self._max_turns:
                 return _offered(descriptions, tools.useful)
             # Not in a message of its own: some providers take no user's message right after a tool's.
             last, message = f"\n\n{self._messages.text('agent_last.j2')}", conversation.messages[-1]
-            message["content"] += last if isinstance(message["content"], str) else [{"type": "text", "text": last}]
+            message["content"] += (
+                last if isinstance(message["content"], str) else [{"type": "text", "text": last}]
+            )
             return _offered(descriptions, ("submit",))
 
         def read(reply: Completion) -> str | None:
@@ -100,9 +121,15 @@ class AgentProposer(LLMProposer):
                 raise TemplateError("The reply calls no tool.")
             conversation.send_back(reply, [_as_sent(call) for call in reply.tool_calls])
             for number, call in enumerate(reply.tool_calls):
-                text = tools.result(call) if number < _CALLS else _error(f"A reply may make at most {_CALLS} calls.")
+                text = (
+                    tools.result(call)
+                    if number < _CALLS
+                    else _error(f"A reply may make at most {_CALLS} calls.")
+                )
                 conversation.record(reply, text, call, first=number == 0)
-                conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+                conversation.messages.append(
+                    {"role": "tool", "tool_call_id": call.id, "content": text}
+                )
             if tools.submitted is None and tools.looked_at:
                 # Images are refused in a tool's message by OpenAI, and by Mistral in a user's right after a tool's.
                 between = self._messages.text("pictures/looking.j2")
@@ -139,7 +166,12 @@ class _Draft(_Template):
 
 
 #: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` and `pictures/look.j2` describe them.
-TOOLS: Mapping[str, type[BaseModel]] = {"failures": _Iteration, "look": _Look, "try_draft": _Draft, "submit": _Template}
+TOOLS: Mapping[str, type[BaseModel]] = {
+    "failures": _Iteration,
+    "look": _Look,
+    "try_draft": _Draft,
+    "submit": _Template,
+}
 
 
 class AgentTools:
@@ -153,7 +185,13 @@ class AgentTools:
     """
 
     def __init__(
-        self, history: Sequence[IterationRecord], goal: Goal, check: Check, *, messages: Messages, trial_images: int
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        check: Check,
+        *,
+        messages: Messages,
+        trial_images: int,
     ) -> None:
         self.submitted: str | None = None
         self.rejected: list[tuple[str, str]] = []
@@ -168,7 +206,10 @@ class AgentTools:
     @property
     def useful(self) -> tuple[str, ...]:
         """The tools that can be of use: no draft can be tried where nothing can be asked or no image is left."""
-        useful = {"try_draft": self._goal.ask is not None and self._left > 0, "look": self.looks > 0}
+        useful = {
+            "try_draft": self._goal.ask is not None and self._left > 0,
+            "look": self.looks > 0,
+        }
         return tuple(name for name in TOOLS if useful.get(name, True))
 
     def result(self, call: ToolCall) -> str:
@@ -180,12 +221,16 @@ class AgentTools:
         if self.submitted is not None:
             return _error("A template has been submitted.")
         if call.name not in TOOLS:
-            return _error(f"There is no tool {call.name!r}. The tools are {', '.join(self.useful)}.")
+            return _error(
+                f"There is no tool {call.name!r}. The tools are {', '.join(self.useful)}."
+            )
         try:
             given = TOOLS[call.name].model_validate_json(call.arguments.strip() or "{}")
             result = getattr(self, f"_{call.name}")(**dict(given))
         except ValidationError as error:
-            wrong = [": ".join((*map(str, problem["loc"]), problem["msg"])) for problem in error.errors()]
+            wrong = [
+                ": ".join((*map(str, problem["loc"]), problem["msg"])) for problem in error.errors()
+            ]
             return _error(f"The arguments of {call.name} cannot be used: {'; '.join(wrong)}.")
         except (ToolError, TemplateError) as error:
             return _error(str(error))
@@ -198,16 +243,25 @@ class AgentTools:
             raise ToolError(f"There is no iteration {iteration}.", remedy=f"The last is {last}.")
         if not record.rows:
             raise ToolError(f"Iteration {iteration} asked about no image.")
-        told: dict[str, Any] = {"images": len(record.rows), "answers": self._messages.evidence(record, self._goal)}
+        told: dict[str, Any] = {
+            "images": len(record.rows),
+            "answers": self._messages.evidence(record, self._goal),
+        }
         if self.looks:
             worst = worst_failures(record, self._goal, 2 * self.looks, salt=len(self._records))
             self._listed |= {picture.number: picture for picture in worst}
-            told["worst"] = [self._messages.text("pictures/caption.j2", picture=picture) for picture in worst]
+            told["worst"] = [
+                self._messages.text("pictures/caption.j2", picture=picture) for picture in worst
+            ]
         return told
 
     def _look(self, image: int) -> dict[str, Any]:
         if self.looks == 0 or image not in self._listed:
-            raise ToolError("No look is left." if self.looks == 0 else f"failures has not listed an image {image}.")
+            raise ToolError(
+                "No look is left."
+                if self.looks == 0
+                else f"failures has not listed an image {image}."
+            )
         self.looks -= 1
         self.looked_at.append(self._listed[image])
         return {"image": image, "shown": "below", "looks_left": self.looks}
@@ -223,13 +277,18 @@ class AgentTools:
         if wanted > len(asked):
             rows = tuple(self._goal.ask(template, wanted))
             if not rows:
-                raise ToolError("The run's budget leaves no images for drafts.", remedy="Submit a template.")
+                raise ToolError(
+                    "The run's budget leaves no images for drafts.", remedy="Submit a template."
+                )
             self._left -= len(rows) - len(asked)
             self._drafts[template] = rows
         rows = self._drafts[template][:wanted]
         found = evidence(rows, self._goal, template=template)
         scores = {
-            metric_name(score.measure): {"mean": round(score.mean, 3), "standard_error": round(score.standard_error, 3)}
+            metric_name(score.measure): {
+                "mean": round(score.mean, 3),
+                "standard_error": round(score.standard_error, 3),
+            }
             for score in (() if found is None else found.scores)
         }
         leader = best([*self._records.values()])
@@ -237,7 +296,11 @@ class AgentTools:
             "images": len(rows),
             "missing": sum(row.answer is None for row in rows),
             "scores": scores,
-            **({} if leader is None else {f"minus iteration {leader.iteration}": self._differences(rows, leader.rows)}),
+            **(
+                {}
+                if leader is None
+                else {f"minus iteration {leader.iteration}": self._differences(rows, leader.rows)}
+            ),
             "answers": self._messages.evidence(rows, self._goal, template=template),
             "trial_images_left": self._left,
         }
@@ -254,7 +317,9 @@ class AgentTools:
             self.rejected.append((template, str(error)))
             raise
 
-    def _differences(self, first: Sequence[SampleResult], second: Sequence[SampleResult]) -> dict[str, Any]:
+    def _differences(
+        self, first: Sequence[SampleResult], second: Sequence[SampleResult]
+    ) -> dict[str, Any]:
         """Returns the paired differences first minus second on the images that both have answers for."""
         others = {row.example: row for row in second if _counts(row)}
         a = [row for row in first if _counts(row) and row.example in others]
@@ -266,7 +331,10 @@ class AgentTools:
                 samples.append((Sample.mean(name, values), Sample.mean(name, other)))
         found = paired_bootstrap(*samples, resamples=_RESAMPLES)
         return {"images": len(a)} | {
-            metric_name(name): {key: round(getattr(each, key), 3) for key in ("difference", "low", "high", "p_value")}
+            metric_name(name): {
+                key: round(getattr(each, key), 3)
+                for key in ("difference", "low", "high", "p_value")
+            }
             for name, each in found.items()
         }
 
@@ -280,7 +348,11 @@ def _offered(descriptions: Mapping[str, Any], names: Sequence[str]) -> list[dict
         for argument, kind in schema["properties"].items():
             kind.pop("title", None)
             kind["description"] = str(descriptions[name]["arguments"][argument])
-        function = {"name": name, "description": str(descriptions[name]["description"]), "parameters": schema}
+        function = {
+            "name": name,
+            "description": str(descriptions[name]["description"]),
+            "parameters": schema,
+        }
         offered.append({"type": "function", "function": function})
     return offered
 

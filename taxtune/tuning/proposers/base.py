@@ -95,7 +95,9 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         **spent: What was refused, said and used on the way, as `Proposal` takes it.
     """
 
-    def __init__(self, reason: str, *, final: bool = False, out_of_reach: bool = False, **spent: Any) -> None:
+    def __init__(
+        self, reason: str, *, final: bool = False, out_of_reach: bool = False, **spent: Any
+    ) -> None:
         super().__init__(reason)
         self.reason, self.final, self.out_of_reach = reason, final, out_of_reach
         self.spent = Proposal("", **spent)
@@ -106,7 +108,13 @@ class Proposer(Protocol):
     """Makes the next template from the history; a subclass inherits everything but `propose`."""
 
     def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        *,
+        iteration: int,
+        seed: int,
+        check: Check,
     ) -> Proposal:
         """Returns a template that passes `check`.
 

@@ -56,7 +56,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 #: Measures that give credit for the groups that the true label belongs to.
-GRADED = frozenset(("hp", "hr", "hf", "ihp", "ihr", "ihf", "depth", "remaining_uncertainty", "misinformation"))
+GRADED = frozenset(
+    ("hp", "hr", "hf", "ihp", "ihr", "ihf", "depth", "remaining_uncertainty", "misinformation")
+)
 
 _SHOWN = 160  # characters of an example answer
 _EXAMPLES = 2  # answers of a kind of mistake
@@ -81,7 +83,9 @@ _DOUBT = (
     "this that sure certain clear confident entirely completely fully doubt only definitive exact exactly specific",
     "specifically precise precisely particular definitively certainty",
 )
-_COMMON = frozenset(folded for words in (*_GRAMMAR, _DOUBT) for word in words for folded in fold_words(word))
+_COMMON = frozenset(
+    folded for words in (*_GRAMMAR, _DOUBT) for word in words for folded in fold_words(word)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +184,18 @@ def evidence(
     if isinstance(record, Sequence):
         rows, met = record, True
     else:
-        rows, met, template = record.rows, record.feasible, record.template if template is None else template
+        rows, met, template = (
+            record.rows,
+            record.feasible,
+            record.template if template is None else template,
+        )
     answered = [row for row in rows if row.node is not None and row.unrated is None]
     if goal.taxonomy is None or not answered:
         return None
     # Of some scores (bits wrong) the rows do not tell their part.
-    values = _values(answered, measures_of(goal.objective, met=met)) or _values(answered, ("hp", "hr"))
+    values = _values(answered, measures_of(goal.objective, met=met)) or _values(
+        answered, ("hp", "hr")
+    )
     target = np.array([row.target for row in answered])
     placed = np.array([row.node for row in answered])
     on_tree = np.array([not (row.off_tree or row.abstained) for row in answered])
@@ -207,7 +217,9 @@ def evidence(
     )
 
 
-def hidden_answers(answered: Sequence[SampleResult], goal: Goal, *, template: str | None = None) -> list[HiddenAnswer]:
+def hidden_answers(
+    answered: Sequence[SampleResult], goal: Goal, *, template: str | None = None
+) -> list[HiddenAnswer]:
     """Returns each answer without names.
 
     Args:
@@ -220,13 +232,17 @@ def hidden_answers(answered: Sequence[SampleResult], goal: Goal, *, template: st
     abstained, off_tree = [row.abstained for row in answered], [row.off_tree for row in answered]
     nodes, targets = np.array([row.node for row in answered]), [row.target for row in answered]
     kinds = classify(tree, nodes, targets, abstained=abstained, off_tree=off_tree)
-    hider = Hider(tree, domain, (template or "", goal.domain, *goal.ranks, *filter(None, tree.ranks)))
+    hider = Hider(
+        tree, domain, (template or "", goal.domain, *goal.ranks, *filter(None, tree.ranks))
+    )
     hidden = []
     for row, node, kind in zip(answered, nodes.tolist(), kinds, strict=True):
         text = hider.hide(row.answer or "", row.target, node)
         off = kind in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
         placed = str(kind) if off else relation(tree, domain, node, row.target)
-        hidden.append(HiddenAnswer(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…", placed, kind))
+        hidden.append(
+            HiddenAnswer(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…", placed, kind)
+        )
     return hidden
 
 
@@ -253,7 +269,9 @@ def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
         return None if np.isnan(parts := selective_values(rows)).any() else parts
     if measure == "accuracy":
         return np.array([float(row.exact) for row in rows])
-    values = [getattr(row, measure) if measure in _ROWS else row.measures.get(measure) for row in rows]
+    values = [
+        getattr(row, measure) if measure in _ROWS else row.measures.get(measure) for row in rows
+    ]
     return None if not values or None in values else np.array(values, dtype=np.float64)
 
 
@@ -277,11 +295,15 @@ def _score(measure: str, values: FloatArray) -> Score:
     n, mean = len(values), float(values.mean())
     spread = float(((values - mean) ** 2).sum())
     within = _bounded(values)
-    variance = (spread + 0.25) / (n + 1) if within or measure in _HARMONIC else spread / max(n - 1, 1)
+    variance = (
+        (spread + 0.25) / (n + 1) if within or measure in _HARMONIC else spread / max(n - 1, 1)
+    )
     return Score(measure, mean, float(np.sqrt(variance / n)), within and mean >= 1 - 1e-12)
 
 
-def _levels(taxonomy: Taxonomy, domain: int, placed: IntArray, target: IntArray) -> tuple[Level, ...]:
+def _levels(
+    taxonomy: Taxonomy, domain: int, placed: IntArray, target: IntArray
+) -> tuple[Level, ...]:
     if not placed.size:
         return ()
     below = ~taxonomy.is_ancestor(placed, domain)
@@ -293,25 +315,43 @@ def _levels(taxonomy: Taxonomy, domain: int, placed: IntArray, target: IntArray)
     for each in rank_scores(taxonomy, placed, target):
         if each.rank in ranks:
             here = (stops == each.rank) & below
-            levels.append(Level(each.rank, int(here.sum()), int((here & right).sum()), each.n_predicted, each.right))
+            levels.append(
+                Level(
+                    each.rank,
+                    int(here.sum()),
+                    int((here & right).sum()),
+                    each.n_predicted,
+                    each.right,
+                )
+            )
     return tuple(levels)
 
 
 def _mistakes(
     hidden: Sequence[HiddenAnswer], wrong: Sequence[str | None], values: dict[str, FloatArray]
 ) -> tuple[Mistake, ...]:
-    losses = {name: 1 - each for name, each in values.items() if name not in _HARMONIC and _bounded(each)}
+    losses = {
+        name: 1 - each for name, each in values.items() if name not in _HARMONIC and _bounded(each)
+    }
     mistakes = []
     for kind in dict.fromkeys(answer.kind for answer in hidden if answer.kind != ErrorType.CORRECT):
         places = [i for i, answer in enumerate(hidden) if answer.kind == kind]
         worst = sorted(places, key=lambda i: tuple(-float(loss[i]) for loss in losses.values()))
         # Of answers that are hidden altogether there is little to learn.
-        examples = sorted(dict.fromkeys(hidden[i] for i in worst), key=lambda answer: answer.text == _ELSEWHERE)
+        examples = sorted(
+            dict.fromkeys(hidden[i] for i in worst), key=lambda answer: answer.text == _ELSEWHERE
+        )
         on_tree = kind not in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
         ranks = Counter(rank for i in places if on_tree and (rank := wrong[i]) is not None)
         costs = {name: float(loss[places].sum()) / len(hidden) for name, loss in losses.items()}
-        mistakes.append(Mistake(kind, len(places), dict(ranks.most_common()), costs, tuple(examples[:_EXAMPLES])))
-    return tuple(sorted(mistakes, key=lambda each: (*(-cost for cost in each.costs.values()), -each.count)))
+        mistakes.append(
+            Mistake(
+                kind, len(places), dict(ranks.most_common()), costs, tuple(examples[:_EXAMPLES])
+            )
+        )
+    return tuple(
+        sorted(mistakes, key=lambda each: (*(-cost for cost in each.costs.values()), -each.count))
+    )
 
 
 def _bounded(values: FloatArray) -> bool:
@@ -346,15 +386,22 @@ class Hider:
         tree = self._taxonomy
         text = " ".join("".join(filter(_visible, unicodedata.normalize("NFC", answer))).split())
         text = text.translate(_ROUND)  # square brackets stand for names
-        tokens = [(match.start(), match.end(), fold_words(match.group())) for match in _TOKEN.finditer(text)]
+        tokens = [
+            (match.start(), match.end(), fold_words(match.group()))
+            for match in _TOKEN.finditer(text)
+        ]
         names = _names(tree)
         parts: list[str] = []
         at = i = 0
         while i < len(tokens):
             words = [folded for _, _, folded in tokens[i : i + _LONGEST_NAME]]
-            keys = [tuple(part for word in words[:n] for part in word) for n in range(len(words), 0, -1)]
+            keys = [
+                tuple(part for word in words[:n] for part in word) for n in range(len(words), 0, -1)
+            ]
             # The longest name that begins here, if any.
-            count, key = next(((len(words) - k, key) for k, key in enumerate(keys) if key in names), (0, ()))
+            count, key = next(
+                ((len(words) - k, key) for k, key in enumerate(keys) if key in names), (0, ())
+            )
             start, end = tokens[i][0], tokens[i + max(count, 1) - 1][1]
             shown = text[start:end]
             if count:
@@ -375,7 +422,11 @@ class Hider:
         if node is not None and node in nodes:
             return node
         over = [v for v in nodes if self._taxonomy.is_ancestor(v, self._domain)]
-        return over[0] if over else max(nodes, key=lambda v: (int(self._taxonomy.shared(v, target)), -v))
+        return (
+            over[0]
+            if over
+            else max(nodes, key=lambda v: (int(self._taxonomy.shared(v, target)), -v))
+        )
 
 
 def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
@@ -401,7 +452,9 @@ def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
 
 
 def _visible(character: str) -> bool:
-    return unicodedata.category(character) not in ("Cf", "Cs") and (character.isspace() or character.isprintable())
+    return unicodedata.category(character) not in ("Cf", "Cs") and (
+        character.isspace() or character.isprintable()
+    )
 
 
 @lru_cache(maxsize=4)

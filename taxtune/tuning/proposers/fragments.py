@@ -37,7 +37,9 @@ _MOST = 1_000_000  # choices of all slots multiplied
 _LOOKED_AT = 2_000  # compositions considered for one proposal; each check takes milliseconds
 # What a record's noise may be, as a multiple of the variance of a choice's effect.
 _NOISE = 2.0 ** np.arange(-6, 9, 0.5)
-_CONSTANT = 3.0  # how many times wider the prior of the mean of all compositions is than that of an effect
+_CONSTANT = (
+    3.0  # how many times wider the prior of the mean of all compositions is than that of an effect
+)
 _RECORDED = 20  # refusals that go into the record
 _UNLED = 8  # compositions that are scored before the model leads
 
@@ -103,12 +105,18 @@ class Fragments(_Model):
     def model_post_init(self, _: object) -> None:
         """Checks the ids of the slots, and that each stance can be taken."""
         _distinct(slot.id for slot in self.slots)
-        for stance in dict.fromkeys(c.stance for slot in self.slots for c in slot.choices if c.stance is not None):
+        for stance in dict.fromkeys(
+            c.stance for slot in self.slots for c in slot.choices if c.stance is not None
+        ):
             for slot in self.slots:
                 if not any(c.stance in (None, stance) for c in slot.choices):
-                    raise ValueError(f"slot {slot.id!r} needs a choice without a stance: none goes with {stance!r}")
+                    raise ValueError(
+                        f"slot {slot.id!r} needs a choice without a stance: none goes with {stance!r}"
+                    )
         if math.prod(len(slot.choices) for slot in self.slots) > _MOST:
-            raise ValueError(f"the choices of all slots make more than {_MOST:,} combinations; leave some out")
+            raise ValueError(
+                f"the choices of all slots make more than {_MOST:,} combinations; leave some out"
+            )
 
     @cached_property
     def _chosen(self) -> list[tuple[Choice, ...]]:
@@ -122,11 +130,19 @@ class Fragments(_Model):
 
     def parameters(self, number: int) -> dict[str, str]:
         """Returns the composition of a number from 0 to `compositions` - 1: a choice by slot."""
-        return {slot.id: choice.id for slot, choice in zip(self.slots, self._chosen[number], strict=True)}
+        return {
+            slot.id: choice.id
+            for slot, choice in zip(self.slots, self._chosen[number], strict=True)
+        }
 
     def compose(self, parameters: Mapping[str, str]) -> str:
         """Returns the template of a choice by slot: the texts in the order of the slots, joined with a space."""
-        texts = (c.text.strip() for slot in self.slots for c in slot.choices if c.id == parameters[slot.id])
+        texts = (
+            c.text.strip()
+            for slot in self.slots
+            for c in slot.choices
+            if c.id == parameters[slot.id]
+        )
         return " ".join(text for text in texts if text)
 
     def with_context(self, context: tuple[Variable, ...]) -> Fragments:
@@ -135,16 +151,25 @@ class Fragments(_Model):
         Fragments that use any of the variables themselves stay as they are.
         """
         kinds = blank(context)
-        if not context or any(variables_of(c.text, kinds) for slot in self.slots for c in slot.choices if c.text):
+        if not context or any(
+            variables_of(c.text, kinds) for slot in self.slots for c in slot.choices if c.text
+        ):
             return self
         texts = {f"known_{number}": _told(variable) for number, variable in enumerate(context, 1)}
-        texts = {"none": "", **texts} | ({"all": " ".join(texts.values())} if len(texts) > 1 else {})
-        told = Slot(id="context", choices=tuple(Choice.model_construct(id=i, text=t) for i, t in texts.items()))
+        texts = {"none": "", **texts} | (
+            {"all": " ".join(texts.values())} if len(texts) > 1 else {}
+        )
+        told = Slot(
+            id="context",
+            choices=tuple(Choice.model_construct(id=i, text=t) for i, t in texts.items()),
+        )
         return Fragments(name=self.name, slots=(*self.slots, told))
 
     def digest(self) -> str:
         """Returns a hash of all that decides which templates there are."""
-        content = [[slot.id, [[c.id, c.text, c.stance] for c in slot.choices]] for slot in self.slots]
+        content = [
+            [slot.id, [[c.id, c.text, c.stance] for c in slot.choices]] for slot in self.slots
+        ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
@@ -155,7 +180,10 @@ def _with_context(fragments: Fragments, context: tuple[Known, ...]) -> Fragments
 
 def _told(variable: Variable) -> str:
     """Returns a sentence that tells a variable, where an image has it."""
-    name, what = variable.name, re.sub(r"[{}%#]", "", variable.meaning).strip(" .:") or variable.name.replace("_", " ")
+    name, what = (
+        variable.name,
+        re.sub(r"[{}%#]", "", variable.meaning).strip(" .:") or variable.name.replace("_", " "),
+    )
     known = f"{name} or {name} == 0" if variable.kind == "number" else name
     value = f"{name} | join(', ')" if variable.kind == "list" else name
     return f"{{% if {known} %}}{what[:1].upper()}{what[1:]}: {{{{ {value} }}}}.{{% endif %}}"
@@ -191,7 +219,9 @@ def read_fragments(source: str | Path = "default", context: Sequence[Variable] =
             "and a 'stance' where it contradicts others.",
         ) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise ProposerError(f"The fragments cannot be read: {' '.join(str(error).split())}.", file=file) from None
+        raise ProposerError(
+            f"The fragments cannot be read: {' '.join(str(error).split())}.", file=file
+        ) from None
     return fragments.model_copy(update={"name": file.stem})
 
 
@@ -213,22 +243,38 @@ class RandomProposer(Proposer):
 
     name = "random"
 
-    def __init__(self, fragments: str | Path | Fragments = "default", context: Sequence[Variable] = ()) -> None:
-        self.fragments = fragments if isinstance(fragments, Fragments) else read_fragments(fragments, context)
+    def __init__(
+        self, fragments: str | Path | Fragments = "default", context: Sequence[Variable] = ()
+    ) -> None:
+        self.fragments = (
+            fragments if isinstance(fragments, Fragments) else read_fragments(fragments, context)
+        )
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the fragments' name and the hash of their content."""
-        return {"kind": self.name, "fragments": self.fragments.name, "fragments_digest": self.fragments.digest()}
+        return {
+            "kind": self.name,
+            "fragments": self.fragments.name,
+            "fragments_digest": self.fragments.digest(),
+        }
 
     def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        *,
+        iteration: int,
+        seed: int,
+        check: Check,
     ) -> Proposal:
         """Returns a composition that passes `check`; see `Proposer.propose`.
 
         Raises:
             ProposalFailed: Every composition was refused; `final` if there are no others.
         """
-        draw = random.Random(int.from_bytes(hashlib.sha256(repr((seed, iteration)).encode()).digest()[:8]))
+        draw = random.Random(
+            int.from_bytes(hashlib.sha256(repr((seed, iteration)).encode()).digest()[:8])
+        )
         fragments = _with_context(self.fragments, goal.context)
         total = fragments.compositions
         drawn = draw.sample(range(total), min(total, _LOOKED_AT))
@@ -244,13 +290,21 @@ class RandomProposer(Proposer):
                 continue
             return Proposal(template, parameters, rejected=tuple(refused[:_RECORDED]))
         final = len(drawn) == total
-        which = f"All {total:,} combinations of the fragments" if final else f"{len(drawn):,} combinations in a row"
+        which = (
+            f"All {total:,} combinations of the fragments"
+            if final
+            else f"{len(drawn):,} combinations in a row"
+        )
         reason = f"{which} have already been tried or are rejected"
         reason += f"; the last reason: {refused[-1][1]}" if refused else "."
         raise ProposalFailed(reason, rejected=tuple(refused[:_RECORDED]), final=final)
 
     def _ordered(
-        self, compositions: _Compositions, history: Sequence[IterationRecord], goal: Goal, draw: random.Random
+        self,
+        compositions: _Compositions,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        draw: random.Random,
     ) -> _Compositions:
         """The compositions, which come in random order, in the order in which they are to be checked."""
         return compositions
@@ -273,7 +327,11 @@ class FragmentsProposer(RandomProposer):
     name = "fragments"
 
     def _ordered(
-        self, compositions: _Compositions, history: Sequence[IterationRecord], goal: Goal, draw: random.Random
+        self,
+        compositions: _Compositions,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        draw: random.Random,
     ) -> _Compositions:
         scored = [
             (record.parameters, record.scores, len(record.rows))
@@ -289,7 +347,9 @@ class FragmentsProposer(RandomProposer):
         lengths = np.unique(images)
         slots = _with_context(self.fragments, goal.context).slots
         known = np.hstack([_features(slots, parameters), np.equal.outer(images, lengths)])
-        asked = np.hstack([_features(slots, candidates), np.tile(lengths == lengths[-1], (len(candidates), 1))])
+        asked = np.hstack(
+            [_features(slots, candidates), np.tile(lengths == lengths[-1], (len(candidates), 1))]
+        )
         answers = np.array([each.n for each in scores], dtype=np.float64)
         rng = np.random.default_rng(draw.getrandbits(64))
 
@@ -317,7 +377,11 @@ def _features(slots: Sequence[Slot], compositions: Sequence[Mapping[str, str]]) 
 
 
 def _drawn_values(
-    known: FloatArray, values: FloatArray, weights: FloatArray, asked: FloatArray, rng: np.random.Generator
+    known: FloatArray,
+    values: FloatArray,
+    weights: FloatArray,
+    asked: FloatArray,
+    rng: np.random.Generator,
 ) -> FloatArray:
     """Values in one draw from the posterior of a Bayesian ridge regression, shape (m,).
 
@@ -335,7 +399,9 @@ def _drawn_values(
     if not variance.any():  # all values are the same: nothing is known of any effect
         return np.full(len(asked), centre)
     unseen = len(values) - len(size)
-    evidence = -len(values) * np.log(variance) - np.sum(np.log(spread), axis=1) - unseen * np.log(_NOISE)
+    evidence = (
+        -len(values) * np.log(variance) - np.sum(np.log(spread), axis=1) - unseen * np.log(_NOISE)
+    )
     best = int(np.argmax(evidence))
     mean = right.T @ (size / spread[best] * along)
     noise = rng.normal(size=known.shape[1])

@@ -15,7 +15,13 @@ from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.models.image_urls import data_url
 from taxtune.models.names import api_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
-from taxtune.tuning.proposers.messages import Messages, UsedUpError, answer_of, check_whole, unwrap_reply
+from taxtune.tuning.proposers.messages import (
+    Messages,
+    UsedUpError,
+    answer_of,
+    check_whole,
+    unwrap_reply,
+)
 from taxtune.tuning.proposers.pictures import SIDE, Picture, worst_failures
 from taxtune.tuning.records import IterationRecord, Turn
 from taxtune.tuning.selection import best
@@ -35,7 +41,9 @@ _KEPT = 2_000  # characters of a turn's arguments and result in the record
 class Conversation:
     """The conversation with a chat model in one iteration: messages in OpenAI's form, refused templates, turns."""
 
-    def __init__(self, chat: ApiModel, first: Sequence[Mapping[str, Any]], seed: int, iteration: int) -> None:
+    def __init__(
+        self, chat: ApiModel, first: Sequence[Mapping[str, Any]], seed: int, iteration: int
+    ) -> None:
         self.messages: list[dict[str, Any]] = [dict(message) for message in first]
         self.rejected: list[tuple[str, str]] = []
         self.trace: list[Turn] = []
@@ -48,7 +56,9 @@ class Conversation:
         seed = hashlib.sha256(repr((*self._seed, len(self._replies))).encode()).digest()[:4]
         with _as_proposer_errors():
             try:
-                self._replies.append(self._chat.converse(self.messages, seed=int.from_bytes(seed), tools=tools))
+                self._replies.append(
+                    self._chat.converse(self.messages, seed=int.from_bytes(seed), tools=tools)
+                )
             except NoAnswerError as error:
                 self._replies.append(error.spent)
                 raise ProposalFailed(error.message, out_of_reach=True, **self.account) from None
@@ -58,16 +68,24 @@ class Conversation:
                 raise ProposalFailed(error.message, **self.account) from None
         return self._replies[-1]
 
-    def record(self, reply: Completion, result: str, call: ToolCall | None = None, *, first: bool = True) -> None:
+    def record(
+        self, reply: Completion, result: str, call: ToolCall | None = None, *, first: bool = True
+    ) -> None:
         """Records a turn: the reply or one of its calls, and the result; tokens stand with its first call."""
-        tool, written = (None, _words(reply)) if call is None else (call.name[:100], call.arguments[:_KEPT])
+        tool, written = (
+            (None, _words(reply)) if call is None else (call.name[:100], call.arguments[:_KEPT])
+        )
         tokens = (reply.prompt_tokens, reply.completion_tokens) if first else (0, 0)
         self.trace.append(Turn(tool, written, result[:_KEPT], *tokens))
 
     def send_back(self, reply: Completion, calls: Sequence[Mapping[str, Any]] = ()) -> None:
         """Adds a reply to the messages; some providers refuse one without a text or a call."""
         said = _words(reply)
-        content = {"content": said or None, "tool_calls": calls} if calls else {"content": said or "(an empty reply)"}
+        content = (
+            {"content": said or None, "tool_calls": calls}
+            if calls
+            else {"content": said or "(an empty reply)"}
+        )
         self.messages.append({"role": "assistant", **content})
 
     def show(self, before: Sequence[str], pictures: Sequence[Picture], messages: Messages) -> None:
@@ -75,7 +93,9 @@ class Conversation:
         content: list[dict[str, Any]] = [{"type": "text", "text": text} for text in before]
         for picture in pictures:
             url = data_url(load_image(picture.file), SIDE)
-            content.append({"type": "text", "text": messages.text("pictures/caption.j2", picture=picture)})
+            content.append(
+                {"type": "text", "text": messages.text("pictures/caption.j2", picture=picture)}
+            )
             content.append({"type": "image_url", "image_url": {"url": url}})
         self.messages.append({"role": "user", "content": content})
         self.trace.append(Turn("pictures", "", ", ".join(picture.example for picture in pictures)))
@@ -83,7 +103,11 @@ class Conversation:
     @property
     def account(self) -> dict[str, Any]:
         """Refusals, turns, tokens and cost, as `Proposal` takes them."""
-        return {"rejected": tuple(self.rejected), "trace": tuple(self.trace), **spent_on(self._replies)}
+        return {
+            "rejected": tuple(self.rejected),
+            "trace": tuple(self.trace),
+            **spent_on(self._replies),
+        }
 
 
 class LLMProposer(Proposer):
@@ -134,7 +158,9 @@ class LLMProposer(Proposer):
             max_tokens=max_tokens,
             retry=retry,
         )
-        self._chat = ApiModel(api_name(model, "The proposer"), settings, role="the proposer's model")
+        self._chat = ApiModel(
+            api_name(model, "The proposer"), settings, role="the proposer's model"
+        )
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the model, its settings and the hash of the messages; never the key.
@@ -163,18 +189,32 @@ class LLMProposer(Proposer):
             self._chat.check()
         if self._pictures and not self._chat.takes_images:
             message = f"The proposer's model {self._chat.model} takes no images, by litellm's list."
-            raise ProposerError(message, remedy="Set proposer.pictures: 0, or choose a model that takes them.")
+            raise ProposerError(
+                message, remedy="Set proposer.pictures: 0, or choose a model that takes them."
+            )
 
     def picture_note(self, proposals: int) -> str:
         """Returns a note on the pictures that so many proposals send, with about what they cost."""
         tokens = self._pictures * self._chat.count_image_tokens(SIDE)
         cost = self._chat.price(tokens * proposals * self._sent, 0)
-        price = "price unknown" if cost is None else f"{'at most ' if self._sent > 1 else ''}${cost:.2f} in all"
+        price = (
+            "price unknown"
+            if cost is None
+            else f"{'at most ' if self._sent > 1 else ''}${cost:.2f} in all"
+        )
         who = f"Up to {self._pictures} tuning images go to {self._chat.model}"
-        return f"{who} in each of {proposals} proposals, about {tokens:,} tokens each time ({price})."
+        return (
+            f"{who} in each of {proposals} proposals, about {tokens:,} tokens each time ({price})."
+        )
 
     def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        *,
+        iteration: int,
+        seed: int,
+        check: Check,
     ) -> Proposal:
         """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
 
@@ -184,9 +224,13 @@ class LLMProposer(Proposer):
         """
         conversation = self._begin(history, goal, iteration, seed)
         leader = best(history) if self._pictures else None
-        if leader and (pictures := worst_failures(leader, goal, self._pictures, salt=(seed, iteration))):
+        if leader and (
+            pictures := worst_failures(leader, goal, self._pictures, salt=(seed, iteration))
+        ):
             first = self._messages.text("pictures/first.j2", iteration=leader.iteration)
-            conversation.show([conversation.messages.pop()["content"], first], pictures, self._messages)
+            conversation.show(
+                [conversation.messages.pop()["content"], first], pictures, self._messages
+            )
 
         def read(reply: Completion) -> str:
             template = answer_of(reply.text)
@@ -203,11 +247,18 @@ class LLMProposer(Proposer):
         return self._until_accepted(conversation, read)
 
     def _begin(
-        self, history: Sequence[IterationRecord], goal: Goal, iteration: int, seed: int, **variables: Any
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        iteration: int,
+        seed: int,
+        **variables: Any,
     ) -> Conversation:
         """Returns a conversation that begins with the goal and the history; `variables` are those of its prompts."""
         budget, count = self._max_history_tokens, self._chat.count_tokens
-        first = self._messages.first(history, goal, budget=budget, count=count, explain=self._evidence, **variables)
+        first = self._messages.first(
+            history, goal, budget=budget, count=count, explain=self._evidence, **variables
+        )
         return Conversation(self._chat, first, seed, iteration)
 
     def _until_accepted(
@@ -245,7 +296,8 @@ class LLMProposer(Proposer):
         numbered = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, 1))
         raise ProposalFailed(
             f"The model gave no acceptable template in {turn} replies{f': {numbered}' if numbered else '.'}",
-            out_of_reach=used_up == _IDLE,  # it thinks for longer than it may, and will in the next iteration
+            out_of_reach=used_up
+            == _IDLE,  # it thinks for longer than it may, and will in the next iteration
             **conversation.account,
         )
 
@@ -273,5 +325,7 @@ def _as_proposer_errors() -> Iterator[None]:
     except MessageTooLongError as error:
         raise ProposerError(error.message, remedy="Lower 'max_history_tokens'.") from None
     except ModelError as error:
-        remedy = f"{error.remedy or ''} Or use the proposer 'fragments', which needs no model.".lstrip()
+        remedy = (
+            f"{error.remedy or ''} Or use the proposer 'fragments', which needs no model.".lstrip()
+        )
         raise ProposerError(error.message, value=error.value, remedy=remedy) from None

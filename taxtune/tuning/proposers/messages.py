@@ -44,7 +44,9 @@ class Messages:
             lstrip_blocks=True,
             autoescape=False,
         )
-        contents = [file.read_bytes() for file in sorted(folder.glob("**/*.j2" if pictures else "*.j2"))]
+        contents = [
+            file.read_bytes() for file in sorted(folder.glob("**/*.j2" if pictures else "*.j2"))
+        ]
         self.digest = hashlib.sha256(b"".join(contents)).hexdigest()[:16]
 
     def first(
@@ -75,7 +77,9 @@ class Messages:
         """
         refused = self._refused(history, budget // 5, count)
         budget -= sum(count(entry) for entry in refused)
-        entries, left_out = self._entries(history, goal, budget, count, _EXPLAINED if explain else 0)
+        entries, left_out = self._entries(
+            history, goal, budget, count, _EXPLAINED if explain else 0
+        )
         instructions = self.text(
             system,
             goal=goal,
@@ -85,7 +89,9 @@ class Messages:
             explained=explain,
             **variables,
         )
-        past = self.text("history.j2", entries=entries, left_out=left_out, refused=refused, goal=goal)
+        past = self.text(
+            "history.j2", entries=entries, left_out=left_out, refused=refused, goal=goal
+        )
         return [{"role": "system", "content": instructions}, {"role": "user", "content": past}]
 
     def objective(self, history: Sequence[IterationRecord], goal: Goal) -> str:
@@ -105,33 +111,52 @@ class Messages:
         )
 
     def evidence(
-        self, record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None
+        self,
+        record: IterationRecord | Sequence[SampleResult],
+        goal: Goal,
+        *,
+        template: str | None = None,
     ) -> str:
         """Returns `evidence(record, goal, template=template)` in words; empty where there is none."""
         found = evidence(record, goal, template=template)
         if found is None:
             return ""
-        return self.text("evidence.j2", evidence=found, goal=goal, named=metric_name, most=_MOST_MISTAKES)
+        return self.text(
+            "evidence.j2", evidence=found, goal=goal, named=metric_name, most=_MOST_MISTAKES
+        )
 
     def text(self, name: str, /, **variables: object) -> str:
         """Returns a prompt of the folder, rendered."""
         return self._environment.get_template(name).render(**variables).strip()
 
     def _entries(
-        self, history: Sequence[IterationRecord], goal: Goal, budget: int, count: Callable[[str], int], explained: int
+        self,
+        history: Sequence[IterationRecord],
+        goal: Goal,
+        budget: int,
+        count: Callable[[str], int],
+        explained: int,
     ) -> tuple[list[str], int]:
         """Returns the entries of scored templates, from the worst to the best, and how many are left out."""
-        scored = [t for t in history if t.state == "complete" and t.template is not None and t.value is not None]
+        scored = [
+            t
+            for t in history
+            if t.state == "complete" and t.template is not None and t.value is not None
+        ]
         best = sorted(scored, key=by_means, reverse=True)
         latest = sorted(scored, key=lambda trial: trial.iteration, reverse=True)
         # Best and latest take turns, so that a tight budget still holds some of either.
-        order = {trial.iteration: trial for pair in zip(best, latest, strict=True) for trial in pair}
+        order = {
+            trial.iteration: trial for pair in zip(best, latest, strict=True) for trial in pair
+        }
         kept: dict[int, str] = {}
         for number, (iteration, trial) in enumerate(order.items()):
             scores, fence = _scores(trial, goal), _fence(trial.template or "")
             explanation = self.evidence(trial, goal) if number < explained else ""
             for shown in dict.fromkeys((explanation, "")):
-                entry = self.text("entry.j2", trial=trial, scores=scores, fence=fence, evidence=shown)
+                entry = self.text(
+                    "entry.j2", trial=trial, scores=scores, fence=fence, evidence=shown
+                )
                 if (cost := count(entry)) <= budget:
                     kept[iteration] = entry
                     budget -= cost
@@ -139,13 +164,17 @@ class Messages:
         entries = [kept[trial.iteration] for trial in reversed(best) if trial.iteration in kept]
         return entries, len(scored) - len(entries)
 
-    def _refused(self, history: Sequence[IterationRecord], budget: int, count: Callable[[str], int]) -> list[str]:
+    def _refused(
+        self, history: Sequence[IterationRecord], budget: int, count: Callable[[str], int]
+    ) -> list[str]:
         newest = [pair for trial in reversed(history) for pair in reversed(trial.rejected)]
         entries: list[str] = []
         for template, reason in list(dict.fromkeys(newest))[:_MOST_REFUSED]:
             if not template.strip():
                 continue
-            shown = template if len(template) <= _REFUSED_LENGTH else template[:_REFUSED_LENGTH] + " …"
+            shown = (
+                template if len(template) <= _REFUSED_LENGTH else template[:_REFUSED_LENGTH] + " …"
+            )
             entry = self.text("refused.j2", template=shown, reason=reason, fence=_fence(shown))
             budget -= count(entry)
             if budget < 0:
@@ -169,12 +198,18 @@ def _scores(record: IterationRecord, goal: Goal) -> str:
     def told(keys: Sequence[str]) -> str:
         return ", ".join(f"{metric_name(key)} {scores.get(key):.3f}" for key in keys)
 
-    text = told(objective.shown) if objective.shown else f"{objective.name} {record.value or 0.0:.3f}"
+    text = (
+        told(objective.shown) if objective.shown else f"{objective.name} {record.value or 0.0:.3f}"
+    )
     text += f" ({told(objective.beside)})" if objective.beside else ""
-    if scores.n > goal.tuning_images:  # a finalist that was asked about more, before the run was continued
+    if (
+        scores.n > goal.tuning_images
+    ):  # a finalist that was asked about more, before the run was continued
         text += f", on {scores.n} images"
     if record.cut_short:
-        text += " (does not count: more than half of the answers were cut off, as they were too long)"
+        text += (
+            " (does not count: more than half of the answers were cut off, as they were too long)"
+        )
     elif not record.feasible:
         held = " and ".join(metric_name(constraint.measure) for constraint in objective.constraints)
         text += f" (does not count: {held} is too low)" if held else " (does not count)"
@@ -208,7 +243,9 @@ def check_whole(reply: Completion) -> None:
             remedy="Raise proposer.max_tokens, or choose a model that reasons less.",
         )
     if reply.cut:
-        raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
+        raise TemplateError(
+            f"The reply was cut off after {reply.completion_tokens} tokens; be shorter."
+        )
 
 
 def unwrap_reply(reply: str) -> str:
@@ -221,8 +258,17 @@ def unwrap_reply(reply: str) -> str:
     """
     bodies = {body.strip() for body in fenced_blocks(answer_of(reply))} - {""}
     if len(bodies) != 1 or any(map(_JSON.match, bodies)):
-        what = f"{len(bodies)} different blocks" if len(bodies) > 1 else "JSON" if bodies else "no template in a fence"
-        raise TemplateError(f"The reply holds {what}.", remedy="Give exactly one template, between two lines of ```.")
+        what = (
+            f"{len(bodies)} different blocks"
+            if len(bodies) > 1
+            else "JSON"
+            if bodies
+            else "no template in a fence"
+        )
+        raise TemplateError(
+            f"The reply holds {what}.",
+            remedy="Give exactly one template, between two lines of ```.",
+        )
     return bodies.pop()
 
 

@@ -28,12 +28,18 @@ class Picture:
     answer: HiddenAnswer
 
 
-def worst_failures(record: IterationRecord, goal: Goal, most: int, *, salt: object = None) -> list[Picture]:
+def worst_failures(
+    record: IterationRecord, goal: Goal, most: int, *, salt: object = None
+) -> list[Picture]:
     """Returns an iteration's worst failures of which files are known; `salt` draws between those that are equally bad.
 
     The goal's scores say what is worse, but wrong answers come before vague ones, and no two alike before all others.
     """
-    rows = [row for row in record.rows if row.node is not None and row.unrated is None and row.example in goal.images]
+    rows = [
+        row
+        for row in record.rows
+        if row.node is not None and row.unrated is None and row.example in goal.images
+    ]
     if goal.taxonomy is None or not rows:
         return []
     measures = (*measures_of(goal.objective, met=record.feasible), "hp", "hr")
@@ -45,23 +51,39 @@ def worst_failures(record: IterationRecord, goal: Goal, most: int, *, salt: obje
         drawn = hashlib.sha256(repr((salt, rows[i].example)).encode()).digest()
         return (vague, *(float(value[i]) for value in values), drawn)
 
-    failed = sorted((i for i, answer in enumerate(hidden) if answer.kind != ErrorType.CORRECT), key=rank)
+    failed = sorted(
+        (i for i, answer in enumerate(hidden) if answer.kind != ErrorType.CORRECT), key=rank
+    )
     first = {hidden[i]: i for i in reversed(failed)}.values()
     places = {example: place for place, example in enumerate(goal.images, 1)}
-    chosen = [(rows[i].example, hidden[i]) for i in sorted(failed, key=lambda i: i not in first)[:most]]
-    return [Picture(places[example], example, goal.images[example], answer) for example, answer in chosen]
+    chosen = [
+        (rows[i].example, hidden[i]) for i in sorted(failed, key=lambda i: i not in first)[:most]
+    ]
+    return [
+        Picture(places[example], example, goal.images[example], answer)
+        for example, answer in chosen
+    ]
 
 
 def contact_sheet(pictures: Sequence[Picture], folder: Path) -> Path:
     """Writes pictures as one image into a folder, for a model that takes one: two in a row, numbered from 1."""
     from PIL import Image, ImageDraw, ImageFont
 
-    sheet = Image.new("RGB", (SIDE * min(2, len(pictures)), SIDE * ((len(pictures) + 1) // 2)), "white")
+    sheet = Image.new(
+        "RGB", (SIDE * min(2, len(pictures)), SIDE * ((len(pictures) + 1) // 2)), "white"
+    )
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(48)
     for i, picture in enumerate(pictures):
         corner = (SIDE * (i % 2), SIDE * (i // 2))
         tile = load_image(picture.file)
         tile.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
         sheet.paste(tile, corner)
-        draw.text((corner[0] + 8, corner[1]), str(i + 1), "black", font, stroke_width=4, stroke_fill="white")
+        draw.text(
+            (corner[0] + 8, corner[1]),
+            str(i + 1),
+            "black",
+            font,
+            stroke_width=4,
+            stroke_fill="white",
+        )
     return store_image(sheet, folder)

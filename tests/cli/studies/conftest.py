@@ -19,7 +19,11 @@ life/bird/thrush/American robin,
 
 
 @pytest.fixture
-def study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Study:
+def study(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Study:
     """`taxtune study NAME`, where NAME is the test module's STUDY."""
     return Study(request.module.STUDY, monkeypatch, capsys)
 

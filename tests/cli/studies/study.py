@@ -21,7 +21,9 @@ class Study:
         capsys: What reads the streams.
     """
 
-    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         self._name, self._monkeypatch, self._capsys = name, monkeypatch, capsys
 
     def said(self, *arguments: object) -> tuple[str, str]:

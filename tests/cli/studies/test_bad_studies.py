@@ -57,11 +57,17 @@ RANKING = "study ranking -t tree.csv --resamples 5 -m exact-match"
             f"{RANKING} a=good.csv b=twice.csv",
             ["twice.csv", "row 3", "'1' is already in row 2", "or remove these rows"],
         ),
-        (f"{RANKING} a=good.csv b=other.csv", ["do not have the same rows", "'7'", "--rows common"]),
+        (
+            f"{RANKING} a=good.csv b=other.csv",
+            ["do not have the same rows", "'7'", "--rows common"],
+        ),
         (f"{RANKING} a=failed.jsonl b=failed.jsonl", ["No model has answers"]),
         (f"{RANKING} a=nan.jsonl b=nan.jsonl", ["row 1", "is not text: nan"]),
         (f"{RANKING} a=good.csv b=same.csv --out good.csv", ["good.csv", "nothing was written"]),
-        ("score diagnose good.csv -t tree.csv --inclusion contained --concept rouge-1 --high nan", ["--high"]),
+        (
+            "score diagnose good.csv -t tree.csv --inclusion contained --concept rouge-1 --high nan",
+            ["--high"],
+        ),
     ],
 )
 def test_it_is_refused(folder: Path, command: str, words: list[str]) -> None:

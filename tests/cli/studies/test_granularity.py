@@ -37,9 +37,20 @@ def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> N
     for label, colour in (("cat", "red"), ("dog", "blue"), ("apple", "green"), ("bread", "brown")):
         (folder / "images" / label).mkdir(parents=True)
         for i in range(2):
-            Image.effect_noise((40, 40), 60 + 10 * i).convert("RGB").save(folder / "images" / label / f"n{i}.png")
+            Image.effect_noise((40, 40), 60 + 10 * i).convert("RGB").save(
+                folder / "images" / label / f"n{i}.png"
+            )
             Image.new("RGB", (40 + i, 40), colour).save(folder / "images" / label / f"c{i}.png")
-    common = ("-t", folder / "tree.csv", "--resamples", 0, "--device", "cpu", "--cache-dir", folder / "cache")
+    common = (
+        "-t",
+        folder / "tree.csv",
+        "--resamples",
+        0,
+        "--device",
+        "cpu",
+        "--cache-dir",
+        folder / "cache",
+    )
     model = ("--model", tiny_clip, "--data", folder / "images")
     row = study.json(*common, *model)["tables"]["granularity"][0]
     assert row["scores"] == f"clip:local-dir:{'/'.join(Path(tiny_clip).parts[-2:])}"
@@ -53,16 +64,24 @@ def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> N
 
 
 ANSWERS = ("--model", "no-such-model", "--answers", "good.csv")
-CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, cats and apples\na house\n"
+CAPTIONS = (
+    "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, cats and apples\na house\n"
+)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (("--form", "frequency"), "No captions were given"),
-        (("--form", "frequency", "--captions", "c.txt", "--scores", "scores.csv"), "does not use --scores"),
+        (
+            ("--form", "frequency", "--captions", "c.txt", "--scores", "scores.csv"),
+            "does not use --scores",
+        ),
         # What is wrong with the captions is said before the scores are looked at.
-        (("--scores", "none.npz", "--captions", "words.txt"), "words.txt: None of 1 captions names a label"),
+        (
+            ("--scores", "none.npz", "--captions", "words.txt"),
+            "words.txt: None of 1 captions names a label",
+        ),
         (("--scores", "scores.csv", "--coarse-level", "1"), "does not use --coarse-level"),
         ((), "No scores were given"),
         (("--scores", "scores.csv", "--form", "two-level"), "by a level or by their labels"),
@@ -70,7 +89,10 @@ CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, ca
         (("--form", "language"), "needs a --model"),
         (("--model", "llm:openai/x", "--answers", "a.csv"), "does not give scores"),
         ((*ANSWERS, "--form", "two-level", "--coarse-level", "9"), "at least two coarse classes"),
-        (("--model", "x", "--answers", "one-class.csv"), "one-class.csv: The images do not show two leaves"),
+        (
+            ("--model", "x", "--answers", "one-class.csv"),
+            "one-class.csv: The images do not show two leaves",
+        ),
     ],
 )
 def test_errors(study: Study, folder: Path, options: tuple[str, ...], said: str) -> None:

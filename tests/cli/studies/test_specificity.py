@@ -17,22 +17,49 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_coco(tmp_path)
     (tmp_path / "images").mkdir()
     for i in (1, 2, 3):
-        Image.effect_noise((40, 39 + i), 50).convert("RGB").save(tmp_path / "images" / f"00000000000{i}.jpg")
+        Image.effect_noise((40, 39 + i), 50).convert("RGB").save(
+            tmp_path / "images" / f"00000000000{i}.jpg"
+        )
     return tmp_path
 
 
-COCO = ("--captions", "captions.json", "--instances", "instances.json", "--narratives", "narratives.jsonl")
+COCO = (
+    "--captions",
+    "captions.json",
+    "--instances",
+    "instances.json",
+    "--narratives",
+    "narratives.jsonl",
+)
 
 
 def test_a_model_and_then_its_pairs(study: Study, folder: Path, tiny_clip: str) -> None:
-    options = ("--images", "images", "--model", tiny_clip, "--pairs", "p.jsonl", "--negatives", 5, "--resamples", 20)
+    options = (
+        "--images",
+        "images",
+        "--model",
+        tiny_clip,
+        "--pairs",
+        "p.jsonl",
+        "--negatives",
+        5,
+        "--resamples",
+        20,
+    )
     record = study.json(*COCO, *options, "--out", "out", "--device", "cpu")
     rows = {row["right texts"]: row for row in record["tables"]["specificity"]}
     assert 0 < rows["captions"]["vs random images'"] <= 100
     assert rows["narrative"]["vs altered captions"] is not None
-    assert any('1 of 3 images have no text of the kind "related images\'"' in note for note in record["notes"])
+    assert any(
+        '1 of 3 images have no text of the kind "related images\'"' in note
+        for note in record["notes"]
+    )
     assert {p.name for p in (folder / "out").iterdir()} == {
-        *(f"{n}.{kind}" for n in ("specificity", "intervals", "distributions") for kind in ("csv", "md")),
+        *(
+            f"{n}.{kind}"
+            for n in ("specificity", "intervals", "distributions")
+            for kind in ("csv", "md")
+        ),
         "specificity-scores.png",
         "specificity-scores.svg",
         "study.json",
@@ -42,7 +69,9 @@ def test_a_model_and_then_its_pairs(study: Study, folder: Path, tiny_clip: str) 
     again = {row["right texts"]: row for row in scored["tables"]["specificity"]}
     for kind, row in rows.items():
         for column in row.keys() - {"scores"}:
-            assert again[kind][column] == (row[column] if column == "right texts" else pytest.approx(row[column]))
+            assert again[kind][column] == (
+                row[column] if column == "right texts" else pytest.approx(row[column])
+            )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +80,10 @@ def test_a_model_and_then_its_pairs(study: Study, folder: Path, tiny_clip: str) 
         ((), "Nothing to study"),
         (("--captions", "captions.json"), "must be given together"),
         (COCO, "Nothing to score the texts with"),
-        ((*COCO, "--pairs", "p.jsonl", "--model", "x", "--model", "y", "--images", "images"), "with one --model only"),
+        (
+            (*COCO, "--pairs", "p.jsonl", "--model", "x", "--model", "y", "--images", "images"),
+            "with one --model only",
+        ),
         ((*COCO, "--pairs", "p.csv"), "must end in .jsonl"),
         ((*COCO, "--pairs", "narratives.jsonl"), "names a file that is also an input"),
         (("--scored", "p.jsonl", "--scored", "p.jsonl"), "same value twice"),

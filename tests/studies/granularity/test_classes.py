@@ -26,7 +26,9 @@ from taxtune.studies.granularity.scores import ScoreMatrix
 from taxtune.taxonomy import Taxonomy
 
 #: thing / animal (cat, dog), food (apple, bread), and "rock", which is no leaf of either.
-TREE = Taxonomy(["thing", "animal", "food", "rock", "cat", "dog", "apple", "bread"], [-1, 0, 0, 0, 1, 1, 2, 2])
+TREE = Taxonomy(
+    ["thing", "animal", "food", "rock", "cat", "dog", "apple", "bread"], [-1, 0, 0, 0, 1, 1, 2, 2]
+)
 
 
 class Directions:
@@ -72,7 +74,10 @@ def test_cuts_that_are_refused(options: dict[str, object], said: str) -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=6), st.integers(0, 3))
+@given(
+    st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=6),
+    st.integers(0, 3),
+)
 def test_ties_count_by_the_share_that_is_right(rows: list[list[int]], right: int) -> None:
     group = np.array([0, 0, 1, 1])
     truth = np.full(len(rows), right)
@@ -116,7 +121,9 @@ def test_table_5_by_hand() -> None:
     # The fine and the coarse class are never both right; those of the cat, the apple and the bread disagree.
     assert (row["full path"], row["inconsistent"]) == (0, 75)
     # A tie is a draw: the cat is a cat or an apple, an animal or a food, each with one half.
-    ties = np.array([[0, 0.5, 0.5, 0, 0.9, 0, 0.9, 0], [0, 0.5, 0.1, 0, 0.1, 0.9, 0.1, 0]], dtype=np.float32)
+    ties = np.array(
+        [[0, 0.5, 0.5, 0, 0.9, 0, 0.9, 0], [0, 0.5, 0.1, 0, 0.1, 0.9, 0.1, 0]], dtype=np.float32
+    )
     tied = two_level(ScoreMatrix("tied", np.array([4, 5]), ties), TREE, grouping).credit
     assert tied[["full path", "inconsistent"]].to_numpy().tolist() == [[0.25, 0.5], [1, 0]]
     assert report.notes[:2] == ("made by hand", *grouping.notes)
@@ -140,7 +147,9 @@ def test_an_average_of_unlike_embeddings_is_no_shorter_than_others() -> None:
 
 
 def test_language_only_by_hand() -> None:
-    encoder = Directions(animal=[1, 0], food=[0, 1], cat=[1, 0.1], dog=[1, 0.9], apple=[0.1, 1], bread=[1, 0.5])
+    encoder = Directions(
+        animal=[1, 0], food=[0, 1], cat=[1, 0.1], dog=[1, 0.9], apple=[0.1, 1], bread=[1, 0.5]
+    )
     grouping = coarse_cut(TREE, level=1)
     result = language_only(encoder, grouping, ("{label}",))
     assert result.credit["accuracy"].tolist() == [1, 1, 1, 0]
@@ -165,7 +174,9 @@ def test_classes_that_only_float_noise_parts_are_tied() -> None:
 
 
 def test_coarse_classes_of_one_name_share_the_credit() -> None:
-    tree = Taxonomy(["thing", "meal", "crockery", "dish", "dish", "soup", "plate"], [-1, 0, 0, 1, 2, 3, 4])
+    tree = Taxonomy(
+        ["thing", "meal", "crockery", "dish", "dish", "soup", "plate"], [-1, 0, 0, 1, 2, 3, 4]
+    )
     encoder = Directions(dish=[1, 0], soup=[1, 0.1], plate=[1, 0.2])
     grouping = coarse_cut(tree, labels=["thing/meal/dish", "thing/crockery/dish"])
     result = language_only(encoder, grouping, ("{label}",))
@@ -175,14 +186,18 @@ def test_coarse_classes_of_one_name_share_the_credit() -> None:
 
 
 def test_a_model_without_a_vector_for_a_name_is_refused() -> None:
-    broken = Directions(cat=[1, 0], dog=[1, 0], apple=[0, 1], bread=[math.nan, 1], animal=[1, 0], food=[0, 1])
+    broken = Directions(
+        cat=[1, 0], dog=[1, 0], apple=[0, 1], bread=[math.nan, 1], animal=[1, 0], food=[0, 1]
+    )
     with pytest.raises(ModelError, match=r"no vector for 1 of 4 fine classes.*made"):
         language_only(broken, coarse_cut(TREE, level=1), ("{label}",))
 
 
 # -- chat models -----------------------------------------------------------------------------------------------------
 
-THINGS = Taxonomy(["thing", "animal", "food", "cat", "dog", "apple", "bread"], [-1, 0, 0, 1, 1, 2, 2])
+THINGS = Taxonomy(
+    ["thing", "animal", "food", "cat", "dog", "apple", "bread"], [-1, 0, 0, 1, 1, 2, 2]
+)
 KINDS = ["fish", "food fish", "dog", "cat"]
 
 
@@ -222,14 +237,21 @@ class Replies:
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         prompts = [request.prompt for request in requests]
         self.prompts += prompts
-        found = [next(v for k, v in self._replies.items() if f"is this: {k}?" in prompt) for prompt in prompts]
-        return [Failure("down", retryable=False) if text is None else Answer(text) for text in found]
+        found = [
+            next(v for k, v in self._replies.items() if f"is this: {k}?" in prompt)
+            for prompt in prompts
+        ]
+        return [
+            Failure("down", retryable=False) if text is None else Answer(text) for text in found
+        ]
 
 
 def test_unclear_replies_and_failed_calls_are_unscored() -> None:
     llm = Replies(cat="animal", dog="food", apple="either", bread=None)
     result = language_chat(llm, "llm:made", coarse_cut(THINGS, level=1))
-    assert result.credit["accuracy"].tolist() == pytest.approx([1, 0, math.nan, math.nan], nan_ok=True)
+    assert result.credit["accuracy"].tolist() == pytest.approx(
+        [1, 0, math.nan, math.nan], nan_ok=True
+    )
     assert result.intervals(options("language"))["accuracy"].estimate == 0.5
     assert result.notes == [
         "llm:made: 1 of 4 replies name no class or several: unscored.",

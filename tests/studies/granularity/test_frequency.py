@@ -27,9 +27,27 @@ from taxtune.studies.granularity.study import Granularity
 from taxtune.taxonomy import Taxonomy, restrict
 
 NAMES = Taxonomy(
-    ["animal", "shark", "tiger shark", "tiger", "grey seal", "Larus", "crane", "St. Bernard", "ball (round)"],
+    [
+        "animal",
+        "shark",
+        "tiger shark",
+        "tiger",
+        "grey seal",
+        "Larus",
+        "crane",
+        "St. Bernard",
+        "ball (round)",
+    ],
     [-1, 0, 1, 0, 0, 0, 0, 0, 0],
-    aliases=[(), (), ("Galeocerdo cuvier",), ("Panthera tigris",), (), ("gull", "sea gull"), ("whooping crane",)]
+    aliases=[
+        (),
+        (),
+        ("Galeocerdo cuvier",),
+        ("Panthera tigris",),
+        (),
+        ("gull", "sea gull"),
+        ("whooping crane",),
+    ]
     + [()] * 2,
 )
 
@@ -56,7 +74,9 @@ def test_what_names_a_node(caption: str, named: dict[str, int]) -> None:
 
 
 def test_names_of_several_nodes_count_for_each() -> None:
-    tree = Taxonomy(["thing", "bird", "machine", "crane", "crane", "¿"], [-1, 0, 0, 1, 2, 0], aliases=[()] * 6)
+    tree = Taxonomy(
+        ["thing", "bird", "machine", "crane", "crane", "¿"], [-1, 0, 0, 1, 2, 0], aliases=[()] * 6
+    )
     counts = count_captions(["a crane", "a bird", "", "  \t", "🦆", "cranes lifting a bird"], tree)
     assert counts.labels["captions"].tolist() == [0, 2, 0, 2, 2, 0]
     assert (counts.captions, counts.naming) == (4, 3)
@@ -69,13 +89,20 @@ def test_names_outside_a_part_stand_in_its_way() -> None:
     part = restrict(whole, "animal")
     captions, tree = ["a hot dog", "a dog", "a crane", "a frankfurter"], part.tree
     counted = count_captions(captions, tree, part).labels
-    assert counted[["captions", "inside_longer_names"]].to_numpy().tolist() == [[0, 0], [1, 1], [1, 0]]
+    assert counted[["captions", "inside_longer_names"]].to_numpy().tolist() == [
+        [0, 0],
+        [1, 1],
+        [1, 0],
+    ]
     assert count_captions(captions, tree).labels["captions"].tolist() == [0, 2, 1]
 
 
 @pytest.mark.parametrize(
     ("captions", "said"),
-    [(["", " ", "\n"], "All captions are empty.*3 captions"), (["a house", "東京のトラ"], "None of 2 captions names")],
+    [
+        (["", " ", "\n"], "All captions are empty.*3 captions"),
+        (["a house", "東京のトラ"], "None of 2 captions names"),
+    ],
 )
 def test_captions_that_say_nothing(captions: list[str], said: str) -> None:
     with pytest.raises(DataError, match=said):
@@ -89,11 +116,19 @@ WORDS = st.sampled_from(WORD)
 @settings(deadline=None, max_examples=150)
 @given(
     names=st.lists(st.lists(WORDS, min_size=1, max_size=3).map(" ".join), min_size=1, max_size=8),
-    captions=st.lists(st.lists(st.sampled_from([*WORD, "cat, dog"]), max_size=9).map(" ".join), min_size=1, max_size=6),
+    captions=st.lists(
+        st.lists(st.sampled_from([*WORD, "cat, dog"]), max_size=9).map(" ".join),
+        min_size=1,
+        max_size=6,
+    ),
 )
 def test_it_is_what_regular_expressions_find(names: list[str], captions: list[str]) -> None:
     """Every span of every name is found by itself; those inside another span are dropped one by one."""
-    tree = Taxonomy([f"n{i}" for i in range(len(names))], [-1] + [0] * (len(names) - 1), aliases=[[n] for n in names])
+    tree = Taxonomy(
+        [f"n{i}" for i in range(len(names))],
+        [-1] + [0] * (len(names) - 1),
+        aliases=[[n] for n in names],
+    )
     expected = np.zeros(len(names), dtype=int)
     inside = np.zeros(len(names), dtype=int)
     for caption in captions:
@@ -122,16 +157,28 @@ def test_it_is_what_regular_expressions_find(names: list[str], captions: list[st
 
 def test_files_of_captions(tmp_path: Path) -> None:
     lines = tmp_path / "c.txt"
-    lines.write_text("\ufeffa dog\r\n\n  two cats \nلقطة 🐈\u2028in one line\nlast", encoding="utf-8", newline="")
+    lines.write_text(
+        "\ufeffa dog\r\n\n  two cats \nلقطة 🐈\u2028in one line\nlast", encoding="utf-8", newline=""
+    )
     assert read_captions(lines) == ["a dog", "", "  two cats ", "لقطة 🐈\u2028in one line", "last"]
     captions = ['a "big" dog, and a cat; both', "two\nlines", "tab\there", "", "plain"]
     table = tmp_path / "c.csv"
     with table.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, delimiter=";").writerows([["url", "Text Of It"], *(["u", caption] for caption in captions)])
+        csv.writer(file, delimiter=";").writerows(
+            [["url", "Text Of It"], *(["u", caption] for caption in captions)]
+        )
     assert read_captions(table, column="Text Of It") == captions
     rows = [{"t": "a dog"}, {"t": None}, {"t": ["x", "y"]}, {"t": "ends\u2028here"}]
-    (tmp_path / "c.jsonl").write_text("\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
-    assert read_captions(tmp_path / "c.jsonl", column="t") == ["a dog", "", "x", "y", "ends\u2028here"]
+    (tmp_path / "c.jsonl").write_text(
+        "\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    )
+    assert read_captions(tmp_path / "c.jsonl", column="t") == [
+        "a dog",
+        "",
+        "x",
+        "y",
+        "ends\u2028here",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -139,14 +186,24 @@ def test_files_of_captions(tmp_path: Path) -> None:
     [
         ("c.txt", b"", "is empty"),
         ("c.txt", b"a dog\n\xff\xfecat\n", r"c\.txt:2: The captions file is not UTF-8"),
-        ("c.csv", b"url,text\nu,a dog\n", r"c\.csv:2: There is no column 'caption'.*'url', 'text': .*--caption-column"),
-        ("c.csv", b"caption\na dog\na cat, a dog\n", r"c\.csv:3: The row has 2 cells, the header 1.*double quotes"),
+        (
+            "c.csv",
+            b"url,text\nu,a dog\n",
+            r"c\.csv:2: There is no column 'caption'.*'url', 'text': .*--caption-column",
+        ),
+        (
+            "c.csv",
+            b"caption\na dog\na cat, a dog\n",
+            r"c\.csv:3: The row has 2 cells, the header 1.*double quotes",
+        ),
         ("c.jsonl", b'{"caption": "a"}\n{"captions": "b"}\n', r"c\.jsonl:2: There is no column"),
         ("c.jsonl", b'{"caption": ["a", null, 1.5]}\n', r"c\.jsonl:1: The caption is not text"),
         ("none.txt", None, "The captions file does not exist"),
     ],
 )
-def test_what_is_no_file_of_captions(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+def test_what_is_no_file_of_captions(
+    tmp_path: Path, name: str, content: bytes | None, said: str
+) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=said):
@@ -157,9 +214,20 @@ def test_what_is_no_file_of_captions(tmp_path: Path, name: str, content: bytes |
 
 #: thing / animal (cat / (lion, tiger), dog), food (apple, bread); "dog" and the foods are leaves.
 TREE = Taxonomy(
-    ["thing", "animal", "food", "cat", "dog", "apple", "bread", "lion", "tiger"], [-1, 0, 0, 1, 1, 2, 2, 3, 3]
+    ["thing", "animal", "food", "cat", "dog", "apple", "bread", "lion", "tiger"],
+    [-1, 0, 0, 1, 1, 2, 2, 3, 3],
 )
-CAPTIONS = ["a lion", "lions", "a lion and a tiger", "a cat", "a dog", "bread", "food: bread", "some bread", "nothing"]
+CAPTIONS = [
+    "a lion",
+    "lions",
+    "a lion and a tiger",
+    "a cat",
+    "a dog",
+    "bread",
+    "food: bread",
+    "some bread",
+    "nothing",
+]
 RAW = {"thing": 1.0, "animal": 0.2, "food": 0.5, "cat": 0.4}
 BY_LEAF = {"thing": 1.0, "animal": 0.7, "food": 0.4, "cat": 0.5}
 
@@ -188,7 +256,9 @@ def test_the_correlation_is_that_of_the_ancestors() -> None:
     gaps, gains = [math.log10(8 / 3), math.log10(1.25), math.log10(1.5)], [0.5, -0.1, 0.1]
     # The covariance over the deviations, from the definition, and Student's t on n − 2 degrees of freedom.
     x, y = np.array(gaps) - np.mean(gaps), np.array(gains) - np.mean(gains)
-    assert row["Pearson r"] == pytest.approx(float((x * y).sum() / math.sqrt((x * x).sum() * (y * y).sum())))
+    assert row["Pearson r"] == pytest.approx(
+        float((x * y).sum() / math.sqrt((x * x).sum() * (y * y).sum()))
+    )
     t = row["Pearson r"] * math.sqrt(1 / (1 - row["Pearson r"] ** 2))
     assert row["p of r"] == pytest.approx(2 * stats.t.sf(abs(t), 1))
     assert row["Spearman ρ"] == pytest.approx(1)
@@ -204,18 +274,25 @@ def test_the_correlation_is_that_of_the_ancestors() -> None:
         (RAW, {name: value + 0.1 for name, value in RAW.items()}, CAPTIONS),
     ],
 )
-def test_where_there_is_none_it_is_said(raw: dict[str, float], leaf: dict[str, float], captions: list[str]) -> None:
+def test_where_there_is_none_it_is_said(
+    raw: dict[str, float], leaf: dict[str, float], captions: list[str]
+) -> None:
     report = frequency_report(count_captions(captions, TREE), TREE, {}, [result(raw, leaf)])
     row = report.table("frequency-correlation").records()[0]
     assert [row[name] for name in ("Pearson r", "p of r", "Spearman ρ", "p of ρ")] == [None] * 4
     assert any("no correlation" in note for note in report.notes)
-    assert "no correlation" in report.figures["granularity-frequency"]().axes[1].get_title(loc="left")
+    assert "no correlation" in report.figures["granularity-frequency"]().axes[1].get_title(
+        loc="left"
+    )
 
 
 def test_the_reports() -> None:
     counts = count_captions([*CAPTIONS, "", "a breadcrumb"], TREE)
     levels, gaps = frequency_report(counts, TREE, {"seed": 0}).tables
-    rows = [(row["level"], row["labels"], row["leaves"], row["mean"], row["median"]) for row in levels.records()]
+    rows = [
+        (row["level"], row["labels"], row["leaves"], row["mean"], row["median"])
+        for row in levels.records()
+    ]
     assert rows == [(0, 1, 0, 0, 0), (1, 2, 0, 0.5, 0.5), (2, 4, 3, 1.25, 1), (3, 2, 2, 2, 2)]
     assert [row["never named (%)"] for row in levels.records()] == [100, 50, 25, 0]
     assert [row["ancestor"] for row in gaps.records()] == ["animal", "thing", "cat", "food"]
@@ -229,16 +306,25 @@ def test_a_tree_of_many_ancestors_shows_both_ends() -> None:
     n = 40
     labels = ["root", *(f"group{i}" for i in range(n)), *(f"fine{i}" for i in range(n))]
     tree = Taxonomy(labels, [-1, *[0] * n, *range(1, n + 1)])
-    captions = [f"group{i}" for i in range(n) for _ in range(i)] + [f"fine{i}" for i in range(n)] * 20
+    captions = [f"group{i}" for i in range(n) for _ in range(i)] + [
+        f"fine{i}" for i in range(n)
+    ] * 20
     rows = frequency_report(count_captions(captions, tree), tree, {}).tables[1].records()
-    assert [row["ancestor"] for row in (*rows[:3], rows[-1])] == ["root", "group0", "group1", "group39"]
+    assert [row["ancestor"] for row in (*rows[:3], rows[-1])] == [
+        "root",
+        "group0",
+        "group1",
+        "group39",
+    ]
     assert (len(rows), rows[-1]["gap"]) == (20, pytest.approx(math.log10(21) - math.log10(n)))
 
 
 def test_the_figure_shows_every_label_and_every_ancestor() -> None:
     counts = count_captions(CAPTIONS, TREE)
     left, right = draw_frequency(counts, *correlate(result(RAW, BY_LEAF), counts.labels)).axes
-    heights = np.concatenate([np.asarray(points.get_offsets())[:, 1] for points in left.collections[:2]])
+    heights = np.concatenate(
+        [np.asarray(points.get_offsets())[:, 1] for points in left.collections[:2]]
+    )
     assert sorted(heights.tolist()) == sorted(counts.labels["captions"].tolist())
     points = np.asarray(right.collections[0].get_offsets())
     assert sorted(points[:, 1].tolist()) == pytest.approx([-10, 10, 50])

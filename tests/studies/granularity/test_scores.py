@@ -36,7 +36,9 @@ def npz(folder: Path, **changed: object) -> Path:
     }
     arrays |= changed
     path = folder / "s.npz"
-    np.savez(path, **{name: np.asarray(value) for name, value in arrays.items() if value is not None})
+    np.savez(
+        path, **{name: np.asarray(value) for name, value in arrays.items() if value is not None}
+    )
     return path
 
 
@@ -51,13 +53,19 @@ def test_csv_columns_find_their_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (CSV.replace("0.9", ""), r"csv: The score of 'a.jpg' under 'life/bird/robin' is not a finite"),
+        (
+            CSV.replace("0.9", ""),
+            r"csv: The score of 'a.jpg' under 'life/bird/robin' is not a finite",
+        ),
         (CSV.replace("0.8", "high"), "'b.jpg' under 'oak' is not a finite.*score it again"),
         (CSV.replace(",0.0\n", ",0.0,7\n"), "cannot be read as CSV"),
         (CSV.replace("Quercus,0.8", "elm,0.8"), "elm"),
         (CSV.replace(",tree", ",shrub"), "shrub"),
         (CSV.replace(",tree", ",Quercus"), "'oak' and 'Quercus' are the same node"),
-        ("image,label,oak,duck,robin,tree\na,oak,1,2,3,4\n", "1 of 6 nodes .*have no column.*'life/bird'"),
+        (
+            "image,label,oak,duck,robin,tree\na,oak,1,2,3,4\n",
+            "1 of 6 nodes .*have no column.*'life/bird'",
+        ),
         (CSV.replace("b.jpg", "a.jpg"), "An image is in the score file twice.*a.jpg"),
         (CSV.replace("image,", "picture,"), "columns `image` and `label`"),
         ("image,label,oak\n", "table of numbers"),
@@ -79,8 +87,14 @@ def test_bad_csv(tmp_path: Path, text: str, said: str) -> None:
         ({"scores": np.full((2, 5), math.nan)}, "'image 1' under 'bird'"),
         ({"scores": np.zeros((0, 5)), "targets": np.array([], dtype=str)}, "table of numbers"),
         ({"image_embeddings": np.ones((2, 3))}, "a finite vector for each"),
-        ({"image_embeddings": np.ones((2, 3)), "label_embeddings": np.ones((5, 4))}, "a finite vector for each"),
-        ({"image_embeddings": np.zeros((2, 3)), "label_embeddings": np.ones((5, 3))}, "none all zeros"),
+        (
+            {"image_embeddings": np.ones((2, 3)), "label_embeddings": np.ones((5, 4))},
+            "a finite vector for each",
+        ),
+        (
+            {"image_embeddings": np.zeros((2, 3)), "label_embeddings": np.ones((5, 3))},
+            "none all zeros",
+        ),
         ({"targets": ["bird", "tree"]}, "do not show two leaves"),
     ],
 )
@@ -95,7 +109,9 @@ def test_no_digit_is_lost_that_tells_two_images_apart(tmp_path: Path, kind: str)
     if kind == "npz":
         path = npz(tmp_path, scores=near, targets=["oak", "duck", "robin"])
     else:
-        rows = "".join(f"{i},oak,{','.join(map(repr, row))}\n" for i, row in enumerate(near.tolist()))
+        rows = "".join(
+            f"{i},oak,{','.join(map(repr, row))}\n" for i, row in enumerate(near.tolist())
+        )
         path = write(tmp_path, f"image,label,bird,robin,duck,tree,oak\n{rows}")
     read = read_scores(path, TREE).scores[:, 1]
     assert read[0] < read[1] < read[2]

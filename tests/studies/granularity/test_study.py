@@ -13,11 +13,19 @@ from sklearn.metrics import average_precision_score
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval
 from taxtune.studies.granularity.scores import ScoreMatrix, matched
-from taxtune.studies.granularity.study import QUANTITIES, from_children, from_leaves, hierarchy, hierarchy_report
+from taxtune.studies.granularity.study import (
+    QUANTITIES,
+    from_children,
+    from_leaves,
+    hierarchy,
+    hierarchy_report,
+)
 from taxtune.taxonomy import Taxonomy
 
 #: animal / feline (lion, tiger), canine (wolf, fox)
-TREE = Taxonomy(["animal", "feline", "canine", "lion", "tiger", "wolf", "fox"], [-1, 0, 0, 1, 1, 2, 2])
+TREE = Taxonomy(
+    ["animal", "feline", "canine", "lion", "tiger", "wolf", "fox"], [-1, 0, 0, 1, 1, 2, 2]
+)
 #: Four images, one per leaf; columns animal, feline, canine, lion, tiger, wolf, fox.
 SCORES = np.array(
     [
@@ -62,7 +70,10 @@ def test_labels_without_images_are_left_out_and_counted_but_take_part() -> None:
     assert any("1 of 7 labels left out" in note for note in result.notes)
     strong = SCORES[[0, 2, 3]].copy()
     strong[1, 4] = 2.0  # the wolf's image scores high as a tiger
-    assert hierarchy(matrix(strong, (3, 5, 6)), TREE, resamples=0).labels["leaf"][1] < result.labels["leaf"][1]
+    assert (
+        hierarchy(matrix(strong, (3, 5, 6)), TREE, resamples=0).labels["leaf"][1]
+        < result.labels["leaf"][1]
+    )
 
 
 def test_scores_that_are_all_equal_rank_nothing_and_are_told() -> None:
@@ -98,7 +109,11 @@ def test_the_report() -> None:
     assert (row["images"], row["n leaves"], row["n anc"], row["improved"]) == (4, 4, 3, 2)
     assert row["Anc raw"] == pytest.approx(75)
     assert [r["quantity"] for r in intervals.records()] == list(QUANTITIES)
-    assert [(r["level"], r["n leaves"], r["n anc"]) for r in levels.records()] == [(0, 0, 1), (1, 0, 2), (2, 4, 0)]
+    assert [(r["level"], r["n leaves"], r["n anc"]) for r in levels.records()] == [
+        (0, 0, 1),
+        (1, 0, 2),
+        (2, 4, 0),
+    ]
     assert levels.records()[1]["Δ leaf"] == pytest.approx(37.5)
     assert levels.records()[2]["Anc raw"] is None
     assert report.as_json()["labels"]["made"][1]["path"] == "animal/feline"
@@ -124,7 +139,9 @@ def test_it_is_what_networkx_and_scikit_learn_say(above: list[int], seed: int) -
     if len(tree.leaves) < 2:
         return
     labels, rng = tree.labels, np.random.default_rng(seed)
-    expected = nx.DiGraph((labels[parent], labels[child]) for child, parent in enumerate(parents) if child)
+    expected = nx.DiGraph(
+        (labels[parent], labels[child]) for child, parent in enumerate(parents) if child
+    )
     targets = np.r_[tree.leaves[:2], rng.choice(tree.leaves, size=8)]
     raw = rng.integers(0, 4, size=(10, len(tree))).astype(np.float32)  # few values: many ties
     before = raw.copy()
@@ -137,7 +154,11 @@ def test_it_is_what_networkx_and_scikit_learn_say(above: list[int], seed: int) -
     for node, label in enumerate(labels):
         below = nx.descendants(expected, label)
         truth = [label == labels[t] or labels[t] in below for t in targets]
-        sources = {"raw": [label], "child": [*expected.successors(label)], "leaf": sorted(below & leaves)}
+        sources = {
+            "raw": [label],
+            "child": [*expected.successors(label)],
+            "leaf": sorted(below & leaves),
+        }
         for rule, names in sources.items():
             scores = raw[:, [column[name] for name in names or [label]]].max(axis=1)
             assert np.array_equal(rules[rule][:, node], scores)
@@ -149,7 +170,9 @@ def test_it_is_what_networkx_and_scikit_learn_say(above: list[int], seed: int) -
             means.setdefault((rule, label in leaves), []).append(precision)
     assert result.intervals["Leaves"].estimate == pytest.approx(np.mean(means["raw", True]))
     for rule in rules:
-        assert result.intervals[f"Anc {rule}"].estimate == pytest.approx(np.mean(means[rule, False]))
+        assert result.intervals[f"Anc {rule}"].estimate == pytest.approx(
+            np.mean(means[rule, False])
+        )
 
 
 # -- float noise ------------------------------------------------------------------------------------------------------
@@ -168,8 +191,12 @@ class Noisy:
         rows = []
         for i, text in enumerate(texts):
             # Upper and lower case are one text to it.
-            vector = np.random.default_rng(len(text) * 1000 + sum(map(ord, text.lower()))).normal(size=8)
-            noise = np.random.default_rng([i // self.batch, self.batch]).uniform(-3e-7, 3e-7, size=8)
+            vector = np.random.default_rng(len(text) * 1000 + sum(map(ord, text.lower()))).normal(
+                size=8
+            )
+            noise = np.random.default_rng([i // self.batch, self.batch]).uniform(
+                -3e-7, 3e-7, size=8
+            )
             rows.append(vector / np.linalg.norm(vector) + noise)
         return np.array(rows, dtype=np.float32)
 
@@ -187,7 +214,11 @@ def test_equal_texts_are_ties_whatever_batch_they_were_encoded_in() -> None:
         folded = np.array([texts[i].lower() for i in order])
         assert all((np.ptp(made.scores[folded == text], axis=0) == 0).all() for text in set(folded))
         # Unrounded, noise would part them.
-        assert batch == 99 or any(np.ptp(queries[folded == text], axis=0).any() for text in set(folded))
-        precisions.append(hierarchy(made, TREE, resamples=0).labels[["raw", "child", "leaf"]].to_numpy())
+        assert batch == 99 or any(
+            np.ptp(queries[folded == text], axis=0).any() for text in set(folded)
+        )
+        precisions.append(
+            hierarchy(made, TREE, resamples=0).labels[["raw", "child", "leaf"]].to_numpy()
+        )
     for other in precisions[1:]:
         np.testing.assert_allclose(other, precisions[0], rtol=1e-12)

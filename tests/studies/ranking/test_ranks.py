@@ -16,7 +16,9 @@ NAN = float("nan")
 
 def ranked(measured: Measured, resamples: int = 100, seed: int = 0) -> pd.DataFrame:
     """The ranks of models under one measure."""
-    return rank_models([measured], list("abc")[: len(measured.scores)], resamples=resamples, seed=seed)[0]
+    return rank_models(
+        [measured], list("abc")[: len(measured.scores)], resamples=resamples, seed=seed
+    )[0]
 
 
 def test_ranks_and_probability_of_being_first_of_a_hand_computed_case() -> None:
@@ -93,7 +95,11 @@ def test_the_interval_is_that_of_95_percent() -> None:
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=9), st.data())
 def test_ranks_and_tau_agree_with_scipy(values: list[int], data: st.DataObject) -> None:
     a = np.array(values, dtype=np.float64)
-    b = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(a), max_size=len(a))), dtype=np.float64)
-    ranks, _ = rank_models([Measured("m", a[:, np.newaxis])], list(map(str, range(len(a)))), resamples=1)
+    b = np.array(
+        data.draw(st.lists(st.integers(0, 4), min_size=len(a), max_size=len(a))), dtype=np.float64
+    )
+    ranks, _ = rank_models(
+        [Measured("m", a[:, np.newaxis])], list(map(str, range(len(a)))), resamples=1
+    )
     assert ranks["rank"].tolist() == rankdata(-a).tolist()
     assert kendall_taus(a, b) == pytest.approx(kendalltau(a, b).statistic, nan_ok=True)

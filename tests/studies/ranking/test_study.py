@@ -25,11 +25,20 @@ class Same(Measure):
     def __init__(self) -> None:
         super().__init__("same", "EM")
 
-    def scores(self, answers: Any, references: Any, images: Any = None, *, questions: Any = None) -> FloatArray:
-        return np.array([np.nan if a == "?" else float(a == b) for a, b in zip(answers, references, strict=True)])
+    def scores(
+        self, answers: Any, references: Any, images: Any = None, *, questions: Any = None
+    ) -> FloatArray:
+        return np.array(
+            [
+                np.nan if a == "?" else float(a == b)
+                for a, b in zip(answers, references, strict=True)
+            ]
+        )
 
 
-def rows(*answers: str | None, targets: Sequence[int] = (BLACKBIRD, MALLARD)) -> list[tuple[str | None, int]]:
+def rows(
+    *answers: str | None, targets: Sequence[int] = (BLACKBIRD, MALLARD)
+) -> list[tuple[str | None, int]]:
     return list(zip(answers, targets, strict=True))
 
 
@@ -56,7 +65,11 @@ def study(birds: Taxonomy, tmp_path: Path) -> Study:
             path.write_text("\n".join(lines), encoding="utf-8")
             files.append(f"{name}={path}")
         return run(
-            "ranking", taxonomy=birds, files=files, measure=measures or Same(), **({"resamples": 200} | settings)
+            "ranking",
+            taxonomy=birds,
+            files=files,
+            measure=measures or Same(),
+            **({"resamples": 200} | settings),
         )
 
     return ranked
@@ -71,12 +84,28 @@ def test_a_hand_computed_ranking(study: Study) -> None:
     careful, bold = records(report, "scores")
     # life/Aves/Passeriformes/Turdidae/Turdus merula: "thrush" shares 4 of 4 and of 5; "bird" 2 of 2 and of 5.
     assert careful == pytest.approx(
-        {"model": "careful", "answers": 2, "missing": 0, "abstained": 0, "off the tree": 0, "EM": 0.0, "accuracy": 0.0}
+        {
+            "model": "careful",
+            "answers": 2,
+            "missing": 0,
+            "abstained": 0,
+            "off the tree": 0,
+            "EM": 0.0,
+            "accuracy": 0.0,
+        }
         | {"hR": (4 / 5 + 2 / 5) / 2, "hP": 1.0, "hF": 0.75}
     )
     # "blackbird" is right; "American robin" shares life and Aves of 5 with the mallard.
     assert bold == pytest.approx(
-        {"model": "bold", "answers": 2, "missing": 0, "abstained": 0, "off the tree": 0, "EM": 50.0, "accuracy": 50.0}
+        {
+            "model": "bold",
+            "answers": 2,
+            "missing": 0,
+            "abstained": 0,
+            "off the tree": 0,
+            "EM": 50.0,
+            "accuracy": 50.0,
+        }
         | {"hR": 0.7, "hP": 0.7, "hF": 0.7}
     )
     assert records(report, "ranks") == [
@@ -110,7 +139,10 @@ def test_another_models_answers_do_not_change_what_cider_weighs(study: Study) ->
     two = {"careful": rows("thrush", "bird"), "bold": rows("a blackbird", "American robin")}
     three = {**two, "long": rows("a bird like a blackbird", "a blue mallard, or no mallard")}
     found = [
-        {row["model"]: row["CIDEr"] for row in records(study(models, make_measure("cider")), "scores")}
+        {
+            row["model"]: row["CIDEr"]
+            for row in records(study(models, make_measure("cider")), "scores")
+        }
         for models in (two, three)
     ]
     # Of two targets: "a" is in neither and weighs as much as "blackbird". One right of two examples, in percent.
@@ -120,12 +152,19 @@ def test_another_models_answers_do_not_change_what_cider_weighs(study: Study) ->
 
 
 def test_references_are_common_names_labels_or_whichever_fits(study: Study) -> None:
-    models = {"latin": rows("Turdus merula", "Anas platyrhynchos"), "other": rows("common blackbird", "mallard")}
+    models = {
+        "latin": rows("Turdus merula", "Anas platyrhynchos"),
+        "other": rows("common blackbird", "mallard"),
+    }
     expected = {"common-name": [0, 50], "label": [100, 0], "any-name": [100, 100]}
     for reference, scores in expected.items():
-        assert [row["EM"] for row in records(study(models, reference=reference), "scores")] == scores
+        assert [
+            row["EM"] for row in records(study(models, reference=reference), "scores")
+        ] == scores
     votes = study(models, make_measure("vqa-accuracy"), reference="any-name")
-    assert [row["VQA accuracy"] for row in records(votes, "scores")] == [100, 100], "a name is no vote"
+    assert [row["VQA accuracy"] for row in records(votes, "scores")] == [100, 100], (
+        "a name is no vote"
+    )
 
 
 def test_what_cannot_be_ranked_is_refused(study: Study) -> None:

@@ -37,7 +37,9 @@ def frame(scores: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
 
 
 def study(pairs: pd.DataFrame, resamples: int = 10) -> StudyReport:
-    return report([("made", pairs)], SpecificitySettings(scored=(Path("made.csv"),), resamples=resamples), [])
+    return report(
+        [("made", pairs)], SpecificitySettings(scored=(Path("made.csv"),), resamples=resamples), []
+    )
 
 
 def test_tables_by_hand() -> None:
@@ -58,8 +60,12 @@ def test_tables_by_hand() -> None:
     assert wrong["random images'"]["above one label"] == 50
     assert wrong["captions"]["above one label"] is None
     assert wrong["captions"]["n"] == 3
-    assert any('1 of 2 images have no text of the kind "related images\'"' in note for note in made.notes)
-    assert any("1 of 2 images have the same score for all their texts" in note for note in made.notes)
+    assert any(
+        '1 of 2 images have no text of the kind "related images\'"' in note for note in made.notes
+    )
+    assert any(
+        "1 of 2 images have the same score for all their texts" in note for note in made.notes
+    )
 
 
 def test_two_sources_of_one_name_stay_apart() -> None:
@@ -71,18 +77,31 @@ def test_two_sources_of_one_name_stay_apart() -> None:
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
     pytest.importorskip("open_clip")
-    return ClipEncoder(make_clip(tmp_path_factory.mktemp("clip"), context_length=12), device="cpu", batch_size=2)
+    return ClipEncoder(
+        make_clip(tmp_path_factory.mktemp("clip"), context_length=12), device="cpu", batch_size=2
+    )
 
 
-def test_scores_of_a_model_are_rounded_cosines(tmp_path: Path, encoder: ClipEncoder, recorder: Recorder) -> None:
+def test_scores_of_a_model_are_rounded_cosines(
+    tmp_path: Path, encoder: ClipEncoder, recorder: Recorder
+) -> None:
     images, categories, _ = read_images(*write_coco(tmp_path))
-    pictures = {image.id: Image.effect_noise((40, 40 + i), 50).convert("RGB") for i, image in enumerate(images)}
+    pictures = {
+        image.id: Image.effect_noise((40, 40 + i), 50).convert("RGB")
+        for i, image in enumerate(images)
+    }
     for image in images:
         pictures[image.id].save(tmp_path / image.file, format="PNG")
-    scored = score(encoder, make_texts(images, read_words(categories), "a photo of {label}", negatives=3), tmp_path)
+    scored = score(
+        encoder,
+        make_texts(images, read_words(categories), "a photo of {label}", negatives=3),
+        tmp_path,
+    )
     assert recorder.of("images") == [(0, 3), (2, 3), (3, 3)]
     vectors = {key: encoder.images([picture])[0] for key, picture in pictures.items()}
-    expected = [float(encoder.texts([row.text])[0] @ vectors[row.image]) for row in scored.itertuples()]
+    expected = [
+        float(encoder.texts([row.text])[0] @ vectors[row.image]) for row in scored.itertuples()
+    ]
     assert scored["score"].tolist() == pytest.approx(expected, abs=1e-5)
     assert (scored["score"] == scored["score"].round(5)).all()  # no rank rests on float noise
     scored.to_json(tmp_path / "pairs.jsonl", orient="records", lines=True)
@@ -105,10 +124,18 @@ PAIRS = """image,kind,text,score
         ("p.csv", PAIRS.replace("score", "value"), "no column score"),
         ("p.csv", PAIRS.replace("1,caption", ",caption"), "p.csv:2: .*no image or no text"),
         ("p.csv", PAIRS + "1,caption,A dog,0.7\n", "p.csv:4: .*repeats a pair"),
-        ("p.jsonl", '{"image": [1], "kind": "caption", "text": "x", "score": 1}\n', r"p.jsonl:1: .*\[1\]"),
+        (
+            "p.jsonl",
+            '{"image": [1], "kind": "caption", "text": "x", "score": 1}\n',
+            r"p.jsonl:1: .*\[1\]",
+        ),
         ("p.jsonl", '{"image": 1, "kind": "caption", "score": 1}\n', "no column text"),
         ("p.jsonl", "[1]\n", "p.jsonl"),
-        ("p.jsonl", '{"image": 1, "kind": "caption", "text": "x", "score": true}\n', "missing, not finite"),
+        (
+            "p.jsonl",
+            '{"image": 1, "kind": "caption", "text": "x", "score": true}\n',
+            "missing, not finite",
+        ),
     ],
 )
 def test_bad_pairs(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -25,7 +25,19 @@ from taxtune.studies.specificity.texts import (
 from tests.studies.coco import CAPTIONS, INSTANCES, write_coco
 
 TEMPLATE = "a photograph showing {label}"
-CATEGORIES = ("person", "cat", "dog", "hot dog", "bear", "teddy bear", "umbrella", "skis", "sheep", "orange", "couch")
+CATEGORIES = (
+    "person",
+    "cat",
+    "dog",
+    "hot dog",
+    "bear",
+    "teddy bear",
+    "umbrella",
+    "skis",
+    "sheep",
+    "orange",
+    "couch",
+)
 WORDS = read_words(CATEGORIES)
 Data = tuple[list[Image], dict[str, Words]]
 
@@ -44,8 +56,12 @@ def altered(image: Image, words: dict[str, Words], seed: int = 0) -> list[str]:
 
 
 def test_files_are_joined_by_image_and_exclusions_are_counted(tmp_path: Path) -> None:
-    more = [{"image_id": 1, "caption": text} for text in ("", " \n ", "A dog sits on  an orange couch.")]
-    files = write_coco(tmp_path, captions={**CAPTIONS, "annotations": CAPTIONS["annotations"] + more})
+    more = [
+        {"image_id": 1, "caption": text} for text in ("", " \n ", "A dog sits on  an orange couch.")
+    ]
+    files = write_coco(
+        tmp_path, captions={**CAPTIONS, "annotations": CAPTIONS["annotations"] + more}
+    )
     images, categories, notes = read_images(*files)
     assert [image.id for image in images] == ["1", "2", "3"]
     assert images[0] == Image(
@@ -102,7 +118,11 @@ def test_bad_captions(tmp_path: Path, path: str, value: Any, message: str) -> No
         ("categories", ..., "instances.json: categories: Field required"),
         ("categories.1.name", "person", "repeats an id or a category's name.*'person'"),
         ("categories", [{"id": 1, "name": "person"}], "at least 2 items"),
-        ("annotations.0.category_id", 1000, r"annotations\[0\]: its category_id is not in the file.*'1000'"),
+        (
+            "annotations.0.category_id",
+            1000,
+            r"annotations\[0\]: its category_id is not in the file.*'1000'",
+        ),
     ],
 )
 def test_bad_instances(tmp_path: Path, path: str, value: Any, message: str) -> None:
@@ -145,7 +165,10 @@ def test_bad_narratives_and_files_that_are_not_json(tmp_path: Path) -> None:
 )
 def test_mentions_and_heads(caption: str, mentions: str, heads: int) -> None:
     found = mention_finder(WORDS)(caption)
-    assert "; ".join(f"{caption[m.start : m.end]} {m.category} {m.plural:d}" for m in found) == mentions
+    assert (
+        "; ".join(f"{caption[m.start : m.end]} {m.category} {m.plural:d}" for m in found)
+        == mentions
+    )
     assert sum(is_head(caption, mention) for mention in found) == heads
 
 
@@ -186,8 +209,17 @@ def test_altered_captions_name_what_neither_labels_nor_captions_do(data: Data) -
     # The second has no label "hot dog", but a caption with one.
     texts = altered(images[1], words)
     assert not any("hot dog and" in text for text in texts)
-    assert {"Two couches and a cat near a hot dog stand", "Two dogs and an umbrella near a hot dog stand"} <= {*texts}
-    assert altered(Image("1", "1.jpg", ("A quiet street", "شارع هادئ"), ("car",)), read_words(("car", "dog"))) == []
+    assert {
+        "Two couches and a cat near a hot dog stand",
+        "Two dogs and an umbrella near a hot dog stand",
+    } <= {*texts}
+    assert (
+        altered(
+            Image("1", "1.jpg", ("A quiet street", "شارع هادئ"), ("car",)),
+            read_words(("car", "dog")),
+        )
+        == []
+    )
 
 
 def test_alterations_are_drawn_in_any_order(data: Data) -> None:
@@ -208,18 +240,25 @@ def test_the_texts_of_images(data: Data) -> None:
     assert set(texts["1", "related"]) == set(images[1].captions)
     assert ("3", "related") not in texts
     assert len(texts["1", "random"]) == len(texts["1", "altered"]) == 3
-    assert set(texts["1", "random"]) <= {caption for image in images[1:] for caption in image.captions}
+    assert set(texts["1", "random"]) <= {
+        caption for image in images[1:] for caption in image.captions
+    }
     # The draws follow the seed and the image, not the order of the images.
     assert made.equals(make_texts(images, words, TEMPLATE, negatives=3, seed=4))
     assert not made.equals(make_texts(images, words, TEMPLATE, negatives=3, seed=5))
     backwards = make_texts(images[::-1], words, TEMPLATE, negatives=3, seed=4)
-    assert backwards.groupby(["image", "kind"])["text"].agg(list)["1", "altered"] == texts["1", "altered"]
+    assert (
+        backwards.groupby(["image", "kind"])["text"].agg(list)["1", "altered"]
+        == texts["1", "altered"]
+    )
 
 
 def test_no_wrong_caption_is_one_of_its_own() -> None:
     images = [Image(str(i), f"{i}.jpg", ("A dog", f"Image {i}"), ("dog",)) for i in range(10)]
     made = make_texts(images, read_words(("dog", "cat")), TEMPLATE, negatives=20)
-    for (image, kind), texts in made[made["kind"].isin(["random", "related"])].groupby(["image", "kind"])["text"]:
+    for (image, kind), texts in made[made["kind"].isin(["random", "related"])].groupby(
+        ["image", "kind"]
+    )["text"]:
         assert sorted(texts) == sorted(f"Image {j}" for j in range(10) if str(j) != image), kind
 
 

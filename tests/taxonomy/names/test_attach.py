@@ -13,14 +13,34 @@ from taxtune.taxonomy.names import attach_english_names
 
 def small_tree(ranks: list[str | None]) -> Taxonomy:
     return Taxonomy(
-        ["life", "Animalia", "Aves", "Passeriformes", "Sulidae", "Morus", "Plantae", "Moraceae", "Morus"],
+        [
+            "life",
+            "Animalia",
+            "Aves",
+            "Passeriformes",
+            "Sulidae",
+            "Morus",
+            "Plantae",
+            "Moraceae",
+            "Morus",
+        ],
         [-1, 0, 1, 2, 2, 4, 0, 6, 7],
         aliases=[(), (), ("Birds of the world", "Bird"), (), (), (), (), (), ()],
         ranks=ranks,
     )
 
 
-RANKS: list[str | None] = [None, "kingdom", "class", "order", "family", "genus", "kingdom", "family", "genus"]
+RANKS: list[str | None] = [
+    None,
+    "kingdom",
+    "class",
+    "order",
+    "family",
+    "genus",
+    "kingdom",
+    "family",
+    "genus",
+]
 
 
 def test_names_come_behind_those_that_are_there_and_not_twice() -> None:
@@ -48,7 +68,9 @@ def test_a_species_that_inat21_lacks_is_not_its_genus(shared_data: Path) -> None
     assert "horned puffin" in tree.names(genus)
     with pytest.raises(TaxonomyError) as told:
         tree.resolve("Horned Puffin")
-    assert "only a lead to life/Animalia/Chordata/Aves/Charadriiformes/Alcidae/Fratercula" in str(told.value)
+    assert "only a lead to life/Animalia/Chordata/Aves/Charadriiformes/Alcidae/Fratercula" in str(
+        told.value
+    )
     with pytest.raises(TaxonomyError) as told:
         tree.resolve("Horned Larc")
     assert "leads" not in str(told.value)

@@ -29,13 +29,20 @@ def folded(name: str) -> str:
 @pytest.fixture(scope="module")
 def species(shared_data: Path) -> list[tuple[tuple[str, ...], str]]:
     """Each iNat21 species' path, from the kingdom down, and its common name."""
-    with (shared_data / "inat21" / "inat2021-categories.csv").open(encoding="utf-8", newline="") as lines:
-        return [((*(line[r] for r in RANKS[:-1]), line["name"]), line["common_name"]) for line in csv.DictReader(lines)]
+    with (shared_data / "inat21" / "inat2021-categories.csv").open(
+        encoding="utf-8", newline=""
+    ) as lines:
+        return [
+            ((*(line[r] for r in RANKS[:-1]), line["name"]), line["common_name"])
+            for line in csv.DictReader(lines)
+        ]
 
 
 def test_rows_are_well_formed_and_each_name_stands_at_one_node() -> None:
     assert [
-        key for key, n in Counter((row.rank, row.name, row.within, row.file) for row in ROWS).items() if n > 1
+        key
+        for key, n in Counter((row.rank, row.name, row.within, row.file) for row in ROWS).items()
+        if n > 1
     ] == []
     nodes: dict[tuple[bool, str], set[str]] = defaultdict(set)
     for row in ROWS:
@@ -51,26 +58,36 @@ def test_everyday_words_mean_the_node_that_they_assert() -> None:
     node = {name: row.name for row in ROWS for name in row.english}
     expected = "bird Aves, songbird Passeriformes, owl Strigiformes, butterfly Lepidoptera, ant Formicidae, "
     expected += "spider Araneae, snake Squamata, deer Cervidae, plant Plantae, flower Tracheophyta, moss Bryophyta, "
-    expected += "grass Poaceae, orchid Orchidaceae, daisy Asteraceae, mushroom Fungi, lichen Ascomycota"
+    expected += (
+        "grass Poaceae, orchid Orchidaceae, daisy Asteraceae, mushroom Fungi, lichen Ascomycota"
+    )
     pairs = dict(pair.split() for pair in expected.split(", "))
     assert {name: node.get(name) for name in pairs} == pairs
 
 
-def test_each_row_hits_one_node_and_every_higher_node_has_a_name(species: list[tuple[tuple[str, ...], str]]) -> None:
+def test_each_row_hits_one_node_and_every_higher_node_has_a_name(
+    species: list[tuple[tuple[str, ...], str]],
+) -> None:
     nodes: dict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
     for path, _ in species:
         for depth, rank in enumerate(RANKS):
             nodes[rank, path[depth]].add(path[: depth + 1])
 
     def hits(row: EnglishNames) -> list[str]:
-        return [path[0] for path in nodes[row.rank, row.name] if not row.within or row.within in path]
+        return [
+            path[0] for path in nodes[row.rank, row.name] if not row.within or row.within in path
+        ]
 
     assert [row for row in ROWS if len(hits(row)) != 1 or {*hits(row)} != KINGDOMS[row.file]] == []
     named = {(row.rank, row.name) for row in ROWS}
-    assert {key for key, some in nodes.items() if some and key[0] not in ("genus", "species")} - named == set()
+    assert {
+        key for key, some in nodes.items() if some and key[0] not in ("genus", "species")
+    } - named == set()
 
 
-def test_no_species_is_given_the_common_name_of_another(species: list[tuple[tuple[str, ...], str]]) -> None:
+def test_no_species_is_given_the_common_name_of_another(
+    species: list[tuple[tuple[str, ...], str]],
+) -> None:
     owners: dict[str, set[str]] = defaultdict(set)
     for path, common in species:
         owners[folded(common)].add(path[-1])

@@ -38,14 +38,23 @@ BIRDS = Taxonomy(
 )
 
 
-def rows(taxonomy: Taxonomy, answers: Sequence[tuple[str, str | None]], off_tree: str = "child") -> list[SampleResult]:
+def rows(
+    taxonomy: Taxonomy, answers: Sequence[tuple[str, str | None]], off_tree: str = "child"
+) -> list[SampleResult]:
     """Returns the rows of (true label, answer), where None is a call that failed."""
-    placements = iter(Mapper(taxonomy, "lexical").place([said for _, said in answers if said is not None]))
+    placements = iter(
+        Mapper(taxonomy, "lexical").place([said for _, said in answers if said is not None])
+    )
     weights = leaf_information(taxonomy)
     found = []
     for i, (label, said) in enumerate(answers):
         target = taxonomy.resolve(label)
-        truth = {"example": f"e{i}", "image": f"{i}.png", "target": target, "truth": "/".join(taxonomy.path(target))}
+        truth = {
+            "example": f"e{i}",
+            "image": f"{i}.png",
+            "target": target,
+            "truth": "/".join(taxonomy.path(target)),
+        }
         if said is None:
             found.append(SampleResult(**truth, failure="No answer."))
             continue

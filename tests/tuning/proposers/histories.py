@@ -11,9 +11,15 @@ from taxtune.tuning.records import IterationRecord, TemplateScores
 __all__ = ["goal", "record"]
 
 
-def record(iteration: int, template: str | None, *, state: str = "complete", **known: Any) -> IterationRecord:
+def record(
+    iteration: int, template: str | None, *, state: str = "complete", **known: Any
+) -> IterationRecord:
     """An iteration with the scores that are named and any others."""
-    own = {key: known.pop(key) for key in ("value", "feasible", "reason", "parameters", "rejected") if key in known}
+    own = {
+        key: known.pop(key)
+        for key in ("value", "feasible", "reason", "parameters", "rejected")
+        if key in known
+    }
     measures = {key: known.pop(key) for key in ("lave",) if key in known}
     scores = None
     if state == "complete":

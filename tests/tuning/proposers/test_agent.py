@@ -39,7 +39,11 @@ from tests.tuning.proposers.histories import record
 
 KEY = "sk-test-0123456789-secret"
 TRUTHS = ("goldfinch", "chaffinch", "blue jay", "snowy owl", "goldfinch", "snowy owl")
-BASELINE, CAREFUL, GOOD = "What is this an image of?", "Be careful. Which bird?", "Name the group that you are sure of."
+BASELINE, CAREFUL, GOOD = (
+    "What is this an image of?",
+    "Be careful. Which bird?",
+    "Name the group that you are sure of.",
+)
 SAID = {
     BASELINE: ("a chaffinch", "a goldfinch", "a blue jay", "a finch", "a snowy owl", None),
     CAREFUL: ("a finch", "a finch", "a blue jay", "an owl", "a finch", "an owl"),
@@ -48,7 +52,9 @@ SAID = {
 
 
 def answered(template: str, images: int = len(TRUTHS)) -> tuple[SampleResult, ...]:
-    return tuple(rows(BIRDS, list(zip(TRUTHS, SAID.get(template, SAID[CAREFUL]), strict=True))[:images]))
+    return tuple(
+        rows(BIRDS, list(zip(TRUTHS, SAID.get(template, SAID[CAREFUL]), strict=True))[:images])
+    )
 
 
 MESSAGES = Messages()
@@ -73,7 +79,9 @@ def goal(ask: Callable[[str, int], tuple[SampleResult, ...]] | None, objective: 
 
 FIRST = replace(record(0, BASELINE, value=0.7, hp=0.7), rows=answered(BASELINE))
 SECOND = replace(record(1, CAREFUL, value=0.9, hp=0.9), rows=answered(CAREFUL))
-LOST = record(2, None, state="failed", reason="The model slept.", rejected=(("{{ x }}", "Unknown variable."),))
+LOST = record(
+    2, None, state="failed", reason="The model slept.", rejected=(("{{ x }}", "Unknown variable."),)
+)
 HISTORY = (FIRST, SECOND, LOST)
 
 
@@ -94,17 +102,26 @@ def check(source: str) -> None:
 
 
 def propose(
-    maker: AgentProposer, history: Sequence[IterationRecord] = HISTORY, ask: Any = None, objective: str = "hp"
+    maker: AgentProposer,
+    history: Sequence[IterationRecord] = HISTORY,
+    ask: Any = None,
+    objective: str = "hp",
 ) -> Proposal:
-    return maker.propose(history, goal(ask or Asked(), objective), iteration=len(history), seed=0, check=check)
+    return maker.propose(
+        history, goal(ask or Asked(), objective), iteration=len(history), seed=0, check=check
+    )
 
 
 def used(*replies: Reply | str, **how: Any) -> tuple[Proposal, list[Any], OpenAIServer]:
     """Returns a proposal, what the model was told in answer to its calls, and the server."""
-    settings = {key: how.pop(key) for key in ("max_turns", "trial_images", "max_retries") if key in how}
+    settings = {
+        key: how.pop(key) for key in ("max_turns", "trial_images", "max_retries") if key in how
+    }
     with OpenAIServer(*replies) as server:
         proposal = propose(agent(server, **settings), **how)
-        told = [message["content"] for message in server.chats[-1].messages if message["role"] == "tool"]
+        told = [
+            message["content"] for message in server.chats[-1].messages if message["role"] == "tool"
+        ]
     return proposal, [json.loads(each) for each in told], server
 
 
@@ -116,13 +133,22 @@ def submit(template: str = GOOD) -> Reply:
 
 
 def test_a_submission_becomes_the_proposal_with_tokens_cost_and_trace():
-    proposal, _, server = used(calls(("failures", {"iteration": 0}), content="Let me see."), submit())
+    proposal, _, server = used(
+        calls(("failures", {"iteration": 0}), content="Let me see."), submit()
+    )
     assert proposal.template == GOOD
     assert proposal.rejected == ()
-    assert (proposal.prompt_tokens, proposal.completion_tokens) == (2 * PROMPT_TOKENS, 2 * COMPLETION_TOKENS)
+    assert (proposal.prompt_tokens, proposal.completion_tokens) == (
+        2 * PROMPT_TOKENS,
+        2 * COMPLETION_TOKENS,
+    )
     assert proposal.cost_usd > 0
     look, done = proposal.trace
-    assert (look.tool, json.loads(look.arguments), look.prompt_tokens) == ("failures", {"iteration": 0}, PROMPT_TOKENS)
+    assert (look.tool, json.loads(look.arguments), look.prompt_tokens) == (
+        "failures",
+        {"iteration": 0},
+        PROMPT_TOKENS,
+    )
     assert "Where the answers stop" in look.result
     assert (done.tool, json.loads(done.arguments)) == ("submit", {"template": GOOD})
     first, second = server.chats
@@ -136,7 +162,13 @@ def test_what_the_model_is_told_first():
     _, _, server = used(submit(), trial_images=44, max_turns=7)
     (request,) = server.chats
     system, user = (message["content"] for message in request.messages)
-    for words in ("hP 1.000 and hR 0.500", "# How you work", "44 images in all", "reply 7 times", "Call submit"):
+    for words in (
+        "hP 1.000 and hR 0.500",
+        "# How you work",
+        "44 images in all",
+        "reply 7 times",
+        "Call submit",
+    ):
         assert words in system
     assert "in one fenced block, with no word" not in system
     assert BASELINE in user
@@ -162,7 +194,11 @@ def test_failures_are_shown_without_names():
     _, (shown,), _ = used(calls(("failures", {"iteration": 0})), submit())
     assert shown["images"] == 6
     # The two finches are each taken for the other; one owl for a finch, of the other there is no answer.
-    for words in ("Where the answers stop", "sibling: 2 answers", "no answer, the call failed: 1 answer"):
+    for words in (
+        "Where the answers stop",
+        "sibling: 2 answers",
+        "no answer, the call failed: 1 answer",
+    ):
         assert words in shown["answers"]
     for name in ("finch", "jay", "owl", "Corvidae", "Fringillidae", "Passeriformes"):
         assert name not in shown["answers"]
@@ -310,7 +346,8 @@ def test_a_model_that_thinks_for_too_long_is_told_apart():
 
 def test_several_calls_at_once_are_answered_each_and_nothing_follows_a_submission():
     proposal, told, _ = used(
-        calls(*[("failures", {"iteration": 0})] * 10), calls(("submit", {"template": GOOD}), ("sing", {}))
+        calls(*[("failures", {"iteration": 0})] * 10),
+        calls(("submit", {"template": GOOD}), ("sing", {})),
     )
     assert ["error" in each for each in told] == [False] * 8 + [True] * 2
     assert "at most 8 calls" in told[-1]["error"]
@@ -329,7 +366,10 @@ def test_a_model_that_never_submits_fails_the_iteration_after_its_turns():
     assert [tool["function"]["name"] for tool in last.json["tools"]] == ["submit"]
     assert "last reply" not in before[-1].messages[-1]["content"]
     failed = caught.value
-    assert (failed.spent.prompt_tokens, failed.spent.completion_tokens) == (4 * PROMPT_TOKENS, 4 * COMPLETION_TOKENS)
+    assert (failed.spent.prompt_tokens, failed.spent.completion_tokens) == (
+        4 * PROMPT_TOKENS,
+        4 * COMPLETION_TOKENS,
+    )
     assert len(failed.spent.trace) == 4
     assert failed.spent.cost_usd is not None
     assert not failed.final
@@ -362,7 +402,10 @@ def test_a_conversation_that_becomes_too_long_fails_the_iteration():
     assert not caught.value.out_of_reach
     assert caught.value.spent.cost_usd is not None
     assert len(caught.value.spent.trace) == 1
-    with OpenAIServer(too_long) as server, pytest.raises(ProposerError, match="max_history_tokens") as stopped:
+    with (
+        OpenAIServer(too_long) as server,
+        pytest.raises(ProposerError, match="max_history_tokens") as stopped,
+    ):
         propose(agent(server))
     assert not isinstance(stopped.value, ProposalFailed)
 
@@ -387,7 +430,11 @@ def test_the_key_is_in_no_record():
 def test_names_and_recipes_make_it(tmp_path, monkeypatch: pytest.MonkeyPatch):
     made = make_proposer("agent:openai/gpt-4o-mini", max_turns=5)
     assert isinstance(made, AgentProposer)
-    assert {"kind": "agent", "model": "openai/gpt-4o-mini", "max_turns": 5}.items() <= made.identity().items()
+    assert {
+        "kind": "agent",
+        "model": "openai/gpt-4o-mini",
+        "max_turns": 5,
+    }.items() <= made.identity().items()
     with pytest.raises(ModelError, match=r"The model's name is empty"):
         make_proposer("agent:")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

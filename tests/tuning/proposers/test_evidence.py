@@ -26,7 +26,9 @@ from tests.tuning.toy import PARENT, ToyVLM, make_files, tuned
 
 def goal(objective: str = "hp", **more: object) -> Goal:
     given = {"taxonomy": BIRDS, "domain_node": BIRDS.resolve("bird"), **more}
-    return make_goal(objective, 0.3, 1.0, 0.5, "bird", "What is it?", ["order", "family", "species"], 9, **given)
+    return make_goal(
+        objective, 0.3, 1.0, 0.5, "bird", "What is it?", ["order", "family", "species"], 9, **given
+    )
 
 
 MISSED = record(1, "Which bird?", feasible=False, value=-0.1)
@@ -47,7 +49,10 @@ ANSWERS = [
 def test_levels_say_where_answers_stop_and_how_many_are_right():
     found = evidence(rows(BIRDS, ANSWERS), goal())
     assert (found.images, found.failed) == (9, 1)
-    levels = {level.rank: (level.stop, level.stop_right, level.reach, level.reach_right) for level in found.levels}
+    levels = {
+        level.rank: (level.stop, level.stop_right, level.reach, level.reach_right)
+        for level in found.levels
+    }
     assert levels == {
         "order": (1, 1, 5, 5),
         "family": (1, 1, 4, 3),
@@ -60,10 +65,18 @@ def test_mistakes_are_listed_by_what_they_cost():
     answered = rows(BIRDS, ANSWERS)
     found = evidence(answered, goal())
     kinds = [(each.kind, each.count) for each in found.mistakes]
-    assert kinds[:3] == [(ErrorType.WRONG_BRANCH, 2), (ErrorType.OFF_TREE, 1), (ErrorType.SIBLING, 1)]
+    assert kinds[:3] == [
+        (ErrorType.WRONG_BRANCH, 2),
+        (ErrorType.OFF_TREE, 1),
+        (ErrorType.SIBLING, 1),
+    ]
     assert set(kinds[3:]) == {(ErrorType.TOO_GENERAL, 3), (ErrorType.ABSTAINED, 1)}
     assert found.mistakes[0].wrong_from == {"family": 1, "class": 1}
-    assert all(not each.wrong_from for each in found.mistakes if each.kind not in ("wrong branch", "sibling"))
+    assert all(
+        not each.wrong_from
+        for each in found.mistakes
+        if each.kind not in ("wrong branch", "sibling")
+    )
     for measure in ("hp", "hr"):
         missing = 1 - np.mean([getattr(row, measure) for row in answered if row.hp is not None])
         assert sum(each.costs[measure] for each in found.mistakes) == pytest.approx(missing)
@@ -107,7 +120,10 @@ def test_a_ceiling_is_that_of_what_is_aimed_at():
 
 
 def test_an_objective_that_rows_do_not_tell_of_is_explained_with_hp_and_hr():
-    for objective in (Objective("own", lambda scores: 0.0), Objective("bits", lambda scores: 0.0, shown=("depth",))):
+    for objective in (
+        Objective("own", lambda scores: 0.0),
+        Objective("bits", lambda scores: 0.0, shown=("depth",)),
+    ):
         found = evidence(rows(BIRDS, ANSWERS), replace(goal(), objective=objective))
         assert [score.measure for score in found.scores] == ["hp", "hr"]
         assert not found.ceiling
@@ -148,7 +164,10 @@ def said(text: str, label: str = "goldfinch", template: str = "What is it?") -> 
         ("tiger", "[a wrong species outside the domain]"),
         ("A small blue bird", "A […] bird"),
         ("This is an animal", "This is an animal"),
-        ("I cannot tell the exact species of this bird.", "I cannot tell the exact species of this bird."),
+        (
+            "I cannot tell the exact species of this bird.",
+            "I cannot tell the exact species of this bird.",
+        ),
         ("A red-capped warbler or a finch", "A […] or [the right family]"),
         ("gold\u200bfinch", "[the right species]"),
         ("", ""),
@@ -178,7 +197,9 @@ def test_no_name_below_the_domain_remains(drawn: tuple[Taxonomy, list[list[int]]
         hider = Hider(tree, domain)
         secret = {tree.labels[v] for v in range(len(tree)) if not tree.is_ancestor(v, domain)}
         secret -= {tree.labels[v] for v in tree.ancestors(domain)}
-        answer = f"It is {tree.labels[node]} or {tree.labels[target]} ({' '.join(tree.path(node))})."
+        answer = (
+            f"It is {tree.labels[node]} or {tree.labels[target]} ({' '.join(tree.path(node))})."
+        )
         assert not find_labels(hider.hide(answer, target, node), secret)
 
 
@@ -229,6 +250,8 @@ def test_a_run_tells_its_proposer_and_gives_nothing_away(tmp_path: Path):
     assert baseline.mistakes[0].kind == ErrorType.SIBLING
     assert careful.mistakes[0].kind == ErrorType.TOO_GENERAL
     assert careful.mistakes[0].costs["hp"] == 0
-    sent = " ".join(message["content"] for message in Messages().first(history, goal, budget=10_000, count=len))
+    sent = " ".join(
+        message["content"] for message in Messages().first(history, goal, budget=10_000, count=len)
+    )
     assert "[the right level-1 label]" in sent
     assert not find_labels(sent, [*PARENT, *PARENT.values()])

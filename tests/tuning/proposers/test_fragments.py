@@ -16,7 +16,9 @@ from taxtune.tuning.template import SAMPLE, check_template, render
 from tests.tuning.proposers.histories import goal, record
 
 GOAL = goal("hp", 0.5, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
-ROW = SampleResult("e1", "a.png", 1, "life/b", "a b", 1, "life/b", "verbatim", 1.0, 1.0, 1.0, False, True)
+ROW = SampleResult(
+    "e1", "a.png", 1, "life/b", "a b", 1, "life/b", "verbatim", 1.0, 1.0, 1.0, False, True
+)
 SMALL = """
 slots:
   - id: ask
@@ -54,10 +56,15 @@ def run(
 
         proposal = proposer.propose(history, GOAL, iteration=iteration, seed=seed, check=check)
         # Asked again with the same history, it says the same: this is what a resumed run relies on.
-        assert proposer.propose(list(history), GOAL, iteration=iteration, seed=seed, check=check) == proposal
+        assert (
+            proposer.propose(list(history), GOAL, iteration=iteration, seed=seed, check=check)
+            == proposal
+        )
         value = objective(proposal)
         n = images(iteration)
-        done_now = record(iteration, proposal.template, parameters=proposal.parameters, value=value, hp=value, n=n)
+        done_now = record(
+            iteration, proposal.template, parameters=proposal.parameters, value=value, hp=value, n=n
+        )
         history.append(replace(done_now, rows=(ROW,) * n))
         done.append((proposal, value))
     return done
@@ -91,13 +98,20 @@ class TestTheFileThatComesWithTaxtune:
 class TestProposer:
     def test_it_learns(self):
         worth = {
-            "backoff": {"broader_group": 0.7, "only_when_certain": 1.0, "step_up": 0.8, "no_broad": -1.0},
+            "backoff": {
+                "broader_group": 0.7,
+                "only_when_certain": 1.0,
+                "step_up": 0.8,
+                "no_broad": -1.0,
+            },
             "specificity": {"exact": -0.6, "always_commit": -1.0, "as_specific_as_sure": 0.6},
             "care": {"wrong_is_worse": 0.5, "no_guessing": 0.4},
         }
 
         def objective(proposal: Proposal) -> float:
-            return sum(worth.get(slot, {}).get(choice, 0.0) for slot, choice in proposal.parameters.items())
+            return sum(
+                worth.get(slot, {}).get(choice, 0.0) for slot, choice in proposal.parameters.items()
+            )
 
         led, chance = (
             [run(proposer, objective, iterations=25, seed=seed) for seed in range(2)]
@@ -106,7 +120,9 @@ class TestProposer:
         assert all(len({proposal.template for proposal, _ in done}) == 25 for done in led)
         # Until there is something to learn from, both draw the same.
         assert [done[:8] for done in led] == [done[:8] for done in chance]
-        late = [sum(value for done in runs for _, value in done[-10:]) / 20 for runs in (led, chance)]
+        late = [
+            sum(value for done in runs for _, value in done[-10:]) / 20 for runs in (led, chance)
+        ]
         assert late[0] > late[1] + 0.4
 
     def test_it_learns_what_a_constraint_holds_apart_from_the_aim(self):
@@ -114,7 +130,10 @@ class TestProposer:
 
         def scores(parameters: dict[str, str]) -> dict[str, float]:
             held = (parameters["backoff"] in careful) + (parameters["care"] != "none")
-            return {"hp": 0.90 + 0.05 * held, "hr": 0.9 - 0.1 * held + 0.1 * (parameters["role"] == "expert")}
+            return {
+                "hp": 0.90 + 0.05 * held,
+                "hr": 0.9 - 0.1 * held + 0.1 * (parameters["role"] == "expert"),
+            }
 
         aim = goal("hr_at_hp", None, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
         best = {}
@@ -124,10 +143,18 @@ class TestProposer:
                 proposal = proposer.propose(history, aim, iteration=iteration, seed=0, check=accept)
                 known = scores(proposal.parameters)
                 history.append(
-                    record(iteration, proposal.template, value=known["hr"], parameters=proposal.parameters, **known)
+                    record(
+                        iteration,
+                        proposal.template,
+                        value=known["hr"],
+                        parameters=proposal.parameters,
+                        **known,
+                    )
                 )
             late = [each.parameters for each in history[-15:]]
-            best[proposer.name] = sum(scores(p)["hp"] >= 0.98 and p["role"] == "expert" for p in late)
+            best[proposer.name] = sum(
+                scores(p)["hp"] >= 0.98 and p["role"] == "expert" for p in late
+            )
         assert best["fragments"] >= 11
         assert best["random"] <= 5
 
@@ -167,7 +194,8 @@ class TestRandom:
         tried = proposer.propose([], GOAL, iteration=1, seed=0, check=accept)
         history = [record(1, tried.template, value=0.5, parameters=tried.parameters)]
         drawn = Counter(
-            proposer.propose(history, GOAL, iteration=2, seed=seed, check=accept).template for seed in range(900)
+            proposer.propose(history, GOAL, iteration=2, seed=seed, check=accept).template
+            for seed in range(900)
         )
         assert tried.template not in drawn
         assert len(drawn) == 9
@@ -179,7 +207,10 @@ class TestRefusals:
         proposer = FragmentsProposer(write(tmp_path, SMALL))
         done = run(proposer, lambda proposal: len(proposal.template), iterations=4)
         assert len({proposal.template for proposal, _ in done}) == 4
-        history = [record(i, p.template, value=v, parameters=p.parameters) for i, (p, v) in enumerate(done, 1)]
+        history = [
+            record(i, p.template, value=v, parameters=p.parameters)
+            for i, (p, v) in enumerate(done, 1)
+        ]
         with pytest.raises(ProposalFailed, match="All 4 combinations") as caught:
             proposer.propose(history, GOAL, iteration=5, seed=0, check=accept)
         assert caught.value.final
@@ -190,18 +221,24 @@ class TestRefusals:
                 raise TemplateError("It must be sure.")
 
         proposer = FragmentsProposer(write(tmp_path, SMALL))
-        proposals = [proposer.propose([], GOAL, iteration=i, seed=0, check=check) for i in range(1, 9)]
+        proposals = [
+            proposer.propose([], GOAL, iteration=i, seed=0, check=check) for i in range(1, 9)
+        ]
         assert all("sure" in proposal.template for proposal in proposals)
         rejected = [pair for proposal in proposals for pair in proposal.rejected]
         assert rejected
-        assert all("sure" not in template and reason == "It must be sure." for template, reason in rejected)
+        assert all(
+            "sure" not in template and reason == "It must be sure." for template, reason in rejected
+        )
 
     def test_nothing_acceptable(self, tmp_path: Path):
         def check(_: str) -> None:
             raise TemplateError("Never.")
 
         with pytest.raises(ProposalFailed, match=r"All 4 combinations.*Never") as caught:
-            FragmentsProposer(write(tmp_path, SMALL)).propose([], GOAL, iteration=1, seed=0, check=check)
+            FragmentsProposer(write(tmp_path, SMALL)).propose(
+                [], GOAL, iteration=1, seed=0, check=check
+            )
         assert caught.value.final
         assert len(caught.value.spent.rejected) == 4
         with pytest.raises(ProposalFailed, match=r"2,000 combinations in a row") as caught:
@@ -223,9 +260,15 @@ slots:
 class TestStances:
     def test_compositions_are_those_without_a_contradiction_each_once(self, tmp_path: Path):
         fragments = read_fragments(write(tmp_path, STANCES))
-        stances = {(slot.id, choice.id): choice.stance for slot in fragments.slots for choice in slot.choices}
+        stances = {
+            (slot.id, choice.id): choice.stance
+            for slot in fragments.slots
+            for choice in slot.choices
+        }
         valid = []
-        for chosen in itertools.product(*([choice.id for choice in slot.choices] for slot in fragments.slots)):
+        for chosen in itertools.product(
+            *([choice.id for choice in slot.choices] for slot in fragments.slots)
+        ):
             parameters = dict(zip("abc", chosen, strict=True))
             if len({stances[pair] for pair in parameters.items()} - {None}) < 2:
                 valid.append(parameters)
@@ -250,12 +293,18 @@ class TestFiles:
             ("slots: [{id: a}]", r"slots\.0\.choices: Field required"),
             ("slots: [{id: A b, choices: [{id: x, text: y}]}]", r"slots\.0\.id.*'A b'"),
             ("slots: [{id: a, choices: [{id: x, text: 5}]}]", r"slots\.0\.choices\.0\.text.*got 5"),
-            ("slots: [{id: a, choices: [{id: x, text: y}, {id: x, text: z}]}]", r"slots\.0: .*'x' is given twice"),
+            (
+                "slots: [{id: a, choices: [{id: x, text: y}, {id: x, text: z}]}]",
+                r"slots\.0: .*'x' is given twice",
+            ),
             (
                 "slots: [{id: a, choices: [{id: x, text: y}]}, {id: a, choices: [{id: z, text: y}]}]",
                 "'a' is given",
             ),
-            ("slots: [{id: a, choices: [{id: x, text: '{{ foo }}'}]}]", "choices.0.text.*unknown variable 'foo'"),
+            (
+                "slots: [{id: a, choices: [{id: x, text: '{{ foo }}'}]}]",
+                "choices.0.text.*unknown variable 'foo'",
+            ),
             (
                 "slots: [{id: a, choices: [{id: x, stance: bold, text: y}]},"
                 " {id: b, choices: [{id: z, stance: mild, text: y}, {id: w, stance: calm, text: y}]}]",

@@ -35,23 +35,35 @@ BASELINE = record(0, "What is this an image of?", hp=0.8, hr=0.7, hf=0.75, accur
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_API_KEY"):
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_ADMIN_KEY",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_BASE",
+        "ANTHROPIC_API_KEY",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
 def proposer(api_base: str | None, **settings: Any) -> LLMProposer:
-    retry = RetryPolicy(2, first_wait=0.001, longest_wait=0.01, timeout=settings.pop("timeout", 10.0))
+    retry = RetryPolicy(
+        2, first_wait=0.001, longest_wait=0.01, timeout=settings.pop("timeout", 10.0)
+    )
     return LLMProposer(**{"api_base": api_base, "api_key": KEY, "retry": retry, **settings})  # type: ignore[arg-type]
 
 
-def propose(maker: LLMProposer, history: tuple[IterationRecord, ...] = (BASELINE,), goal: Goal = GOAL) -> Proposal:
+def propose(
+    maker: LLMProposer, history: tuple[IterationRecord, ...] = (BASELINE,), goal: Goal = GOAL
+) -> Proposal:
     earlier = [trial.template for trial in history if trial.template]
     return maker.propose(
         history,
         goal,
         iteration=len(history),
         seed=0,
-        check=lambda source: check_template(source, earlier=earlier, samples=[SAMPLE], forbidden_labels=["mallard"]),
+        check=lambda source: check_template(
+            source, earlier=earlier, samples=[SAMPLE], forbidden_labels=["mallard"]
+        ),
     )
 
 
@@ -63,7 +75,10 @@ def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
     with OpenAIServer(text("```jinja2\nWhich {{ domain }}?\n```")) as server:
         proposal = propose(proposer(server.api_base))
     assert proposal.template == "Which {{ domain }}?"
-    assert (proposal.prompt_tokens, proposal.completion_tokens) == (PROMPT_TOKENS, COMPLETION_TOKENS)
+    assert (proposal.prompt_tokens, proposal.completion_tokens) == (
+        PROMPT_TOKENS,
+        COMPLETION_TOKENS,
+    )
     assert proposal.cost_usd > 0
     assert proposal.rejected == ()
     said = "```jinja2\nWhich {{ domain }}?\n```"
@@ -81,7 +96,13 @@ def test_the_seed_that_is_sent_depends_on_the_iteration():
 
 def test_the_history_keeps_to_its_budget():
     history = tuple(
-        record(i, f"Ask number {i}: " + "look closely at the wings " * 20, hp=0.5, hr=0.6, value=i / 100)
+        record(
+            i,
+            f"Ask number {i}: " + "look closely at the wings " * 20,
+            hp=0.5,
+            hr=0.6,
+            value=i / 100,
+        )
         for i in range(40)
     )
     with OpenAIServer(fenced("Which {{ domain }}?")) as server:
@@ -149,7 +170,9 @@ class TestReasoningModels:
 
     def test_one_that_never_begins_fails_the_iteration_like_a_model_that_does_not_answer(self):
         with OpenAIServer(then=text("", finish_reason="length", reasoning=self.THOUGHTS)) as server:
-            with pytest.raises(ProposalFailed, match=r"used up before the reply .*Raise proposer.max_tokens") as caught:
+            with pytest.raises(
+                ProposalFailed, match=r"used up before the reply .*Raise proposer.max_tokens"
+            ) as caught:
                 propose(proposer(server.api_base, max_tokens=500))
             assert len(server.chats) == 3
         # The loop stops a run where that goes on.
@@ -191,7 +214,9 @@ def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
         "(3) Line 1: unknown variable",
     ):
         assert words in failed.reason
-    assert [turn.result for turn in failed.spent.trace] == [reason for _, reason in failed.spent.rejected]
+    assert [turn.result for turn in failed.spent.trace] == [
+        reason for _, reason in failed.spent.rejected
+    ]
     assert len(failed.spent.rejected) == 3
     assert failed.spent.prompt_tokens == 3 * PROMPT_TOKENS
     assert failed.spent.completion_tokens == 3 * COMPLETION_TOKENS
@@ -208,7 +233,11 @@ FAULTS = every_fault(5, KEY)
     [
         (status(401), 1, ["rejected the key", "401", "OPENAI_API_KEY"]),
         (status(404), 1, ["not found", "model's name"]),
-        (status(400, "This model's maximum context length is 8192 tokens."), 1, ["too long", "max_history_tokens"]),
+        (
+            status(400, "This model's maximum context length is 8192 tokens."),
+            1,
+            ["too long", "max_history_tokens"],
+        ),
         (status(429, "You exceeded your current quota"), 1, ["no credit", "quota", "--resume"]),
     ],
 )

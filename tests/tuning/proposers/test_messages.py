@@ -29,7 +29,9 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def first(history: list[IterationRecord], goal: Goal = GOAL, budget: int = 10_000) -> tuple[str, str]:
+def first(
+    history: list[IterationRecord], goal: Goal = GOAL, budget: int = 10_000
+) -> tuple[str, str]:
     system, user = Messages().first(history, goal, budget=budget, count=words)
     assert (system["role"], user["role"]) == ("system", "user")
     return system["content"], user["content"]
@@ -37,7 +39,13 @@ def first(history: list[IterationRecord], goal: Goal = GOAL, budget: int = 10_00
 
 def test_the_system_message_tells_the_goal_and_the_trivial_answer():
     system, _ = first([])
-    for part in ("bird", "20 images", "hierarchical precision (hP)", "hierarchical recall (hR)", "back off"):
+    for part in (
+        "bird",
+        "20 images",
+        "hierarchical precision (hP)",
+        "hierarchical recall (hR)",
+        "back off",
+    ):
         assert part in system
     assert 'answering just "bird" gives hP 1.000 and hR 0.500' in system
     assert "hR is at least 0.510" in system
@@ -98,7 +106,9 @@ def test_the_scores_in_bits_are_told_with_right_numbers():
         told = text[text.lower().index(f'"{answer}"', text.index("The answer")) :]
         found = re.findall(r"ih[PR] (\d)(?:/(\d))?", told)[:2]
         ihp, ihr, _, _ = information_values(weights, [tree.resolve(answer)], [violin])
-        assert [int(part) / int(whole or 1) for part, whole in found] == pytest.approx([ihp[0], ihr[0]])
+        assert [int(part) / int(whole or 1) for part, whole in found] == pytest.approx(
+            [ihp[0], ihr[0]]
+        )
     off = information_values(weights, [0], [violin], off_tree=[True])
     assert (off[0][0], off[1][0]) == (0, 0)
 
@@ -106,8 +116,22 @@ def test_the_scores_in_bits_are_told_with_right_numbers():
 @pytest.mark.parametrize(
     ("objective", "told"),
     [
-        ("hp", ["Aim for the highest hP.", "its hR is at least 0.560 (80 % of what the first template has)", "violin"]),
-        ("hr_at_hp", ["Aim for the highest hR.", "hP is at least 0.980, with a confidence of 90 %", "hP 4/4"]),
+        (
+            "hp",
+            [
+                "Aim for the highest hP.",
+                "its hR is at least 0.560 (80 % of what the first template has)",
+                "violin",
+            ],
+        ),
+        (
+            "hr_at_hp",
+            [
+                "Aim for the highest hR.",
+                "hP is at least 0.980, with a confidence of 90 %",
+                "hP 4/4",
+            ],
+        ),
         ("ihr_at_ihp", ["Aim for the highest ihR.", "ihP is at least 0.980, with", "ihP 3/3"]),
         ("lave", ["a judge who knows the true label", "Aim for the highest LAVE."]),
         ("rouge-1", ["ROUGE: share of the reference's words", "Aim for the highest ROUGE."]),
@@ -115,7 +139,10 @@ def test_the_scores_in_bits_are_told_with_right_numbers():
             Objective("few", lambda scores: 0.0, (Constraint("hr", 0.4),)),
             ['"few". Aim for the highest.', "hR is at least 0.400.", "hP 4/4"],
         ),
-        (Objective("x", lambda scores: 0.0, shown=("taste",)), ["taste: a measure", "the highest taste."]),
+        (
+            Objective("x", lambda scores: 0.0, shown=("taste",)),
+            ["taste: a measure", "the highest taste."],
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else getattr(value, "name", ""),
 )
@@ -132,10 +159,17 @@ def test_what_counts_follows_from_the_objective(objective: str | Objective, told
 def test_the_best_and_the_latest_come_with_evidence_and_the_others_with_scores_alone():
     goal = replace(GOAL, taxonomy=BIRDS, domain_node=BIRDS.resolve("bird"))
     answered = tuple(rows(BIRDS, [("goldfinch", "a chaffinch"), ("snowy owl", "owl")]))
-    history = [replace(trial(i, value), rows=answered) for i, value in enumerate((0.7, 0.9, 0.8, 0.6))]
+    history = [
+        replace(trial(i, value), rows=answered) for i, value in enumerate((0.7, 0.9, 0.8, 0.6))
+    ]
     _, user = first(history, goal)
     entries = re.split(r"Iteration \d", user)[1:]  # from the worst to the best
-    assert ["[a wrong species of the right family]" in entry for entry in entries] == [True, False, False, True]
+    assert ["[a wrong species of the right family]" in entry for entry in entries] == [
+        True,
+        False,
+        False,
+        True,
+    ]
     assert "chaffinch" not in user
     # Evidence gives way where there is little room, templates do not.
     _, user = first(history, goal, budget=50)
@@ -177,7 +211,11 @@ def test_a_tight_budget_keeps_the_best_and_the_latest():
 
 def test_refused_templates_come_with_their_reason_and_within_a_share_of_the_budget():
     failed = record(
-        1, None, state="failed", reason="x", rejected=(("{{ a }}", "Unknown."), ("", "Empty."), ("b" * 9000, "Long."))
+        1,
+        None,
+        state="failed",
+        reason="x",
+        rejected=(("{{ a }}", "Unknown."), ("", "Empty."), ("b" * 9000, "Long.")),
     )
     _, user = first([trial(0, 0.5), failed])
     assert "Refused: Unknown.\n```\n{{ a }}\n```" in user

@@ -46,7 +46,10 @@ def photos(folder: Path) -> Path:
     recipe = make_files(folder)
     for file in folder.glob("*.png"):
         exif = Image.Exif()
-        exif[0x010E], exif[0x8825] = f"secret: {file.stem}", {1: "N", 2: (48.0, 12.0, 30.0)}  # description, GPS
+        exif[0x010E], exif[0x8825] = (
+            f"secret: {file.stem}",
+            {1: "N", 2: (48.0, 12.0, 30.0)},
+        )  # description, GPS
         Image.open(file).resize((900, 600)).save(file, exif=exif)
         assert b"secret" in file.read_bytes()
     return recipe
@@ -86,7 +89,11 @@ def test_a_chat_model_sees_the_worst_failures(tmp_path: Path) -> None:
         (pictures,) = sent(server)
         system, user = server.chats[0].messages
     past, first, *shown = [part["text"] for part in user["content"] if part["type"] == "text"]
-    assert [part["type"] for part in user["content"]] == ["text", "text", *["text", "image_url"] * 2]
+    assert [part["type"] for part in user["content"]] == [
+        "text",
+        "text",
+        *["text", "image_url"] * 2,
+    ]
     assert "iteration 0" in first
     assert [picture.size for picture in pictures] == [(512, 341)] * 2
     assert all("a wrong level-2 label of the right level-1 label" in caption for caption in shown)
@@ -95,7 +102,9 @@ def test_a_chat_model_sees_the_worst_failures(tmp_path: Path) -> None:
     wrong = {row.example for row in baseline.rows if row.node != row.target}
     assert set(proposed.trace[0].result.split(", ")) < wrong
     assert (usage := proposed.usage.proposer).prompt_tokens == 100 + 2 * 255
-    assert usage.cost_usd == pytest.approx(2.5e-6 * usage.prompt_tokens + 1e-5 * usage.completion_tokens)
+    assert usage.cost_usd == pytest.approx(
+        2.5e-6 * usage.prompt_tokens + 1e-5 * usage.completion_tokens
+    )
 
     with OpenAIServer(FENCED) as server:  # by default all is as it was
         tuned(toy(tmp_path, chat(server, 0)), tmp_path / "plain")
@@ -119,7 +128,9 @@ def test_an_agent_looks_at_what_it_chooses(tmp_path: Path) -> None:
         told = [message["content"] for message in body["messages"] if message["role"] == "tool"]
         if not told:
             return calls(("look", {"image": 1}), ("failures", {"iteration": 0}))
-        numbers = [int(line.split(":")[0].removeprefix("Image ")) for line in json.loads(told[1])["worst"]]
+        numbers = [
+            int(line.split(":")[0].removeprefix("Image ")) for line in json.loads(told[1])["worst"]
+        ]
         if len(told) == 2:
             return calls(*(("look", {"image": number}) for number in [*numbers, 99]))
         return calls(("submit", {"template": "Be careful. Which {{ domain }} is this?"}))
@@ -135,16 +146,26 @@ def test_an_agent_looks_at_what_it_chooses(tmp_path: Path) -> None:
     assert [message["role"] for message in last[-3:]] == ["tool", "assistant", "user"]
     assert [part["type"] for part in last[-1]["content"]] == [*["text", "image_url"] * 2, "text"]
     assert "last reply" in last[-1]["content"][-1]["text"]
-    early, _, *looks, late = [json.loads(message["content"]) for message in last if message["role"] == "tool"]
+    early, _, *looks, late = [
+        json.loads(message["content"]) for message in last if message["role"] == "tool"
+    ]
     assert "has not listed" in early["error"]
     assert [look["looks_left"] for look in looks[:2]] == [1, 0]
     assert late["error"] == "No look is left."
-    assert [len(turn.result.split(", ")) for turn in result.iterations[1].trace if turn.tool == "pictures"] == [2]
+    assert [
+        len(turn.result.split(", "))
+        for turn in result.iterations[1].trace
+        if turn.tool == "pictures"
+    ] == [2]
 
 
 def test_gepa_reflects_on_a_contact_sheet(tmp_path: Path) -> None:
     pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
-    what = {"recipe": photos(tmp_path), "vlm": lambda image, prompt: "navy", "out": tmp_path / "run"}
+    what = {
+        "recipe": photos(tmp_path),
+        "vlm": lambda image, prompt: "navy",
+        "out": tmp_path / "run",
+    }
     with pytest.raises(ProposerError, match=r"takes no images.*\(image, prompt\)"):
         gepa.optimize(lambda prompt: prompt, max_metric_calls=40, pictures=2, **what)
     with OpenAIServer(counting) as server:
@@ -154,11 +175,16 @@ def test_gepa_reflects_on_a_contact_sheet(tmp_path: Path) -> None:
     shown = [len(set(turn.result.split(", "))) for turn in searched.trace]
     assert 2 in shown
     assert [sheet.size for (sheet,) in sent(server)] == [(512 * n, 512) for n in shown]
-    assert all(f"tile {n} of the picture" in prompt for n, prompt in zip(shown, server.prompts, strict=True))
+    assert all(
+        f"tile {n} of the picture" in prompt
+        for n, prompt in zip(shown, server.prompts, strict=True)
+    )
     assert searched.usage.proposer.prompt_tokens == len(shown) * (100 + 255)
 
 
-@pytest.mark.parametrize(("model", "note"), [("gpt-4o", "$0.05 in all"), ("own", "price unknown"), ("gpt-4", "")])
+@pytest.mark.parametrize(
+    ("model", "note"), [("gpt-4o", "$0.05 in all"), ("own", "price unknown"), ("gpt-4", "")]
+)
 def test_a_dry_run_tells_what_pictures_cost(model: str, note: str, tmp_path: Path) -> None:
     proposer = f"proposer={{kind: llm, model: openai/{model}, pictures: 4}}"
     plan = make_plan(toy(tmp_path, proposer, "iterations=20"))
@@ -172,9 +198,14 @@ def test_the_worst_come_first_and_no_two_alike() -> None:
     said += [("snowy owl", "a blue jay"), ("blue jay", "a blue jay"), ("snowy owl", None)]
     asked = replace(record(0, "What is this?", value=0.5), rows=tuple(rows(BIRDS, said)))
     files = {f"e{i}": Path(f"{i}.png") for i in range(6)}
-    about = goal("hp", 0.3, 1.0, 0.5, "bird", "", [], 6, taxonomy=BIRDS, domain_node=BIRDS.resolve("bird"))
+    about = goal(
+        "hp", 0.3, 1.0, 0.5, "bird", "", [], 6, taxonomy=BIRDS, domain_node=BIRDS.resolve("bird")
+    )
     known = replace(about, images=files)
-    drawn = {tuple(picture.number for picture in worst_failures(asked, known, 9, salt=salt)) for salt in range(9)}
+    drawn = {
+        tuple(picture.number for picture in worst_failures(asked, known, 9, salt=salt))
+        for salt in range(9)
+    }
     # Two answers about finches are alike: one of them comes after the vague one.
     assert drawn == {(4, 2, 1, 3), (4, 3, 1, 2)}
     assert worst_failures(asked, about, 9) == []
