@@ -1,7 +1,8 @@
-"""Encoded images are kept: in prompt tuning the images stay and only the prompts change.
+"""The features of encoded images are cached: in prompt tuning the images stay and the prompts change.
 
-`CrossAttentionCache` is for networks whose text looks at the image through layers of their own (Mllama), `KeyValueCache` for all
-that read image and text as one sequence (LLaVA, Qwen2.5-VL, SmolVLM, InternVL, Gemma 3 and their like).
+`CrossAttentionCache` is for networks whose text looks at the image through layers of their own
+(Mllama), `KeyValueCache` for all that read image and text as one sequence (LLaVA, Qwen2.5-VL,
+SmolVLM, InternVL, Gemma 3 and their like).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Vision-language models that run here: any image-text-to-text checkpoint of Hugging Face transformers.
+"""Vision-language models that run here: image-text-to-text checkpoints of Hugging Face transformers.
 
-In prompt tuning the images stay and the prompts change, so encoded images are kept (`prefix_cache.py`): a further prompt costs
-little more than its own tokens. Where that cannot be, each question is read with its pixels.
+In prompt tuning the images stay and the prompts change, so the features of images are cached
+(`prefix_cache.py`): a further prompt costs little more than its own tokens. Where that cannot be,
+each question is read with its pixels.
 """
 
 from __future__ import annotations
