@@ -79,7 +79,7 @@ class _Silent(Display):
 def find_source(
     path: Path, *, image_column: str | None = None, label_column: str | None = None
 ) -> Source:
-    """Returns what a folder or a file of labelled images holds.
+    """Returns the labelled images of a folder or a file.
 
     Args:
         path: A folder with a sub-folder for each label, or a CSV, TSV, XLSX or JSONL file.

@@ -136,7 +136,7 @@ class _Images(BaseModel):
 
 
 def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) -> Starlette:
-    """Returns the server of a classifier, with its page.
+    """Makes the server of a classifier, with its page.
 
     Args:
         served: The classifier that answers.
@@ -294,7 +294,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
 
 
 def _confidence(classifier: Classifier) -> str:
-    """Returns what the page says of the confidence of a label."""
+    """Returns the meaning of the confidence, in a sentence of the page."""
     calls = classifier.policy.samples
     if calls > 1:
         return (
