@@ -131,7 +131,7 @@ class _Images(BaseModel):
 
     @property
     def cells(self) -> list[dict[str, Any]]:
-        """Returns what is known of each image by column; nothing where only images are given."""
+        """Returns the context of each image by column; nothing if only images are given."""
         return [row.model_extra or {} for row in self.dataframe_records or ()]
 
 
