@@ -7,19 +7,22 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
-from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from taxtune.atomic import check_folder
 from taxtune.cli.help import Command
 from taxtune.options import JsonOption, JsonRowsOption, OutOption
 from taxtune.studies import STUDIES
-from taxtune.studies.settings import StudySettings, bare_type, field_info
 
-__all__ = ["study_app", "study_command"]
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from taxtune.studies.settings import StudySettings
+
+__all__ = ["click_command", "study_app", "study_command"]
 
 
 class _Studies(TyperGroup):
@@ -31,9 +34,7 @@ class _Studies(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in STUDIES:
             return None
-        one = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        one.command(cmd_name, cls=Command)(study_command(cmd_name))
-        return typer.main.get_command(one)
+        return click_command(cmd_name, f"taxtune.studies.{cmd_name}")
 
 
 study_app = typer.Typer(
@@ -44,12 +45,19 @@ study_app = typer.Typer(
 )
 
 
-def study_command(name: str, module: str = "taxtune.studies") -> Callable[..., None]:
-    """Returns the command of a study: an option for each of its settings, --out and --json.
+def click_command(name: str, module: str) -> Any:
+    """Returns the command of a study under a name, for a group that imports it when it is used."""
+    app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    app.command(name, cls=Command)(study_command(name, module))
+    return typer.main.get_command(app)
 
-    `run` in its module takes the settings. The docstring of `run`, up to its arguments, is the command's help.
+
+def study_command(name: str, module: str) -> Callable[..., None]:
+    """Returns the function of a study's command: an option for each of its settings, --out and --json.
+
+    `run` in the module takes the settings. The docstring of `run`, up to its arguments, is the command's help.
     """
-    study = importlib.import_module(f"{module}.{name}")
+    study = importlib.import_module(module)
     kind: type[StudySettings] = get_type_hints(study.run)["settings"]
 
     def command(out: Path | None, as_json: bool, **given: Any) -> None:
@@ -84,6 +92,8 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _annotation(field: FieldInfo) -> Any:
     """Returns the type that Typer reads: text for enumerations and objects, a list for options that repeat."""
+    from taxtune.studies.settings import bare_type, field_info
+
     kind = bare_type(field)
     is_optional = kind is not field.annotation
     origin = get_origin(kind)

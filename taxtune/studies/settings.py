@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -204,7 +203,7 @@ class ModelSettings(StudySettings):
         """The settings that all measures share."""
         from taxtune.metrics.registry import MeasureSettings
 
-        names = {field.name for field in fields(MeasureSettings)}
+        names = {"device", "batch_size", "cache_dir", "api_base", "concurrency"}
         return MeasureSettings(**self.model_dump(include=names))
 
     def measures(self, specs: Iterable[str | Measure]) -> list[Measure]:

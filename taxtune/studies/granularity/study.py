@@ -316,7 +316,7 @@ def hierarchy_report(results: Sequence[Granularity], settings: dict[str, Any]) -
         settings=settings,
         tables=(
             frame_table(
-                "run",
+                "granularity",
                 "Mean average precision of leaves and of ancestors, in % (paper 3, Table 2)",
                 pd.DataFrame(summary),
                 "Anc raw: an ancestor scored by its own name; Anc child: by its best direct child (eq. 2); Anc leaf: "

@@ -267,7 +267,7 @@ def report(
         settings=settings.record(),
         tables=(
             frame_table(
-                "run",
+                "specificity",
                 "Image-to-text retrieval, mAP in % (paper 3, Table 3)",
                 wide,
                 "Rows: the right texts of an image; columns: the wrong texts that they are ranked against. Related "
