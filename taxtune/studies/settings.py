@@ -71,7 +71,7 @@ NOT_RECORDED = Recorded(None)
 
 
 def _marks(field: FieldInfo) -> list[Any]:
-    """Returns what the annotation of a field holds besides its type."""
+    """Returns the metadata of a field's annotation."""
     marks: list[Any] = []
     for item in field.metadata:
         # A type may be narrowed beside the option that several share: Annotated[Literal["error"], OffTreeOption].
