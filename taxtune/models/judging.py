@@ -159,7 +159,7 @@ class Judge:
         )
 
     def notes(self, problem: str) -> tuple[str, ...]:
-        """Returns how many answers are unscored, and why.
+        """Returns the numbers of unscored answers, with the reasons.
 
         Args:
             problem: What is wrong with a reply without a verdict ("gives no rating").

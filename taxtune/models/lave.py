@@ -118,7 +118,7 @@ class Lave(ManyReferencesMeasure):
         """Returns the judge's prompt about an answer.
 
         Args:
-            question: What was asked.
+            question: The question about the image.
             references: The answers that people gave.
             answer: The answer to rate.
             caption: A description of the image, or None.
