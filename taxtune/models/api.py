@@ -31,7 +31,6 @@ from taxtune.models.base import (
     StreamingModel,
     count_fault,
     total_cost,
-    well_formed,
 )
 from taxtune.models.calls import as_completed
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls, data_url
@@ -40,6 +39,7 @@ from taxtune.models.refusals import Refusals, refused
 from taxtune.models.transport import guarded
 from taxtune.progress import note
 from taxtune.trust import ADDRESS_REMEDY, address_in, server_of
+from taxtune.untrusted import well_formed
 
 __all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 

@@ -40,7 +40,6 @@ __all__ = [
     "count_faults",
     "reseeded",
     "total_cost",
-    "well_formed",
 ]
 
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
@@ -214,14 +213,6 @@ def total_cost(costs: Iterable[float | None]) -> float | None:
     """Returns the sum of the costs that are known; None if none is."""
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known else None
-
-
-def well_formed(text: str) -> str:
-    """Returns text that can be sent, stored and tokenized.
-
-    Half a surrogate pair becomes "?", and NUL U+FFFD.
-    """
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 @runtime_checkable

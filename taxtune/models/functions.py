@@ -28,9 +28,9 @@ from taxtune.models.base import (
     Request,
     StreamingModel,
     count_fault,
-    well_formed,
 )
 from taxtune.models.calls import as_completed
+from taxtune.untrusted import well_formed
 
 if TYPE_CHECKING:
     from PIL import Image
