@@ -540,7 +540,7 @@ class ApiModel(StreamingModel):
     # -- words -------------------------------------------------------------------------------------
 
     def _sentence(self, problem: CallError) -> str:
-        """Returns what went wrong as a sentence without its full stop."""
+        """Returns a problem as a sentence without its full stop."""
         return f"{self._name} {problem.reason.rstrip('.')}"
 
     def _fatal(self, problem: CallError) -> ModelError:

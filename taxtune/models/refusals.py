@@ -48,7 +48,7 @@ class Refusals:
         return kept
 
     def describe(self, name: str) -> str:
-        """Returns what is done without a parameter; the rest of a sentence about the model."""
+        """Returns the consequence of a refusal; the rest of a sentence about the model."""
         if name in _RENAMED:
             return f"takes no {name} and is asked with {_RENAMED[name]}"
         return f"takes no {name} and is asked without it"
