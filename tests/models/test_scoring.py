@@ -425,7 +425,7 @@ def test_outcomes_are_those_of_generation(
                 memory,
                 size,
             )
-        assert vlm.not_kept is None
+        assert vlm.not_cached is None
 
 
 @pytest.fixture
