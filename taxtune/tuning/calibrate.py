@@ -314,8 +314,8 @@ def posterior_offer(
     """Tells in `where` how much the model's own probabilities would bring a finished run, with the command.
 
     The winner's hR on the first tuning images, each placed by the threshold that is best on the others, is compared
-    with that of its answers; where it is less, nothing is offered. Only models on this machine are asked, for runs that hold
-    hP and take one answer per image.
+    with that of its answers; where it is less, nothing is offered. Only models on this machine are asked, for runs that
+    hold hP and take one answer per image.
     """
     winner = result.best
     held = next(
