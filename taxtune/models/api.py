@@ -32,7 +32,6 @@ from taxtune.models.base import (
     Reply,
     Request,
     count_fault,
-    well_formed,
 )
 from taxtune.models.functions import as_completed, bounded
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls, data_url
@@ -41,6 +40,7 @@ from taxtune.models.refusals import Refusals, refused
 from taxtune.models.transport import guarded
 from taxtune.progress import note
 from taxtune.trust import ADDRESS_REMEDY, address_in, server_of
+from taxtune.untrusted import well_formed
 
 __all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 

@@ -25,12 +25,12 @@ from taxtune.models.base import (
     Model,
     Reply,
     Request,
-    well_formed,
 )
 from taxtune.models.refusals import PARAMETERS, Refusals
 from taxtune.progress import track
 from taxtune.store import Store, cache_folder
 from taxtune.thoughts import CUT_THOUGHT, without_thoughts
+from taxtune.untrusted import well_formed
 
 __all__ = ["AnswerStore", "answer_key", "ask", "check_model", "open_replies"]
 

@@ -36,7 +36,6 @@ __all__ = [
     "count_fault",
     "count_faults",
     "reseeded",
-    "well_formed",
 ]
 
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
@@ -200,11 +199,6 @@ class ModelUsage:
                 sorted(faults.items(), key=lambda item: (-item[1], item[0]))
             ),  # the most frequent kind first
         )
-
-
-def well_formed(text: str) -> str:
-    """Makes text that can be sent, stored and tokenized: half a surrogate pair becomes "?", and NUL U+FFFD."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 @runtime_checkable

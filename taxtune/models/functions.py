@@ -29,8 +29,8 @@ from taxtune.models.base import (
     Reply,
     Request,
     count_fault,
-    well_formed,
 )
+from taxtune.untrusted import well_formed
 
 if TYPE_CHECKING:
     from PIL import Image
