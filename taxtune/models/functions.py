@@ -273,7 +273,7 @@ def _parts(function: Any) -> list[object]:
         return [function.func, function.args, function.keywords]
     if isinstance(function, FunctionType):
         code = function.__code__
-        parts = [code, function.__defaults__, function.__kwdefaults__]
+        parts: list[object] = [code, function.__defaults__, function.__kwdefaults__]
         # What an inner function was made with tells it from others of the same code.
         parts += [cell.cell_contents for cell in function.__closure__ or ()]
         for name in sorted(_constants(code)):
