@@ -249,7 +249,7 @@ def _facts(row: SampleResult | None, changed: Change | None) -> dict[str, list[s
 
 
 def _answer(name: str, row: SampleResult, changed: Change | None) -> dict[str, Any]:
-    """Returns what a card shows of a template's answer."""
+    """Returns a template's answer as a card shows it."""
     shared: list[str] = []
     wrong: list[str] = []
     missing: list[str] = []
