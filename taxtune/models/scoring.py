@@ -192,16 +192,13 @@ class Scorer:
         return [summed(of_answer) for of_answer in parts]
 
     def _start(self, answer: Written) -> tuple[Tokens, _Node] | None:
-        """Returns the tokens of an answer's frame and the root of the names after it; None without
-        a name.
-        """
+        """Returns the tokens of an answer's frame and the root of the names after it, if any."""
         context, context_text = self._context(answer.context)
-        text = self._decode([*context, *answer.tokens])
+        whole = self._decode([*context, *answer.tokens])
+        text = whole.removeprefix(context_text)
         # The text of a token may depend on those before it: some tokenizers drop the space at the
         # beginning of a text.
-        if text.startswith(context_text):
-            text = text.removeprefix(context_text)
-        else:
+        if not whole.startswith(context_text):
             text = self._decode(answer.tokens)
         found = find_name(text, answer.candidates)
         if found is None:

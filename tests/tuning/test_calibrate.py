@@ -13,10 +13,10 @@ import taxtune
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Failure
 from taxtune.policies import SelfConsistency
+from taxtune.report.console import print_result
 from taxtune.report.html import render_report
-from taxtune.report.scores import selective_table
 from taxtune.report.summary import verdict
-from taxtune.report.tables import print_result
+from taxtune.report.tables import selective_table
 from taxtune.tracking.values import heldout_metrics
 from taxtune.tuning.calibrate import CalibrationRun, read_calibration
 from taxtune.tuning.records import TuneResult

@@ -17,8 +17,8 @@ from taxtune.policies import SelfConsistency, Single
 from taxtune.progress import showing
 from taxtune.report.html import render_report
 from taxtune.report.progress import Terminal, TuningProgress
-from taxtune.report.scores import iteration_table
 from taxtune.report.summary import doubt_lines, summarise
+from taxtune.report.tables import iteration_table
 from taxtune.tracking.values import iteration_metrics
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.evaluation import Evaluator, compare_templates
