@@ -20,9 +20,9 @@ from taxtune.models.names import parse_model
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
 from taxtune.recipe_file import parse_override
+from taxtune.report.console import print_result
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.summary import goal_in_words, power_in_words
-from taxtune.report.tables import print_result
 from taxtune.resources import template_path
 from taxtune.settings import proposer_named
 from taxtune.tables import read_text

@@ -172,7 +172,9 @@ def _answered(reply: Reply) -> Reply:
         return reply
     answer = without_thoughts(reply.text)
     if answer is None:
-        return Failure(f"{CUT_THOUGHT[0].upper()}{CUT_THOUGHT[1:]}.", retryable=False, said=reply)
+        return Failure(
+            f"{CUT_THOUGHT[0].upper()}{CUT_THOUGHT[1:]}.", retryable=False, unfinished=reply
+        )
     return reply if answer == reply.text else replace(reply, text=answer)
 
 

@@ -209,7 +209,7 @@ class TuningProgress:
 
     def on_heldout(self, name: str, images: int) -> None:
         """Shows which template is asked about the held-out images, or about those that a command names."""
-        from taxtune.report.scores import template_name
+        from taxtune.report.formatting import template_name
 
         if name not in self._heldout:
             split = "asking" if self._experiment is None else "held-out split"
@@ -252,7 +252,7 @@ class TuningProgress:
 
     def _add(self, record: IterationRecord, mark: str) -> None:
         """Counts an iteration and prints its line: each mean ± its standard error, a dash where that is not known."""
-        from taxtune.report.scores import number, score_of
+        from taxtune.report.formatting import number, score_of
         from taxtune.report.summary import standard_error
         from taxtune.tuning.records import count_cut, cut_in_words
 

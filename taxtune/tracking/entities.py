@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.metrics.names import metric_name
+from taxtune.report.formatting import number
 from taxtune.report.gallery import thumbnail
-from taxtune.report.scores import number
 from taxtune.report.summary import verdict
 from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.tracking.store import TrackingStore

@@ -43,8 +43,8 @@ from taxtune.metrics.statistics import (
     hierarchical_sample,
     information_sample,
 )
+from taxtune.report.formatting import interval
 from taxtune.report.output import Cell, StudyReport, Table, node_name
-from taxtune.report.scores import interval
 from taxtune.studies.contestants import (
     check_measures,
     measure_notes,
