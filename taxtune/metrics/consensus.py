@@ -255,7 +255,7 @@ class Cider(ManyReferencesMeasure):
         return own
 
     def _discount(self, difference: int) -> float:
-        """Returns what an answer keeps of its score that is longer or shorter by some words."""
+        """Returns the share of its score that an answer of another length keeps."""
         return 1.0
 
     def _grams(self, text: str) -> list[Counter[Gram]]:
