@@ -107,7 +107,8 @@ class SentenceMeasure(PairsMeasure):
         )
         parts, _ = self._encoded(answers, [])
         table = np.stack([(parts[answer] @ names.T).max(axis=0) for answer in answers])
-        return np.clip(table, -1, 1)
+        cosines: FloatArray = np.clip(table, -1, 1)
+        return cosines
 
     def _encoded(
         self, answers: Sequence[str], references: Sequence[str]

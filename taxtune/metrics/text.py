@@ -310,7 +310,7 @@ class _Synonyms:
 
     def of(self, word: str) -> set[str]:
         """Returns the synonyms of one word that nltk takes, those of one word themselves."""
-        names = set()
+        names: set[str] = set()
         for synset in self.synsets(word):
             names.update(lemma.name() for lemma in synset.lemmas())
         return {name for name in names if "_" not in name}
