@@ -585,7 +585,8 @@ def _shown(progress: bool | None) -> Iterator[list[Any]]:
     if not (sys.stderr.isatty() if progress is None else progress):
         yield []
         return
-    from taxtune.report.progress import Terminal, TuningProgress
+    from taxtune.report.progress import TuningProgress
+    from taxtune.report.terminal import Terminal
 
     with showing(Terminal()) as terminal:
         yield [TuningProgress(terminal)]
