@@ -218,7 +218,7 @@ class _PlacedTable:
         )
 
     def count(self, claim: Literal["abstained", "off_tree"]) -> int:
-        """Returns how many answers abstain, or are off the tree."""
+        """Returns the number of answers that abstain, or are off the tree."""
         return sum(getattr(placement, claim) for placement in self.placements)
 
     def precision_recall(self) -> tuple[FloatArray, FloatArray]:
@@ -234,7 +234,7 @@ class _PlacedTable:
         return bootstrap(on_tree, in_bits, resamples=resamples, confidence=_CONFIDENCE, seed=seed)
 
     def doubt(self) -> Doubt | None:
-        """Returns what hangs on doubtful placements. None where that is not known of each."""
+        """Returns the influence of doubtful placements. None where that is not known of each."""
         if self.answers.has_nodes:
             return None
         doubtful = [placement.doubtful for placement in self.placements]
