@@ -115,7 +115,7 @@ def _trace_info(
     seconds: float,
     steps: Steps,
 ) -> Any:
-    """Returns what MLflow keeps of a trace beside its spans; it began at a time in nanoseconds."""
+    """Returns the head of a trace, which has no spans; it began at a time in nanoseconds."""
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
     whole = steps["classify"]
