@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow, AnswerTable, split_by
 from taxtune.answers.read import align, excluded_records
-from taxtune.answers.scores import as_child, place_texts
 from taxtune.errors import DataError
 from taxtune.metrics.consensus import Cider
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.registry import Measure, name_scores
+from taxtune.scoring.nodes import as_child, place_texts
 from taxtune.studies.settings import ContestantSettings, check_inputs
 from taxtune.taxonomy import Domain, Taxonomy
 

@@ -35,6 +35,7 @@ from taxtune.studies.level_texts import (
     without_names,
 )
 from taxtune.studies.output import both_trees_table, draw_curves, frame_table, part_path
+from taxtune.studies.placements import PlacementScorer, wide_intervals
 from taxtune.studies.scorers import (
     AnnotatedAnswers,
     Scorer,
@@ -44,7 +45,6 @@ from taxtune.studies.scorers import (
     split_name,
     tree_names,
 )
-from taxtune.studies.scoring import PlacementScorer, wide_intervals
 from taxtune.studies.settings import ModelSettings, Recorded, TreeSettings, check_once
 from taxtune.taxonomy import Domain, Taxonomy
 

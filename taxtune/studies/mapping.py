@@ -29,6 +29,7 @@ from taxtune.report.output import StudyReport, Table
 from taxtune.studies.contestants import place_distinct
 from taxtune.studies.frames import groups, records
 from taxtune.studies.output import both_trees_table, draw_dots, frame_table, part_path
+from taxtune.studies.placements import PlacementScorer, wide_intervals
 from taxtune.studies.scorers import (
     UNPLACED,
     AnnotatedAnswers,
@@ -39,7 +40,6 @@ from taxtune.studies.scorers import (
     split_name,
     tree_names,
 )
-from taxtune.studies.scoring import PlacementScorer, wide_intervals
 from taxtune.studies.settings import BatchSize, ModelSettings, TreeSettings
 from taxtune.taxonomy import Domain, Taxonomy
 

@@ -19,7 +19,6 @@ from typer import Argument, Option
 
 from taxtune.answers import AnswerTable
 from taxtune.answers.records import run_evaluations, split_run
-from taxtune.answers.scores import mean_interval
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
 from taxtune.metrics.registry import Measure
@@ -34,6 +33,7 @@ from taxtune.options import ResamplesOption, measure_option
 from taxtune.progress import track_each
 from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
 from taxtune.report.output import StudyReport, Table, cut
+from taxtune.scoring.texts import mean_interval
 from taxtune.studies.contestants import (
     answer_counts,
     check_headings,
@@ -49,7 +49,7 @@ from taxtune.studies.contestants import (
 )
 from taxtune.studies.frames import groups
 from taxtune.studies.output import both_trees_table, draw_dots, frame_table
-from taxtune.studies.scoring import PlacementScorer, wide_intervals
+from taxtune.studies.placements import PlacementScorer, wide_intervals
 from taxtune.studies.settings import NOT_RECORDED, ContestantSettings
 from taxtune.taxonomy import Domain, Taxonomy
 

@@ -11,7 +11,6 @@ import pandas as pd
 
 from taxtune.answers import AnswerTable
 from taxtune.answers.read import excluded_records
-from taxtune.answers.scores import as_child
 from taxtune.answers.targets import make_information
 from taxtune.mapping.config import GUESSED
 from taxtune.metrics.diagnosis import (
@@ -34,6 +33,7 @@ from taxtune.metrics.statistics import (
     information_sample,
 )
 from taxtune.report.output import StudyReport
+from taxtune.scoring.nodes import as_child
 from taxtune.studies.contestants import (
     check_measures,
     measure_notes,

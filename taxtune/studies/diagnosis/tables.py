@@ -13,8 +13,8 @@ from taxtune.metrics.information import Information
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, rank_of
 from taxtune.metrics.statistics import Interval
+from taxtune.report.formatting import interval
 from taxtune.report.output import Table, node_name
-from taxtune.report.scores import interval
 from taxtune.studies.frames import in_order
 from taxtune.studies.output import draw_dots, frame_table
 from taxtune.taxonomy import Taxonomy

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from taxtune.answers import AnswerTable, read_records
-from taxtune.answers.scores import mean_interval
 from taxtune.errors import DataError
 from taxtune.metrics.registry import Measure
 from taxtune.report.output import Table
+from taxtune.scoring.texts import mean_interval
 from taxtune.studies.output import frame_table
 
 __all__ = ["name_tags", "read_tags", "tags_table"]
