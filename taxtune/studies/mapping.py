@@ -348,7 +348,7 @@ def _intervals_table(scores: pd.DataFrame, resamples: int) -> Table:
 
 
 def _differences_table(scorer: PlacementScorer, frame: pd.DataFrame) -> Table:
-    """Returns what Algorithm 1 adds to each measure, and what the default mapper adds to each with Algorithm 1."""
+    """Returns the gains of each measure by Algorithm 1, and of the default mapper over each with Algorithm 1."""
     by_mapper = groups(frame.set_index("answer"), "mapper")
     alone, listing, default = [
         [name for name, answers in by_mapper.items() if answers["way"].iloc[0] == way]

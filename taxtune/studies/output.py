@@ -217,7 +217,7 @@ def _draw_panel(axes: Axes, frame: pd.DataFrame, series: list[str], solid_way: s
 
 
 def _spread(frame: pd.DataFrame) -> NDArray[np.float64]:
-    """Returns how far the ends lie from the estimates, shape (2, rows); 0 where an estimate has no interval."""
+    """Returns the distances of the ends from the estimates, shape (2, rows); 0 where there is no interval."""
     ends = frame[["low", "high"]].to_numpy(np.float64).T
     spread = np.abs(ends - frame["estimate"].to_numpy(np.float64))
     return np.asarray(np.nan_to_num(spread))

@@ -213,7 +213,7 @@ class Scorer(NamedTuple):
         return ()
 
     def identity(self) -> dict[str, Any]:
-        """Returns what the scores depend on besides the texts."""
+        """Returns the record of the measure or similarity that makes the scores."""
         if isinstance(self.similarity, MeasureSimilarity):
             return dict(self.similarity.measure.identity())
         return {"similarity": self.spec}

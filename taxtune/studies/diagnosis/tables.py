@@ -39,7 +39,7 @@ _LONGEST = 160  # characters of an answer
 def costs_table(
     name: str, title: str, costs: pd.DataFrame, scores: HierarchicalScores, *notes: str
 ) -> Table:
-    """Returns how often each type occurs and what it costs, and all of them together."""
+    """Returns the frequency and the cost of each type, and of all of them together."""
     cells = pd.DataFrame({"type": costs["type"], "answers": costs["count"]})
     cells["%"] = 100 * costs["share"]
     cells["hP"] = costs["hp"]
@@ -57,7 +57,7 @@ def costs_table(
 
 
 def crossed_table(types: Sequence[ErrorType], measured: Sequence[MeasuredType]) -> Table:
-    """Returns how often each type by placement meets each type by paper 2's measures."""
+    """Returns the number of answers of each type by placement and each type by paper 2's measures."""
     cells = pd.crosstab(pd.Series(types, name="by placement"), pd.Series(measured))
     cells = cells.reindex(index=list(ErrorType), columns=list(MeasuredType), fill_value=0)
     shares = 100 * cells.div(cells.sum(axis=1), axis=0)
