@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from taxtune.answers import AnswerTable, read_records
-from taxtune.answers.read import excluded_records
+from taxtune.answers.matching import excluded_records
 from taxtune.answers.targets import make_information
 from taxtune.errors import DataError
 from taxtune.mapping.config import GUESSED
