@@ -466,8 +466,8 @@ def place(
     """
     import pandas as pd
 
-    from taxtune.answers.scores import place_texts
     from taxtune.mapping import Mapper
+    from taxtune.scoring.nodes import place_texts
 
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
@@ -585,7 +585,8 @@ def _shown(progress: bool | None) -> Iterator[list[Any]]:
     if not (sys.stderr.isatty() if progress is None else progress):
         yield []
         return
-    from taxtune.report.progress import Terminal, TuningProgress
+    from taxtune.report.progress import TuningProgress
+    from taxtune.report.terminal import Terminal
 
     with showing(Terminal()) as terminal:
         yield [TuningProgress(terminal)]

@@ -21,65 +21,78 @@ _PROMPT_LINES = 9
 
 
 def print_result(console: Console, result: Result) -> None:
-    """Prints the summary of a run: counts of answers, scores, verdict, prompt, cost and the next command."""
+    """Prints the summary of a run: counts, scores, verdict, prompt, cost and the next command."""
     for line in _summary_lines(result, min(_WIDTH, console.width)):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _summary_lines(result: Result, width: int) -> list[str]:
     summary = summarise(result)
-    table = summary_table(summary)
-    lines = (
-        table.lines(width, right=True) if summary.columns else ["There are no held-out results."]
-    )
-    lines += [
-        line
-        for text in (*_changes(summary), *doubt_lines(summary))
-        for line in _wrapped(text, width, hanging="  ")
-    ]
+    lines = ["There are no held-out results."]
+    if summary.columns:
+        lines = summary_table(summary).lines(width, right=True)
+    for text in (*_changes(summary), *doubt_lines(summary)):
+        lines += _wrapped(text, width, hanging="  ")
     for winner in summary.winners:
         verdict = [winner.verdict, visible(winner.placed_by)]
         where = f"({winner.where}{'' if winner.file is None else f', {winner.file}'})"
+        heading = [f"{template_name(winner.name)} {where}", *verdict]
         if len(summary.winners) == 1:
             heading = [*verdict, f"Prompt {where}"]
-        else:
-            heading = [f"{template_name(winner.name)} {where}", *verdict]
-        lines += [line for text in heading for line in _wrapped(text, width)]
-        texts = visible(winner.prompt).splitlines()
-        prompt = [line for text in texts for line in _wrapped(text, width, indent="  ") or [""]]
-        most = max(_PROMPT_LINES // len(summary.winners), 1)
-        if len(prompt) > most:
-            prompt = [*prompt[: most - 1], f"  ... ({len(prompt) - most + 1:,} more lines)"]
-        lines += prompt
+        for text in heading:
+            lines += _wrapped(text, width)
+        lines += _prompt_lines(winner.prompt, width, max(_PROMPT_LINES // len(summary.winners), 1))
     failed = failed_calls(result)
-    for text in (f"Failed calls: {failed}" if failed else "", summary.cost):
-        lines += _wrapped(text, width)
-    pointers = [
-        f"Report {summary.report}" if summary.report else "",
-        f"Next: {summary.next}" if summary.next else "",
-    ]
-    together = "     ".join(filter(None, pointers))
-    return [*lines, *filter(None, [together] if len(together) <= width else pointers)]
+    if failed:
+        lines += _wrapped(f"Failed calls: {failed}", width)
+    lines += _wrapped(summary.cost, width)
+    pointers = []
+    if summary.report:
+        pointers.append(f"Report {summary.report}")
+    if summary.next:
+        pointers.append(f"Next: {summary.next}")
+    together = "     ".join(pointers)
+    if together and len(together) <= width:
+        pointers = [together]
+    return lines + pointers
+
+
+def _prompt_lines(prompt: str, width: int, most: int) -> list[str]:
+    lines = []
+    for text in visible(prompt).splitlines():
+        lines += _wrapped(text, width, indent="  ") or [""]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"  ... ({len(lines) - most + 1:,} more lines)"]
+    return lines
 
 
 def _changes(summary: Summary) -> list[str]:
-    """Returns the differences from the baseline that have no room in the table: of winners in what they aim at."""
+    """Returns the differences from the baseline that have no room in the table.
+
+    Those of a winner are of its aim and of the scores that it holds.
+    """
     columns = shown_columns(summary)
+    if len(columns) == 2:
+        return []
     aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
     lines = []
-    for column in columns if len(columns) != 2 else ():
-        keys = [
-            key
-            for key in summary.scores
-            if key in aims.get(column.name, ["hp", "hr"]) and key in column.changes
-        ]
-        if keys:
-            changes = (f"{metric_name(key)} {difference(column.changes[key], key)}" for key in keys)
+    for column in columns:
+        wanted = aims.get(column.name, ["hp", "hr"])
+        changes = []
+        for key in summary.scores:
+            if key in wanted and key in column.changes:
+                changes.append(f"{metric_name(key)} {difference(column.changes[key], key)}")
+        if changes:
             lines.append(f"{column.title} − baseline: {', '.join(changes)}")
     return lines
 
 
 def _wrapped(text: str, width: int, indent: str = "", hanging: str = "") -> list[str]:
-    wrapper = textwrap.TextWrapper(width, initial_indent=indent, subsequent_indent=indent + hanging)
-    wrapper.break_long_words = wrapper.break_on_hyphens = False
-    return wrapper.wrap(text)
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

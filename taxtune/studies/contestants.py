@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow, AnswerTable, split_by
 from taxtune.answers.read import align, excluded_records
-from taxtune.answers.scores import as_child
-from taxtune.answers.scores import place_texts as answers_placed
 from taxtune.errors import DataError
 from taxtune.metrics.consensus import Cider
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.registry import Measure, name_scores
+from taxtune.scoring.nodes import as_child
+from taxtune.scoring.nodes import place_texts as answers_placed
 from taxtune.studies.settings import ContestantSettings, check_inputs
 from taxtune.taxonomy import Domain, Taxonomy
 

@@ -18,7 +18,6 @@ from typer import Argument, Option
 
 from taxtune.answers import AnswerTable
 from taxtune.answers.records import run_evaluations, split_run
-from taxtune.answers.scores import mean_interval
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
 from taxtune.metrics.statistics import (
@@ -32,6 +31,7 @@ from taxtune.options import ResamplesOption, measure_option
 from taxtune.progress import track_each
 from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
 from taxtune.report.output import StudyReport, Table, cut
+from taxtune.scoring.texts import mean_interval
 from taxtune.studies.contestants import (
     answer_counts,
     check_headings,

@@ -16,9 +16,10 @@ from taxtune.models import Answer, Failure, ModelSettings
 from taxtune.policies import SelfConsistency, Single
 from taxtune.progress import showing
 from taxtune.report.html import render_report
-from taxtune.report.progress import Terminal, TuningProgress
+from taxtune.report.progress import TuningProgress
 from taxtune.report.summary import doubt_lines, summarise
 from taxtune.report.tables import iteration_table
+from taxtune.report.terminal import Terminal
 from taxtune.tracking.values import iteration_metrics
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.evaluation import Evaluator, compare_templates

@@ -17,7 +17,6 @@ import pandas as pd
 
 from taxtune.answers import AnswerTable, read_records
 from taxtune.answers.read import excluded_records
-from taxtune.answers.scores import as_child, mean_interval
 from taxtune.answers.targets import make_information
 from taxtune.errors import DataError
 from taxtune.mapping.config import GUESSED
@@ -45,6 +44,8 @@ from taxtune.metrics.statistics import (
 )
 from taxtune.report.formatting import interval
 from taxtune.report.output import Cell, StudyReport, Table, node_name
+from taxtune.scoring.nodes import as_child
+from taxtune.scoring.texts import mean_interval
 from taxtune.studies.contestants import (
     check_measures,
     measure_notes,
