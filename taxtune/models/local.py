@@ -492,7 +492,7 @@ def rejected(request: Request, error: Exception) -> Unanswerable:
 
 
 def _alike(window: Sequence[Ready]) -> int:
-    """Returns how many requests, the longest first, make a batch without much padding."""
+    """Returns the number of requests, the longest first, that need little padding in a batch."""
     padding = accumulate(window[0].length - ready.length for ready in window)
     return sum(tokens <= _PADDING for tokens in padding)
 
