@@ -270,8 +270,8 @@ class KeyValueCache(PrefixCache):
             arguments["logits_to_keep"] = 1
         cache = getattr(self.network(**arguments), self.cache_name)
         layers = getattr(cache, "layers", None) or ()
-        keys = [getattr(layer, "keys", None) for layer in layers]
-        values = [getattr(layer, "values", None) for layer in layers]
+        keys: list[Any] = [getattr(layer, "keys", None) for layer in layers]
+        values: list[Any] = [getattr(layer, "values", None) for layer in layers]
         shapes = {tuple(getattr(tensor, "shape", ())) for tensor in keys + values}
         shape = shapes.pop() if len(shapes) == 1 else ()
         if len(shape) != 4 or shape[2] != length:
