@@ -280,7 +280,7 @@ def _speciesnet_predictions(source: Source) -> list[Any] | None:
 
 
 def _speciesnet_entries(predictions: Iterable[Any], file: str) -> list[_Entry]:
-    """Returns what SpeciesNet says of each image or, from version 5 on, of its surest detection."""
+    """Returns the scores of each image or, from version 5 on, of its surest detection."""
     entries = []
     several = 0
     for row, prediction in enumerate(predictions, start=1):
