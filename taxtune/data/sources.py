@@ -25,7 +25,7 @@ __all__ = [
     "line_pattern",
     "read_folder",
     "read_inat21",
-    "read_rows",
+    "read_labelled",
     "refuse_columns",
     "walk_images",
 ]
@@ -61,7 +61,7 @@ class Record(NamedTuple):
 Row = tuple[str, object, object, Mapping[str, object]]
 
 
-def read_rows(
+def read_labelled(
     source: Source,
     *,
     image_column: str = "image",
