@@ -38,7 +38,7 @@ def average_precision(scores: ArrayLike, positive: ArrayLike) -> FloatArray:
 
 
 def resample_counts(images: int, resamples: int, seed: int) -> NDArray[np.float32]:
-    """Returns how often each image is drawn in each bootstrap resample, (images, resamples)."""
+    """Returns the number of draws of each image in each resample, shape (images, resamples)."""
     drawn = resample(
         lambda counts: counts.astype(np.float32), images, resamples=resamples, seed=seed
     )
