@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerTable, Excluded
-from taxtune.answers.read import excluded_records
+from taxtune.answers.matching import excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.average_precision import (
     average_precision,
