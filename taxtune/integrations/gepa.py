@@ -194,7 +194,7 @@ class GepaProposer(Proposer):
         earlier, spent, self._spent = tuner.history.templates(), self._spent, {}
         for template, parent in self._kept:
             try:
-                tuner.experiment.check(template, earlier)
+                tuner.experiment.rules.check(template, earlier)
             except TemplateError:  # tried already
                 continue
             return Proposal(template, {"parent": parent}, **spent)
@@ -301,7 +301,7 @@ class Adapter:
 
         template = candidate[COMPONENT]
         try:
-            self.experiment.check(template)
+            self.experiment.rules.check(template)
         except TemplateError as error:
             rows = [
                 SampleResult(e.id, e.image.name, e.target, "", failure=f"Refused: {error}")
@@ -339,7 +339,7 @@ class Adapter:
         tree, domain = self.experiment.taxonomy, self.experiment.domain
         pairs = zip(eval_batch.trajectories or (), eval_batch.scores, strict=True)
         answered = [(row, value) for row, value in pairs if row.node is not None]
-        prompt = self.experiment.prompt(candidate[COMPONENT])
+        prompt = self.experiment.rules.prompt(candidate[COMPONENT])
         rows, goal = [row for row, _ in answered], self.experiment.goal()
         hidden = hidden_answers(rows, goal, template=prompt)
         # gepa fills up its last minibatch with images that are in it.
