@@ -330,18 +330,16 @@ def mapped(
         for own in answers
     ]
     nodes = np.full((len(images), len(images[0])), SILENT)
-    doubtful = np.zeros(nodes.shape, dtype=bool)
     for i, texts in enumerate(images):
         said = [j for j, text in enumerate(texts) if text is not None]
         nodes[i, said] = [
             ROOT if placement.off_tree else placement.node for _, placement in pairs[i]
         ]
-        doubtful[i, said] = ["?" in answer.text for answer, _ in pairs[i]]
     allowed = np.arange(len(BIRDS))
     for node, above in (lift or {}).items():
         allowed[node] = above
     return MappedReplies(
-        BIRDS, pairs, nodes, doubtful, groups=[([*range(len(images))], allowed)] if lift else ()
+        BIRDS, pairs, nodes, groups=[([*range(len(images))], allowed)] if lift else ()
     )
 
 

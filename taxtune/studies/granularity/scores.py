@@ -33,7 +33,7 @@ from taxtune.tables import csv_delimiter, first_line, read_text
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
-    from taxtune.studies.granularity import GranularitySettings
+    from taxtune.studies.granularity.settings import GranularitySettings
 
 __all__ = [
     "ScoreMatrix",
