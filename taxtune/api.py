@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from taxtune.recipe import Recipe
     from taxtune.settings import Effort
     from taxtune.taxonomy import Taxonomy
-    from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.build import Setup
+    from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers import Proposer
     from taxtune.tuning.records import ComparisonResult, SampleResult, TemplateScores, TuneResult

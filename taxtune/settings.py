@@ -203,7 +203,6 @@ class PromptSettings(Settings):
         }
 
 
-
 def _auto_or_count(value: object) -> object:
     if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ValueError("must be auto, or a whole number that is at least 1")

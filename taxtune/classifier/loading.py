@@ -18,7 +18,6 @@ from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
 from taxtune.taxonomy.read import as_taxonomy
-from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.build import (
     make_checklist,
     make_mapper,
@@ -27,6 +26,7 @@ from taxtune.tuning.build import (
     make_vlm,
     sampling_temperature,
 )
+from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
 from taxtune.tuning.template import variables_of

@@ -202,8 +202,9 @@ def make_plan(
     drafts = 0
     if recipe.limits(policy.samples)[1].vlm_calls is None:  # of a budget, drafts take their place
         drafts = described.get("trial_images", 0) * proposals
-    if described.get("pictures") and hasattr(proposer, "picture_note"):
-        attempts.notes.append(proposer.picture_note(proposals * len(names)))
+    picture_note = getattr(proposer, "picture_note", None)
+    if picture_note is not None and described.get("pictures"):
+        attempts.notes.append(picture_note(proposals * len(names)))
     replies = described.get("max_turns", 3 if described.get("kind") == "llm" else 0)
     judged = sum(asks_a_model(name) for name in names)
     in_the_end = heldout * (1 + len(names))
@@ -258,9 +259,10 @@ class _Attempts:
                 self.problems.append(str(error))
             return None
 
-    def add_notes(self, step: Callable[..., Iterable[str] | None], *arguments: Any) -> None:
+    def add_notes(self, step: Callable[..., Any], *arguments: Any) -> None:
         """Adds the notes that a step returns."""
-        self.notes += self.attempt(step, *arguments) or ()
+        notes: Iterable[str] | None = self.attempt(step, *arguments)
+        self.notes += notes or ()
 
 
 @dataclass(slots=True)

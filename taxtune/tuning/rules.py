@@ -111,9 +111,7 @@ class TemplateRules:
         return render(template, self.variables)
 
 
-def label_names(
-    taxonomy: Taxonomy, domain: int, examples: Iterable[Example]
-) -> tuple[str, ...]:
+def label_names(taxonomy: Taxonomy, domain: int, examples: Iterable[Example]) -> tuple[str, ...]:
     """Returns the names of images' labels but for the domain's, which every template may say."""
     targets = {example.target for example in examples} - {domain}
     return tuple(sorted({name for target in targets for name in taxonomy.names(target)}))

@@ -14,8 +14,8 @@ from taxtune.mapping import Mapper, Placement, Stage
 from taxtune.models import Answer, Failure
 from taxtune.models.base import OTHERWISE
 from taxtune.recipe import load_recipe
+from taxtune.tuning.build import Setup, build, build_each, make_mapper, make_taxonomy
 from taxtune.tuning.compare import compare_objectives
-from taxtune.tuning.build import Setup, build, build_each
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult, TuneResult
 
@@ -192,6 +192,13 @@ def make_parts(
 ) -> Setup:
     """Returns the parts of the toy recipe with the toy model in place of a checkpoint."""
     return Setup(load_recipe(make_files(folder), overrides), out, vlm=vlm or ToyVLM())
+
+
+def with_bicycles(parts: Setup) -> Setup:
+    """Returns the parts with the mapper that knows of bicycles."""
+    tree, _ = make_taxonomy(parts.recipe)
+    config = make_mapper(parts.recipe, tree).config
+    return replace(parts, mapper=BicycleMapper(tree, config=config))
 
 
 def tuned(
