@@ -20,9 +20,9 @@ from pydantic import model_validator
 from typer import Argument, Option
 
 from taxtune.errors import DataError
-from taxtune.metrics.judging import Lave, LaveOptions
 from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
+from taxtune.models.lave import Lave, LaveOptions
 from taxtune.options import (
     AnswerColumnOption,
     IdColumnOption,

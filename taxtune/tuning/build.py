@@ -18,7 +18,7 @@ from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
-from taxtune.policies import Policy, Posterior, Single, Vote
+from taxtune.policies import Policy, Posterior, SelfConsistency, Single
 from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.recipe import Recipe
 from taxtune.settings import (
@@ -393,9 +393,9 @@ def make_vlm(recipe: Recipe) -> Model:
 
 
 def sampling_temperature(recipe: Recipe) -> float | None:
-    """Returns the temperature of the model, 1 instead of 0 for a vote: its answers must differ."""
+    """Returns the temperature of the model; 1 instead of 0 for answers that must differ."""
     temperature = recipe.vlm.temperature
-    return 1.0 if recipe.policy.votes and temperature == 0 else temperature
+    return 1.0 if recipe.policy.samples > 1 and temperature == 0 else temperature
 
 
 def check_reachable(setup: Setup) -> None:
@@ -462,11 +462,11 @@ def make_policy(recipe: Recipe) -> Policy:
     """Returns the policy of a recipe."""
     settings = recipe.policy
     if settings.kind == "posterior":
-        return Posterior(settings.share, settings.names)
-    if not settings.votes:
+        return Posterior(settings.threshold, settings.names)
+    if settings.samples == 1:
         return Single()
-    vote = Vote(settings.samples)
-    return vote if settings.share is None else vote.with_share(settings.share)
+    policy = SelfConsistency(settings.samples)
+    return policy if settings.threshold is None else policy.with_threshold(settings.threshold)
 
 
 # -- what is tuned for ------------------------------------------------------------------------------

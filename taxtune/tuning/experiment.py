@@ -32,7 +32,7 @@ from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.selection import Round, rounds
-from taxtune.tuning.shares import CrossFit, can_choose
+from taxtune.tuning.thresholds import CrossFit, can_choose
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -128,7 +128,7 @@ class Experiment:
 
     @property
     def cross_fit(self) -> CrossFit:
-        """What chooses the share of a policy that leaves it open, for what is tuned for."""
+        """What chooses the threshold of a policy that leaves it open, for what is tuned for."""
         return CrossFit(
             information=self.weights,
             value=self.objective.value,
@@ -255,10 +255,10 @@ class Experiment:
             )
         if self.policy.is_open and not can_choose(self.objective):
             raise TaxtuneError(
-                "A share cannot be chosen for an objective that is held to the baseline's scores, "
-                "or that needs more than where the answers are placed.",
+                "A threshold cannot be chosen for an objective that is held to the baseline's "
+                "scores, or that needs more than where the answers are placed.",
                 value=self.objective.name,
-                remedy="Set policy.share, such as 0.9; or objective.hr_floor to a number, where "
+                remedy="Set policy.threshold, such as 0.9; or objective.hr_floor to a number, where "
                 "there is one.",
             )
         arbiter = getattr(self.mapper, "arbiter", None)

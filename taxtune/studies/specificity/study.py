@@ -122,7 +122,7 @@ def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFra
         ImageError: If images cannot be used; it names all of them.
         ModelError: If the model gives no vector for an image or a text.
     """
-    from taxtune.encoders.vectors import checked_images, stored_images
+    from taxtune.data.embeddings import checked_images, stored_images
 
     files = list(texts["file"].unique())
     # All images are checked before the first is encoded.
