@@ -117,7 +117,7 @@ def parity(report: Report, quick: bool) -> None:
         "plain, batches of 8",
         *(f"kept, of {n}" for n in BATCHES),
         "logit",
-        "not kept",
+        "not cached",
     )
     for dtype in DTYPES:
         for family in ("mllama", "qwen2_5_vl") if quick else FAMILIES:
@@ -152,7 +152,11 @@ def compare(family: str, dtype: str, work: Path) -> dict[str, Any]:
         replies = ask(vlm, [requests[i] for i in order], None)
         texts = [reply.text if isinstance(reply, Answer) else str(reply) for reply in replies]
         found[f"kept {size}"] = differences([plain[i] for i in order], texts)
-    return {**found, "logit": f"{logits_apart(vlm, requests):.1e}", "not kept": vlm.not_kept or ""}
+    return {
+        **found,
+        "logit": f"{logits_apart(vlm, requests):.1e}",
+        "not cached": vlm.not_cached or "",
+    }
 
 
 def differences(some: Sequence[str], others: Sequence[str]) -> int:

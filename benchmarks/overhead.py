@@ -210,7 +210,8 @@ def run_by_part(folder: Path, iterations: int) -> None:
     from taxtune.api import tracking_callbacks
     from taxtune.recipe import load_recipe
     from taxtune.report import html
-    from taxtune.report.progress import Terminal, TuningProgress
+    from taxtune.report.progress import TuningProgress
+    from taxtune.report.terminal import Terminal
     from taxtune.tracking import TrackingCallback
     from taxtune.tuning import evaluation, loop
     from taxtune.tuning.experiment import Experiment

@@ -18,10 +18,8 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark, problem = (
-                self.peek_event().start_mark,
-                "aliases (*name) are not read; write the value out",
-            )  # type: ignore[no-untyped-call]
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            problem = "aliases (*name) are not read; write the value out"
             raise yaml.composer.ComposerError(None, None, problem, mark)
         return super().compose_node(parent, index)
 

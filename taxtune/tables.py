@@ -42,7 +42,7 @@ class Row(NamedTuple):
         return self.cells[column] if column is not None and column < len(self.cells) else ""
 
 
-class Table(NamedTuple):
+class RawTable(NamedTuple):
     """A CSV table: its file, its columns (see `column_key`) with the line that they are on, and its records."""
 
     file: str
@@ -175,7 +175,7 @@ def parse_table(
     error: type[TaxtuneError] = TaxonomyError,
     tidy: bool = True,
     none: bool = False,
-) -> Table:
+) -> RawTable:
     """Returns the header and the rows of CSV text; the delimiter is the one the header has most of: "," tab or ";".
 
     Args:
@@ -217,7 +217,7 @@ def parse_table(
     return _table(rows, file, error, none)
 
 
-def _table(rows: list[Row], file: str, error: type[TaxtuneError], none: bool = False) -> Table:
+def _table(rows: list[Row], file: str, error: type[TaxtuneError], none: bool = False) -> RawTable:
     if not rows:
         raise error("The file has no header.", file=file, row=1)
     header = tuple(map(column_key, rows[0].cells))
@@ -237,7 +237,7 @@ def _table(rows: list[Row], file: str, error: type[TaxtuneError], none: bool = F
             row=rows[0].line,
             value=",".join(rows[0].cells),
         )
-    return Table(file, header, rows[0].line, rows[1:])
+    return RawTable(file, header, rows[0].line, rows[1:])
 
 
 def first_line(text: str) -> str:
@@ -361,7 +361,7 @@ def table_format(name: str | Path) -> str | None:
     return format if format in ("csv", "jsonl", "xlsx", "parquet") else None
 
 
-def _records(table: Table) -> list[tuple[int, dict[str, Any]]]:
+def _records(table: RawTable) -> list[tuple[int, dict[str, Any]]]:
     width = len(table.header)
     for row in table.rows:
         if any(map(str.strip, row.cells[width:])):

@@ -70,7 +70,7 @@ def test_the_check_needs_nothing_but_the_bundle_and_what_the_list_names(tmp_path
     assert figures["not finished"] == {}
     rough = {name: row for name, row in figures["parity"].items() if "bfloat16" in name}
     for name, row in figures["parity"].items():
-        assert row["not kept"] == "", name
+        assert row["not cached"] == "", name
         if name not in rough:
             assert [row["batched"], row["kept 1"], row["kept 8"], row["kept 32"]] == [0, 0, 0, 0], (
                 name

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from PIL.Image import Image
 
-from taxtune.mapping import Mapper, Placements
+from taxtune.mapping import Mapper, Placement, Placements
 
 __all__ = ["Unsure"]
 
@@ -18,7 +18,12 @@ class Unsure(Mapper):
     def place(
         self, answers: Sequence[str], images: Sequence[Image | None] | None = None
     ) -> Placements:
-        found = super().place(answers, images)
-        return Placements(
-            replace(one, confidence=0.4 if "?" in one.answer else 0.9) for one in found
-        )
+        placements = super().place(answers, images)
+        return Placements(_known(placement) for placement in placements)
+
+
+def _known(placement: Placement) -> Placement:
+    unsure = "?" in placement.answer
+    # Under the paper's presets no confidence is a probability, so that nothing is doubtful.
+    doubtful = None if placement.doubtful is None else unsure
+    return replace(placement, confidence=0.4 if unsure else 0.9, doubtful=doubtful)

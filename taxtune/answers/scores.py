@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.answers.doubt import find_doubtful
 from taxtune.answers.read import AnswerTable
 from taxtune.answers.targets import make_information
 from taxtune.errors import DataError
@@ -115,10 +114,15 @@ def score_answers(
         placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
         off, identity = as_child(mapper, placements), dict(mapper.identity())
         nodes = np.array([placement.node for placement in placements], dtype=np.int64)
-        unsure = find_doubtful(mapper, placements)
-        if unsure is not None:
-            doubt = asdict(influence_of_doubt(taxonomy, nodes, targets, unsure, off_tree=off))
-            doubtful = {"n": doubt.pop("n"), "below": DOUBTFUL, **doubt}
+        unsure = [placement.doubtful for placement in placements]
+        doubt = influence_of_doubt(taxonomy, nodes, targets, unsure, off_tree=off)
+        if doubt is not None:
+            doubtful = {
+                "n": doubt.n,
+                "below": DOUBTFUL,
+                "wrong": doubt.wrong,
+                "without": doubt.without,
+            }
     draws: dict[str, Any] = {
         "off_tree": off,
         "resamples": resamples,

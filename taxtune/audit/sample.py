@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taxtune import atomic
-from taxtune.answers.doubt import find_doubtful
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.mapping.config import DOUBTFUL, OFF_TREE_STAGES, Stage
-from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, plain_reply
+from taxtune.models.judging import MAX_TEXT, Judge, JudgePrompt, plain_reply
 from taxtune.report.output import StudyReport, Table
 from taxtune.tables import csv_text, join_cell, read_rows, split_cell
 from taxtune.untrusted import spreadsheet_cell
@@ -88,8 +87,7 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
     counts = Counter(answers)
     placements = mapper.place(list(counts))
     times = np.array(list(counts.values()))
-    unsure = find_doubtful(mapper, placements)
-    doubts = [None] * len(placements) if unsure is None else unsure.tolist()
+    doubts = [placement.doubtful for placement in placements]
     by = [
         f"{placed.stage}{', doubtful' * bool(doubt)}"
         for placed, doubt in zip(placements, doubts, strict=True)
@@ -97,7 +95,7 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
     names, stratum = np.unique(by, return_inverse=True)
     sizes = np.bincount(stratum, times).astype(int)
     spread = np.ones(len(sizes))
-    if unsure is not None:
+    if None not in doubts:
         confidence = np.array(
             [1.0 if one.confidence is None else one.confidence for one in placements]
         )

@@ -74,7 +74,9 @@ def init(
     if made is not None:
         write_taxonomy(made.tree, made.file, force=True)
         look = command("taxonomy", "show", made.file)
-        note(f"Made the tree {made.file} {made.how}: look at it ({look}) and correct it by hand.")
+        note(
+            f"Made the tree {made.file} {made.origin}: look at it ({look}) and correct it by hand."
+        )
         if made.choices:
             synsets = write_text(made.file.with_suffix(".synsets.csv"), choices_csv(made.choices))
             note(f"{synsets} says which sense was taken of each label.")

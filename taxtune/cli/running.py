@@ -20,9 +20,10 @@ from taxtune.models.names import parse_model
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
 from taxtune.recipe_file import parse_override
-from taxtune.report.progress import Terminal, TuningProgress
+from taxtune.report.console import print_result
+from taxtune.report.progress import TuningProgress
 from taxtune.report.summary import goal_in_words, power_in_words
-from taxtune.report.tables import print_result
+from taxtune.report.terminal import Terminal
 from taxtune.resources import template_path
 from taxtune.settings import proposer_named
 from taxtune.tables import read_text

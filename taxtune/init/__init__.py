@@ -1,1 +1,1 @@
-"""What `taxtune init` finds in images, labels, a tree and the hardware, and the recipe that it writes from that."""
+"""What `taxtune init` finds in images, labels and a tree, and the recipe that it writes."""

@@ -23,9 +23,9 @@ from taxtune.taxonomy.names import read_english_names
 
 __all__ = ["Draft", "MadeTree", "Subject", "find_subject", "make_draft", "make_tree"]
 
-# Fewer are not three in each split: two show nothing at all.
+# Fewer images are not three in each split, and two show nothing at all.
 _FEWEST = 6
-# What roots are called that say nothing of what the images show; among them the top of WordNet.
+# Names of roots that say nothing of what the images show; among them the top of WordNet.
 _EMPTY = frozenset(
     {
         "abstraction",
@@ -38,8 +38,6 @@ _EMPTY = frozenset(
         "living thing",
         "matter",
         "object",
-    }
-    | {
         "objects",
         "organism",
         "physical entity",
@@ -49,12 +47,12 @@ _EMPTY = frozenset(
         "thing",
         "things",
         "unit",
+        "whole",
     }
-    | {"whole"}
 )
 _MOST_RANKS = 32
-# Ranks of biology: nodes that have one are labelled in Latin.
-_OF_LIFE = frozenset({"genus", "kingdom", "order", "phylum", "species"})
+# Ranks of biology: the nodes of a tree that has one of them are labelled in Latin.
+_BIOLOGICAL_RANKS = frozenset({"genus", "kingdom", "order", "phylum", "species"})
 
 
 class Subject(NamedTuple):
@@ -62,9 +60,10 @@ class Subject(NamedTuple):
 
     Attributes:
         node: The lowest node above all labels.
-        word: A word for what the images show, by the node's name; None where the name says nothing.
-        ranks: The ranks between the node and the labels, the broadest first; empty where the tree names none.
-        examples: Example answers, general to specific; empty where there is only one level.
+        word: A word for what the images show, by the node's name; None if the name says nothing.
+        ranks: The ranks between the node and the labels, the broadest first; empty if the tree
+            names none.
+        examples: Example answers, general to specific; empty if there is only one level.
     """
 
     node: int
@@ -96,29 +95,20 @@ class Draft:
     skip_broken: bool = False
 
     def text(self, file: Path, taxonomy: Path, model: str) -> str:
-        """The recipe.
+        """Returns the recipe.
 
         Args:
             file: Where it is going to be; paths in it are relative to that.
             taxonomy: The tree's file, or builtin:NAME.
             model: The vision-language model.
         """
-        rest, source = self.sizes.calibration, self.source
         kind, name = parse_model(model)
         if kind == "local" and Path(name).is_dir():
             model = f"local:{_path(Path(name), file)}"
-        data: dict[str, Any] = {"kind": source.kind, "path": _path(source.path, file)}
-        if source.images is not None:
-            data["images"] = _path(source.images, file)
-        for key in ("image_column", "label_column") if source.kind == "manifest" else ():
-            if getattr(source, key) != key.removesuffix("_column"):
-                data[key] = getattr(source, key)
-        if self.skip_broken:
-            data["skip_broken"] = True
         recipe = {
             "name": re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine",
             "taxonomy": {"path": _path(taxonomy, file)},
-            "data": data | {"tuning": self.sizes.tuning, "heldout": self.sizes.heldout},
+            "data": self._data(file),
             "prompt": {
                 "question": f"What {self.word} is this?",
                 "domain": self.word,
@@ -127,25 +117,40 @@ class Draft:
             },
             "vlm": {"model": model},
         }
-        others = (
-            f"the other {rest:,} images are for `taxtune calibrate`"
-            if rest
-            else "no images are left to calibrate"
+        written = yaml.safe_dump(
+            recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
         )
+        others = "no images are left to calibrate"
+        if self.sizes.calibration:
+            others = f"the other {self.sizes.calibration:,} images are for `taxtune calibrate`"
         return (
             f"# By `taxtune init`. Keys that are not here have their defaults; {others}.\n"
-            "# prompt: what the images show, in a word, with its ranks and example answers, general to specific.\n"
-            + yaml.safe_dump(
-                recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
-            )
-            + "# proposer: openai/gpt-5-mini  # a chat model writes the templates; its key is OPENAI_API_KEY\n"
+            "# prompt: what the images show, in a word, with its ranks and example answers, "
+            "general to specific.\n"
+            f"{written}"
+            "# proposer: openai/gpt-5-mini  # a chat model writes the templates; "
+            "its key is OPENAI_API_KEY\n"
         )
+
+    def _data(self, recipe: Path) -> dict[str, Any]:
+        """Returns the recipe's section `data`; columns of the default names are not in it."""
+        source = self.source
+        data: dict[str, Any] = {"kind": source.kind, "path": _path(source.path, recipe)}
+        if source.images is not None:
+            data["images"] = _path(source.images, recipe)
+        if source.image_column != "image":
+            data["image_column"] = source.image_column
+        if source.label_column != "label":
+            data["label_column"] = source.label_column
+        if self.skip_broken:
+            data["skip_broken"] = True
+        return data | {"tuning": self.sizes.tuning, "heldout": self.sizes.heldout}
 
 
 def make_draft(
     source: Source, tree: Taxonomy, *, word: str | None = None, skip_broken: bool = False
 ) -> Draft:
-    """Looks at the images and their labels as a run does, and sizes its splits.
+    """Returns the draft for images, which are read as a run reads them.
 
     Args:
         source: The labelled images.
@@ -154,9 +159,10 @@ def make_draft(
         skip_broken: Leave out images that cannot be used, and note how many and which.
 
     Raises:
-        DataError: If labels are not on the tree (all are listed, with what may be meant), an image has two labels, or
-            there are too few different images.
-        ImageError: If images are missing or unreadable, and nothing else is wrong (all are listed).
+        DataError: If labels are not on the tree (all are listed, with what may be meant), an image
+            has two labels, or there are too few different images.
+        ImageError: If images are missing or unreadable, and nothing else is wrong (all are
+            listed).
     """
     examples = load_examples(
         source.path,
@@ -167,22 +173,25 @@ def make_draft(
         label_column=source.label_column,
         skip_broken=skip_broken,
     )
-    targets, count = {example.target for example in examples}, len(examples)
-    if count < _FEWEST or len(targets) == 1:
+    targets = [example.target for example in examples]
+    labels = len(set(targets))
+    if len(examples) < _FEWEST or labels == 1:
+        are = "is" if len(examples) == 1 else "are"
+        images = f"{len(examples):,} different image{'' if len(examples) == 1 else 's'}"
         raise DataError(
-            f"There {'is' if count == 1 else 'are'} {count:,} different image{'' if count == 1 else 's'} of "
-            f"{len(targets)} label{'' if len(targets) == 1 else 's'}: too few for a run.",
+            f"There {are} {images} of {labels} label{'' if labels == 1 else 's'}: "
+            "too few for a run.",
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
-    subject = find_subject(tree, [example.target for example in examples])
+    subject = find_subject(tree, targets)
     return Draft(
         source=source,
         examples=examples,
         tree=tree,
         subject=subject,
         word=word or subject.word or "object",
-        sizes=default_split(count),
+        sizes=default_split(len(examples)),
         skip_broken=skip_broken,
     )
 
@@ -190,12 +199,14 @@ def make_draft(
 def _path(path: Path, recipe: Path) -> str:
     if str(path).startswith("builtin:"):
         return str(path)
-    # Paths in a recipe are relative to it, so that a folder with recipe, tree and images can be moved as a whole.
-    base, full = recipe.resolve().parent, path.resolve()
+    # Paths in a recipe are relative to it, so that a folder with recipe, tree and images can be
+    # moved as a whole.
+    base = recipe.resolve().parent
+    full = path.resolve()
     return full.relative_to(base).as_posix() if full.is_relative_to(base) else str(full)
 
 
-# -- what the images show ----------------------------------------------------------------------------------------------
+# -- what the images show --------------------------------------------------------------------------
 
 
 def find_subject(tree: Taxonomy, targets: Sequence[int]) -> Subject:
@@ -207,71 +218,80 @@ def find_subject(tree: Taxonomy, targets: Sequence[int]) -> Subject:
     """
     node = tree.common_ancestor(set(targets))
     word = _word(tree, node)
-    return Subject(node, word, _ranks(tree, node, targets), _examples(tree, node, word, targets))
+    return Subject(
+        node=node,
+        word=word,
+        ranks=_ranks(tree, node, targets),
+        examples=_examples(tree, node, word, targets),
+    )
 
 
 def _word(tree: Taxonomy, node: int) -> str | None:
-    """The singular of the name of a node, or of the next one above that has an English one."""
+    """Returns the singular of the name of the node, or of the lowest ancestor with an English one."""
     from lemminflect import getLemma
 
-    for above in tree.ancestors(node)[::-1].tolist():
-        name = _name(tree, above)
+    for ancestor in tree.ancestors(node)[::-1].tolist():
+        name = _name(tree, ancestor)
         if name.casefold() in _EMPTY:
             return None
-        if name != tree.labels[above] or not _is_latin(tree, above):
+        if name != tree.labels[ancestor] or not _is_latin(tree, ancestor):
             *first, last = name.lower().split()
-            # A word that English lacks has no plural that could be told.
-            return " ".join(
-                [*first, next(iter(getLemma(last, upos="NOUN", lemmatize_oov=False)), last)]
-            )
+            # No plural is known of a word that English lacks.
+            singulars = getLemma(last, upos="NOUN", lemmatize_oov=False) or (last,)
+            return " ".join([*first, singulars[0]])
     return None
 
 
 def _is_latin(tree: Taxonomy, node: int) -> bool:
-    return tree.ranks[node] is not None and not _OF_LIFE.isdisjoint(tree.ranks)
+    return tree.ranks[node] is not None and not _BIOLOGICAL_RANKS.isdisjoint(tree.ranks)
 
 
 def _name(tree: Taxonomy, node: int) -> str:
-    """The name of a node that people use; of a Latin label without a rank the English one that comes with taxtune."""
+    """Returns the name of a node that people use.
+
+    A Latin label without a rank has the English name that comes with taxtune, if there is one.
+    """
     if _is_latin(tree, node):
         return tree.common_name(node)
     label = tree.labels[node]
-    known = (
-        row.english[0] for row in read_english_names() if row.name.casefold() == label.casefold()
-    )
-    return next(known, label)
+    for row in read_english_names():
+        if row.name.casefold() == label.casefold():
+            return row.english[0]
+    return label
 
 
 def _ranks(tree: Taxonomy, node: int, targets: Sequence[int]) -> tuple[str, ...]:
+    """Returns the ranks below a node on the paths to the targets, by their mean depth."""
+    nodes = np.unique(np.concatenate([tree.ancestors(target) for target in set(targets)]))
     depths: dict[str, list[int]] = {}
-    for above in {
-        ancestor for target in set(targets) for ancestor in tree.ancestors(target).tolist()
-    }:
-        rank = tree.ranks[above]
-        if rank is not None and tree.depth[above] > tree.depth[node]:
-            depths.setdefault(rank, []).append(int(tree.depth[above]))
-    return tuple(sorted(depths, key=lambda rank: (np.mean(depths[rank]), rank))[:_MOST_RANKS])
+    for ancestor in nodes.tolist():
+        rank = tree.ranks[ancestor]
+        if rank is not None and tree.depth[ancestor] > tree.depth[node]:
+            depths.setdefault(rank, []).append(int(tree.depth[ancestor]))
+    ranks = sorted(depths, key=lambda rank: (np.mean(depths[rank]), rank))
+    return tuple(ranks[:_MOST_RANKS])
 
 
 def _examples(
     tree: Taxonomy, node: int, word: str | None, targets: Sequence[int]
 ) -> tuple[str, ...]:
-    """A way down to a leaf that no image shows, or else to the label that the fewest show."""
+    """Returns names on the path to a leaf that no image shows, or else to the rarest label."""
     leaves = tree.leaves[tree.is_ancestor(node, tree.leaves)]
-    shown = np.bincount(np.asarray(targets), minlength=len(tree))[leaves]
-    depth = tree.depth[np.asarray(targets)].max()
+    images = np.bincount(np.asarray(targets), minlength=len(tree))[leaves]
+    deepest = tree.depth[np.asarray(targets)].max()
     # Of leaves alike in both the first: which it is depends on the tree alone.
-    chosen = int(leaves[np.lexsort((np.abs(tree.depth[leaves] - depth), shown))[0]])
-    way = [
-        above for above in tree.ancestors(chosen).tolist() if tree.depth[above] > tree.depth[node]
-    ]
-    if len(way) > 3:
-        way = [way[0], way[(len(way) - 1) // 2], way[-1]]
-    names = dict.fromkeys(filter(None, (word, *(_name(tree, below) for below in way))))
-    return tuple(names) if len(names) > 1 else ()
+    order = np.lexsort((np.abs(tree.depth[leaves] - deepest), images))
+    ancestors = tree.ancestors(int(leaves[order[0]]))
+    path = ancestors[tree.depth[ancestors] > tree.depth[node]].tolist()
+    if len(path) > 3:
+        path = [path[0], path[(len(path) - 1) // 2], path[-1]]
+    names = [word] if word else []
+    names += [_name(tree, below) for below in path]
+    different = tuple(dict.fromkeys(names))
+    return different if len(different) > 1 else ()
 
 
-# -- a tree for labels that have none ----------------------------------------------------------------------------------
+# -- a tree for labels that have none --------------------------------------------------------------
 
 
 class MadeTree(NamedTuple):
@@ -280,18 +300,18 @@ class MadeTree(NamedTuple):
     Attributes:
         tree: The tree.
         file: Where it is to be written.
-        how: What it was made of, in a sentence.
-        choices: The synset of each label, where it is by WordNet.
+        origin: What it was made of, in words.
+        choices: The synset of each label, if it was made by WordNet.
     """
 
     tree: Taxonomy
     file: Path
-    how: str
+    origin: str
     choices: Sequence[Choice] = ()
 
 
 def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
-    """Makes a tree as the labels' folders lie in one another, or as WordNet has the labels; nothing is written yet.
+    """Returns a tree of the labels, by their folders or by WordNet; nothing is written yet.
 
     Args:
         source: The images.
@@ -312,9 +332,11 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
     written = list(source.labels)
     nested = [label for label in written if "/" in label]
     if nested and (source.kind == "folder" or len(nested) == len(written)):
-        # As images in folders are looked up: underscores may stand for spaces, and a number may stand in front.
-        paths = [label_references(label)[-1].split("/") for label in written]
-        tree = Taxonomy.from_paths([("thing", *(part.strip() for part in path)) for path in paths])
-        return MadeTree(tree, file, "as the labels' folders lie in one another")
+        # As images in folders are looked up: underscores may stand for spaces, and a number may
+        # stand in front.
+        paths = [f"thing/{label_references(label)[-1]}".split("/") for label in written]
+        tree = Taxonomy.from_paths([[part.strip() for part in path] for path in paths])
+        return MadeTree(tree, file, origin="as the labels' folders lie in one another")
     choices, made = tree_by_wordnet(as_labels(written, folders=source.kind == "folder"))
-    return MadeTree(made.taxonomy, file, "from WordNet's hypernyms of the labels", choices)
+    origin = "from WordNet's hypernyms of the labels"
+    return MadeTree(made.taxonomy, file, origin=origin, choices=choices)

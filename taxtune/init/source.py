@@ -1,4 +1,4 @@
-"""Labelled images as people have them: which columns hold what, where the images lie, and what is missing."""
+"""Labelled images as people have them: what the columns hold, where the images are."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["Source", "find_images", "find_source"]
 
 #: Folders of these names hold parts of a data set.
 _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
-# Rows that are looked at to tell what a column holds.
-_LOOKED_AT = 200
+# How many rows are read to tell what a column holds.
+_SAMPLED_ROWS = 200
 Columns = dict[str, list[str]]
 
 
@@ -32,10 +32,11 @@ class Source:
     """Labelled images on the disk, as a recipe describes them.
 
     Attributes:
-        kind: "folder" for one sub-folder for each label, "manifest" for a file with a row for each image.
+        kind: "folder" for one sub-folder for each label, "manifest" for a file with a row for each
+            image.
         path: The folder or the file.
-        image_column: The column of the images.
-        label_column: The column of the labels.
+        image_column: The column of the images, in a manifest.
+        label_column: The column of the labels, in a manifest.
         images: The folder that the images' names are relative to; None for the file's own.
         notes: What was found out, in sentences.
     """
@@ -54,19 +55,16 @@ class Source:
         Raises:
             DataError: If no row has a label, or all images lie in no sub-folder.
         """
-        records = (
-            read_folder(self.path)
-            if self.kind == "folder"
-            else read_rows(
+        if self.kind == "folder":
+            records = read_folder(self.path)
+        else:
+            records = read_rows(
                 self.path, image_column=self.image_column, label_column=self.label_column
             )
-        )
         counted: Counter[str] = Counter()
         problems = Problems()
-        with (
-            showing(_Silent()),
-            problems.gathered(),
-        ):  # notes and problems come again when the images are read
+        # Notes and problems come again when the images are read.
+        with showing(_Silent()), problems.gathered():
             counted.update(record.label for record in records)
         if not counted:
             problems.tell()
@@ -81,12 +79,12 @@ class _Silent(Display):
 def find_source(
     path: Path, *, image_column: str | None = None, label_column: str | None = None
 ) -> Source:
-    """Looks at a folder or a file of labelled images.
+    """Returns the labelled images of a folder or a file.
 
     Args:
         path: A folder with a sub-folder for each label, or a CSV, TSV, XLSX or JSONL file.
-        image_column: The column of the images; looked for where left out.
-        label_column: The column of the labels; by its name where left out.
+        image_column: The column of the images; None to look for it.
+        label_column: The column of the labels; None to find it by its name.
 
     Raises:
         DataError: If there are no labels, or it cannot be told where they are; the message says what to do.
@@ -100,7 +98,10 @@ def find_source(
             )
         return _folder(path)
     if path.suffix.lower() not in LISTS:
-        remedy = f"Give a folder with one sub-folder for each label, or a file that ends in {', '.join(LISTS)}."
+        remedy = (
+            "Give a folder with one sub-folder for each label, "
+            f"or a file that ends in {', '.join(LISTS)}."
+        )
         raise DataError("This is neither a folder nor a list of images.", file=path, remedy=remedy)
     return _manifest(path, image_column, label_column)
 
@@ -111,10 +112,12 @@ def _folder(path: Path) -> Source:
     folders = sorted({folder.split("/")[0] for folder in images})
     filled = {folder.split("/")[0] for folder, files in images.items() if files}
     if not filled and loose:
+        label = f"{path.name}/LABEL/{loose[0]}"
         raise DataError(
-            f"The images in the folder ({len(loose):,}) have no labels: nothing says what they show.",
+            f"The images in the folder ({len(loose):,}) have no labels: "
+            "nothing says what they show.",
             file=path,
-            remedy=f"Sort them into sub-folders, one for each label ({path.name}/LABEL/{loose[0]}), or list them in a "
+            remedy=f"Sort them into sub-folders, one for each label ({label}), or list them in a "
             "CSV file with the columns image and label, and give that file with --data.",
         )
     if not filled:
@@ -123,21 +126,23 @@ def _folder(path: Path) -> Source:
             "There are no images in the folder or its sub-folders.", file=path, remedy=remedy
         )
     if not loose and {folder.lower() for folder in folders} <= _PARTS:
-        message = f"The sub-folders are called {', '.join(folders)}, which are parts of a data set and not labels."
-        remedy = f"Give one of them: --data {shlex.quote(str(path / folders[0]))}. taxtune splits its images itself."
-        raise DataError(message, file=path, remedy=remedy)
+        part = shlex.quote(str(path / folders[0]))
+        raise DataError(
+            f"The sub-folders are called {', '.join(folders)}, "
+            "which are parts of a data set and not labels.",
+            file=path,
+            remedy=f"Give one of them: --data {part}. taxtune splits its images itself.",
+        )
+    notes = []
     empty = [folder for folder in folders if folder not in filled]
-    notes = (
-        (f"Sub-folders without images are left out ({len(empty)}): {', '.join(empty)}.",)
-        if empty
-        else ()
-    )
-    return Source("folder", path, notes=notes)
+    if empty:
+        notes.append(f"Sub-folders without images are left out ({len(empty)}): {', '.join(empty)}.")
+    return Source(kind="folder", path=path, notes=tuple(notes))
 
 
 def _manifest(path: Path, image_column: str | None, label_column: str | None) -> Source:
     columns: Columns = {}
-    for _, record in read_table(path, what="manifest")[:_LOOKED_AT]:
+    for _, record in read_table(path, what="manifest")[:_SAMPLED_ROWS]:
         for name, value in record.items():
             values = columns.setdefault(name, [])
             if isinstance(value, str) and value.strip():
@@ -145,43 +150,51 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
     image, folder = find_images(path, columns, image_column)
     others = [name for name in columns if name != image]
     label = find_column("label", label_column, others, LABELS, others, path)
-    images = None if folder == path.parent else folder
     notes = []
     if (image, label) != ("image", "label"):
         notes.append(
             f"The images are taken from the column {image!r} and the labels from {label!r}."
         )
+    images = None if folder == path.parent else folder
     if images is not None:
         notes.append(f"The images' names are relative to {images}.")
-    return Source("manifest", path, image, label, images, tuple(notes))
+    return Source(
+        kind="manifest",
+        path=path,
+        image_column=image,
+        label_column=label,
+        images=images,
+        notes=tuple(notes),
+    )
 
 
 def find_images(path: Path, columns: Columns, image_column: str | None = None) -> tuple[str, Path]:
-    """The column of a list that has the images, and the folder that their names are relative to.
+    """Returns the column of a list that has the images, and the folder of their names.
 
-    The folder is the file's, one at most two levels below it, the one above it, or the current one: the one that has
-    most of the images, and the file's own where none has half of them.
+    The names are relative to the folder. It is the file's, one at most two levels below it, the
+    one above it, or the current one: the one that has most of the images, and the file's own if
+    none has more than half of them.
 
     Args:
         path: The file.
         columns: The values of some of its rows by column.
-        image_column: The column; where left out, that whose values are files, or else by its name.
+        image_column: The column; if None, the one whose values are files, or else by its name.
 
     Raises:
         DataError: If it cannot be told which column it is.
     """
-    base, folders = path.parent, {}
+    base = path.parent
     near = [base, *sorted(base.glob("*/")), *sorted(base.glob("*/*/")), base.parent, Path()]
+    folders = {}
     for name, values in columns.items():
-        likely = [
-            folder
-            for folder in near
-            if any(os.path.isfile(find_file(folder, value)) for value in values[:5])
-        ]
-        counts = [
-            sum(os.path.isfile(find_file(folder, value)) for value in values) for folder in likely
-        ]
+        # The first values tell which folders are worth the look-up of all.
+        likely = [folder for folder in near if _count_files(folder, values[:5])]
+        counts = [_count_files(folder, values) for folder in likely]
         if counts and 2 * max(counts) > len(values):
             folders[name] = likely[counts.index(max(counts))]
     image = find_column("image", image_column, list(columns), IMAGES, folders, path)
     return image, folders.get(image, base)
+
+
+def _count_files(folder: Path, names: list[str]) -> int:
+    return sum(os.path.isfile(find_file(folder, name)) for name in names)

@@ -169,6 +169,8 @@ class Placement:
         confidence: The probability in (0, 1) that the placement is acceptable (`confidence`). Under the paper's presets
             it is the similarity of the answer to the node, the highest over its names, and None for a blank answer.
         path: The labels from the root to the node.
+        doubtful: Whether the confidence is a probability below `DOUBTFUL`. It is None where the confidence is no
+            probability.
         not_subject: Whether the answer speaks of something that the tree is not about: it denies the root ("there is no
             bird"), or names what by WordNet is no kind of it ("a dog" among birds). The node is the root.
     """
@@ -179,6 +181,7 @@ class Placement:
     evidence: str = ""
     confidence: float | None = None
     path: tuple[str, ...] = ()
+    doubtful: bool | None = None
     not_subject: bool = False
 
     @property

@@ -23,6 +23,7 @@ from taxtune.metrics.base import (
     PairsMeasure,
     version_of,
 )
+from taxtune.metrics.registry import MEASURES
 
 __all__ = ["BertScoreMeasure", "token_limit"]
 
@@ -45,6 +46,8 @@ class BertScoreMeasure(PairsMeasure):
         MissingExtraError: If bert-score is not installed.
         ModelError: If the model is not there, or has fewer layers.
     """
+
+    kind = MEASURES["bertscore"]
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
         try:
@@ -158,13 +161,17 @@ class BertScoreMeasure(PairsMeasure):
         order = [i for i in order if wordless.isdisjoint(pairs[i])]
         for start in range(0, len(order), _PAIRS):
             group = order[start : start + _PAIRS]
-            score = partial(self._scorer.score, *zip(*(pairs[i] for i in group), strict=True))
-            f1 = self._batches.run(
-                lambda size, score=score: score(batch_size=size)[2].numpy(), len(group)
-            )  # type: ignore[misc]
+            candidates = [pairs[i][0] for i in group]
+            references = [pairs[i][1] for i in group]
+            f1 = self._batches.run(partial(self._f1, candidates, references), len(group))
             scores[group] = np.where(f1 == 0, np.nan, f1)
             advance(len(group))
         return scores
+
+    def _f1(self, candidates: list[str], references: list[str], batch_size: int) -> FloatArray:
+        """Returns the F1 of candidates and references, pair by pair."""
+        scores = self._scorer.score(candidates, references, batch_size=batch_size)
+        return np.asarray(scores[2].numpy())
 
 
 def token_limit(tokenizer: Any, config: Any) -> int:

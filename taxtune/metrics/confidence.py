@@ -33,6 +33,7 @@ __all__ = [
 #: The coverages at which studies and benchmarks show the risk.
 COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
+BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
 
@@ -126,23 +127,26 @@ def influence_of_doubt(
     taxonomy: Taxonomy,
     predicted: ArrayLike,
     target: ArrayLike,
-    doubtful: ArrayLike,
+    doubtful: Sequence[bool | None] | BoolArray,
     *,
     off_tree: ArrayLike | None = None,
-) -> Doubt:
+) -> Doubt | None:
     """Returns hP and hR with the doubtful placements wrong, and without them.
 
     A wrong one counts as a child of the root that is never right, and as it is where that is less.
+    The result is None unless it is known of every placement whether it is doubtful.
 
     Args:
         taxonomy: The tree.
         predicted: Node numbers, shape (n,), n ≥ 1.
         target: Node numbers, shape (n,).
-        doubtful: Which placements are doubtful, shape (n,).
+        doubtful: Which placements are doubtful, shape (n,). None stands for not known.
         off_tree: See `overlap`.
     """
+    if any(value is None for value in doubtful):
+        return None
     plain = np.stack(precision_recall(taxonomy, predicted, target, off_tree=off_tree))
-    unsure = flags(doubtful, plain.shape[1])
+    unsure = flags(np.asarray(doubtful, dtype=bool), plain.shape[1])
     lowest = np.stack(precision_recall(taxonomy, predicted, target, off_tree=np.ones_like(unsure)))
 
     def means(scores: FloatArray) -> dict[str, float]:

@@ -36,7 +36,6 @@ from taxtune.models.base import (
     Reply,
     Request,
     Task,
-    well_formed,
 )
 from taxtune.models.checkpoint import (
     Checkpoint,
@@ -46,6 +45,7 @@ from taxtune.models.checkpoint import (
 )
 from taxtune.progress import loading
 from taxtune.thoughts import is_mark, open_thought
+from taxtune.untrusted import well_formed
 
 __all__ = ["LocalLLM", "LocalModel", "Unanswerable"]
 
@@ -66,7 +66,7 @@ class _Ready(NamedTuple):
     prepared: Any
 
 
-class Row(NamedTuple):
+class Generated(NamedTuple):
     """What was generated for one row of a batch: its text, tokens read, tokens written, and logits by their places.
 
     `cut` is whether it has no end token, None for a model that has none.
@@ -153,7 +153,7 @@ class LocalModel(ABC):
         return answer
 
     def _outcomes(
-        self, batch: Sequence[tuple[Any, Row, Candidates]]
+        self, batch: Sequence[tuple[Any, Generated, Candidates]]
     ) -> Sequence[Mapping[str, float] | None]:
         """Weighs names for prepared requests and what was generated for them; see `Answer.outcomes`."""
         return [None] * len(batch)
@@ -396,7 +396,7 @@ class LocalModel(ABC):
             replies.append((one.place, self._finish(answer)))
         return replies
 
-    def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[Row]:
+    def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[Generated]:
         """Generates an answer for each row; a want of memory goes through to `answer`."""
         import torch
 
@@ -426,7 +426,7 @@ class LocalModel(ABC):
         ):
             logits = steps and (lambda at, row=row: steps[at][row].float().cpu().numpy())
             cut = tokens[-1:] == [] or tokens[-1] not in ends if ends else None
-            rows.append(Row(text=text, read=int(n), tokens=tokens, logits=logits, cut=cut))
+            rows.append(Generated(text=text, read=int(n), tokens=tokens, logits=logits, cut=cut))
         return rows
 
     @property

@@ -1,7 +1,8 @@
-"""Vision-language models that run here: any image-text-to-text checkpoint of Hugging Face transformers.
+"""Vision-language models that run here: image-text-to-text checkpoints of Hugging Face transformers.
 
-In prompt tuning the images stay and the prompts change, so encoded images are kept (`reuse.py`): a further prompt costs
-little more than its own tokens. Where that cannot be, each question is read with its pixels.
+In prompt tuning the images stay and the prompts change, so the features of images are cached
+(`prefix_cache.py`): a further prompt costs little more than its own tokens. Where that cannot be,
+each question is read with its pixels.
 """
 
 from __future__ import annotations
@@ -19,8 +20,15 @@ from taxtune.errors import ImageError, ModelError
 from taxtune.hardware import is_out_of_memory, memory_of_this_machine
 from taxtune.loading import explain_load_error
 from taxtune.models.base import Candidates, Identity, Request
-from taxtune.models.local import LocalModel, Row, Unanswerable
-from taxtune.models.reuse import ImageFeatureCache, Reuse, State, Unsupported, followed, reuse_for
+from taxtune.models.local import Generated, LocalModel, Unanswerable
+from taxtune.models.prefix_cache import (
+    ImageFeatureCache,
+    ImageFeatures,
+    PrefixCache,
+    Uncacheable,
+    followed,
+    prefix_cache_for,
+)
 from taxtune.models.scoring import Scorer, Written
 from taxtune.progress import note
 
@@ -45,7 +53,7 @@ class Question:
     content: str
     pixels: Image.Image | None = None
     shown: Any = None
-    state: State | None = None
+    state: ImageFeatures | None = None
 
 
 class LocalVLM(LocalModel):
@@ -62,8 +70,8 @@ class LocalVLM(LocalModel):
     task = "image-text-to-text"
 
     #: Why images are not kept; None while they are.
-    not_kept: str | None = None
-    _proven = False
+    not_cached: str | None = None
+    _parity_checked = False
 
     @property
     def identity(self) -> Identity:
@@ -125,7 +133,7 @@ class LocalVLM(LocalModel):
         except ImageError as error:
             raise Unanswerable(str(error)) from error
         question = Question(self._chat(request.prompt), request, content)
-        if not self._keeps:
+        if not self._caches:
             self._read(question)
             return question
         key = self._key(question)
@@ -137,7 +145,7 @@ class LocalVLM(LocalModel):
 
     def _length(self, prepared: Question) -> int:
         # Without the tokens of the image, which are of no interest where it is kept; four characters are about a token.
-        return len(self._ids(prepared.text)) if self._keeps else len(prepared.text) // 4
+        return len(self._ids(prepared.text)) if self._caches else len(prepared.text) // 4
 
     def _read(self, question: Question) -> Image.Image:
         """Reads the image of a question; done once."""
@@ -197,13 +205,13 @@ class LocalVLM(LocalModel):
     def _collate(self, prepared: Sequence[Question], more: Sequence[Sequence[int]] = ()) -> Any:
         """Makes a batch; `more` are tokens that follow the questions, as many each, if there are any."""
         more = more or [()] * len(prepared)
-        if self._keeps:
+        if self._caches:
             try:
-                return self._from_kept(prepared, more)
+                return self._from_cache(prepared, more)
             except Exception as problem:
                 if isinstance(problem, ModelError | Unanswerable) or is_out_of_memory(problem):
                     raise
-                self._do_not_keep(problem)
+                self._stop_caching(problem)
         return self._plain(prepared, more)
 
     def _plain(self, questions: Sequence[Question], more: Sequence[Sequence[int]]) -> Any:
@@ -211,8 +219,8 @@ class LocalVLM(LocalModel):
         return self._on_device(followed(inputs, more))
 
     @property
-    def _keeps(self) -> bool:
-        return self.not_kept is None and self._cache.memory > 0
+    def _caches(self) -> bool:
+        return self.not_cached is None and self._cache.memory > 0
 
     @cached_property
     def _cache(self) -> ImageFeatureCache:
@@ -264,22 +272,22 @@ class LocalVLM(LocalModel):
             return known[text]
 
     @cached_property
-    def _reuse(self) -> Reuse:
+    def _prefix_cache(self) -> PrefixCache:
         pad = int(self._tokenizer.pad_token_id)
-        way = reuse_for(self.checkpoint.model_type)
+        way = prefix_cache_for(self.checkpoint.model_type)
         return way(self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
 
-    def _from_kept(
+    def _from_cache(
         self, questions: Sequence[Question], more: Sequence[Sequence[int]]
     ) -> dict[str, Any]:
         """Makes a batch in which no image is encoded again."""
         states = [self._state(question) for question in questions]
-        if not self._proven:
-            self._prove(questions[:2], states[:2])
-            self._proven = True
-        return self._reuse.inputs([question.text for question in questions], states, more)
+        if not self._parity_checked:
+            self._check_parity(questions[:2], states[:2])
+            self._parity_checked = True
+        return self._prefix_cache.inputs([question.text for question in questions], states, more)
 
-    def _state(self, question: Question) -> State:
+    def _state(self, question: Question) -> ImageFeatures:
         import torch
 
         if question.state is None:
@@ -287,23 +295,25 @@ class LocalVLM(LocalModel):
             question.state = self._cache.get(key)
             if question.state is None:
                 with torch.inference_mode():
-                    question.state = self._reuse.encode(self._on_device(self._show(question)))
+                    question.state = self._prefix_cache.encode(
+                        self._on_device(self._show(question))
+                    )
                 self._cache.put(key, question.state)
                 self._coming.discard(key)
                 question.shown = None
         return question.state
 
-    def _prove(self, questions: Sequence[Question], states: Sequence[State]) -> None:
-        """Raises `Unsupported` where the first token's logits differ from the plain way's by more than rounding."""
+    def _check_parity(self, questions: Sequence[Question], states: Sequence[ImageFeatures]) -> None:
+        """Raises `Uncacheable` where the first token's logits differ from the plain way's by more than rounding."""
         none: list[Sequence[int]] = [()] * len(questions)
         plain = self._first_logits(self._plain(questions, none))
         kept = self._first_logits(
-            self._reuse.inputs([question.text for question in questions], states, none)
+            self._prefix_cache.inputs([question.text for question in questions], states, none)
         )
         scale = float(plain.amax() - plain.amin()) or 1.0
         apart = float((plain - kept).abs().amax()) / scale
         if not apart <= _TOLERANCE.get(self.dtype, _ROUGH_TOLERANCE):
-            raise Unsupported(
+            raise Uncacheable(
                 f"the answers would not be those of the plain way (logits {apart:.1%} apart)"
             )
 
@@ -326,7 +336,7 @@ class LocalVLM(LocalModel):
             )
 
     def _outcomes(
-        self, batch: Sequence[tuple[Question, Row, Candidates]]
+        self, batch: Sequence[tuple[Question, Generated, Candidates]]
     ) -> Sequence[Mapping[str, float] | None]:
         def read(rows: Sequence[int], more: Sequence[Sequence[int]]) -> Iterator[Any]:
             for _, alike in groupby(zip(rows, more, strict=True), key=lambda pair: len(pair[1])):
@@ -366,10 +376,12 @@ class LocalVLM(LocalModel):
         """Returns the end of a text, from its last control token on."""
         return text[max(0, *(text.rfind(token) for token in self._control_tokens)) :]
 
-    def _do_not_keep(self, problem: Exception) -> None:
+    def _stop_caching(self, problem: Exception) -> None:
         said = " ".join(str(problem).split()) or type(problem).__name__
         self._cache.clear()
-        self.not_kept = (
-            said if isinstance(problem, Unsupported) else f"{type(problem).__name__}: {said}"
+        self.not_cached = (
+            said if isinstance(problem, Uncacheable) else f"{type(problem).__name__}: {said}"
         )
-        note(f"{self.checkpoint.name} encodes every image again for every prompt: {self.not_kept}.")
+        note(
+            f"{self.checkpoint.name} encodes every image again for every prompt: {self.not_cached}."
+        )

@@ -1,8 +1,8 @@
 """A classifier behind HTTP: a page for the browser, and images or MLflow's JSON for programs.
 
-The page needs no network but this server. What it may load and run is fixed by a content security policy. A request is
-read only as far as its limit, whatever it says of its length, and nothing of it stands in an error. All requests
-together take no more memory than a few large ones.
+The page needs no network but this server. A content security policy fixes what it may load and run.
+A request is read only as far as its limit, whatever it says of its length, and nothing of it stands
+in an error. All requests together take no more memory than a few large ones.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ _PAGE = Path(__file__).parent / "page"
 _MAX_REQUEST = MAX_BYTES * 4 // 3 + 1024**2
 #: Of all requests that are read and answered at a time.
 _MOST_AT_ONCE = 3 * _MAX_REQUEST
-#: Images in a request; and commas and brackets that its JSON may have, of which a data: address takes two.
-_MAX_IMAGES, _MAX_VALUES = 1000, 2010
+#: Images in a request.
+_MAX_IMAGES = 1000
+#: Commas and brackets in the JSON of a request; a data: address takes two.
+_MAX_VALUES = 2010
 _TYPES = "Send an image (Content-Type: image/jpeg, image/png, ...) or JSON (application/json)."
 _FORM = (
-    f'The JSON must be {{"inputs": [IMAGE, ...]}} or {{"dataframe_records": [{{"image": IMAGE, COLUMN: VALUE, ...}}, '
-    f"...]}} with 1 to {_MAX_IMAGES:,} images, each IMAGE the content of a file in base64 or as a data: address."
+    'The JSON must be {"inputs": [IMAGE, ...]} or {"dataframe_records": [{"image": IMAGE, '
+    f"COLUMN: VALUE, ...}}, ...]}} with 1 to {_MAX_IMAGES:,} images, each IMAGE the content of a "
+    "file in base64 or as a data: address."
 )
 
 
@@ -67,21 +70,20 @@ class _Bodies:
             ClientDisconnect: If the client goes away.
         """
         declared = request.headers.get("content-length", "")
-        too_large = (
-            f"The request has more than {_MAX_REQUEST // 1024**2} MB: send fewer or smaller images."
-        )
+        megabytes = _MAX_REQUEST // 1024**2
+        too_large = f"The request has more than {megabytes} MB: send fewer or smaller images."
         if declared.isdecimal() and int(declared) > _MAX_REQUEST:
             raise HTTPException(413, too_large)
         chunks: list[bytes] = []
-        size = held = 0
+        size = 0
+        held = 0
         try:
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > _MAX_REQUEST:
                     raise HTTPException(413, too_large)
-                if (
-                    self._bytes + len(chunk) > _MOST_AT_ONCE
-                ):  # read to its end, and not kept: who sends does not listen
+                if self._bytes + len(chunk) > _MOST_AT_ONCE:
+                    # Read to its end, and not kept: a client that still sends does not listen.
                     self._bytes -= held
                     held = 0
                     chunks.clear()
@@ -90,7 +92,10 @@ class _Bodies:
                     held = size
                     chunks.append(chunk)
             if held < size:
-                message = "The server is busy with other large requests: send this one again in a few seconds."
+                message = (
+                    "The server is busy with other large requests: "
+                    "send this one again in a few seconds."
+                )
                 raise HTTPException(503, message, {"Retry-After": "5"})
             body = b"".join(chunks)
             chunks.clear()
@@ -114,27 +119,41 @@ class _Images(BaseModel):
     dataframe_records: list[_Row] | None = Field(None, min_length=1, max_length=_MAX_IMAGES)
 
     @model_validator(mode="after")
-    def _one(self) -> _Images:
+    def _check_form(self) -> _Images:
         if (self.inputs is None) == (self.dataframe_records is None):
             raise ValueError("one of the two")
         return self
+
+    @property
+    def images(self) -> list[str]:
+        """Returns the images, in the order of the request."""
+        return [*(self.inputs or ()), *(row.image for row in self.dataframe_records or ())]
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """Returns the context of each image by column; nothing if only images are given."""
+        return [row.model_extra or {} for row in self.dataframe_records or ()]
 
 
 def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) -> Starlette:
     """Makes the server of a classifier, with its page.
 
     Args:
-        served: What answers.
+        served: The classifier that answers.
         address: Where it will be reached, for the page to show.
-        hosts: Names of this machine that browsers may know it by, besides localhost, its own and IP addresses.
+        hosts: Names of this machine that browsers may know it by, besides localhost, its own and
+            IP addresses.
     """
-    page, policy = _page(served.get_raw_model(), address)
+    classifier = served.get_raw_model()
+    page, policy = _page(classifier, address)
     headers = {
         "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",
     }
+    list_columns = {each.column for each in classifier.context if each.kind == "list"}
+    bodies = _Bodies()
 
     async def home(request: Request) -> Response:
         return HTMLResponse(page, headers=headers)
@@ -142,49 +161,44 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
     async def alive(request: Request) -> Response:
         return PlainTextResponse("\n")
 
-    bodies = _Bodies()
-
     async def classify(request: Request) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        known: dict[str, Any] = dict(request.query_params)
+        for column in list_columns & known.keys():
+            known[column] = request.query_params.getlist(column)
         try:
-            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            async with bodies.read(
-                request
-            ) as body:  # in any case: who still sends does not hear an answer
+            # Read in any case: a client that still sends does not hear an answer.
+            async with bodies.read(request) as body:
                 if kind != "application/json" and not kind.startswith("image/"):
                     raise HTTPException(415, _TYPES)
-                asked = request.query_params
-                lists = {
-                    each.column for each in served.get_raw_model().context if each.kind == "list"
-                }
-                known = {
-                    name: asked.getlist(name) if name in lists else asked[name] for name in asked
-                }
                 rows = await run_in_threadpool(_answer, served, body, kind, known)
         except ClientDisconnect:
             return PlainTextResponse("", 400)  # which nobody hears
         except HTTPException as refused:
             # The rest of too large a request is not read, so the connection is of no further use.
-            headers = {"Connection": "close", **(refused.headers or {})}
-            return JSONResponse({"message": refused.detail}, refused.status_code, headers)
+            closing = {"Connection": "close", **(refused.headers or {})}
+            return JSONResponse({"message": refused.detail}, refused.status_code, closing)
         return JSONResponse({"predictions": rows})
 
-    known = {"", "localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
+    names = {"", "localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
 
-    async def own_hosts(request: Request, answer: RequestResponseEndpoint) -> Response:
-        # A page from elsewhere whose own name is made to lead here (DNS rebinding) calls the server by that name.
-        called, origin = request.headers.get("host", ""), request.headers.get("origin")
-        try:
-            name = urlsplit(f"//{called}").hostname or ""
-            if name not in known:
-                ip_address(name)
-        except ValueError:
-            message = "The server has no such name: use its IP address, localhost, or the name given to --host."
+    async def refuse_foreign(request: Request, answer: RequestResponseEndpoint) -> Response:
+        host = request.headers.get("host", "")
+        # A page from elsewhere whose own name is made to lead here (DNS rebinding) calls the server
+        # by that name.
+        if not _is_own_name(host, names):
+            message = (
+                "The server has no such name: use its IP address, localhost, "
+                "or the name given to --host."
+            )
             return JSONResponse({"message": message}, 400)
-        if origin is not None and origin.lower() not in (
-            f"http://{called}".lower(),
-            f"https://{called}".lower(),
-        ):
-            message = "The request comes from a page of another server; only the server's own page may ask it."
+        origin = request.headers.get("origin")
+        own_origins = (f"http://{host}".lower(), f"https://{host}".lower())
+        if origin is not None and origin.lower() not in own_origins:
+            message = (
+                "The request comes from a page of another server; "
+                "only the server's own page may ask it."
+            )
             return JSONResponse({"message": message}, 403)
         return await answer(request)
 
@@ -195,13 +209,29 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
             Route("/health", alive),
             Route("/invocations", classify, methods=["POST"]),
         ],
-        middleware=[Middleware(BaseHTTPMiddleware, dispatch=own_hosts)],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=refuse_foreign)],
     )
+
+
+def _is_own_name(host: str, names: set[str]) -> bool:
+    """Tells whether a `Host` header has one of the names, or an IP address."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        if name not in names:
+            ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _answer(
     served: ServedClassifier, body: bytes, kind: str, known: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
+    """Returns the rows for the body of a request.
+
+    Raises:
+        HTTPException: If the body cannot be used, or the model does not answer.
+    """
     images: list[Any] = [body]
     cells: list[Mapping[str, Any]] = [known]
     if kind == "application/json":
@@ -210,43 +240,42 @@ def _answer(
             raise HTTPException(400, _FORM)
         try:
             given = _Images.model_validate_json(body)
-            cells = [row.model_extra or {} for row in given.dataframe_records or ()]
-            images = [*(given.inputs or ()), *(row.image for row in given.dataframe_records or ())]
         except ValidationError:
             raise HTTPException(400, _FORM) from None
+        images = list(given.images)
+        cells = list(given.cells)
     try:
         return served.rows(images, cells)
     except DataError as error:
         raise HTTPException(400, str(error)[:1000]) from error
-    except ModelError as error:  # in which a model's server may have sent an image back
-        raise HTTPException(
-            503, re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", str(error))[:1000]
-        ) from error
+    except ModelError as error:
+        # A model's server may have sent an image back in its error.
+        message = re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", str(error))
+        raise HTTPException(503, message[:1000]) from error
 
 
 def _page(classifier: Classifier, address: str) -> tuple[str, str]:
-    """The page about a classifier, and its content security policy."""
+    """Returns the page about a classifier, and its content security policy."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     from taxtune.models.local import LocalModel
 
-    css, script = ((_PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    css = (_PAGE / "page.css").read_text(encoding="utf-8")
+    script = (_PAGE / "page.js").read_text(encoding="utf-8")
     environment = Environment(
         loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined
     )
     tree = classifier.taxonomy
+    columns = classifier.columns
+    identity = classifier.model.identity
     page = environment.get_template("page.html.j2").render(
         name=classifier.name,
-        model=str(classifier.model.identity.get("model", classifier.model.identity["kind"])),
+        model=str(identity.get("model", identity["kind"])),
         remote=not isinstance(classifier.model, LocalModel),
         prompt=classifier.prompt,
-        context=[
-            variable for variable in classifier.context if variable.column in classifier.columns
-        ],
-        query=f"?{urlencode(dict.fromkeys(classifier.columns, '...'))}"
-        if classifier.columns
-        else "",
+        context=[variable for variable in classifier.context if variable.column in columns],
+        query=f"?{urlencode(dict.fromkeys(columns, '...'))}" if columns else "",
         nodes=len(tree) - 1,
         root=tree.labels[tree.root],
         confidence=_confidence(classifier),
@@ -258,19 +287,28 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
     )
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(css)}; "
-        "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
     )
     return page, policy
 
 
 def _confidence(classifier: Classifier) -> str:
+    """Returns the meaning of the confidence, in a sentence of the page."""
     calls = classifier.policy.samples
     if calls > 1:
-        return f"Each photo is asked about {calls} times; the share of the answers that name the label or one below it."
+        return (
+            f"Each photo is asked about {calls} times; "
+            "the share of the answers that name the label or one below it."
+        )
     if classifier.reliability is not None:
-        return "How often labels at this depth were right where answers to the run's held-out images went as deep."
+        return (
+            "How often labels at this depth were right where answers to the run's held-out "
+            "images went as deep."
+        )
     return "Not known: nothing was judged with this classifier."
 
 
 def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,7 +1,7 @@
-"""A saved classifier as a model of MLflow's: what a table of images goes in and what table comes out.
+"""A saved classifier as a model of MLflow's, which takes a table of images and returns one of labels.
 
-MLflow loads the model by the name of this module, so that it holds no code and no pickle: the folder that
-`Classifier.save` wrote, and a description. taxtune has to be installed where it is served.
+MLflow loads the model by the name of this module, so that it holds no code and no pickle: the folder
+that `Classifier.save` wrote, and a description. taxtune has to be installed where it is served.
 """
 
 from __future__ import annotations
@@ -42,37 +42,38 @@ __all__ = [
 #: Of an image file; a photo of 50 megapixels has some 20 MB.
 MAX_BYTES = 32 * 1024**2
 _INPUT = "image"
-#: Images after which a large request lets others be answered, and the seconds that they have to begin.
-_AT_ONCE, _PAUSE = 16, 0.001
-_LONGEST_PATH, _SHOWN = 4096, 80
+#: How many images of a large request are answered before others have their turn.
+_AT_ONCE = 16
+#: Seconds that others have to begin.
+_PAUSE = 0.001
+_LONGEST_PATH = 4096
+#: Characters of a refused text that the error shows.
+_SHOWN = 80
 
 
 def read_image(text: str, *, content_only: bool = False) -> Path | bytes:
-    """Reads how a request names an image: by its content (in base64 or as a data: address), or by its path.
+    """Returns the image that a request names: its content, or its path.
 
-    With `content_only`, whoever may send requests can have no file of the server read.
+    Args:
+        text: The content of a file in base64 or as a data: address, or a path.
+        content_only: Whether a path is refused, so that whoever may send requests can have no file
+            of the server read.
 
     Raises:
         ImageError: If it is none of them, or larger than `MAX_BYTES`.
     """
-    head, comma, rest = text.partition(",")
-    is_data = head[:5].lower() == "data:"
-    try:
-        if is_data and comma and not head.lower().endswith(";base64"):
-            content = unquote_to_bytes(rest)
-        else:
-            content = base64.b64decode("".join((rest if is_data else text).split()), validate=True)
-    except (binascii.Error, ValueError):
-        content = b""
-    # A JPEG in base64 begins with "/9j/", as a path may.
-    if not (content_only or is_data) and (
-        not content or (len(text) <= _LONGEST_PATH and Path(text).exists())
-    ):
-        return Path(text)
+    is_data = text[:5].lower() == "data:"
+    content = _decode(text, is_data=is_data)
+    if not content_only and not is_data:
+        # A JPEG in base64 begins with "/9j/", as a path may.
+        is_file = len(text) <= _LONGEST_PATH and Path(text).exists()
+        if is_file or not content:
+            return Path(text)
     if not content:
-        remedy = "Send the content of the image in base64, or as a data: address."
         raise ImageError(
-            "The text is not an image file in base64.", value=text[:_SHOWN], remedy=remedy
+            "The text is not an image file in base64.",
+            value=text[:_SHOWN],
+            remedy="Send the content of the image in base64, or as a data: address.",
         )
     if len(content) > MAX_BYTES:
         message = f"The image file has more than {MAX_BYTES // 1024**2} MB."
@@ -80,14 +81,31 @@ def read_image(text: str, *, content_only: bool = False) -> Path | bytes:
     return content
 
 
-class ServedClassifier:
-    """A classifier that takes a table and returns one; safe to call from several threads, which it serves in turn.
+def _decode(text: str, *, is_data: bool) -> bytes:
+    """Returns the content that a text in base64 or a data: address has; empty if it has none."""
+    head, comma, data = text.partition(",")
+    encoded = data if is_data else text
+    try:
+        if is_data and comma and not head.lower().endswith(";base64"):
+            return unquote_to_bytes(data)
+        return base64.b64decode("".join(encoded.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
 
-    With `content_only` it takes images as content only, not as paths.
+
+class ServedClassifier:
+    """A classifier that takes a table of images and returns one of labels.
+
+    It is safe to call from several threads, which it serves in turn.
+
+    Args:
+        classifier: The classifier.
+        content_only: Whether images are taken as content only, not as paths.
     """
 
     def __init__(self, classifier: Classifier, *, content_only: bool = False) -> None:
-        self._classifier, self._content_only = classifier, content_only
+        self._classifier = classifier
+        self._content_only = content_only
         self._lock = threading.Lock()
 
     def get_raw_model(self) -> Classifier:
@@ -95,7 +113,7 @@ class ServedClassifier:
         return self._classifier
 
     def load(self) -> None:
-        """Loads what the first image would otherwise have to wait for, by asking about a grey square.
+        """Loads what the first image would otherwise have to wait for: asks about a grey square.
 
         A model behind an API is not asked, since that may cost money.
 
@@ -111,39 +129,44 @@ class ServedClassifier:
             self._classifier.classify(frame.assign(**dict.fromkeys(self._classifier.columns)))
 
     def predict(self, model_input: Any, params: Any = None) -> DataFrame:
-        """Places images on the tree, one row per image in the order given, with the columns `COLUMNS` and `nodes`.
+        """Returns the labels of images: a row for each, in their order, with `COLUMNS` and `nodes`.
 
-        `model_input` is a data frame with a column `image`, and those that the classifier needs, or texts: see
-        `read_image`; MLflow passes `params`.
+        Args:
+            model_input: A data frame with a column `image` and those that the classifier needs, or
+                texts; for the images see `read_image`.
+            params: Not used; MLflow passes it.
 
         Raises:
             DataError: If columns are missing, or a cell cannot be used.
-            MlflowException: If the model cannot answer at all. An image that cannot be read has a `failure` instead.
+            MlflowException: If the model cannot answer at all. An image that cannot be read has a
+                `failure` instead.
         """
         import pandas as pd
         from mlflow.exceptions import MlflowException
         from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
+        images, cells = model_input, []
+        if hasattr(model_input, "columns"):
+            images = model_input[_INPUT]
+            cells = model_input.drop(columns=_INPUT).to_dict("records")
         try:
-            if hasattr(model_input, "columns"):
-                cells = model_input.drop(columns=_INPUT).to_dict("records")
-                rows = self.rows(list(model_input[_INPUT]), cells)
-            else:
-                rows = self.rows(list(model_input))
+            rows = self.rows(list(images), cells)
         except ModelError as error:
-            # What MLflow's server passes on; of other errors it says that something is wrong inside.
+            # MLflow's server passes this one on; of other errors it says that something is wrong
+            # inside.
             raise MlflowException(str(error), error_code=TEMPORARILY_UNAVAILABLE) from error
         # As objects: pandas would turn what is missing into NaN, which JSON does not know.
-        return pd.DataFrame(rows, columns=[*COLUMNS, "nodes"], dtype=object).astype(
-            {"off_tree": bool, "not_subject": bool}
-        )
+        frame = pd.DataFrame(rows, columns=[*COLUMNS, "nodes"], dtype=object)
+        return frame.astype({"off_tree": bool, "not_subject": bool})
 
     def rows(
         self, given: Sequence[Any], cells: Sequence[Mapping[str, Any]] = ()
     ) -> list[dict[str, Any]]:
-        """Places images (texts, see `read_image`, or bytes of files) on the tree: one `Classification.as_row` each.
+        """Returns the labels of images, one `Classification.as_row` each.
 
-        `cells` are what is known of each image, by column.
+        Args:
+            given: Texts, see `read_image`, or bytes of files.
+            cells: What is known of each image, by column.
 
         Raises:
             DataError: If columns are missing, or a cell cannot be used.
@@ -151,44 +174,45 @@ class ServedClassifier:
         """
         import pandas as pd
 
-        found: dict[int, Classification] = {}
+        labelled: dict[int, Classification] = {}
         images: dict[int, Path | bytes] = {}
-        for i, one in enumerate(given):
+        for i, image in enumerate(given):
             try:
-                images[i] = (
-                    one
-                    if isinstance(one, bytes)
-                    else read_image(str(one), content_only=self._content_only)
-                )
+                if not isinstance(image, bytes):
+                    image = read_image(str(image), content_only=self._content_only)
+                images[i] = image
             except ImageError as error:
-                # Whoever sends content knows it, and need not get it back.
-                name, reason = str(one)[:200], str(error)
-                if self._content_only:
-                    name, reason = f"image {i + 1}", f"{error.message} {error.remedy or ''}".strip()
-                found[i] = Classification(name, failure=reason)
+                labelled[i] = self._unreadable(i, str(image), error)
         table = pd.DataFrame([*cells] or None, index=range(len(given)), dtype=object)
-        for some in few_at_once(images):
+        for keys in few_at_once(images):
+            column = pd.Series({i: images[i] for i in keys}, dtype=object)
             with self._lock:
-                asked_about = table.iloc[some].assign(
-                    image=pd.Series({i: images[i] for i in some}, dtype=object)
-                )
-                found |= zip(some, self._classifier.classify(asked_about), strict=True)
+                answers = self._classifier.classify(table.iloc[keys].assign(image=column))
+            labelled |= zip(keys, answers, strict=True)
             time.sleep(_PAUSE)
-        asked = [found[i] for i in images]
-        if asked and all(one.again for one in asked):
+        asked = [labelled[i] for i in images]
+        if asked and all(answer.again for answer in asked):
             raise ModelError(f"The model does not answer: {asked[0].failure}")
-        return [found[i].as_row() for i in range(len(given))]
+        return [labelled[i].as_row() for i in range(len(given))]
+
+    def _unreadable(self, i: int, text: str, error: ImageError) -> Classification:
+        # Whoever sends content knows it, and need not get it back.
+        if self._content_only:
+            reason = f"{error.message} {error.remedy or ''}".strip()
+            return Classification(f"image {i + 1}", failure=reason)
+        return Classification(text[:200], failure=str(error))
 
 
 def few_at_once(images: Mapping[int, Path | bytes]) -> Iterator[list[int]]:
-    """Yields the keys of images in groups, with the pixels of one large photo where there are several in a group."""
+    """Yields the keys of images in groups; one of several has at most the pixels of a large photo."""
     group: list[int] = []
     pixels = 0
     for key, image in images.items():
         more = count_pixels(image)
         if group and (len(group) == _AT_ONCE or pixels + more > MAX_PIXELS):
             yield group
-            group, pixels = [], 0
+            group = []
+            pixels = 0
         group.append(key)
         pixels += more
     if group:
@@ -203,7 +227,7 @@ def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> 
 
 
 def as_pyfunc(classifier: Path) -> dict[str, Any]:
-    """The arguments that MLflow's `pyfunc.log_model` takes of the folder that `Classifier.save` wrote.
+    """Returns the arguments of MLflow's `pyfunc.log_model` for a folder of `Classifier.save`.
 
     There is no example among them, which MLflow would try at once.
     """
@@ -224,23 +248,25 @@ def _columns(context: Sequence[Variable]) -> list[Any]:
     from mlflow.types import ColSpec, DataType
     from mlflow.types.schema import Array
 
-    kinds = {"text": DataType.string, "number": DataType.double, "list": Array(DataType.string)}
-    wanted = [each for each in context if each.column not in EXIF]
-    return [
-        ColSpec(DataType.string, _INPUT),
-        *(ColSpec(kinds[v.kind], v.column, required=False) for v in wanted),
-    ]
+    types = {"text": DataType.string, "number": DataType.double, "list": Array(DataType.string)}
+    columns = [ColSpec(DataType.string, _INPUT)]
+    for variable in context:
+        if variable.column not in EXIF:
+            columns.append(ColSpec(types[variable.kind], variable.column, required=False))
+    return columns
 
 
 def requirements(vlm: VLMSettings) -> list[str]:
-    """The packages whose version can change an answer, in the versions that are installed here."""
-    if not isinstance(vlm, LocalVLMSettings):
-        own, names = "taxtune", ["mlflow", "litellm"]
-    else:
-        extras = ["quantized"] if vlm.quantization else []
-        extras += ["sharded"] if vlm.device in SPREAD else []
-        own = f"taxtune[{','.join(extras)}]" if extras else "taxtune"
+    """Returns the packages that can change an answer, in the versions that are installed here."""
+    extras = []
+    names = ["mlflow", "litellm"]
+    if isinstance(vlm, LocalVLMSettings):
         names = ["mlflow", "torch", "torchvision", "transformers"]
+        if vlm.quantization:
+            extras.append("quantized")
+        if vlm.device in SPREAD:
+            extras.append("sharded")
+    own = f"taxtune[{','.join(extras)}]" if extras else "taxtune"
     return [f"{own}=={version('taxtune')}", *(f"{name}=={version(name)}" for name in names)]
 
 

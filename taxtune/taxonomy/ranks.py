@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table, clean
+from taxtune.tables import RawTable, Row, clean
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy, split_names
 
 __all__ = ["LIFE", "has_ranks", "is_categories", "read_categories", "read_ranks"]
@@ -39,7 +39,7 @@ def is_categories(data: object) -> bool:
     )
 
 
-def read_ranks(table: Table, root: str | None = None) -> RawTaxonomy:
+def read_ranks(table: RawTable, root: str | None = None) -> RawTaxonomy:
     """Returns the nodes of a table with a column for each rank.
 
     Raises:
@@ -98,7 +98,7 @@ def read_categories(data: object, file: str, root: str | None = None) -> RawTaxo
         Row(i, ["" if value is None else clean(str(value)) for value in some])
         for i, some in enumerate(cells, 1)
     ]
-    raw = read_ranks(Table(file, used, 0, rows), root)
+    raw = read_ranks(RawTable(file, used, 0, rows), root)
     raw.format = "inat21-json"
     return raw
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table, clean, split_cell
+from taxtune.tables import RawTable, Row, clean, split_cell
 
 __all__ = [
     "Defect",
@@ -131,7 +131,7 @@ class RawTaxonomy:
         )
         return both or first
 
-    def ragged(self, row: Row, table: Table) -> bool:
+    def ragged(self, row: Row, table: RawTable) -> bool:
         """Tells whether a row of a table has cells that no column names, and adds that."""
         columns = len(table.header)
         if len(row.cells) <= columns or not any(row.cells[columns:]):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from taxtune import atomic
 from taxtune.errors import TaxonomyError
 from taxtune.tables import (
+    RawTable,
     Row,
-    Table,
     clean,
     csv_delimiter,
     csv_text,
@@ -53,7 +53,7 @@ def has_levels(header: tuple[str, ...]) -> bool:
     return "path" in header or any(map(_LEVEL.fullmatch, header))
 
 
-def read_paths(table: Table) -> RawTaxonomy:
+def read_paths(table: RawTable) -> RawTaxonomy:
     """Returns the nodes of a table of paths.
 
     Raises:
@@ -97,13 +97,13 @@ def read_paths(table: Table) -> RawTaxonomy:
     return collector.finish()
 
 
-def with_header(text: str, file: str) -> Table:
+def with_header(text: str, file: str) -> RawTable:
     """Returns the table of a text without a header whose lines are child and parent."""
     table = parse_table(f"child{csv_delimiter(first_line(text))}parent\n{text}", file)
     return table._replace(header_line=0, rows=[Row(row.line - 1, row.cells) for row in table.rows])
 
 
-def is_pairs(table: Table) -> bool:
+def is_pairs(table: RawTable) -> bool:
     """Tells whether lines without a header are child and parent: two cells each, and no first cell stands twice.
 
     The second cell of the first line stands again below, too: it is neither a header nor a child.
@@ -114,7 +114,7 @@ def is_pairs(table: Table) -> bool:
     return len(set(children)) == len(children) and parents[0] in parents[1:]
 
 
-def read_edges(table: Table) -> RawTaxonomy:
+def read_edges(table: RawTable) -> RawTaxonomy:
     """Returns the nodes of an edge list.
 
     Raises:
@@ -219,10 +219,12 @@ def raw_from_edges(
     return raw
 
 
-def _table(file: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], what: str) -> Table:
+def _table(
+    file: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], what: str
+) -> RawTable:
     if not rows:
         raise TaxonomyError(f"There are no {what}.", file=file)
-    return Table(
+    return RawTable(
         file, header, 0, [Row(number, cells) for number, cells in enumerate(rows, start=1)]
     )
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.metrics.names import metric_name
+from taxtune.report.formatting import number
 from taxtune.report.gallery import thumbnail
-from taxtune.report.scores import number
 from taxtune.report.summary import verdict
 from taxtune.serving.pyfunc import as_pyfunc
-from taxtune.tracking.store import Store
+from taxtune.tracking.store import TrackingStore
 from taxtune.tracking.values import TAG_LIMIT, cut, headline_metrics
 from taxtune.tuning.records import (
     HeldoutResult,
@@ -49,7 +49,7 @@ _RUN, _ITERATION = "taxtune.run", "taxtune.iteration"
 
 
 def log_traces(
-    store: Store,
+    store: TrackingStore,
     run: str,
     template: IterationRecord | HeldoutResult,
     prompt: Callable[[SampleResult], str] | None,

@@ -23,7 +23,14 @@ from taxtune.errors import TaxtuneError
 from taxtune.progress import note
 from taxtune.report.output import plain
 from taxtune.tracking import entities, values
-from taxtune.tracking.store import Store, in_force, open_store, short_reason, store_uri, unusable
+from taxtune.tracking.store import (
+    TrackingStore,
+    in_force,
+    open_store,
+    short_reason,
+    store_uri,
+    unusable,
+)
 from taxtune.tuning.loop import Callback, Group
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
 from taxtune.tuning.selection import best_so_far
@@ -60,7 +67,7 @@ class MLflowTracker:
     ) -> None:
         self._experiment, self._folder = experiment, Path(folder)
         self._uri = store_uri(folder, tracking_uri)
-        self._opened: Store | None = None
+        self._opened: TrackingStore | None = None
         self._run: str | None = None
         self._above: str | None = None
         self._images: Mapping[str, Path] = {}
@@ -204,9 +211,9 @@ class MLflowTracker:
 
     def where(self) -> str:
         """Returns the command or the address that shows the record."""
-        return (self._opened or Store(None, self._uri, "")).where(self._above or self._run)
+        return (self._opened or TrackingStore(None, self._uri, "")).where(self._above or self._run)
 
-    def _store(self) -> Store:
+    def _store(self) -> TrackingStore:
         if self._opened is None:
             self._opened = open_store(self._experiment, self._folder, self._uri)
         return self._opened

@@ -26,7 +26,7 @@ from taxtune.untrusted import redact
 __all__ = [
     "DATABASE",
     "UI_ENVIRONMENT",
-    "Store",
+    "TrackingStore",
     "bring_along",
     "check_store",
     "in_force",
@@ -56,7 +56,7 @@ _ENVIRONMENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class TrackingStore:
     """An open MLflow store and an experiment in it.
 
     Attributes:
@@ -101,7 +101,9 @@ def _sqlite_path(uri: str) -> Path | None:
     return Path(uri.removeprefix("sqlite:///").split("?")[0]).resolve()
 
 
-def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = None) -> Store:
+def open_store(
+    experiment: str, folder: str | Path, tracking_uri: str | None = None
+) -> TrackingStore:
     """Opens the store and finds or makes the experiment.
 
     Args:
@@ -130,7 +132,7 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
                 own = _OWN_DATABASE.match(uri)
                 artifacts = (beside / ARTIFACTS).as_uri() if own else None
                 made = client.create_experiment(experiment, artifact_location=artifacts)
-                return Store(client, uri, str(made), spans)
+                return TrackingStore(client, uri, str(made), spans)
             if database is not None and database == Path(folder).resolve() / DATABASE:
                 _check_places(database, found.experiment_id)
             if found.lifecycle_stage == "deleted":
@@ -139,7 +141,7 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
         raise
     except Exception as error:
         raise unusable(uri, error) from error
-    return Store(client, uri, str(found.experiment_id), spans)
+    return TrackingStore(client, uri, str(found.experiment_id), spans)
 
 
 def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
@@ -198,7 +200,7 @@ def takes_spans(uri: str) -> bool:
 
 
 @contextlib.contextmanager
-def in_force(store: Store) -> Iterator[Any]:
+def in_force(store: TrackingStore) -> Iterator[Any]:
     """Makes a store and its experiment those of MLflow's fluent API for the block, and yields the module `mlflow`."""
     import mlflow
     from mlflow.tracking import fluent

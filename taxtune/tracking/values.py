@@ -20,10 +20,11 @@ from typing import Any
 
 from taxtune.errors import command
 from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES
+from taxtune.report.formatting import Result, score_of
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
-from taxtune.report.scores import Result, rank_table, score_of, score_table
 from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
+from taxtune.report.tables import rank_table, score_table
 from taxtune.tuning.records import (
     HeldoutResult,
     IterationRecord,

@@ -108,7 +108,7 @@ def test_answers_are_those_of_a_plain_loop(
                 memory,
                 batch_size,
             )
-            assert vlm.not_kept is None
+            assert vlm.not_cached is None
 
 
 def test_a_sliding_window_that_is_shorter_than_a_question(

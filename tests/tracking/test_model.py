@@ -19,14 +19,14 @@ import pytest
 
 from taxtune.classifier import load_classifier
 from taxtune.tracking.entities import CHAMPION, log_classifier
-from taxtune.tracking.store import Store, open_store
+from taxtune.tracking.store import TrackingStore, open_store
 from taxtune.tuning.records import Finalist, Selection
 from tests.report import samples
 from tests.serving.samples import BIRD, in_base64, save_field_guide
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingStore]:
     """One store for the module, which is the process's own while it runs."""
     folder = tmp_path_factory.mktemp("store")
     with pytest.MonkeyPatch.context() as patch:
@@ -41,12 +41,12 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_field_guide(tmp_path_factory.mktemp("saved"))
 
 
-def a_run(store: Store) -> str:
+def a_run(store: TrackingStore) -> str:
     return str(store.client.create_run(store.experiment).info.run_id)
 
 
 def logged(
-    store: Store, classifier: Path, name: str, run: str | None = None, status: Any = None
+    store: TrackingStore, classifier: Path, name: str, run: str | None = None, status: Any = None
 ) -> str:
     import mlflow
 
@@ -59,7 +59,9 @@ def logged(
         return log_classifier(replace(result, selection=chosen), active.info.run_id, classifier)
 
 
-def test_a_version_of_the_run_with_its_held_out_scores(store: Store, classifier: Path) -> None:
+def test_a_version_of_the_run_with_its_held_out_scores(
+    store: TrackingStore, classifier: Path
+) -> None:
     run = a_run(store)
     address = logged(store, classifier, "birds: a", run)
     assert address == "models:/birds-a-hp-classifier/1"
@@ -83,7 +85,7 @@ def test_a_version_of_the_run_with_its_held_out_scores(store: Store, classifier:
 
 
 def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(
-    store: Store, classifier: Path
+    store: TrackingStore, classifier: Path
 ) -> None:
     def now(status: str | None) -> str:
         logged(store, classifier, "sure", status=status)
@@ -98,7 +100,7 @@ def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(
     assert version.tags["taxtune.target_reached"] == "estimate"
 
 
-def test_the_champion_is_loaded_as_any_model(store: Store, classifier: Path) -> None:
+def test_the_champion_is_loaded_as_any_model(store: TrackingStore, classifier: Path) -> None:
     import mlflow.pyfunc
     import pandas as pd
 
@@ -110,7 +112,7 @@ def test_the_champion_is_loaded_as_any_model(store: Store, classifier: Path) -> 
 
 
 @pytest.mark.heavy
-def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Path) -> None:
+def test_mlflow_serves_it_over_http(store: TrackingStore, classifier: Path, tmp_path: Path) -> None:
     logged(store, classifier, "served")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -9,28 +9,28 @@ import pytest
 from PIL import Image
 
 from taxtune.tracking.entities import log_traces
-from taxtune.tracking.store import Store, open_store
+from taxtune.tracking.store import TrackingStore, open_store
 from taxtune.tuning.records import SampleResult
 from tests.report import samples
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(tmp_path_factory: pytest.TempPathFactory) -> TrackingStore:
     """One store for the module: MLflow takes seconds to make one."""
     folder = tmp_path_factory.mktemp("store")
     return open_store("traced", folder, f"sqlite:///{folder}/mlflow.db")
 
 
 @pytest.fixture
-def run(store: Store) -> str:
+def run(store: TrackingStore) -> str:
     return str(store.client.create_run(store.experiment).info.run_id)
 
 
-def traces_of(store: Store, run: str) -> list[Any]:
+def traces_of(store: TrackingStore, run: str) -> list[Any]:
     return list(store.client.search_traces(locations=[store.experiment], run_id=run))
 
 
-def trace_of(store: Store, ids: list[str], row: SampleResult) -> Any:
+def trace_of(store: TrackingStore, ids: list[str], row: SampleResult) -> Any:
     traces = [store.client.get_trace(each) for each in ids]
     return next(trace for trace in traces if trace.info.tags["taxtune.about"] == row.example)
 
@@ -42,7 +42,7 @@ def assessments(trace: Any) -> dict[str, Any]:
 
 
 def test_a_trace_says_what_was_asked_placed_and_scored(
-    store: Store, run: str, tmp_path: Path
+    store: TrackingStore, run: str, tmp_path: Path
 ) -> None:
     record = samples.iteration(1, images=3)
     Image.new("RGB", (900, 300), (200, 30, 30)).save(tmp_path / "bird.png")
@@ -86,7 +86,9 @@ def test_a_trace_says_what_was_asked_placed_and_scored(
     assert trace.info.execution_duration == pytest.approx(record.usage.seconds * 1000 / 3, abs=1)
 
 
-def test_an_image_without_an_answer_is_an_error_and_has_no_score(store: Store, run: str) -> None:
+def test_an_image_without_an_answer_is_an_error_and_has_no_score(
+    store: TrackingStore, run: str
+) -> None:
     record = samples.iteration(1, images=3)
     ids = log_traces(store, run, record, lambda row: "Which bird?", number=9, identity=run)
     trace = trace_of(store, ids, record.rows[1])
@@ -99,7 +101,7 @@ def test_an_image_without_an_answer_is_an_error_and_has_no_score(store: Store, r
     )
 
 
-def test_recorded_again_a_trace_is_there_once(store: Store, run: str) -> None:
+def test_recorded_again_a_trace_is_there_once(store: TrackingStore, run: str) -> None:
     record = samples.iteration(1, images=3)
     later = str(store.client.create_run(store.experiment).info.run_id)
     first, second = (

@@ -18,8 +18,8 @@ from taxtune.errors import ProposerError
 from taxtune.models import Answer
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm
+from taxtune.report.console import print_result
 from taxtune.report.html import render_report
-from taxtune.report.tables import print_result
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.proposers.agent import AgentProposer
 from taxtune.tuning.proposers.llm import LLMProposer

@@ -9,7 +9,7 @@ import pytest
 
 from taxtune.metrics.information import information_scores
 from taxtune.metrics.statistics import INFORMATION_METRICS
-from taxtune.report.scores import rank_table
+from taxtune.report.tables import rank_table
 from taxtune.tracking.values import all_scores
 from taxtune.tuning.history import History
 from taxtune.tuning.records import TuneResult

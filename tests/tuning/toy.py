@@ -178,7 +178,9 @@ class BicycleMapper(Mapper):
     def place(self, answers, images=None):
         """Places answers about bicycles off the tree."""
         return [
-            Placement(answer, self.taxonomy.root, Stage.OFF_TREE, evidence="bicycle")
+            Placement(
+                answer, self.taxonomy.root, Stage.OFF_TREE, evidence="bicycle", doubtful=False
+            )
             if "bicycle" in answer
             else found
             for answer, found in zip(answers, super().place(answers, images), strict=True)

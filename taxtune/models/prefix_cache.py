@@ -1,7 +1,8 @@
-"""Encoded images are kept: in prompt tuning the images stay and only the prompts change.
+"""The features of encoded images are cached: in prompt tuning the images stay and the prompts change.
 
-`CrossAttended` is for networks whose text looks at the image through layers of their own (Mllama), `Prefix` for all
-that read image and text as one sequence (LLaVA, Qwen2.5-VL, SmolVLM, InternVL, Gemma 3 and their like).
+`CrossAttentionCache` is for networks whose text looks at the image through layers of their own
+(Mllama), `KeyValueCache` for all that read image and text as one sequence (LLaVA, Qwen2.5-VL,
+SmolVLM, InternVL, Gemma 3 and their like).
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ImageFeatureCache", "Reuse", "State", "Unsupported", "reuse_for"]
+__all__ = ["ImageFeatureCache", "ImageFeatures", "PrefixCache", "Uncacheable", "prefix_cache_for"]
 
 #: What is kept of one image: tensors by name, on the CPU.
-State = Mapping[str, "torch.Tensor"]
+ImageFeatures = Mapping[str, "torch.Tensor"]
 
 
-class ImageFeatureCache(dict[str, State]):
+class ImageFeatureCache(dict[str, ImageFeatures]):
     """States by the key of their image, up to a limit of memory.
 
     The first to come stay: a run goes through its images in turn, so that of more images than there is room for the
@@ -34,7 +35,7 @@ class ImageFeatureCache(dict[str, State]):
     def __init__(self, memory: int) -> None:
         self.memory, self._room = memory, memory
 
-    def put(self, key: str, state: State) -> None:
+    def put(self, key: str, state: ImageFeatures) -> None:
         """Keeps a state, if there is room for it."""
         size = sum(tensor.nbytes for tensor in state.values())
         if key not in self and size <= self._room:
@@ -42,12 +43,12 @@ class ImageFeatureCache(dict[str, State]):
             self._room -= size
 
 
-class Unsupported(Exception):  # noqa: N818 - it is not shown as an error: the images are then encoded for each prompt
+class Uncacheable(Exception):  # noqa: N818 - it is not shown as an error: the images are then encoded for each prompt
     """A network's images cannot be kept; the text says why."""
 
 
-class Reuse(ABC):
-    """How a network is given an image that it has seen before; `Unsupported` if it is not of a kind that this fits.
+class PrefixCache(ABC):
+    """How a network is given an image that it has seen before; `Uncacheable` if it is not of a kind that this fits.
 
     Args:
         network: The network.
@@ -87,14 +88,14 @@ class Reuse(ABC):
             return self.network.device
 
     @abstractmethod
-    def encode(self, inputs: Any) -> State:
-        """Encodes an image, of the processor's tensors of a text with it; `Unsupported` if that cannot be kept."""
+    def encode(self, inputs: Any) -> ImageFeatures:
+        """Encodes an image, of the processor's tensors of a text with it; `Uncacheable` if that cannot be kept."""
 
     @abstractmethod
     def inputs(
-        self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]
+        self, texts: Sequence[str], states: Sequence[ImageFeatures], more: Sequence[Sequence[int]]
     ) -> dict[str, Any]:
-        """Makes the arguments of `generate` for texts and the states of their images; `Unsupported` if it cannot.
+        """Makes the arguments of `generate` for texts and the states of their images; `Uncacheable` if it cannot.
 
         Args:
             texts: The texts.
@@ -145,7 +146,7 @@ def on_host(tensor: Any) -> Any:
     return copy.copy_(tensor)
 
 
-class CrossAttended(Reuse):
+class CrossAttentionCache(PrefixCache):
     """Keeps what the vision model and its projector give, tile by tile, and fills the cross-attention's cache with it.
 
     A state is `states`, of shape (tiles, patches of a tile, hidden size), and `tiles`, how many of them are the image's
@@ -164,9 +165,9 @@ class CrossAttended(Reuse):
             or self._layers[0] == 0
         ):
             # The length of the first layer's cache tells `generate` how much text it has read.
-            raise Unsupported("its layers are not where those of Mllama are")
+            raise Uncacheable("its layers are not where those of Mllama are")
 
-    def encode(self, inputs: Any) -> State:
+    def encode(self, inputs: Any) -> ImageFeatures:
         """Returns the projected states of the image's tiles."""
         model = self.network.model
         seen = model.vision_model(
@@ -181,7 +182,7 @@ class CrossAttended(Reuse):
         }
 
     def inputs(
-        self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]
+        self, texts: Sequence[str], states: Sequence[ImageFeatures], more: Sequence[Sequence[int]]
     ) -> dict[str, Any]:
         """Returns tokens, the filled cache and, for each left-padded row, which tokens see which tiles."""
         import torch
@@ -212,7 +213,7 @@ class CrossAttended(Reuse):
         }
 
 
-class Prefix(Reuse):
+class KeyValueCache(PrefixCache):
     """Keeps the keys and values of everything up to the image's last token; a prompt is then only its own tokens.
 
     A state is `ids`, the tokens up to there (of shape (length,)), `keys` and `values` (layers, heads, length, size of a
@@ -223,13 +224,13 @@ class Prefix(Reuse):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         if self.network.config.is_encoder_decoder:
-            raise Unsupported("an encoder reads image and prompt together")
+            raise Uncacheable("an encoder reads image and prompt together")
 
     @cached_property
     def _text_config(self) -> Any:
         return self.network.config.get_text_config(decoder=True)
 
-    def encode(self, inputs: Any) -> State:
+    def encode(self, inputs: Any) -> ImageFeatures:
         """Reads everything up to the image's last token."""
         import torch
 
@@ -249,7 +250,7 @@ class Prefix(Reuse):
         ]
         shapes = {tuple(getattr(one, "shape", ())) for pair in kept for one in pair}
         if len(shapes) != 1 or len(next(iter(shapes))) != 4 or next(iter(shapes))[2] != length:
-            raise Unsupported("its layers do not all keep the whole text")
+            raise Uncacheable("its layers do not all keep the whole text")
         device = kept[0][0].device
         state = {
             "ids": ids[:length].cpu(),
@@ -262,7 +263,7 @@ class Prefix(Reuse):
         return state
 
     def inputs(
-        self, texts: Sequence[str], states: Sequence[State], more: Sequence[Sequence[int]]
+        self, texts: Sequence[str], states: Sequence[ImageFeatures], more: Sequence[Sequence[int]]
     ) -> dict[str, Any]:
         """Returns tokens, mask and the cache of the kept parts."""
         import torch
@@ -303,9 +304,9 @@ class Prefix(Reuse):
         """Refuses a batch longer than a layer's sliding window, which padding in the middle would fill up."""
         windows = [getattr(layer, "sliding_window", None) for layer in cache.layers]
         if any(window is not None and length > window for window in windows):
-            raise Unsupported(f"{length} tokens do not fit into the sliding windows of its layers")
+            raise Uncacheable(f"{length} tokens do not fit into the sliding windows of its layers")
 
 
-def reuse_for(model_type: str) -> type[Reuse]:
+def prefix_cache_for(model_type: str) -> type[PrefixCache]:
     """How the images of an architecture are kept."""
-    return CrossAttended if model_type == "mllama" else Prefix
+    return CrossAttentionCache if model_type == "mllama" else KeyValueCache

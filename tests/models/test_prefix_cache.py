@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from taxtune.models import Answer, ModelSettings, Request
-from taxtune.models.reuse import ImageFeatureCache, Prefix, Unsupported
+from taxtune.models.prefix_cache import ImageFeatureCache, KeyValueCache, Uncacheable
 from taxtune.models.vision import LocalVLM
 from taxtune.progress import Display, showing
 from tests.tiny_models import EACH_FAMILY
@@ -57,13 +57,13 @@ def said(vlm: LocalVLM, questions: list[Request]) -> list[tuple[str, int, int]]:
 def count_encodings(vlm: LocalVLM, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Returns a list that grows by one at each image that the network reads to keep it."""
     read: list[int] = []
-    encode = vlm._reuse.encode
+    encode = vlm._prefix_cache.encode
 
     def counted(inputs: Any) -> Any:
         read.append(len(inputs["input_ids"]))
         return encode(inputs)
 
-    monkeypatch.setattr(vlm._reuse, "encode", counted)
+    monkeypatch.setattr(vlm._prefix_cache, "encode", counted)
     return read
 
 
@@ -88,7 +88,7 @@ def test_answers_are_those_of_the_plain_way(
         vlm = local(checkpoints(family), batch_size=batch_size)
         assert said(vlm, questions) == plain
         assert said(vlm, questions[::-1]) == plain[::-1], "now all from what is kept"
-        assert vlm.not_kept is None
+        assert vlm.not_cached is None
         assert len(vlm._cache) == len(images)
 
 
@@ -120,7 +120,7 @@ def test_an_image_is_prepared_once_for_all_prompts_that_are_asked_together(
         return process(texts, pictures)
 
     monkeypatch.setattr(vlm, "_process", counted)
-    vlm._proven = True  # the comparison with the plain way reads two images more
+    vlm._parity_checked = True  # the comparison with the plain way reads two images more
     first = said(vlm, questions)
     assert len(shown) == len(images)
     assert first == said(vlm, questions)
@@ -135,7 +135,7 @@ def wrong(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def refusing(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def refuse(inputs: Any) -> Any:
-        raise Unsupported("its layers are of another kind")
+        raise Uncacheable("its layers are of another kind")
 
     return refuse
 
@@ -163,10 +163,10 @@ def test_where_images_cannot_be_kept_the_plain_way_is_taken_and_a_note_says_so(
     questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
     plain = said(local(checkpoints("llava"), image_memory_gib=0), questions)
     vlm = local(checkpoints("llava"), batch_size=4)
-    monkeypatch.setattr(vlm._reuse, "encode", fault(vlm._reuse.encode))
+    monkeypatch.setattr(vlm._prefix_cache, "encode", fault(vlm._prefix_cache.encode))
     with showing(Notes()) as display:
         assert said(vlm, questions) == plain
-    assert vlm.not_kept is not None
+    assert vlm.not_cached is not None
     assert [note for note in display.notes if "encodes every image again" in note] == display.notes
     assert len(display.notes) == 1
     assert any(word in display.notes[0] for word in reason.split("|"))
@@ -178,17 +178,17 @@ def test_a_want_of_memory_halves_the_batch_and_loses_nothing(
     questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
     vlm = local(checkpoints("mllama"), batch_size=8)
     expected = said(vlm, questions)
-    inputs = vlm._reuse.inputs
+    inputs = vlm._prefix_cache.inputs
 
     def tight(texts: Any, states: Any, more: Any) -> Any:
         if len(texts) > 2:
             raise RuntimeError("CUDA out of memory. Tried to allocate")
         return inputs(texts, states, more)
 
-    monkeypatch.setattr(vlm._reuse, "inputs", tight)
+    monkeypatch.setattr(vlm._prefix_cache, "inputs", tight)
     assert said(vlm, questions) == expected
     assert vlm.batch_size == 2
-    assert vlm.not_kept is None
+    assert vlm.not_cached is None
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------
@@ -223,4 +223,4 @@ def test_the_cache_has_the_name_that_the_network_knows(
     forward: Callable[..., None], name: str
 ) -> None:
     network = SimpleNamespace(forward=forward, config=SimpleNamespace(is_encoder_decoder=False))
-    assert Prefix(network, 1, 0, 8, lambda text: []).cache_name == name
+    assert KeyValueCache(network, 1, 0, 8, lambda text: []).cache_name == name
