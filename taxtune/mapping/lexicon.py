@@ -268,7 +268,7 @@ class Lexicon:
         return int(above[np.flatnonzero(covers)[-1]])
 
     def _count_below(self, nodes: ArrayLike, places: NDArray[Any]) -> NDArray[np.int64]:
-        """Returns how many of the places, ascending, lie at or below each node."""
+        """Returns the number of places, which ascend, at or below each node."""
         starts = self.taxonomy.places[nodes]
         stops = starts + self.taxonomy.sizes[nodes]
         return np.searchsorted(places, stops) - np.searchsorted(places, starts)

@@ -142,7 +142,7 @@ def _clean(text: str) -> str:
 
 
 def _after_marker(text: str) -> str:
-    """Returns what follows the last "A:" or "Answer:": its line or its list; or else the text."""
+    """Returns the line or list behind the last "A:" or "Answer:", or else the text."""
     for marker in reversed(list(_MARKER.finditer(text))):
         lines = _filled_lines(text[marker.end() :])
         if lines and _is_bulleted(lines[0]):
