@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from taxtune.metrics.registry import MEASURES
+
 __all__ = ["INFORMATION", "METRICS", "SELECTIVE", "SHARES", "meaning", "metric_name"]
 
 #: The scores in the order in which they are shown.
@@ -35,16 +37,17 @@ _MEANING = {
 
 
 def metric_name(key: str) -> str:
-    """The name of a metric or objective: "hP", a text measure's label, or the key of one of the run's own."""
-    from taxtune.metrics.registry import MEASURES
+    """Returns the name of a metric or objective.
 
-    return _NAMES.get(key) or (MEASURES[key].label if key in MEASURES else key)
+    Such are "hP", a text measure's label, or the key of one of the run's own.
+    """
+    if key in _NAMES:
+        return _NAMES[key]
+    return MEASURES[key].label if key in MEASURES else key
 
 
 def meaning(key: str) -> str:
-    """The name of a metric or objective in a sentence: "hierarchical precision (hP)"."""
-    from taxtune.metrics.registry import MEASURES
-
-    return _MEANING.get(key) or (
-        f"the mean {MEASURES[key].label}" if key in MEASURES else f"{key!r}"
-    )
+    """Returns the name of a metric or objective in a sentence: "hierarchical precision (hP)"."""
+    if key in _MEANING:
+        return _MEANING[key]
+    return f"the mean {MEASURES[key].label}" if key in MEASURES else f"{key!r}"
