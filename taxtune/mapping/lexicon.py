@@ -269,6 +269,7 @@ class Lexicon:
 
     def _count_below(self, nodes: ArrayLike, places: NDArray[Any]) -> NDArray[np.int64]:
         """Returns the number of places, which ascend, at or below each node."""
+        nodes = np.asarray(nodes)
         starts = self.taxonomy.places[nodes]
         stops = starts + self.taxonomy.sizes[nodes]
         return np.searchsorted(places, stops) - np.searchsorted(places, starts)
