@@ -272,7 +272,8 @@ class Lexicon:
         nodes = np.asarray(nodes)
         starts = self.taxonomy.places[nodes]
         stops = starts + self.taxonomy.sizes[nodes]
-        return np.searchsorted(places, stops) - np.searchsorted(places, starts)
+        counts: NDArray[np.int64] = np.searchsorted(places, stops) - np.searchsorted(places, starts)
+        return counts
 
     # -- spelling ----------------------------------------------------------------------------------
 
@@ -290,7 +291,7 @@ class Lexicon:
         """
         if self.kinds.knows(word):
             return None
-        is_safe = self.kinds.wordnet is not None and not self.latin
+        is_safe = self.kinds.installed and not self.latin
         return self._corrected(word, generous or is_safe)
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
