@@ -466,8 +466,8 @@ def place(
     """
     import pandas as pd
 
-    from taxtune.answers.scores import place_texts
     from taxtune.mapping import Mapper
+    from taxtune.scoring.nodes import place_texts
 
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
