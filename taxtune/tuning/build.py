@@ -211,7 +211,7 @@ def make_weights(
 
 
 def make_checklist(recipe: Recipe, taxonomy: Taxonomy, part: Domain | None) -> Checklist | None:
-    """Returns what may occur where and when, None if anything may.
+    """Returns the checklist of nodes that may occur where and when, None if there is none.
 
     Raises:
         RecipeError: If the data lack a column that the checklist goes by.
@@ -301,7 +301,7 @@ def further_examples(
 
 
 def _context_settings(recipe: Recipe) -> ContextSettings | None:
-    """Returns what templates may know, with the path of a file; None for nothing."""
+    """Returns the settings of the variables, with the path of a file; None if there are none."""
     settings = recipe.data.context
     if settings.candidates:
         path = str(recipe.path(settings.candidates))
@@ -433,7 +433,7 @@ def _language_model(recipe: Recipe, name: str) -> ModelName:
 def make_mapper(
     recipe: Recipe, taxonomy: Taxonomy, given: Mapper | MapperConfig | None = None
 ) -> Mapper:
-    """Returns what places answers on the tree: the recipe's mapper, or what is given."""
+    """Returns the mapper, which places answers on the tree: the recipe's, or the given one."""
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.mapping.similarity import make_similarity
 
@@ -475,7 +475,7 @@ def make_policy(recipe: Recipe) -> Policy:
 def make_objective(
     recipe: Recipe, objective: AnyObjective | None = None, metrics: Mapping[str, Metric] = {}
 ) -> Objective:
-    """Returns what makes one template better than another.
+    """Returns the objective, which says which of two templates is better.
 
     Args:
         recipe: The recipe, which has the aims.
@@ -542,7 +542,7 @@ def make_measure(recipe: Recipe, name: str, folder: Path) -> Measure:
 
 
 def make_proposer(recipe: Recipe, variables: Sequence[Variable] = ()) -> Proposer:
-    """Returns what makes the templates.
+    """Returns the proposer, which writes the templates.
 
     Args:
         recipe: The recipe.

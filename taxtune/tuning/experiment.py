@@ -280,11 +280,11 @@ def checklist_notes(allowed: Checklist | None, splits: Splits) -> list[str]:
 def make_stages(
     recipe: Recipe, policy: Policy, objective: Objective, tuning: int
 ) -> tuple[Round, ...]:
-    """Returns how many templates are asked about how many images, one stage after the other.
+    """Returns the stages of the search, each with its numbers of images and templates.
 
     Args:
         recipe: The recipe, with the size of the first stage and what the run may spend.
-        policy: What is asked about each image.
+        policy: The policy, with its number of answers for each image.
         objective: What is tuned for.
         tuning: Size of the tuning split.
     """

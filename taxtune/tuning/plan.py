@@ -250,7 +250,7 @@ class _Attempts:
         self.notes: list[str] = []
 
     def attempt(self, step: Callable[..., T], *arguments: Any) -> T | None:
-        """Returns what a step returns, None if it fails."""
+        """Returns the result of a step, None if it fails."""
         try:
             return step(*arguments)
         except TaxtuneError as error:
@@ -260,7 +260,7 @@ class _Attempts:
             return None
 
     def add_notes(self, step: Callable[..., Any], *arguments: Any) -> None:
-        """Adds the notes that a step returns."""
+        """Adds the notes of a step."""
         notes: Iterable[str] | None = self.attempt(step, *arguments)
         self.notes += notes or ()
 
