@@ -189,7 +189,7 @@ class WordNet:
 
     @cache  # noqa: B019
     def hypernyms(self, synset: Synset) -> tuple[Synset, ...]:
-        """Returns what a sense is directly a kind or an instance of, in WordNet's order."""
+        """Returns the senses of which a sense is directly a kind or an instance, in order."""
         below = self.reader.synset(synset.name)
         above = [*_in_order(below.hypernyms()), *_in_order(below.instance_hypernyms())]
         return self._wrapped(above)
@@ -204,9 +204,9 @@ class WordNet:
         return frozenset({synset}).union(*map(self.ancestors, self.hypernyms(synset)))
 
     def information(self, synset: Synset) -> float:
-        """Returns how much it says that something is of this kind.
+        """Returns the information of a kind, from 0 (the root) to 1 (nothing is below it).
 
-        From 0 (the root) to 1 (nothing is below it). This is the intrinsic information content of
+        This is the intrinsic information content of
         Seco, Veale and Hayes (ECAI 2004, eq. 2): 1 - log(h + 1) / log(N) for a noun with h
         hyponyms, direct and indirect, of N. Other parts of speech have 0.
         """
