@@ -214,18 +214,20 @@ def _placing(source: str, taxonomy: str | None, similarity: str | None) -> _Plac
 def _placing_of_run(folder: Path, taxonomy: str | None, similarity: str | None) -> _Placing:
     from taxtune.mapping import MapperConfig
     from taxtune.taxonomy.domain import read_part
-    from taxtune.tuning.experiment import Experiment
+    from taxtune.tuning.build import make_arbiter, make_taxonomy
     from taxtune.tuning.run_folder import finished_run, recipe_of
 
     recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
-    experiment = Experiment(recipe, folder)
-    whole = experiment.full_taxonomy if taxonomy is None else taxonomy
+    if taxonomy is None:
+        tree, _ = make_taxonomy(recipe)
+    else:
+        tree, _ = read_part(taxonomy, root=recipe.taxonomy.root)
     return _Placing(
         folder=folder,
-        tree=read_part(whole, root=recipe.taxonomy.root)[0],
+        tree=tree,
         similarity=_without_images(similarity or recipe.mapper.similarity),
         config=MapperConfig(preset=recipe.mapper.preset, off_tree=recipe.mapper.off_tree),
-        arbiter=experiment.arbiter,
+        arbiter=make_arbiter(recipe),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.answers.read import AnswerTable
+from taxtune.answers import AnswerTable
 from taxtune.answers.targets import make_information
 from taxtune.mapping import Mapper, Placement
 from taxtune.mapping.config import DOUBTFUL

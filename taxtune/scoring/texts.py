@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.answers.read import AnswerTable
+from taxtune.answers import AnswerTable
 from taxtune.errors import DataError
 from taxtune.metrics import Interval, Sample, bootstrap
 from taxtune.metrics.registry import Measure

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from taxtune.answers import AnswerRow, AnswerTable, split_by
-from taxtune.answers.read import align, excluded_records
+from taxtune.answers import AnswerRow, AnswerTable
+from taxtune.answers.matching import align, excluded_records, split_by
 from taxtune.errors import DataError
 from taxtune.metrics.consensus import Cider
 from taxtune.metrics.hierarchical import score

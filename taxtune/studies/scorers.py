@@ -16,9 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from taxtune.answers.read import rows_error
 from taxtune.answers.records import read_records
-from taxtune.answers.targets import Target, target_finder
+from taxtune.answers.targets import Target, rows_error, target_finder
 from taxtune.errors import DataError, MapperError
 from taxtune.metrics.registry import MEASURES, Measure, make_measure
 from taxtune.progress import track

@@ -459,7 +459,11 @@ def test_plain_answers_stay_beside_scored_ones_which_are_greedy(
         return read(inputs)
 
     monkeypatch.setattr(warm, "_first_logits", tight)
-    for reply, halved in zip(both[4:], warm.score(plain, names), strict=True):
+    for reply, halved in zip(
+        both[4:],
+        warm.answer([replace(request, candidates=names) for request in plain]),
+        strict=True,
+    ):
         assert isinstance(reply, Answer)
         assert isinstance(halved, Answer)
         assert reply.outcomes is not None

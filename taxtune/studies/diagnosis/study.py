@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from taxtune.answers import AnswerTable
-from taxtune.answers.read import excluded_records
+from taxtune.answers.matching import excluded_records
 from taxtune.answers.targets import make_information
 from taxtune.mapping.config import GUESSED
 from taxtune.metrics.diagnosis import (
