@@ -141,7 +141,7 @@ def _judge(name: str, api_base: str | None, concurrency: int) -> Model:
 
 
 def _agreement(by_hand: pd.DataFrame, judged: pd.DataFrame) -> list[str]:
-    """Returns in how many placements a model agrees with a person, if both judged some."""
+    """Returns a note on the agreement of a model and a person, if both judged some placements."""
     both = (by_hand["verdict"] != "") & (judged["verdict"] != "")
     if not both.any():
         return []
@@ -190,7 +190,7 @@ class _Placing:
 
 
 def _placing(source: str, taxonomy: str | None, similarity: str | None) -> _Placing:
-    """Returns how the answers of a run, or of a file, are placed."""
+    """Returns the placing of the answers of a run, or of a file."""
     from taxtune.answers.records import split_run
     from taxtune.mapping import MapperConfig
     from taxtune.taxonomy.domain import read_part
