@@ -25,7 +25,8 @@ from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneE
 
 #: Most bytes that are unpacked of any file; the user has to unpack what is larger.
 MOST_UNPACKED = 2**28
-# Bytes that a row and a cell count at least: to say nothing takes no room in a file and much in memory.
+# Bytes that a row and a cell count at least: to say nothing takes no room in a file and much in
+# memory.
 _ROW, _CELL = 64, 16
 _PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _FORMATS = {"tsv": "csv", "ndjson": "jsonl", "json": "jsonl"}
@@ -64,14 +65,15 @@ def lost_to_pandas(source: object) -> str:
     )
 
 
-# -- bytes and text ----------------------------------------------------------------------------------------------------
+# -- bytes and text --------------------------------------------------------------------------------
 
 
 def read_bytes(path: Path, *, error: type[TaxtuneError] = DataError, what: str) -> bytes:
     """Returns the bytes of a file, unpacked where its content is packed with gzip, bzip2 or xz.
 
     Raises:
-        TaxtuneError: As `error`, if the file cannot be read or unpacked, or unpacks to more than `MOST_UNPACKED`.
+        TaxtuneError: As `error`, if the file cannot be read or unpacked, or unpacks to more than
+            `MOST_UNPACKED`.
     """
     unpack = None
     try:
@@ -130,8 +132,8 @@ def read_text(
     """Returns the text of a file, plain or packed, in UTF-8, or in UTF-16 with a byte-order mark.
 
     Raises:
-        TaxtuneError: As `error`, if it cannot be read, is empty or is not such text; it names the row of the first bad
-            byte.
+        TaxtuneError: As `error`, if it cannot be read, is empty or is not such text; it names the
+            row of the first bad byte.
     """
     return _decoded(read_bytes(path, error=error, what=what), path, error, what)
 
@@ -165,7 +167,7 @@ def text_lines(text: str) -> Iterator[str]:
     return (line.removesuffix("\n") for line in io.StringIO(text, newline=None))
 
 
-# -- CSV ---------------------------------------------------------------------------------------------------------------
+# -- CSV -------------------------------------------------------------------------------------------
 
 
 def parse_table(
@@ -182,11 +184,13 @@ def parse_table(
         text: The text; blank lines are left out.
         file: Its file's name, for messages.
         error: The error to raise.
-        tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks included.
+        tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks
+            included.
         none: Whether there may be no row below the header.
 
     Raises:
-        TaxtuneError: As `error`, if a quote is never closed, two columns share a name or there is no row.
+        TaxtuneError: As `error`, if a quote is never closed, two columns share a name or there is
+            no row.
     """
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=csv_delimiter(first_line(text)), strict=True
@@ -201,7 +205,8 @@ def parse_table(
                     if ascii
                     else [clean(cell) for cell in cells]
                 )
-            # "" alone is how CSV writes an empty cell of a table of one column; a blank line has no cell.
+            # "" alone is how CSV writes an empty cell of a table of one column; a blank line has no
+            # cell.
             alone = not tidy and cells == [""] and rows and len(rows[0].cells) == 1
             if alone or (any(cells) and (tidy or any(map(str.strip, cells)))):
                 rows.append(Row(start, cells))
@@ -300,7 +305,7 @@ def read_rows(
     ]
 
 
-# -- records of any format ---------------------------------------------------------------------------------------------
+# -- records of any format -------------------------------------------------------------------------
 
 
 def read_table(
@@ -308,12 +313,14 @@ def read_table(
 ) -> list[tuple[int, dict[str, Any]]]:
     """Returns the records of a file: the row of each, and its values by column.
 
-    A row is the 1-based line of a text file or a sheet, else the number of the record. A value of CSV or XLSX stays the
-    text that it is ("001", "NA"), and an empty cell is None. One JSON document is a list of objects.
+    A row is the 1-based line of a text file or a sheet, else the number of the record. A value of
+    CSV or XLSX stays the text that it is ("001", "NA"), and an empty cell is None. One JSON
+    document is a list of objects.
 
     Args:
         path: The file, or "-" for standard input.
-        format: "csv", "jsonl", "xlsx", "parquet" or "text" (an answer a line); None goes by name, then by content.
+        format: "csv", "jsonl", "xlsx", "parquet" or "text" (an answer a line); None goes by name,
+            then by content.
         what: What the file holds, for messages.
         other: The format of what neither name nor content tells.
 
@@ -450,7 +457,8 @@ def _parquet_rows(data: bytes, file: str) -> list[dict[str, Any]]:
     check = partial(_check_room, "Parquet file", file, packed=len(data))
     check(size=size, rows=metadata.num_rows, cells=cells)
     texts = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"}
-    # Such a text comes once with the places where it stands; of others no value is larger than all of them together.
+    # Such a text comes once with the places where it stands; of others no value is larger than all
+    # of them together.
     is_shared = not any(
         "." in chunk.path_in_schema or "DELTA_BYTE_ARRAY" in chunk.encodings for chunk in chunks
     )
@@ -518,7 +526,7 @@ def read_iterations(file: Path) -> dict[int, dict[str, Any]]:
         raise ValueError(f"a line is not an iteration: {error}") from error
 
 
-# -- cells of label trees ----------------------------------------------------------------------------------------------
+# -- cells of label trees --------------------------------------------------------------------------
 
 
 def clean(text: str) -> str:
