@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -13,12 +10,12 @@ from tests.tiny_models import make_checkpoint
 
 
 @pytest.fixture(scope="session")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def checkpoints(tmp_path_factory):
     """Gives the folder of a family's tiny checkpoint, made once a session."""
     parent = tmp_path_factory.mktemp("checkpoints")
-    made: dict[str, Path] = {}
+    made = {}
 
-    def get(family: str) -> Path:
+    def get(family):
         if family not in made:
             made[family] = make_checkpoint(family, parent)
         return made[family]
@@ -27,7 +24,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def pictures(tmp_path_factory):
     """Four images of noise of different sizes and shapes."""
     folder = tmp_path_factory.mktemp("pictures")
     rng = np.random.default_rng(0)
@@ -39,5 +36,5 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def request_for() -> Callable[[str, Path], Request]:
+def request_for():
     return lambda prompt, image: Request(prompt, image, content_hash(image))

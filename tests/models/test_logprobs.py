@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -34,14 +33,12 @@ BIRDS = Candidates(
 Place = dict[str | bytes, float]
 
 
-def as_objects(told: dict[str, Any]) -> Any:
+def as_objects(told):
     """What litellm makes of a reply's log-probabilities."""
     return json.loads(json.dumps(told), object_hook=lambda fields: SimpleNamespace(**fields))
 
 
-def shares(
-    text: str, *places: Place, candidates: Candidates = BIRDS, **told: Any
-) -> dict[str, float] | None:
+def shares(text, *places, candidates=BIRDS, **told):
     """The probabilities of an answer's outcomes; each place has the token that was said first."""
     outcomes = read_outcomes(text, as_objects(logprobs(*places, **told)), candidates)
     if outcomes is None:
@@ -53,7 +50,7 @@ def shares(
 # -- tokens to outcomes ------------------------------------------------------------------------------------------------
 
 REST = OTHERWISE
-CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
+CASES = {
     "whole names, a space before each": (
         "A: chaffinch",
         [{"A:": 1}, {" chaffinch": 0.7, " bullfinch": 0.2, " gull": 0.1}],
@@ -221,7 +218,7 @@ CASES: dict[str, tuple[str, list[Place], dict[str, float]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_tokens_to_outcomes(case: str) -> None:
+def test_tokens_to_outcomes(case):
     text, places, expected = CASES[case]
     most = 2 if "not among" in case else 20
     assert shares(text, *places, most=most) == pytest.approx(expected)
@@ -229,7 +226,7 @@ def test_tokens_to_outcomes(case: str) -> None:
         assert shares(text, *places, most=most, in_bytes=False) == pytest.approx(expected)
 
 
-def test_an_article_may_be_that_of_any_name() -> None:
+def test_an_article_may_be_that_of_any_name():
     candidates = Candidates(("aardvark", "ant", "mallard", "teal"))
     bare = {" mallard": 0.5, " a": 0.2, " an": 0.1, " The": 0.1, " aard": 0.1}
     expected = {"mallard": 0.5, "aardvark": 0.1, REST: 0.4}
@@ -248,11 +245,9 @@ def test_an_article_may_be_that_of_any_name() -> None:
         (True, {"bird cherry": 0.42, "bullfinch": 0.2, "bird": 0.28, REST: 0.1}),
     ],
 )
-def test_broader_names_have_a_share_where_they_are_weighed(
-    weigh_broader: bool, expected: dict[str, float]
-) -> None:
+def test_broader_names_have_a_share_where_they_are_weighed(weigh_broader, expected):
     candidates = Candidates(("bird cherry", "bullfinch"), ("bird",), weigh_broader)
-    places: list[Place] = [
+    places = [
         {"A": 1},
         {" bird": 0.7, " bull": 0.2, " gull": 0.1},
         {".": 0.4, " cherry": 0.6},
@@ -260,7 +255,7 @@ def test_broader_names_have_a_share_where_they_are_weighed(
     assert shares("A bird.", *places, candidates=candidates) == pytest.approx(expected)
 
 
-def spoilt(**changes: Any) -> Any:
+def spoilt(**changes):
     told = logprobs({"A:": 1}, {" mallard": 0.7, " finch": 0.2})
     told["content"][1] |= changes
     return as_objects(told)
@@ -297,14 +292,14 @@ def spoilt(**changes: Any) -> Any:
         "above 1",
     ],
 )
-def test_what_are_no_log_probabilities_are_none(told: Any) -> None:
+def test_what_are_no_log_probabilities_are_none(told):
     assert read_outcomes("A: mallard", told, BIRDS) is None
 
 
 # -- against exact probabilities ---------------------------------------------------------------------------------------
 
 
-def random_tree(chance: random.Random) -> tuple[tuple[str, ...], dict[tuple[str, ...], float]]:
+def random_tree(chance):
     """Names of pieces, and the probability of each answer, by its tokens; some answers are no names."""
     words = {
         " ".join(
@@ -313,7 +308,7 @@ def random_tree(chance: random.Random) -> tuple[tuple[str, ...], dict[tuple[str,
         )
         for many in chance.choices((1, 2), k=chance.randint(2, 12))
     }
-    weights: Counter[tuple[str, ...]] = Counter()
+    weights = Counter()
     for answer in [*sorted(words), "zb", "zcc", "zz b"]:
         cuts = sorted(
             chance.sample(range(1, len(answer) + 1), k=min(len(answer), chance.randint(1, 3)))
@@ -327,14 +322,14 @@ def random_tree(chance: random.Random) -> tuple[tuple[str, ...], dict[tuple[str,
     return tuple(sorted(words)), {tokens: weight / total for tokens, weight in weights.items()}
 
 
-def greedy(answers: dict[tuple[str, ...], float]) -> list[Place]:
+def greedy(answers):
     """The tokens of the greedy answer, each with all its alternatives."""
-    said: tuple[str, ...] = ()
-    places: list[Place] = []
+    said = ()
+    places = []
     while rest := {
         tokens: share for tokens, share in answers.items() if tokens[: len(said)] == said != tokens
     }:
-        place: Counter[str | bytes] = Counter()
+        place = Counter()
         for tokens, share in rest.items():
             place[tokens[len(said)]] += share / sum(rest.values())
         places.append(dict(place.most_common()))
@@ -342,11 +337,9 @@ def greedy(answers: dict[tuple[str, ...], float]) -> list[Place]:
     return places
 
 
-def exact(
-    names: tuple[str, ...], answers: dict[tuple[str, ...], float], path: list[str]
-) -> dict[str, float]:
+def exact(names, answers, path):
     """Independently, for each possible answer: what its first token off the path decides."""
-    outcomes: Counter[str] = Counter()
+    outcomes = Counter()
     for tokens, share in answers.items():
         same = sum(tokens[:end] == tuple(path[:end]) for end in range(1, len(path) + 1))
         said = "".join(tokens[: same + 1])[3:]
@@ -362,7 +355,7 @@ def exact(
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_with_all_alternatives_names_have_their_exact_probabilities(seed: int) -> None:
+def test_with_all_alternatives_names_have_their_exact_probabilities(seed):
     names, answers = random_tree(random.Random(seed))
     places = greedy(answers)
     path = [str(next(iter(place))) for place in places]
@@ -380,9 +373,9 @@ def test_with_all_alternatives_names_have_their_exact_probabilities(seed: int) -
     assert all(more <= less + 1e-9 for less, more in pairwise(lost))
 
 
-def test_top_20_take_nothing_from_a_name_for_what_is_no_name() -> None:
+def test_top_20_take_nothing_from_a_name_for_what_is_no_name():
     others = {f" {letter}ull": 0.4 / 2**place for place, letter in enumerate("gbhkwxyz", 2)}
-    place: Place = {" mallard": 0.6, **others, " chaff": 0.01, " finch lark": 0.005}
+    place = {" mallard": 0.6, **others, " chaff": 0.01, " finch lark": 0.005}
     five, twenty = (shares("A: mallard", {"A:": 1}, place, most=most) for most in (5, 20))
     assert five == pytest.approx({"mallard": 0.6, "bullfinch": 0.05, REST: 0.35})
     assert twenty == pytest.approx(
@@ -397,24 +390,23 @@ ASKED = Request("What bird is this?", candidates=BIRDS)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _litellm_is_loaded() -> None:
+def _litellm_is_loaded():
     load_litellm()
 
 
-def api(server: OpenAIServer, model: str = "openai/gpt-4o", **settings: Any) -> ApiModel:
+def api(server, model="openai/gpt-4o", **settings):
     return ApiModel(
         model,
         servers.model_settings(server, task="text-generation", api_key="sk-of-a-test", **settings),
     )
 
 
-def test_a_request_with_candidates_is_greedy_and_brings_outcomes() -> None:
+def test_a_request_with_candidates_is_greedy_and_brings_outcomes():
     with OpenAIServer(then=servers.text("A: mallard.", logprobs=TOLD)) as server:
         answer, plain = api(server, temperature=0.7, seed=3, concurrency=1).answer(
             [ASKED, Request(ASKED.prompt)]
         )
         sent = [chat.json for chat in server.chats]
-    assert isinstance(answer, Answer)
     assert isinstance(plain, Answer)
     assert answer.text == "A: mallard."
     assert answer.outcomes == pytest.approx(
@@ -431,8 +423,8 @@ def test_a_request_with_candidates_is_greedy_and_brings_outcomes() -> None:
 
 
 @pytest.mark.parametrize("takes", [5, 0])
-def test_fewer_alternatives_are_asked_for_where_20_are_rejected(takes: int) -> None:
-    def script(body: dict[str, Any]) -> servers.Reply:
+def test_fewer_alternatives_are_asked_for_where_20_are_rejected(takes):
+    def script(body):
         if body.get("top_logprobs", 0) > takes:
             return servers.status(400, "Invalid value for 'top_logprobs': too many.")
         return servers.text("A: mallard.", logprobs=TOLD if "logprobs" in body else None)
@@ -448,7 +440,7 @@ def test_fewer_alternatives_are_asked_for_where_20_are_rejected(takes: int) -> N
     ] * 2
 
 
-def test_a_request_that_is_rejected_for_another_reason_is_a_failure() -> None:
+def test_a_request_that_is_rejected_for_another_reason_is_a_failure():
     with OpenAIServer(servers.status(400, "The image is broken.")) as server:
         (reply,) = api(server).answer([ASKED])
     assert isinstance(reply, Failure)
@@ -457,10 +449,9 @@ def test_a_request_that_is_rejected_for_another_reason_is_a_failure() -> None:
 @pytest.mark.parametrize(
     "told", [None, {"content": None}, {"content": []}, {"tokens": ["A:"], "token_logprobs": [-1]}]
 )
-def test_a_server_that_drops_them_answers_without_outcomes(told: dict[str, Any] | None) -> None:
+def test_a_server_that_drops_them_answers_without_outcomes(told):
     with OpenAIServer(servers.text("A: mallard.", logprobs=told)) as server:
         (answer,) = api(server).answer([ASKED])
-    assert isinstance(answer, Answer)
     assert (answer.text, answer.outcomes) == ("A: mallard.", None)
 
 
@@ -475,7 +466,7 @@ def test_a_server_that_drops_them_answers_without_outcomes(told: dict[str, Any] 
         ("gemini/gemini-2.0-flash", False),  # litellm would drop the alternatives alone
     ],
 )
-def test_log_probabilities_are_asked_for_where_litellm_sends_them(model: str, gives: bool) -> None:
+def test_log_probabilities_are_asked_for_where_litellm_sends_them(model, gives):
     with OpenAIServer(servers.text("A: mallard.", logprobs=TOLD)) as server:
         asked = api(server, model)
         assert asked.gives_outcomes() is gives

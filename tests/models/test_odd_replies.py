@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -21,15 +19,15 @@ from tests.servers import OpenAIServer, Reply, error_in_200, refusing, status, t
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _litellm_is_loaded() -> None:
+def _litellm_is_loaded():
     load_litellm()
 
 
-def model(server: OpenAIServer, name: str = "openai/a-deployment", **settings: Any) -> ApiModel:
+def model(server, name="openai/a-deployment", **settings):
     return ApiModel(name, servers.model_settings(server, concurrency=1, **settings))
 
 
-def answers(replies: Any) -> list[str]:
+def answers(replies):
     assert all(isinstance(reply, Answer) for reply in replies), replies
     return [reply.text for reply in replies]
 
@@ -44,9 +42,7 @@ ASKED = [Request(f"Which bird is {i}?") for i in range(3)]
     ("reason", "cut"),
     [("stop", False), ("length", True), ("eos_token", False), ("max_output_tokens", True)],
 )
-def test_an_answer_knows_whether_it_was_cut_off_also_out_of_the_store(
-    tmp_path: Path, reason: str, cut: bool
-) -> None:
+def test_an_answer_knows_whether_it_was_cut_off_also_out_of_the_store(tmp_path, reason, cut):
     with (
         OpenAIServer(text("A great eg", finish_reason=reason)) as server,
         AnswerStore(tmp_path / "a.db") as store,
@@ -54,22 +50,20 @@ def test_an_answer_knows_whether_it_was_cut_off_also_out_of_the_store(
         [new] = ask(model(server), ASKED[:1], store)
         [stored] = ask(model(server), ASKED[:1], store)
     assert isinstance(new, Answer)
-    assert isinstance(stored, Answer)
     assert (new.cut, stored.cut, stored.cached) == (cut, cut, True)
 
 
-def test_a_reply_that_was_cut_off_before_its_text_was_paid_for() -> None:
+def test_a_reply_that_was_cut_off_before_its_text_was_paid_for():
     cut = text("", finish_reason="length", reasoning="A mallard, or", completion_tokens=64)
     with OpenAIServer(then=cut) as server:
         [reply] = ask(model(server), ASKED[:1], None)
-    assert isinstance(reply, Failure)
     assert reply.cut
     assert reply.unfinished is not None
     assert reply.unfinished.completion_tokens == 64
     assert "within max_tokens = 64" in reply.reason
 
 
-def test_thoughts_are_no_answer_and_stay_in_the_store(tmp_path: Path) -> None:
+def test_thoughts_are_no_answer_and_stay_in_the_store(tmp_path):
     said = ("A mallard?</think>Great egret.", "[THINK]A mallard? Or", "A <b>great</b> egret.")
     with OpenAIServer(*said) as server, AnswerStore(tmp_path / "a.db") as store:
         first = ask(model(server), ASKED, store)
@@ -82,7 +76,6 @@ def test_thoughts_are_no_answer_and_stay_in_the_store(tmp_path: Path) -> None:
             None,
             "A <b>great</b> egret.",
         ]
-        assert isinstance(replies[1], Failure)
         assert "within the model's thought" in replies[1].reason
         assert not replies[1].retryable
 
@@ -104,7 +97,7 @@ def test_thoughts_are_no_answer_and_stay_in_the_store(tmp_path: Path) -> None:
         {"type": "text", "text": "Egret."},
     ],
 )
-def test_the_text_parts_of_content_are_the_answer(content: list[Any]) -> None:
+def test_the_text_parts_of_content_are_the_answer(content):
     with OpenAIServer(text(content)) as server:
         assert answers(model(server).answer(ASKED[:1])) == ["Egret."]
 
@@ -137,13 +130,10 @@ def test_the_text_parts_of_content_are_the_answer(content: list[Any]) -> None:
         ),
     ],
 )
-def test_an_error_within_a_200_keeps_its_words_and_is_retried_by_its_code(
-    error: Reply, fault: str, calls: int
-) -> None:
+def test_an_error_within_a_200_keeps_its_words_and_is_retried_by_its_code(error, fault, calls):
     with OpenAIServer(then=error) as server, count_faults() as faults:
         [reply] = model(server).answer(ASKED[:1])
         assert len(server.chats) == calls
-    assert isinstance(reply, Failure)
     assert "is overloaded" in reply.reason
     assert faults == {fault: calls}
 
@@ -152,7 +142,7 @@ def test_an_error_within_a_200_keeps_its_words_and_is_retried_by_its_code(
     ("code", "words"),
     [(401, "rejected the key"), (402, "no credit left"), ("insufficient_quota", "no credit left")],
 )
-def test_a_fatal_error_within_a_200_ends_the_work(code: int | str, words: str) -> None:
+def test_a_fatal_error_within_a_200_ends_the_work(code, words):
     with (
         OpenAIServer(then=error_in_200("Not for you", code=code)) as server,
         pytest.raises(ModelError, match=words),
@@ -161,7 +151,7 @@ def test_a_fatal_error_within_a_200_ends_the_work(code: int | str, words: str) -
 
 
 @pytest.mark.parametrize("kind", ["refusal", "image_url"])
-def test_parts_without_text_are_no_answer(kind: str) -> None:
+def test_parts_without_text_are_no_answer(kind):
     with (
         OpenAIServer(then=text([{"type": kind, kind: "I cannot tell."}])) as server,
         count_faults() as faults,
@@ -174,11 +164,10 @@ def test_parts_without_text_are_no_answer(kind: str) -> None:
 @pytest.mark.parametrize(
     "more", [{"finish_reason": "error"}, {"error": {"code": 502, "message": "The engine stopped"}}]
 )
-def test_half_an_answer_with_an_error_is_none(more: dict[str, Any]) -> None:
+def test_half_an_answer_with_an_error_is_none(more):
     choice = {"index": 0, "message": {"role": "assistant", "content": "A great eg"}, **more}
     with OpenAIServer(then=servers.no_choices(choices=[choice])) as server:
         [reply] = model(server).answer(ASKED[:1])
-    assert isinstance(reply, Failure)
     assert reply.retryable
 
 
@@ -197,18 +186,17 @@ def test_half_an_answer_with_an_error_is_none(more: dict[str, Any]) -> None:
         ([{"error": {"message": "is overloaded", "code": 503}}], "server_error"),
     ],
 )
-def test_errors_within_a_200_have_codes_of_many_kinds(body: Any, fault: str) -> None:
+def test_errors_within_a_200_have_codes_of_many_kinds(body, fault):
     with (
         OpenAIServer(then=Reply(body=json.dumps(body).encode())) as server,
         count_faults() as faults,
     ):
         [reply] = model(server, max_retries=0).answer(ASKED[:1])
-    assert isinstance(reply, Failure)
     assert fault == "timeout" or "is overloaded" in reply.reason
     assert set(faults) == {fault}
 
 
-def test_errors_in_a_list_keep_their_words() -> None:
+def test_errors_in_a_list_keep_their_words():
     body = [
         {
             "error": {
@@ -220,11 +208,10 @@ def test_errors_in_a_list_keep_their_words() -> None:
     ]
     with OpenAIServer(Reply(code=400, body=json.dumps(body).encode())) as server:
         [reply] = model(server).answer(ASKED[:1])
-    assert isinstance(reply, Failure)
     assert "upside down" in reply.reason
 
 
-def test_an_answer_beside_an_empty_error_counts() -> None:
+def test_an_answer_beside_an_empty_error_counts():
     whole = text("Egret.")
     with OpenAIServer(Reply(body=whole.body.replace(b'"id"', b'"error": null, "id"', 1))) as server:
         assert answers(model(server).answer(ASKED[:1])) == ["Egret."]
@@ -277,15 +264,13 @@ def test_an_answer_beside_an_empty_error_counts() -> None:
     ],
 )
 @pytest.mark.parametrize("status_code", [429, 503])
-def test_what_a_server_asks_to_wait(
-    headers: dict[str, str], words: str, seconds: float, status_code: int
-) -> None:
+def test_what_a_server_asks_to_wait(headers, words, seconds, status_code):
     class ServerError(Exception):
         pass
 
     error = ServerError(words or "Too many requests")
-    error.status_code = status_code  # type: ignore[attr-defined]
-    error.response = SimpleNamespace(headers=headers)  # type: ignore[attr-defined]
+    error.status_code = status_code
+    error.response = SimpleNamespace(headers=headers)
     assert classify(error).asked == pytest.approx(seconds)
 
 
@@ -304,7 +289,7 @@ def test_what_a_server_asks_to_wait(
         "Unsupported value: '{}' does not support 0.0 with this model. Only the default (1) value is supported.",
     ],
 )
-def test_a_model_is_asked_again_without_what_it_refuses(words: str, notes: list[str]) -> None:
+def test_a_model_is_asked_again_without_what_it_refuses(words, notes):
     script = refusing("temperature", "seed", then="Egret.", words=words)
     with OpenAIServer(script) as server, count_faults() as faults:
         asked = model(server, seed=3, temperature=0.7)
@@ -318,13 +303,13 @@ def test_a_model_is_asked_again_without_what_it_refuses(words: str, notes: list[
     assert [note for note in notes if "takes no temperature and is asked without it" in note]
 
 
-def test_names_of_parameters_may_begin_a_sentence() -> None:
+def test_names_of_parameters_may_begin_a_sentence():
     arguments = {"temperature": 0.0, "max_tokens": 64}
     assert refused("Temperature is not supported", arguments) == "temperature"
     assert refused("The room temperatures are not supported", arguments) is None
 
 
-def test_max_tokens_goes_under_its_new_name(notes: list[str]) -> None:
+def test_max_tokens_goes_under_its_new_name(notes):
     words = "Unsupported parameter: '{}'. Use 'max_completion_tokens' instead, the maximum of all tokens."
     with OpenAIServer(refusing("max_tokens", then="Egret.", words=words)) as server:
         assert answers(model(server).answer(ASKED)) == ["Egret."] * 3
@@ -341,28 +326,26 @@ def test_max_tokens_goes_under_its_new_name(notes: list[str]) -> None:
     ]
 
 
-def test_a_value_out_of_range_is_no_refusal() -> None:
+def test_a_value_out_of_range_is_no_refusal():
     words = "{} is too large: this model supports at most 16."
     with OpenAIServer(refusing("max_tokens", then="Egret.", words=words)) as server:
         [reply] = model(server).answer(ASKED[:1])
         assert len(server.chats) == 1
-    assert isinstance(reply, Failure)
     assert "too large" in reply.reason
 
 
-def test_what_is_refused_without_it_as_well_was_not_refused_for_it() -> None:
+def test_what_is_refused_without_it_as_well_was_not_refused_for_it():
     words = "Cannot read the request: temperature 0, prompt 'Which bird?'"
     with OpenAIServer(then=status(400, words)) as server:
         asked = model(server)
         before = asked.identity
         [reply] = asked.answer(ASKED[:1])
         assert len(server.chats) == 2
-    assert isinstance(reply, Failure)
     assert "Cannot read the request" in reply.reason
     assert asked.identity == before
 
 
-def test_answers_of_a_model_that_refuses_are_found_again_and_no_others(tmp_path: Path) -> None:
+def test_answers_of_a_model_that_refuses_are_found_again_and_no_others(tmp_path):
     with (
         AnswerStore(tmp_path / "a.db") as store,
         OpenAIServer(refusing("temperature", then="Egret.")) as server,
@@ -377,7 +360,7 @@ def test_answers_of_a_model_that_refuses_are_found_again_and_no_others(tmp_path:
         )
 
 
-def test_effort_and_other_fields_are_passed_on_and_part_of_the_key() -> None:
+def test_effort_and_other_fields_are_passed_on_and_part_of_the_key():
     with OpenAIServer(then="Egret.") as server:
         plain = model(server)
         asked = model(
@@ -394,7 +377,7 @@ def test_effort_and_other_fields_are_passed_on_and_part_of_the_key() -> None:
     assert "extra" not in plain.identity
 
 
-def test_a_recipe_names_effort_and_fields_but_not_those_that_are_ours() -> None:
+def test_a_recipe_names_effort_and_fields_but_not_those_that_are_ours():
     settings = ApiVLMSettings(model="openai/x", reasoning_effort="low", extra={"top_k": 3})
     assert (settings.reasoning_effort, settings.extra) == ("low", {"top_k": 3})
     for name in ("messages", "stream", "max_tokens"):

@@ -7,11 +7,10 @@ import math
 import os
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -62,14 +61,14 @@ BIRDS = Candidates(
         ("", None),
     ],
 )
-def test_a_name_is_found_and_the_text_before_it(text: str, found: tuple[Any, ...] | None) -> None:
+def test_a_name_is_found_and_the_text_before_it(text, found):
     place = find_name(text, BIRDS)
     assert (place and (place[2], *frame_of(text, place[0]))) == found
     if place:
         assert place[0] < place[1] <= len(text)
 
 
-def test_how_names_are_written_and_what_they_share() -> None:
+def test_how_names_are_written_and_what_they_share():
     assert forms("barn owl") == ("barn owl", "Barn owl", "Barn Owl")
     assert forms("European robin") == ("European robin", "european robin", "European Robin")
     assert (undecided(["grey heron", "grey wagtail"]), undecided(["a", "b"])) == ("grey …", "…")
@@ -94,7 +93,7 @@ WORDS = [
 
 
 @cache
-def subwords(kind: str) -> Any:
+def subwords(kind):
     """A tokenizer of sub-words, in the way of GPT-2 or in that of SentencePiece, or one of single characters."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -118,21 +117,19 @@ def subwords(kind: str) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", unk_token="<unk>")
 
 
-def tokenize(tokenizer: Any, text: str) -> list[int]:
+def tokenize(tokenizer, text):
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def weigh(
-    tokenizer: Any, answer: str, names: Candidates, sharp: float, epsilon: float = 1e-15
-) -> dict[str, float]:
+def weigh(tokenizer, answer, names, sharp, epsilon=1e-15):
     """Returns the probabilities of outcomes under a model whose logits are random, but the same after the same text."""
     context = "<s>User: what? Bot:"
 
-    def read(_: Sequence[int], more: Sequence[Tokens]) -> Iterator[Any]:
+    def read(_, more):
         assert [len(tokens) for tokens in more] == sorted(len(tokens) for tokens in more)
         return (logits(tokenizer, tokens, sharp) for tokens in more)
 
-    def tokens_of(texts: Sequence[str]) -> list[list[int]]:
+    def tokens_of(texts):
         return [tokenize(tokenizer, text) for text in texts]
 
     decode = partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -145,28 +142,26 @@ def weigh(
     return {name: math.exp(log) for name, log in found.items()}
 
 
-def logits(tokenizer: Any, tokens: Tokens, sharp: float) -> Any:
+def logits(tokenizer, tokens, sharp):
     return np.random.default_rng([7, *tokens]).normal(0, sharp, len(tokenizer)).astype(np.float32)
 
 
-def brute_force(
-    sequences: dict[Tokens, str], next_logits: Callable[[Tokens], Any], least: float = 0.0
-) -> dict[str, float]:
+def brute_force(sequences, next_logits, least=0.0):
     """Returns the probability of each name: that of each of its sequences, less that of going on to another name's."""
 
     @cache
-    def shares(prefix: Tokens) -> Any:
+    def shares(prefix):
         wide = np.float64(next_logits(prefix))
         odds = np.exp(wide - wide.max())
         return odds / odds.sum()
 
-    def probability(tokens: Tokens) -> float:
+    def probability(tokens):
         product = 1.0
         for i, token in enumerate(tokens):
             product *= shares(tokens[:i])[token] if product > least else 0
         return float(product)
 
-    total: dict[str, float] = {}
+    total = {}
     for tokens, name in sequences.items():
         on = {
             other[: len(tokens) + 1]
@@ -177,14 +172,14 @@ def brute_force(
     return {**total, OTHERWISE: 1 - sum(total.values())}
 
 
-def same(found: dict[str, float], expected: dict[str, float], within: float = 1e-9) -> bool:
+def same(found, expected, within=1e-9):
     return all(
         abs(found.get(name, 0) - expected.get(name, 0)) <= within for name in {*found, *expected}
     )
 
 
 @pytest.fixture
-def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def unbounded(monkeypatch):
     monkeypatch.setattr(scoring, "MOST_READS", 10**6)
     monkeypatch.setattr(scoring, "_LEAST", 0.0)
 
@@ -196,14 +191,14 @@ def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
     "answer",
     [" This is a finch.", " An owl", " A: great tit", ' A:"finch lark"', "finch", "\n(owl)"],
 )
-def test_probabilities_are_those_of_all_tokens_of_all_forms(kind: str, answer: str) -> None:
+def test_probabilities_are_those_of_all_tokens_of_all_forms(kind, answer):
     tokenizer, names, context = subwords(kind), Candidates(tuple(WORDS)), "<s>User: what? Bot:"
     place = find_name(answer, names)
     assert place is not None
     frame, leads = frame_of(answer, place[0])
     before, whole = tokenize(tokenizer, context), tokenize(tokenizer, context + frame)
     assert whole[: len(before)] == before
-    written: dict[Tokens, str] = {}
+    written = {}
     for form, name in [
         *zip(WORDS, WORDS, strict=True),
         *((form, word) for word in WORDS for form in forms(word)),
@@ -232,9 +227,7 @@ def test_probabilities_are_those_of_all_tokens_of_all_forms(kind: str, answer: s
     st.sampled_from([0.1, 3.0, 40.0]),
     st.sampled_from([" This is a {}.", "{}"]),
 )
-def test_outcomes_sum_to_one_and_a_finer_look_only_splits_them(
-    words: list[str], further: str, sharp: float, frame: str
-) -> None:
+def test_outcomes_sum_to_one_and_a_finer_look_only_splits_them(words, further, sharp, frame):
     tokenizer, names = subwords("bytes"), Candidates(tuple(words))
     answer = frame.format(words[0])
     rough, fine = (weigh(tokenizer, answer, names, sharp, epsilon) for epsilon in (0.05, 1e-4))
@@ -262,7 +255,7 @@ def test_outcomes_sum_to_one_and_a_finer_look_only_splits_them(
             assert math.isclose(fine[name], more[name], rel_tol=1e-6)
 
 
-def test_what_is_too_improbable_or_too_much_to_read_stays_together() -> None:
+def test_what_is_too_improbable_or_too_much_to_read_stays_together():
     tokenizer, names = subwords("characters"), Candidates(("finch", "finch lark", "fig", "owl"))
     found = weigh(tokenizer, "owl", names, 0.1, epsilon=0.1)
     assert {"fi…", "owl…", OTHERWISE} == set(found)
@@ -271,8 +264,8 @@ def test_what_is_too_improbable_or_too_much_to_read_stays_together() -> None:
 
 
 def test_no_more_nodes_are_read_than_the_limit_and_the_best_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     tokenizer, asked = subwords("characters"), list[Tokens]()
     real = logits
     monkeypatch.setitem(globals(), "logits", lambda *given: asked.append(given[1]) or real(*given))
@@ -290,11 +283,11 @@ NEW_TOKENS = 8
 
 
 @pytest.fixture(scope="module")
-def lettered(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
+def lettered(tmp_path_factory):
     """Gives the folder of a family's checkpoint that writes small letters and spaces, so that answers have words."""
     parent, made = tmp_path_factory.mktemp("letters"), dict[str, Path]()
 
-    def get(family: str) -> Path:
+    def get(family):
         if family not in made:
             folder = made[family] = make_checkpoint(family, parent)
             file = folder / "generation_config.json"
@@ -310,7 +303,7 @@ def lettered(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
 
 
 @cache
-def loaded(folder: Path) -> Any:
+def loaded(folder):
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     return AutoModelForImageTextToText.from_pretrained(folder).to(
@@ -321,7 +314,7 @@ def loaded(folder: Path) -> Any:
 class Alone:
     """A checkpoint asked as its model card shows it: one image, step by step, without anything kept."""
 
-    def __init__(self, folder: Path, image: Path, prompt: str) -> None:
+    def __init__(self, folder, image, prompt):
         self.network, processor = loaded(folder)
         self.tokenizer = processor.tokenizer
         messages = [
@@ -335,7 +328,7 @@ class Alone:
         )
         self.inputs = inputs.to(DEVICE)
 
-    def raw_answer(self) -> str:
+    def raw_answer(self):
         new = self.network.generate(**self.inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
         return str(
             self.tokenizer.decode(
@@ -343,7 +336,7 @@ class Alone:
             )
         )
 
-    def logits(self, tokens: Tokens) -> Any:
+    def logits(self, tokens):
         import torch
 
         inputs, rows = dict(self.inputs), self.inputs["input_ids"].shape
@@ -362,7 +355,7 @@ class Alone:
         return self.network.generate(**inputs, **config).logits[0][0].cpu().numpy()
 
 
-def words_of(texts: Iterable[str]) -> tuple[str, ...]:
+def words_of(texts):
     """The shortest words of random answers, and words that go on from them."""
     short = [min(words, key=len) for text in texts if (words := re.findall(r"[a-z]+", text))]
     return tuple(
@@ -376,9 +369,7 @@ def words_of(texts: Iterable[str]) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "family", [f if f == "smolvlm" else pytest.param(f, marks=pytest.mark.heavy) for f in FAMILIES]
 )
-def test_outcomes_are_those_of_generation(
-    family: str, lettered: Checkpoints, pictures: list[Path]
-) -> None:
+def test_outcomes_are_those_of_generation(family, lettered, pictures):
     folder = lettered(family)
     pairs = [(prompt, image) for prompt in PROMPTS for image in pictures[2:]]
     alone = [Alone(folder, image, prompt) for prompt, image in pairs]
@@ -416,9 +407,8 @@ def test_outcomes_are_those_of_generation(
                 image_memory_gib=memory,
             ),
         )
-        vlm._scorer.outcomes = partial(vlm._scorer.outcomes, epsilon=1e-6)  # type: ignore[method-assign]
+        vlm._scorer.outcomes = partial(vlm._scorer.outcomes, epsilon=1e-6)
         for reply, text, one in zip(vlm.answer(requests), raw, expected, strict=True):
-            assert isinstance(reply, Answer)
             assert reply.text == text.strip()
             assert reply.outcomes is not None
             assert same({name: math.exp(log) for name, log in reply.outcomes.items()}, one, 1e-5), (
@@ -429,15 +419,13 @@ def test_outcomes_are_those_of_generation(
 
 
 @pytest.fixture
-def vlm(lettered: Checkpoints) -> Callable[..., LocalVLM]:
+def vlm(lettered):
     return lambda **given: LocalVLM(
         str(lettered("llava")), ModelSettings(device="cpu", max_tokens=8, **given)
     )
 
 
-def test_plain_answers_stay_beside_scored_ones_which_are_greedy(
-    vlm: Callable[..., LocalVLM], pictures: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plain_answers_stay_beside_scored_ones_which_are_greedy(vlm, pictures, monkeypatch):
     plain = [Request("Bird?", picture) for picture in pictures]
     greedy, drawn = (vlm(temperature=temperature).answer(plain) for temperature in (0.0, 0.9))
     names = Candidates(words_of(reply.text for reply in greedy if isinstance(reply, Answer)))
@@ -453,7 +441,7 @@ def test_plain_answers_stay_beside_scored_ones_which_are_greedy(
     ] * 4
     read = warm._first_logits
 
-    def tight(inputs: Any) -> Any:
+    def tight(inputs):
         if len(inputs["input_ids"]) > 1:
             raise RuntimeError("CUDA out of memory. Tried to allocate")
         return read(inputs)
@@ -464,8 +452,6 @@ def test_plain_answers_stay_beside_scored_ones_which_are_greedy(
         warm.answer([replace(request, candidates=names) for request in plain]),
         strict=True,
     ):
-        assert isinstance(reply, Answer)
-        assert isinstance(halved, Answer)
         assert reply.outcomes is not None
         assert halved.outcomes == pytest.approx(reply.outcomes, abs=1e-4)
 
@@ -473,12 +459,9 @@ def test_plain_answers_stay_beside_scored_ones_which_are_greedy(
 # -- stored, sent and not known ----------------------------------------------------------------------------------------
 
 
-def test_scored_answers_are_stored_beside_plain_ones(
-    vlm: Callable[..., LocalVLM], pictures: list[Path], tmp_path: Path
-) -> None:
+def test_scored_answers_are_stored_beside_plain_ones(vlm, pictures, tmp_path):
     model, plain = vlm(), Request("Bird?", pictures[0])
     [first] = model.answer([plain])
-    assert isinstance(first, Answer)
     scored = replace(plain, candidates=Candidates(words_of([first.text])))
     others = replace(plain, candidates=Candidates(("zq", "zx")))
     with AnswerStore(tmp_path / "answers.db") as store:
@@ -501,11 +484,10 @@ def test_scored_answers_are_stored_beside_plain_ones(
     )
 
 
-def test_a_function_gives_no_outcomes(pictures: list[Path]) -> None:
+def test_a_function_gives_no_outcomes(pictures):
     [reply] = ask(
         FunctionModel(lambda image, prompt: "owl"),
         [Request("?", pictures[0], candidates=BIRDS)],
         None,
     )
-    assert isinstance(reply, Answer)
     assert reply.outcomes is None

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -24,20 +23,20 @@ PROMPT = Request("What is this?")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _litellm_is_loaded() -> None:
+def _litellm_is_loaded():
     load_litellm()
 
 
-def model(server: OpenAIServer | str, name: str = "openai/x", **settings: Any) -> ApiModel:
+def model(server, name="openai/x", **settings):
     chosen = {"api_key": KEY, "max_retries": 0, "timeout": 60.0, **settings}
     return ApiModel(name, servers.model_settings(server, **chosen))
 
 
-def moved(code: int, address: str) -> servers.Reply:
+def moved(code, address):
     return servers.Reply(code=code, headers={"Location": address})
 
 
-def packed(reply: servers.Reply, coding: str, body: bytes) -> servers.Reply:
+def packed(reply, coding, body):
     return servers.Reply(body=body, headers={**reply.headers, "Content-Encoding": coding})
 
 
@@ -46,7 +45,7 @@ def packed(reply: servers.Reply, coding: str, body: bytes) -> servers.Reply:
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("name", ["openai/x", "huggingface/x", "ollama_chat/x"])
-def test_no_redirect_takes_a_request_to_another_server(code: int, name: str) -> None:
+def test_no_redirect_takes_a_request_to_another_server(code, name):
     with OpenAIServer() as other:
         away = moved(code, f"{other.api_base}/chat/completions")
         with (
@@ -58,7 +57,7 @@ def test_no_redirect_takes_a_request_to_another_server(code: int, name: str) -> 
     assert "api_base" in str(refused.value)
 
 
-def test_a_providers_own_server_sends_nothing_on_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_providers_own_server_sends_nothing_on_either(monkeypatch):
     with OpenAIServer() as other:
         with OpenAIServer(moved(307, f"{other.api_base}/chat/completions")) as server:
             monkeypatch.setenv("OPENAI_BASE_URL", server.api_base)
@@ -70,15 +69,14 @@ def test_a_providers_own_server_sends_nothing_on_either(monkeypatch: pytest.Monk
         assert not other.requests
 
 
-def test_a_redirect_on_the_same_server_is_followed() -> None:
+def test_a_redirect_on_the_same_server_is_followed():
     with OpenAIServer(moved(307, "/v1/there/chat/completions"), "A: a wren.") as server:
         (answer,) = model(server).answer([PROMPT])
         assert [request.path for request in server.requests][1:] == ["/v1/there/chat/completions"]
-    assert isinstance(answer, Answer)
     assert answer.text == "A: a wren."
 
 
-def test_an_address_in_the_models_name_is_the_agreed_one() -> None:
+def test_an_address_in_the_models_name_is_the_agreed_one():
     with OpenAIServer("A: a wren.") as server, OpenAIServer() as other:
         named = ApiModel(
             f"huggingface/{server.api_base}", servers.model_settings(server, api_key=KEY)
@@ -93,7 +91,7 @@ def test_an_address_in_the_models_name_is_the_agreed_one() -> None:
 
 @pytest.mark.parametrize("slashes", ["////", "///", "/", r"\\", r"/\/"])
 @pytest.mark.parametrize("where", ["api_base", "model"])
-def test_what_is_plainly_no_address_is_never_sent_to(slashes: str, where: str) -> None:
+def test_what_is_plainly_no_address_is_never_sent_to(slashes, where):
     with OpenAIServer() as server:
         address = server.api_base.replace("//", slashes, 1)
         named = where == "model"
@@ -109,7 +107,7 @@ def test_what_is_plainly_no_address_is_never_sent_to(slashes: str, where: str) -
         assert not server.requests
 
 
-def test_calls_of_others_in_the_process_pass_as_they_are() -> None:
+def test_calls_of_others_in_the_process_pass_as_they_are():
     litellm = load_litellm()
     with (
         OpenAIServer() as other,
@@ -139,11 +137,10 @@ WHOLE = servers.text("A: a wren.")
     ],
     ids=["gzip", "deflate", "identity"],
 )
-def test_a_packed_reply_is_read(reply: servers.Reply) -> None:
+def test_a_packed_reply_is_read(reply):
     with OpenAIServer(reply) as server:
         (answer,) = model(server).answer([PROMPT])
         assert server.chats[0].headers["accept-encoding"] == "gzip"
-    assert isinstance(answer, Answer)
     assert answer.text == "A: a wren."
 
 
@@ -162,15 +159,14 @@ LARGE = servers.text("quack " * 2**18)
     ],
     ids=["large", "packed", "endless", "error", "brotli", "damaged"],
 )
-def test_a_reply_is_read_within_bounds(reply: servers.Reply, said: str) -> None:
+def test_a_reply_is_read_within_bounds(reply, said):
     with OpenAIServer(then=reply) as server:
         (failure,) = model(server).answer([PROMPT])
-    assert isinstance(failure, Failure)
     assert said in failure.reason
     assert failure.retryable
 
 
-def test_probabilities_have_more_room() -> None:
+def test_probabilities_have_more_room():
     told = servers.logprobs(
         *[{f"word{i}": 0.5, **{f"other{n}{i}": 0.01 for n in range(19)}} for i in range(1000)]
     )
@@ -200,14 +196,14 @@ print(peak() - before)
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["packed", "endless"])
-def test_no_reply_fills_the_memory(kind: str) -> None:
+def test_no_reply_fills_the_memory(kind):
     bomb = packed(WHOLE, "gzip", gzip.compress(bytes(100 * 2**20), 1))
     reply = bomb if kind == "packed" else servers.Reply(body=b"x" * 2**26, endless=True)
     with OpenAIServer("a", "b", "c", "d", then=reply) as server:
         assert _growth(server.api_base) < 50
 
 
-def _growth(api_base: str) -> int:
+def _growth(api_base):
     """Returns the MiB that a process needs for four calls, above what four plain ones before them took."""
     command = [sys.executable, "-c", MEASURED, api_base]
     folder = Path(__file__).parents[2]
@@ -217,7 +213,7 @@ def _growth(api_base: str) -> int:
     return int(done.stdout)
 
 
-def test_a_client_of_the_programs_own_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_of_the_programs_own_stays(monkeypatch):
     litellm = load_litellm()
     with httpx.Client() as own:
         monkeypatch.setattr(litellm, "client_session", own)
