@@ -6,6 +6,7 @@ from PIL import Image
 
 from taxtune.data import content_hash
 from taxtune.models import Request
+from taxtune.models.api_errors import load_litellm
 from tests.tiny_models import make_checkpoint
 
 
@@ -21,6 +22,12 @@ def checkpoints(tmp_path_factory):
         return made[family]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def litellm():
+    """litellm; its import takes seconds, which must not count against a test's time-out."""
+    return load_litellm()
 
 
 @pytest.fixture(scope="session")
