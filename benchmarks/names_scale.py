@@ -26,7 +26,7 @@ from taxtune.models.base import OTHERWISE, Candidates
 from taxtune.models.vision import LocalVLM
 from taxtune.taxonomy import read_taxonomy
 
-LEAVES, IMAGES, VOTES = 10_000, 100, 8
+LEAVES, IMAGES, SAMPLES = 10_000, 100, 8
 PROMPT = "What bird is this?"
 
 
@@ -83,12 +83,12 @@ def timed(model: LocalVLM, requests: Sequence[Request]) -> tuple[list[Reply], fl
 def measure(
     title: str, name: str, requests: Sequence[Request], names: Sequence[str], broader: Sequence[str]
 ) -> None:
-    """Prints what answers, votes and probabilities cost."""
+    """Prints what answers, self-consistency and probabilities cost."""
     settings = ModelSettings(device="cpu", max_tokens=16)
     model, drawing = LocalVLM(name, settings), LocalVLM(name, replace(settings, temperature=1.0))
     plain, took = timed(model, requests)
     _, votes = timed(
-        drawing, [replace(request, sample=i) for request in requests for i in range(VOTES)]
+        drawing, [replace(request, sample=i) for request in requests for i in range(SAMPLES)]
     )
     if title.startswith("random"):  # its answers hold no name: words of them become names
         found = [
@@ -117,7 +117,9 @@ def measure(
     )
     print(f"  nodes read per image: {statistics.mean(each):.1f} on average, {max(each)} at most")
     print(f"  outcomes per answer: {statistics.median(map(len, named or [{}])):.0f} in the middle")
-    print(f"  ms per image: plain {took:.1f}, weighed {scored:.1f}, vote of {VOTES} {votes:.1f}")
+    print(
+        f"  ms per image: plain {took:.1f}, weighed {scored:.1f}, self-consistency of {SAMPLES} {votes:.1f}"
+    )
     print(f"  names tokenized, with the first image, in {first:.1f} s", flush=True)
 
 

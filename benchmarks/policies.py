@@ -1,4 +1,4 @@
-"""One call with the model's own probabilities, votes, and prompts, at the same hP.
+"""One call with the model's own probabilities, self-consistency, and prompts, at the same hP.
 
 Run `python benchmarks/policies.py --out docs/images`. It replays recorded answers and probabilities
 (`benchmarks/landscapes`) of two models on 1,280 images: the field guide's, whose species' names are a token each, and
@@ -54,7 +54,9 @@ def ways_of(bed: Bed, sharper: float = 1.0) -> dict[str, Ways]:
     if sharper != 1:  # the answers are drawn from what is recorded
         drawn = np.random.default_rng(1).gumbel(size=(16, *plain.shape))
         answers = np.maximum(bed.nodes, 0)[(plain + drawn).argmax(axis=2)].T
-        return {f"vote of {k}": bed.voted([answers[:, :k]]) for k in (8, 16)} | posterior
+        return {
+            f"self-consistency of {k}": bed.sampled([answers[:, :k]]) for k in (8, 16)
+        } | posterior
     mass = np.log(np.exp(plain[:, :m]).sum(axis=1, keepdims=True))
     rest = np.log1p(-np.minimum(np.exp(mass), 1 - 1e-9))
 
@@ -72,8 +74,8 @@ def ways_of(bed: Bed, sharper: float = 1.0) -> dict[str, Ways]:
     return {
         "plain prompt": Ways(bed.greedy.hp[:1], bed.greedy.hr[:1], 1),
         f"best of {len(bed.greedy.hp)} prompts": bed.greedy,
-        "vote of 8": bed.voted([bed.votes[0][:, :8]]),
-        "vote of 16": bed.voted([bed.votes[0]]),
+        "self-consistency of 8": bed.sampled([bed.votes[0][:, :8]]),
+        "self-consistency of 16": bed.sampled([bed.votes[0]]),
         **posterior,
         f"posterior, best of {len(asked)} prompts": bed.placed([bed.logs(t) for t in asked]),
         "posterior, top 5 of each token": _top(bed),
@@ -175,7 +177,7 @@ def compare(
             None if leaf is None else (leaf[0][:, images], leaf[1][:, images]),
         )
         found[name] = (ways, judge(ways, weights))
-    reference = found["vote of 16"][1][:, 1]
+    reference = found["self-consistency of 16"][1][:, 1]
     for name, (ways, scores) in found.items():
         means, gain = scores[:draws].mean(axis=0), scores[:, 1] - reference
         error = float(gain[draws:].reshape(-1, _SPLITS).mean(axis=1).std(ddof=1))
@@ -186,7 +188,7 @@ def compare(
         if ways.leaf is not None and (len(ways.hp) == 1 or ways.loss is not None):
             t = _chosen(ways, np.ones(len(images)))[0]
             off = calibration_error(ways.leaf[0][t], ways.leaf[1][t])
-        own = None if name == "vote of 16" else float(gain[:draws].mean())
+        own = None if name == "self-consistency of 16" else float(gain[:draws].mean())
         rows.append(
             (
                 name,
@@ -203,7 +205,7 @@ def compare(
         "calls",
         "hP",
         "hR",
-        "less vote of 16",
+        "less self-consistency of 16",
         "± (SE)",
         "risk kept",
         "in splits",
@@ -257,7 +259,7 @@ def simulate(
 ) -> Table:
     """Returns the held-out scores of prompt, policy and both, by the calls that each may spend on tuning."""
     images = bed.part(share)
-    both = bed.voted([votes[:, :8] for votes in bed.votes])
+    both = bed.sampled([votes[:, :8] for votes in bed.votes])
     rows = []
     for calls in CALLS:
         found: dict[tuple[str, int], list[tuple[float, float]]] = {}
@@ -267,7 +269,7 @@ def simulate(
             held, tuning = order[:HELDOUT], order[HELDOUT:]
             choices = [("prompt alone", bed.greedy, *race(bed.greedy, tuning, calls, rng))]
             alone = [
-                ("vote", ways, tuning[: calls // m])
+                ("self-consistency", ways, tuning[: calls // m])
                 for m, ways in fronts.items()
                 if m >= both.calls
             ]
@@ -275,7 +277,7 @@ def simulate(
             for kind, ways, few in (*alone, ("posterior", first, tuning[:calls])):
                 picked = best(ways.hp[:, :, few], ways.hr[:, :, few])
                 choices.append((f"policy alone: {kind}", ways, *picked))
-            choices.append(("both: vote", both, *race(both, tuning, calls, rng)))
+            choices.append(("both: self-consistency", both, *race(both, tuning, calls, rng)))
             choices.append(("both: posterior", posteriors, *race(posteriors, tuning, calls, rng)))
             for name, ways, t, option in choices:
                 scores = (
@@ -369,7 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             flush=True,
         )
     bed = beds["The field guide"]
-    fronts = {m: bed.voted([bed.votes[0][:, :m]]) for m in (2, 4, 8, 16)}
+    fronts = {m: bed.sampled([bed.votes[0][:, :m]]) for m in (2, 4, 8, 16)}
     posteriors = bed.placed([bed.logs(t) for t in range(len(bed.votes))])
     for share in DIFFICULTIES:
         print(simulate(bed, fronts, posteriors, share, given.draws).markdown(), flush=True)

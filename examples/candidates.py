@@ -146,7 +146,7 @@ def compare(
 ) -> pd.DataFrame:
     """Compares, on the held-out images, the prompts with the classifier alone, which asks no language model.
 
-    Its climbed scores go as deep as the share of `taxtune calibrate` allows, which is chosen on the tuning images.
+    Its climbed scores go as deep as the threshold of `taxtune calibrate` allows, which is chosen on the tuning images.
 
     Returns:
         A row for each way: means over the held-out images and the standard errors of hP and hR.

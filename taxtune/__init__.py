@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from taxtune.models import Model as Model
     from taxtune.models import ModelSettings as ModelSettings
     from taxtune.models import make_model as make_model
-    from taxtune.policies import Vote as Vote
+    from taxtune.policies import SelfConsistency as SelfConsistency
     from taxtune.recipe import Recipe as Recipe
     from taxtune.recipe import load_recipe as load_recipe
     from taxtune.report.html import save_report as save_report
@@ -67,7 +67,7 @@ _PUBLIC = {
     ),
     "taxtune.metrics.registry": "make_measure",
     "taxtune.models": "FunctionModel Model ModelSettings make_model",
-    "taxtune.policies": "Vote",
+    "taxtune.policies": "SelfConsistency",
     "taxtune.recipe": "Recipe load_recipe",
     "taxtune.report.html": "save_report",
     "taxtune.taxonomy": "Taxonomy read_taxonomy",

@@ -197,7 +197,7 @@ def tune(
             `taxtune.load_recipe` returns. Arguments that are given replace what it says.
         settings: Any other key of a recipe, with dots, as `--set` has it: {"data.tuning": 40, "seed": 1,
             "vlm.temperature": 0.7, "tracking.mlflow": False}. "policy" and "mapper" may be objects: a
-            `taxtune.Vote`, a `Mapper` of this tree or a `MapperConfig`.
+            `taxtune.SelfConsistency`, a `Mapper` of this tree or a `MapperConfig`.
         out: The run's folder; "runs/tune", or "runs/" and the recipe's name, where left out.
         resume: Continue the run in the folder, if there is one.
         callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or functions of (record, best).
@@ -405,7 +405,7 @@ def calibrate(
     *,
     risk: float,
     confidence_level: float | None = None,
-    policy: Literal["vote", "posterior"] | None = None,
+    policy: Literal["self_consistency", "posterior"] | None = None,
     samples: int | None = None,
     data: Source | None = None,
     images: int = 500,
@@ -413,15 +413,15 @@ def calibrate(
     vlm: Model | Callable[..., Any] | None = None,
     progress: bool | None = None,
 ) -> Calibration:
-    """Chooses the share at which a run's winner keeps a promised risk on new images of the same kind.
+    """Chooses the threshold at which a run's winner keeps a promised risk on new images of the same kind.
 
     Args:
         run: The run's folder. Answers are kept there, and so is `calibration.json`.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
-        policy: "vote" (several answers per image) or "posterior" (one, with the probabilities of the tree's names);
-            the run's own where left out, or a vote where it takes a single answer.
-        samples: Answers per image of a vote; those of the run's policy, or 8, where left out.
+        policy: "self_consistency" (several answers per image) or "posterior" (one, with the probabilities of the tree's
+            names); the run's own where left out, or self-consistency where it takes a single answer.
+        samples: Answers per image of self-consistency; those of the run's policy, or 8, where left out.
         data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
             out. Images of the run's splits among them are passed over.
         images: Most images to ask about.

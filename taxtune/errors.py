@@ -67,6 +67,11 @@ def shortened(lines: Sequence[str], limit: int = 10_000) -> list[str]:
     )
 
 
+def one_line(text: object) -> str:
+    """Returns a text, or that of an error, with each run of white space as one space."""
+    return " ".join(str(text).split())
+
+
 def command(*words: str | Path) -> str:
     """Returns a command line of taxtune for a message: `command("tune", Path("my birds.yaml"))`, quoted for a shell."""
     return shlex.join(["taxtune", *map(str, words)])

@@ -67,7 +67,7 @@ class Recipe(Settings):
         description: For people.
         seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap.
         effort: How much the search may spend: light, medium or heavy, which is 10, 20 or 40 templates and at most 800,
-            1,600 or 3,200 calls of the VLM about tuning images (a vote of several answers counts as one). Medium,
+            1,600 or 3,200 calls of the VLM about tuning images (several answers about an image count as one). Medium,
             unless `iterations` or `budget.vlm_calls` say it.
         iterations: Templates to try after the baseline, at most; those of the effort, or as many as a budget of calls
             gives, when left out.

@@ -424,18 +424,19 @@ class PolicySettings(Settings):
     """How an image is asked about, and what makes one node of what the model says.
 
     Attributes:
-        kind: vote (an image goes to the deepest node that a share of the answers has; one answer is placed as it is) or
-            posterior (one call that gives the probabilities of the tree's names: the deepest node that holds a share).
-        samples: Answers per image of a vote, each a call of the VLM, at a temperature of at least 1.
-        share: Share of the answers, or of the probability, that a node needs. Default: 0.7 for a vote; for posterior
-            chosen on the tuning images for what the run is tuned for.
+        kind: self_consistency (an image goes to the deepest node that enough of several answers have; one answer is
+            placed as it is) or posterior (one call that gives the probabilities of the tree's names: the deepest node
+            that holds enough).
+        samples: Answers per image of self-consistency, each a call of the VLM, at a temperature of at least 1.
+        threshold: Share of the answers, or of the probability, that a node needs. Default: 0.7 for self_consistency;
+            for posterior chosen on the tuning images for what the run is tuned for.
         names: What posterior weighs: all (label and preferred common name of each node; what inner nodes get goes to
             the leaves below them), aliases (every alias as well) or species (leaves alone).
     """
 
-    kind: Literal["vote", "posterior"] = "vote"
+    kind: Literal["self_consistency", "posterior"] = "self_consistency"
     samples: StrictInt = Field(1, ge=1, le=100)
-    share: Number | None = Field(None, gt=0, le=1)
+    threshold: Number | None = Field(None, gt=0, le=1)
     names: Literal["species", "all", "aliases"] = "all"
 
     @model_validator(mode="after")
@@ -443,11 +444,6 @@ class PolicySettings(Settings):
         if self.kind == "posterior" and self.samples > 1:
             raise ValueError("posterior takes one answer per image: leave out samples")
         return self
-
-    @property
-    def votes(self) -> bool:
-        """Whether several answers are taken per image."""
-        return self.samples > 1
 
 
 class FragmentsProposerSettings(Settings):

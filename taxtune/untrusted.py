@@ -7,10 +7,18 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["redact", "spreadsheet_cell", "visible"]
+__all__ = ["redact", "spreadsheet_cell", "visible", "well_formed"]
 
 _FORMULA = re.compile(r"[=+\-@\t\n＝＋－＠]")
 _NUMBER = re.compile(r"[+-]?(\d[\d.,]*|\.\d+)([eE][+-]?\d+)?\s?%?")
+
+
+def well_formed(text: str) -> str:
+    """Returns a text that can be sent, stored and tokenized.
+
+    Half a surrogate pair becomes "?", and NUL U+FFFD.
+    """
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 def visible(text: str) -> str:

@@ -203,8 +203,10 @@ def test_a_recipe_holds_where_the_call_says_nothing(
     taxtune.tune(
         TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=out
     )
-    taxtune.tune(TREE, photos, answer, settings={"policy": taxtune.Vote(4, 0.5)}, out=out)
-    plain, other, named, voted = made
+    taxtune.tune(
+        TREE, photos, answer, settings={"policy": taxtune.SelfConsistency(4, 0.5)}, out=out
+    )
+    plain, other, named, sampled = made
     assert (plain.objective.name, plain.iterations, plain.recipe.prompt.baseline) == (
         "hp",
         5,
@@ -225,7 +227,7 @@ def test_a_recipe_holds_where_the_call_says_nothing(
         1600,
         "colour",
     )
-    assert voted.budget.vlm_calls == 4 * 1600, "a vote counts once"
+    assert sampled.budget.vlm_calls == 4 * 1600, "four answers count once"
 
 
 def test_images_and_labels_may_be_objects(photos: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Votes, and control of their risk."""
+"""Self-consistency, and control of its risk."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from taxtune.policies import (
     MappedReplies,
     NamedNodes,
     Posterior,
+    SelfConsistency,
     Single,
-    Vote,
     control_risk,
     images_needed,
     spread,
@@ -41,13 +41,13 @@ MALLARD, TEAL, DUCK, GULL, HERRING = (
 ROOT, SILENT = 0, -1
 
 
-def placed(answers: list[int], share: float) -> tuple[int, float]:
-    (node,), (held,) = Vote(len(answers), share).majority(BIRDS, np.array([answers]))
+def placed(answers: list[int], threshold: float) -> tuple[int, float]:
+    (node,), (held,) = SelfConsistency(len(answers), threshold).majority(BIRDS, np.array([answers]))
     return int(node), float(held)
 
 
 @pytest.mark.parametrize(
-    ("answers", "share", "node", "held"),
+    ("answers", "threshold", "node", "held"),
     [
         ([MALLARD] * 4, 1.0, MALLARD, 1.0),
         ([MALLARD, MALLARD, TEAL, DUCK], 0.5, MALLARD, 0.5),
@@ -68,14 +68,14 @@ def placed(answers: list[int], share: float) -> tuple[int, float]:
         ([HERRING] * 7 + [TEAL] * 3, 0.7, HERRING, 0.7),  # 0.7 of 10 is 7
     ],
 )
-def test_the_place_is_the_deepest_node_with_the_share(
-    answers: list[int], share: float, node: int, held: float
+def test_the_place_is_the_deepest_node_that_reaches_the_threshold(
+    answers: list[int], threshold: float, node: int, held: float
 ) -> None:
-    assert placed(answers, share) == pytest.approx((node, held))
+    assert placed(answers, threshold) == pytest.approx((node, held))
 
 
 @given(trees(), st.data())
-def test_places_nest_and_hp_never_rises_as_the_share_falls(
+def test_places_nest_and_hp_never_rises_as_the_threshold_falls(
     tree: Taxonomy, data: st.DataObject
 ) -> None:
     answers = st.lists(st.integers(-1, len(tree) - 1), min_size=5, max_size=5)
@@ -83,8 +83,8 @@ def test_places_nest_and_hp_never_rises_as_the_share_falls(
     target = np.array([data.draw(st.integers(0, len(tree) - 1)) for _ in nodes])
     before = np.zeros(len(nodes), dtype=np.int64)
     loss = np.zeros(len(nodes))
-    for share in (1.0, 0.9, 0.8, 0.6, 0.5, 0.4, 0.2, 0.01):
-        now = Vote(5, share).majority(tree, nodes)[0]
+    for threshold in (1.0, 0.9, 0.8, 0.6, 0.5, 0.4, 0.2, 0.01):
+        now = SelfConsistency(5, threshold).majority(tree, nodes)[0]
         assert (tree.shared(before, now) == tree.depth[before] + 1).all()
         worse = 1 - precision_recall(tree, now, target)[0]
         assert (worse >= loss).all()
@@ -110,16 +110,18 @@ def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(
 
 def test_requests_ask_for_distinct_answers(tmp_path: Path) -> None:
     image = tmp_path / "a.png"
-    assert Vote(3).requests(BIRDS, "p", image, "f") == [
+    assert SelfConsistency(3).requests(BIRDS, "p", image, "f") == [
         Request("p", image, "f", sample) for sample in (0, 1, 2)
     ]
     assert Single().requests(BIRDS, "p", image, "f") == [Request("p", image, "f")]
 
 
-@pytest.mark.parametrize(("samples", "share"), [(0, 0.7), (1, 0.7), (101, 0.7), (8, 0.0), (8, 1.1)])
-def test_settings_out_of_range_are_refused(samples: int, share: float) -> None:
+@pytest.mark.parametrize(
+    ("samples", "threshold"), [(0, 0.7), (1, 0.7), (101, 0.7), (8, 0.0), (8, 1.1)]
+)
+def test_settings_out_of_range_are_refused(samples: int, threshold: float) -> None:
     with pytest.raises(TaxtuneError):
-        Vote(samples, share)
+        SelfConsistency(samples, threshold)
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +140,11 @@ def recorded() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def losses(
     birds: Taxonomy, recorded: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> NDArray[np.float64]:
-    """1 - hP of always answering the root, and at the eight shares that differ with 8 answers; shape (9, 400)."""
+    """1 - hP of always answering the root, and at the eight thresholds that differ with 8 answers; shape (9, 400)."""
     nodes, target = recorded
-    places = [Vote(8, votes / 8).majority(birds, nodes[:, :8])[0] for votes in range(8, 0, -1)]
+    places = [
+        SelfConsistency(8, votes / 8).majority(birds, nodes[:, :8])[0] for votes in range(8, 0, -1)
+    ]
     return np.array(
         [np.zeros(len(target)), *(1 - precision_recall(birds, each, target)[0] for each in places)]
     )
@@ -151,7 +155,7 @@ def test_eight_answers_of_the_baseline_are_as_good_as_measured(
 ) -> None:
     nodes, target = recorded
     found = [
-        score(birds, Vote(8, 0.7).majority(birds, some)[0], target)
+        score(birds, SelfConsistency(8, 0.7).majority(birds, some)[0], target)
         for some in (nodes[:, :8], nodes[:, 8:])
     ]
     assert np.mean([each.hp for each in found]) == pytest.approx(0.986, abs=0.004)
@@ -195,7 +199,7 @@ def test_the_risk_is_kept_with_the_confidence(
 
 
 def test_without_control_the_risk_is_not_kept(losses: NDArray[np.float64]) -> None:
-    """The tests above can fail: a share taken for its mean on the calibration images breaks the promise."""
+    """The tests above can fail: a threshold taken for its mean on the calibration images breaks the promise."""
     rng = np.random.default_rng(0)
     means = losses.mean(axis=1)
     naive = []
@@ -355,7 +359,7 @@ def test_a_single_answer_is_placed_as_the_mapper_says() -> None:
 
 
 def test_a_vote_counts_what_was_said_and_hangs_on_doubtful_answers() -> None:
-    one, other = Vote(3, 0.6).place(
+    one, other = SelfConsistency(3, 0.6).place(
         mapped(["A mallard.", "A mallard?", None], ["A teal.", "A teal.", "A mallard?"])
     )
     assert (one.answer, one.votes) == (
@@ -364,15 +368,18 @@ def test_a_vote_counts_what_was_said_and_hangs_on_doubtful_answers() -> None:
     )
     assert (one.node, one.confidence, one.doubtful) == (MALLARD, 2 / 3, True)
     assert (other.node, other.doubtful) == (TEAL, False)
-    (lifted,) = Vote(2, 1.0).place(mapped(["A teal.", "A teal."], lift={TEAL: DUCK}))
+    (lifted,) = SelfConsistency(2, 1.0).place(mapped(["A teal.", "A teal."], lift={TEAL: DUCK}))
     assert (lifted.node, lifted.masked, lifted.votes) == (DUCK, "bird/duck/teal", (DUCK, DUCK))
 
 
-def test_a_posterior_sums_the_names_and_leaves_an_open_share_to_others() -> None:
+def test_a_posterior_sums_the_names_and_leaves_an_open_threshold_to_others() -> None:
     said = mapped(["A mallard."], mallard=0.6, teal=0.3, **{OTHERWISE: 0.1})
-    (bold,), (careful,) = (Posterior(share).place(said) for share in (0.6, 0.9))
+    (bold,), (careful,) = (Posterior(threshold).place(said) for threshold in (0.6, 0.9))
     assert (bold.node, careful.node) == (MALLARD, DUCK)
-    assert (careful.way, careful.shares) == ((ROOT, DUCK, MALLARD), pytest.approx((1.0, 0.9, 0.6)))
+    assert (careful.path, careful.probabilities) == (
+        (ROOT, DUCK, MALLARD),
+        pytest.approx((1.0, 0.9, 0.6)),
+    )
     assert careful.named == pytest.approx(0.9)
     with pytest.raises(ValueError, match="open"):
         Posterior().place(said)

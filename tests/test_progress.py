@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from taxtune.models.functions import as_completed
+from taxtune.models.calls import as_completed
 from taxtune.progress import Display, Task, loading, note, showing, track, track_each
 from tests.displays import Recorder
 

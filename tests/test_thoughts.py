@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.mapping.unwrap import unwrap
-from taxtune.metrics.judging import read_rating
 from taxtune.models.arbiter import read_choice
 from taxtune.models.base import Candidates
+from taxtune.models.lave import read_rating
 from taxtune.models.outcomes import find_name
 from taxtune.thoughts import fenced_blocks, is_mark, open_thought, without_thoughts
 from taxtune.tuning.proposers.messages import unwrap_reply

@@ -1,4 +1,4 @@
-"""Two models whose greedy answers, votes and probabilities were recorded, as scores of ways to answer."""
+"""Two models whose greedy answers, sampled answers and probabilities were recorded, as scores of ways to answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from taxtune.fieldguide import TAXONOMY_FILE
 from taxtune.metrics import precision_recall
-from taxtune.policies import SHARES, Vote, spread, weighted_paths
+from taxtune.policies import THRESHOLDS, SelfConsistency, spread, weighted_paths
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 
 LANDSCAPES = Path(__file__).resolve().parent
@@ -92,7 +92,7 @@ class Bed:
         spreads: bool = True,
         fitted: bool = False,
     ) -> Ways:
-        """Returns the scores at every share after answering the root always, by table of log-weights."""
+        """Returns the scores at every threshold after answering the root always, by table of log-weights."""
         nodes = self.nodes if nodes is None else nodes
         hp, hr, loss, sure, right = ([] for _ in range(5))
         column = {int(node): i for i, node in enumerate(self.nodes[: self.species])}
@@ -102,7 +102,10 @@ class Bed:
             weights = np.exp(log - log.max(axis=1, keepdims=True))
             weights = spread(self.tree, nodes, weights) if spreads else weights
             paths = weighted_paths(self.tree, nodes, weights)
-            places = [paths.nodes[:, 0], *(paths.at(paths.depths(share))[0] for share in SHARES)]
+            places = [
+                paths.nodes[:, 0],
+                *(paths.at(paths.depths(threshold))[0] for threshold in THRESHOLDS),
+            ]
             scores = np.array([precision_recall(self.tree, place, self.target) for place in places])
             hp.append(scores[:, 0])
             hr.append(scores[:, 1])
@@ -113,11 +116,11 @@ class Bed:
         leaf = (np.array(sure), np.array(right, dtype=np.float64))
         return Ways(np.array(hp), np.array(hr), 1, np.array(loss) if fitted else None, leaf)
 
-    def voted(self, votes: Sequence[IntArray]) -> Ways:
-        """Returns the scores of votes at every share, after answering the root always, by template."""
+    def sampled(self, votes: Sequence[IntArray]) -> Ways:
+        """Returns the scores of self-consistency at every threshold, after answering the root always, by template."""
         m = votes[0].shape[1]
         places = [
-            [Vote(m, k / m).majority(self.tree, nodes)[0] for k in range(m, 0, -1)]
+            [SelfConsistency(m, k / m).majority(self.tree, nodes)[0] for k in range(m, 0, -1)]
             for nodes in votes
         ]
         root = np.zeros(len(self.target), dtype=np.int64)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from taxtune.errors import DataError
-from taxtune.models.base import well_formed
 from taxtune.tables import read_iterations, read_table
+from taxtune.untrusted import well_formed
 
 if TYPE_CHECKING:
     import pandas as pd

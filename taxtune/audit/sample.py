@@ -18,7 +18,7 @@ import numpy as np
 from taxtune import atomic
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.mapping.config import DOUBTFUL, OFF_TREE_STAGES, Stage
-from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, plain_reply
+from taxtune.models.judging import MAX_TEXT, Judge, JudgePrompt, plain_reply
 from taxtune.report.output import StudyReport, Table
 from taxtune.tables import csv_text, join_cell, read_rows, split_cell
 from taxtune.untrusted import spreadsheet_cell

@@ -64,13 +64,13 @@ _AGAIN = "Save the classifier again from its run."
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node on the way from the root to where an image belongs.
+    """A node on the path from the root to where an image belongs.
 
     Attributes:
         label: The node's label.
         rank: Its rank, where the tree has ranks.
         confidence: How sure it is that the image belongs there, between 0 and 1 and 1 at the root. Of several answers
-            the share that is at the node or below it; of a model's own probabilities the share that the names there
+            the share that is at the node or below it; of a model's own probabilities the sum that the names there
             hold; of a single answer how often the run's own answers were right (see `Reliability`), None where nothing
             is known of them.
     """
@@ -91,7 +91,7 @@ class Classification:
         rank: The node's rank, where the tree has ranks.
         placement_confidence: The probability that the answer was placed acceptably, in (0, 1); None of several answers,
             and where the mapper gives none.
-        doubtful: Whether that is below `DOUBTFUL`, or the vote of several answers hangs on such placements.
+        doubtful: Whether that is below `DOUBTFUL`, or the majority vote of several answers hangs on such placements.
         off_tree: Whether the answer asserts something that the tree lacks; the node is then the root.
         not_subject: Whether it is known to speak of something that the tree is not about, as of a dog among birds, or
             says that there is nothing of the kind; the node is then the root. What is known, see `Placement`.
@@ -99,7 +99,7 @@ class Classification:
         failure: Why there is no answer.
         again: Whether there may be an answer if it is asked for again: the reason may pass.
         cut: How many answers about it were cut off at the longest answer; it is placed as far as they go.
-        path: The nodes from the root down to the node, each with its confidence, which never rises on the way; empty
+        path: The nodes from the root down to the node, each with its confidence, which never rises on the path; empty
             where there is no answer, or it is off the tree or not about its subject.
     """
 
@@ -269,8 +269,8 @@ class Classifier:
         if answer.votes:
             votes = tree.lineage[np.maximum(answer.votes, tree.root)][:, : depth + 1]
             sure = (votes == way).mean(axis=0).tolist()
-        elif answer.way:
-            sure = [*answer.shares[: depth + 1]]
+        elif answer.path:
+            sure = [*answer.probabilities[: depth + 1]]
         elif self.reliability is not None:
             sure = self.reliability.confidences(depth).tolist()
         steps = tuple(
@@ -286,7 +286,7 @@ class Classifier:
             answer.not_subject,
             path=() if answer.off_tree or answer.not_subject else steps,
             placement_confidence=None
-            if answer.votes or answer.way or answer.doubtful is None
+            if answer.votes or answer.path or answer.doubtful is None
             else answer.confidence,
             doubtful=bool(answer.doubtful),
             masked=answer.masked,
@@ -375,7 +375,7 @@ class Saved(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    format: Literal["taxtune classifier 4"] = "taxtune classifier 4"
+    format: Literal["taxtune classifier 5"] = "taxtune classifier 5"
     name: str
     template: str = Field(min_length=1)
     variables: dict[str, Any]

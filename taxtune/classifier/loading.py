@@ -12,7 +12,7 @@ from taxtune.data.context import blank
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
-from taxtune.policies import Policy, Posterior, Reliability, RiskGuarantee, Single, Vote
+from taxtune.policies import Policy, Posterior, Reliability, RiskGuarantee, SelfConsistency, Single
 from taxtune.policies.allowed import Checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
@@ -47,13 +47,14 @@ def load_classifier(
     Args:
         run: The run's folder, the run, or the folder that `Classifier.save` wrote.
         calibrated: Use the policy that `calibrate` chose, with its guarantee, instead of the run's own.
-        policy: Another policy. A vote asks a model that decodes greedily in the run at a temperature of 1.
+        policy: Another policy. Self-consistency asks a model that decodes greedily in the run at a temperature of 1.
         recipe: The run's recipe, where the run does not know it.
         taxonomy: The label tree as `taxtune.tune` takes it, for a run with one that is in no file.
         vlm: The model, for a run with a model of one's own.
         mapper: The mapper, for a run with one of one's own.
         settings: Other values of the recipe's keys, such as {"vlm.device": "cuda"}, {"vlm.api_base": "http://..."} or
-            {"execution.engine": "ray"}, where this machine is not that of the run; with {"policy.samples": 8} it votes.
+            {"execution.engine": "ray"}, where this machine is not that of the run; with {"policy.samples": 8} it
+            is self-consistency of 8 answers.
 
     Raises:
         DataError: If there is no finished run and no saved classifier in the folder, or no calibration; if the tree is
@@ -61,14 +62,15 @@ def load_classifier(
         RecipeError: If the run does not know its recipe.
         TaxtuneError: If the folder names a server that is not known to be the user's own (see `taxtune.trust`).
     """
-    voting = {
+    asked_often = {
         key.removeprefix("policy."): one
         for key, one in (settings or {}).items()
         if key.startswith("policy.")
     }
-    if voting and policy is None:
+    if asked_often and policy is None:
         policy = _policy(
-            {"kind": "vote", **voting}, Path(run.folder if isinstance(run, TuneResult) else run)
+            {"kind": "self_consistency", **asked_often},
+            Path(run.folder if isinstance(run, TuneResult) else run),
         )
     if calibrated and policy is not None:
         raise DataError("A calibration has its own policy.", remedy="Leave out the other.")
@@ -208,12 +210,12 @@ def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
     """Makes the policy that a record names."""
     kinds: dict[object, Callable[..., Policy]] = {
         "direct": Single,
-        "vote": Vote,
+        "self_consistency": SelfConsistency,
         "posterior": Posterior,
     }
     kind = identity.get("kind")
     settings = {key: value for key, value in identity.items() if key != "kind"}
-    if kind == "vote" and settings.get("samples") == 1:
+    if kind == "self_consistency" and settings.get("samples") == 1:
         return Single()
     try:
         return kinds[kind](**settings)
@@ -222,7 +224,8 @@ def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
             "There is no such policy.",
             file=folder,
             value=dict(identity),
-            remedy="Set policy.samples and policy.share, such as 8 and 0.7; in Python policy=taxtune.Vote(8, 0.7).",
+            remedy="Set policy.samples and policy.threshold, such as 8 and 0.7; in Python "
+            "policy=taxtune.SelfConsistency(8, 0.7).",
         ) from None
 
 

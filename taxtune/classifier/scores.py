@@ -1,4 +1,4 @@
-"""A classifier's scores with a guarantee: the share of them that a node needs, chosen on images with known labels."""
+"""A classifier's scores with a guarantee: the threshold that a node needs, chosen on images with known labels."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from taxtune.data.names import match_names
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.policies import (
     Paths,
-    ShareLevel,
+    ThresholdLevel,
     images_needed,
-    share_levels,
+    threshold_levels,
     weighted_paths,
     worst_loss,
 )
@@ -29,50 +29,50 @@ from taxtune.taxonomy import Taxonomy, as_taxonomy
 
 __all__ = ["Group", "ScoreCalibration", "calibrate_scores", "guaranteed"]
 
-#: Shares that other programs take as they are, to compare with.
+#: Thresholds that other programs take as they are, to compare with.
 _CONSTANTS = {"SpeciesNet's 0.65": 0.65, "iNaturalist's 0.78": 0.78}
 _ELSEWHERE = ""
 _AGAIN = "Write it with `taxtune calibrate SCORES`."
 
 
 class Group(NamedTuple):
-    """What the images that are predicted below one node say: how many they are, and the level of their own share."""
+    """The images that are predicted below one node: how many they are, and the level of their own threshold."""
 
     images: int
-    level: ShareLevel
+    level: ThresholdLevel
 
 
 class ScoreCalibration(BaseModel):
-    """A share of a classifier's scores with a guarantee: on new images of the same kind the mean of 1 - hP is kept.
+    """A threshold of a classifier's scores with a guarantee: on new images of the same kind the mean of 1 - hP is kept.
 
     Attributes:
-        share: The share that a node needs; None where only always answering the root keeps the risk.
+        threshold: The share of the scores that a node needs; None where only always answering the root keeps the risk.
         risk: The mean of 1 - hP that is guaranteed.
         confidence_level: How often that holds; None for in expectation.
         images: How many images it was calibrated on.
         missing: How many more had a label and no scores.
         source: Which images these are, in words.
         needed: How many images it takes at best.
-        levels: What the images say of each share, the most cautious first.
-        compared: What they say of the label with the highest score ("argmax"), and of shares that others use.
-        by: The rank or the depth at which images are grouped; None for one share for all.
-        groups: The images of each group that has a share of its own, by the path of its node; "" are those of all
-            other groups together. The guarantee holds for each group on its own. Other images take the common share.
+        levels: What the images say of each threshold, the most cautious first.
+        compared: What they say of the label with the highest score ("argmax"), and of thresholds that others use.
+        by: The rank or the depth at which images are grouped; None for one threshold for all.
+        groups: The images of each group that has a threshold of its own, by the path of its node; "" are those of all
+            other groups together. The guarantee holds for each group on its own. Other images take the common one.
         labels: The most scores of an image.
         taxonomy: The label tree, by column.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    format: Literal["taxtune scores 1"] = "taxtune scores 1"
-    share: float | None
+    format: Literal["taxtune scores 2"] = "taxtune scores 2"
+    threshold: float | None
     risk: float
     confidence_level: float | None
     images: int
     missing: int
     source: str
     needed: int
-    levels: tuple[ShareLevel, ...]
-    compared: dict[str, ShareLevel]
+    levels: tuple[ThresholdLevel, ...]
+    compared: dict[str, ThresholdLevel]
     by: str | None
     groups: dict[str, Group]
     labels: int
@@ -97,9 +97,9 @@ class ScoreCalibration(BaseModel):
         return found
 
     @property
-    def chosen(self) -> ShareLevel:
-        """The level of the common share."""
-        return next(level for level in self.levels if level.share == self.share)
+    def chosen(self) -> ThresholdLevel:
+        """The level of the common threshold."""
+        return next(level for level in self.levels if level.threshold == self.threshold)
 
     @cached_property
     def tree(self) -> Taxonomy:
@@ -112,21 +112,22 @@ class ScoreCalibration(BaseModel):
         return {"/".join(self.tree.path(node)): node for node in range(len(self.tree))}
 
     def place(self, scores: Scores) -> tuple[Paths, NDArray[np.int64]]:
-        """Returns the ways down that scores lead, and the depth at which each is to end, shape (n,)."""
+        """Returns the paths of scores, and the depth at which each is to end, shape (n,)."""
         if (most := scores.nodes.shape[1] - 1) != self.labels:
             note(
                 f"the scores have up to {most:,} labels per image, those of the calibration {self.labels:,}: "
                 "the guarantee is for scores of the same kind"
             )
         paths = weighted_paths(self.tree, scores.nodes, scores.weights)
-        depths = _depths(paths, self.share)
+        depths = _depths(paths, self.threshold)
         if self.by is not None:
             own = {
-                self.nodes.get(path, -1): level.share for path, (_, level) in self.groups.items()
+                self.nodes.get(path, -1): level.threshold
+                for path, (_, level) in self.groups.items()
             }
             nodes = _grouped(self.tree, paths, self.by, [*own])
-            for node, share in own.items():
-                depths = np.where(nodes == node, _depths(paths, share), depths)
+            for node, threshold in own.items():
+                depths = np.where(nodes == node, _depths(paths, threshold), depths)
         return paths, depths
 
     def classify(
@@ -155,8 +156,8 @@ class ScoreCalibration(BaseModel):
         )
         found = []
         for image, nodes, shares, ends in rows:
-            way = zip(nodes[:ends], shares[:ends], strict=True)
-            steps = tuple(Step(tree.labels[node], tree.ranks[node], share) for node, share in way)
+            path = zip(nodes[:ends], shares[:ends], strict=True)
+            steps = tuple(Step(tree.labels[node], tree.ranks[node], share) for node, share in path)
             last = nodes[ends - 1]
             found.append(
                 Classification(
@@ -178,7 +179,7 @@ def calibrate_scores(
     by: str | int | None = None,
     columns: Mapping[str, str | None] | None = None,
 ) -> ScoreCalibration:
-    """Chooses the share of a classifier's scores at which it keeps a promised risk on new images of the same kind.
+    """Chooses the threshold of a classifier's scores at which it keeps a promised risk on new images of the same kind.
 
     Args:
         scores: The scores of images: a file (wide, long, or SpeciesNet's JSON), a `DataFrame` or records.
@@ -186,7 +187,7 @@ def calibrate_scores(
         truth: The label of each image: a file, a `DataFrame` or records, with a column of images and one of labels.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
-        by: A rank of the tree, or a depth below the root: groups of enough images get a share of their own.
+        by: A rank of the tree, or a depth below the root: groups of enough images get a threshold of their own.
         columns: Those of "image", "label", "score" and "truth" (the labels of `truth`) that cannot be told.
 
     Raises:
@@ -245,10 +246,10 @@ def guaranteed(
         scores.best()[order],
     )
     paths = weighted_paths(tree, nodes, weights)
-    judge = partial(share_levels, tree, risk=risk, confidence=confidence_level)
+    judge = partial(threshold_levels, tree, risk=risk, confidence=confidence_level)
     levels, argmax = (
         judge(paths, target),
-        judge(weighted_paths(tree, best[:, np.newaxis]), target, shares=[1.0])[1],
+        judge(weighted_paths(tree, best[:, np.newaxis]), target, thresholds=[1.0])[1],
     )
     groups: dict[str, Group] = {}
     if by is not None:
@@ -260,7 +261,7 @@ def guaranteed(
                 level = _last_kept(judge(Paths(*(part[some] for part in paths)), target[some]))
                 groups[name] = Group(int(some.sum()), level)
     return ScoreCalibration(
-        share=_last_kept(levels).share,
+        threshold=_last_kept(levels).threshold,
         risk=risk,
         confidence_level=confidence_level,
         images=n,
@@ -269,7 +270,7 @@ def guaranteed(
         needed=needed,
         levels=levels,
         compared={"argmax": argmax}
-        | {k: judge(paths, target, shares=[v])[1] for k, v in _CONSTANTS.items()},
+        | {k: judge(paths, target, thresholds=[v])[1] for k, v in _CONSTANTS.items()},
         by=None if by is None else str(by),
         groups=groups,
         labels=nodes.shape[1] - 1,
@@ -280,7 +281,7 @@ def guaranteed(
 def _grouped(
     tree: Taxonomy, paths: Paths, by: str, own: list[int] | None = None
 ) -> NDArray[np.int64]:
-    """The group of each image: the node of a rank or a depth on its way, shape (n,); -1 for none, or none of `own`."""
+    """The group of each image: the node of a rank or a depth on its path, shape (n,); -1 for none, or none of `own`."""
     if by.isdecimal() and 0 < int(by) <= tree.height:
         nodes = paths.nodes[:, int(by)]
     else:
@@ -293,9 +294,11 @@ def _grouped(
     return nodes if own is None else np.where(np.isin(nodes, own), nodes, -1)
 
 
-def _depths(paths: Paths, share: float | None) -> NDArray[np.int64]:
-    return np.zeros(len(paths.nodes), dtype=np.int64) if share is None else paths.depths(share)
+def _depths(paths: Paths, threshold: float | None) -> NDArray[np.int64]:
+    if threshold is None:
+        return np.zeros(len(paths.nodes), dtype=np.int64)
+    return paths.depths(threshold)
 
 
-def _last_kept(levels: tuple[ShareLevel, ...]) -> ShareLevel:
+def _last_kept(levels: tuple[ThresholdLevel, ...]) -> ThresholdLevel:
     return [level for level in levels if level.kept][-1]

@@ -17,7 +17,7 @@ from taxtune.cli.init import init
 from taxtune.cli.recipes import recipes
 from taxtune.cli.review import mlflow, report
 from taxtune.cli.score import place, score
-from taxtune.cli.study import study_app, study_command
+from taxtune.cli.study import click_command, study_app
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
 from taxtune.progress import showing
@@ -27,11 +27,25 @@ __all__ = ["app"]
 _KEPT = "run the same command again to continue: what a model has answered is not asked again."
 
 
+# Sub-commands of score in all but their parameters: the modules that declare them, imported when they are used.
+_SCORE_COMMANDS = {
+    "score measure": "taxtune.cli.measure",
+    "score diagnose": "taxtune.studies.diagnosis",
+}
+
+
 class _Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Finds a command by one word or by two: `score measure FILE` has other options than `score FILE`."""
         pair = " ".join(args[:2])
-        return super().resolve_command(ctx, [pair, *args[2:]] if pair in self.commands else args)
+        if pair in _SCORE_COMMANDS:
+            args = [pair, *args[2:]]
+        return super().resolve_command(ctx, args)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in _SCORE_COMMANDS:
+            return click_command(cmd_name, _SCORE_COMMANDS[cmd_name])
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs a command; Ctrl-C and SIGTERM end it with one line on standard error, and exit code 130 or 143."""
@@ -104,6 +118,3 @@ for panel, commands in _PANELS.items():
         app.command(cls=Command, rich_help_panel=panel)(command)
 app.add_typer(taxonomy_app, name="taxonomy", rich_help_panel="Taxonomies and answers")
 app.add_typer(study_app, name="study", rich_help_panel="Taxonomies and answers")
-# Sub-commands of score in all but their parameters, see `_Group`.
-app.command("score measure", cls=Command, hidden=True)(study_command("measure", "taxtune.cli"))
-app.command("score diagnose", cls=Command, hidden=True)(study_command("diagnosis"))

@@ -1,4 +1,4 @@
-"""`taxtune calibrate`: the share of votes, or of a classifier's scores, at which a guaranteed risk is kept."""
+"""`taxtune calibrate`: the threshold of answers, or of a classifier's scores, at which a guaranteed risk is kept."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ def calibrate(
         opt("Confidence that the risk is kept, by learn-then-test.", shown="none: in expectation"),
     ] = None,
     policy: Annotated[
-        Literal["vote", "posterior"] | None,
+        Literal["self_consistency", "posterior"] | None,
         opt(
             "Several answers per image, or one with the probabilities of the tree's names.",
-            shown="the run's, or vote",
+            shown="the run's, or self_consistency",
         ),
     ] = None,
     samples: Annotated[
-        int | None, opt("Answers per image of a vote.", shown="the run's, or 8", min=2, max=100)
+        int | None,
+        opt("Answers per image of self-consistency.", shown="the run's, or 8", min=2, max=100),
     ] = None,
     data: Annotated[
         str | None,
@@ -71,7 +72,7 @@ def calibrate(
     by: Annotated[
         str | None,
         opt(
-            "For scores: rank or depth at which groups of enough images get a share of their own, each guaranteed."
+            "For scores: rank or depth at which groups of enough images get a threshold of their own, each guaranteed."
         ),
     ] = None,
     out: Annotated[
@@ -88,11 +89,12 @@ def calibrate(
 ) -> None:
     """Make a run's winner, or any classifier, back off by evidence: the mean of 1 - hP is at most the risk, guaranteed.
 
-    Each image of a run goes to the deepest node that a share holds: of several answers, or with --policy posterior of
-    the probability that the model gives to the tree's names. The smallest share that keeps the risk on new images of
-    the same kind is chosen and written to calibration.json in the run's folder. Answers are kept there too, so the same
-    command continues after an interruption. Of a classifier's scores the same share of their sum is chosen, on images
-    whose labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
+    Each image of a run goes to the deepest node whose share reaches a threshold: its share of several
+    answers, or with --policy posterior of the probability that the model gives to the tree's names. The
+    smallest threshold that keeps the risk on new images of the same kind is chosen and written to
+    calibration.json in the run's folder. Answers are kept there too, so the same command continues
+    after an interruption. Of a classifier's scores a threshold of their sum is chosen, on images whose
+    labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
     """
     from taxtune.tuning.calibrate import CalibrationRun
 
@@ -140,14 +142,14 @@ def calibrate(
 def _print(found: Calibration) -> None:
     from taxtune.report.output import StudyReport, publish
 
-    def needs(share: float | None) -> str:
+    def needs(threshold: float | None) -> str:
         if found.names is not None:
-            return f"{100 * (share or 0):.6g} % of the probability"
-        return f"{round((share or 0) * found.samples)} of {found.samples} answers"
+            return f"{100 * (threshold or 0):.6g} % of the probability"
+        return f"{round((threshold or 0) * found.samples)} of {found.samples} answers"
 
     title = f"{found.run}: the share of {'the answers' if found.names is None else 'the probability'} that a node needs"
-    table = levels_table(found, title, "needs", lambda level: needs(level.share))
+    table = levels_table(found, title, "needs", lambda level: needs(level.threshold))
     publish(StudyReport("calibrate", title, {}, (table,)), out=None, as_json=False)
     cost = f"{found.samples} VLM call{'' if found.samples == 1 else 's'} per image and "
     more = ", more answers per image, or a better template"
-    print(guarantee(found, needs(found.share), cost=cost, more=more))
+    print(guarantee(found, needs(found.threshold), cost=cost, more=more))

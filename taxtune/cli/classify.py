@@ -131,7 +131,7 @@ def classify(
     )
     classifier = named_classifier(run, policy, settings)
     if review_below is None:
-        # No label of a calibrated vote has less than its share, and with that share the guarantee was made.
+        # No label of a calibrated policy has less than its threshold, and with that the guarantee was made.
         review_below = _UNSURE if classifier.guarantee is None else 0.0
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")

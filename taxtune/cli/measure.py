@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import typer
@@ -17,7 +16,6 @@ __all__ = ["TextMeasures", "run"]
 _DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
 
 
-@dataclass(frozen=True, kw_only=True)
 class TextMeasures(ApiSettings):
     """What is measured, on which answers: see `taxtune score measure --help`."""
 

@@ -15,7 +15,7 @@ from taxtune.progress import note
 
 if TYPE_CHECKING:
     from taxtune.classifier.scores import ScoreCalibration
-    from taxtune.policies import ShareLevel
+    from taxtune.policies import ThresholdLevel
     from taxtune.report.output import Table
     from taxtune.tuning.calibrate import Calibration
 
@@ -37,7 +37,7 @@ ScoreColumnOption = Annotated[
 TruthLabelsOption = Annotated[
     str | None, opt("Column of the labels of --truth.", shown="by its name and its values")
 ]
-_ROWS = 9  # of the table of shares, besides the chosen one
+_ROWS = 9  # of the table of thresholds, besides the chosen one
 _COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
 
 
@@ -48,7 +48,10 @@ def only_for(what: str, options: Mapping[str, object]) -> None:
 
 
 def levels_table(
-    found: Calibration | ScoreCalibration, title: str, head: str, needs: Callable[[ShareLevel], str]
+    found: Calibration | ScoreCalibration,
+    title: str,
+    head: str,
+    needs: Callable[[ThresholdLevel], str],
 ) -> Table:
     """Returns a table of levels, about ten that differ, which marks what is kept and what was chosen."""
     from taxtune.report.output import Table
@@ -62,14 +65,14 @@ def levels_table(
         ]
         at = some.index(found.chosen)
         some = [one for one in some if one in near or one in some[at : at + 2]]
-    named = [("always the root" if one.share is None else needs(one), one) for one in some]
+    named = [("always the root" if one.threshold is None else needs(one), one) for one in some]
     named += getattr(found, "compared", {}).items()
     limit = (
         "expected" if found.confidence_level is None else f"with {100 * found.confidence_level:g} %"
     )
     heads = (
         head,
-        "share",
+        "threshold",
         "hP",
         "hR",
         "hR lost",
@@ -83,7 +86,7 @@ def levels_table(
         (
             *(
                 name,
-                one.share,
+                one.threshold,
                 one.hp,
                 one.hr,
                 one.hr - found.levels[-1].hr,
@@ -101,7 +104,8 @@ def levels_table(
     missing = f"; {found.missing:,} more had no answer and were left out" if found.missing else ""
     notes = (
         f"{found.images:,} images: {found.source}{missing}.",
-        "hR lost: against the smallest share. hR on these images is a little high, since the share was chosen on them.",
+        "hR lost: against the smallest threshold. hR on these images is a little high, since the threshold was "
+        "chosen on them.",
     )
     return Table("calibration", title, heads, rows, notes=notes)
 
@@ -120,7 +124,7 @@ def guarantee(
         if found.confidence_level is None
         else f"with a confidence of {found.confidence_level:g}"
     )
-    if found.share is None:
+    if found.threshold is None:
         return f"Only always answering the root keeps the risk of {found.risk:g} {how}: it takes more images{more}."
     return (
         f"A node needs {needs}: on new images of the same kind the mean of 1 - hP is at most {found.risk:g} {how}, "
@@ -158,13 +162,15 @@ def calibrate_file(
         print(json.dumps({**record, "taxonomy": found.tree.digest}, ensure_ascii=False, indent=2))
     else:
         tables = [
-            levels_table(found, "A node needs so much of the scores", "place", lambda _: "share")
+            levels_table(
+                found, "A node needs so much of the scores", "place", lambda _: "threshold"
+            )
         ]
         each = ""
         if found.by is not None:
-            heads = ("group", "images", "share", "hP", "hR", "at most")
+            heads = ("group", "images", "threshold", "hP", "hR", "at most")
             rows = [
-                (name or "all others", n, a.share, a.hp, a.hr, a.bound)
+                (name or "all others", n, a.threshold, a.hp, a.hr, a.bound)
                 for name, (n, a) in found.groups.items()
             ]
             text = (
@@ -181,7 +187,7 @@ def calibrate_file(
             )
             each = ", and so it is in each group with a guarantee of its own"
         publish(StudyReport("calibrate", "", {}, tuple(tables)), out=None, as_json=False)
-        print(guarantee(found, f"{found.share or 0:.4g} of the scores", each=each))
+        print(guarantee(found, f"{found.threshold or 0:.4g} of the scores", each=each))
     note(f"written to {out}")
 
 

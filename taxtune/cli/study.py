@@ -6,9 +6,8 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -17,9 +16,13 @@ from taxtune.atomic import check_folder
 from taxtune.cli.help import Command
 from taxtune.options import JsonOption, JsonRowsOption, OutOption
 from taxtune.studies import STUDIES
-from taxtune.studies.settings import Declared, Settings, declarations
 
-__all__ = ["study_app", "study_command"]
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from taxtune.studies.settings import StudySettings
+
+__all__ = ["click_command", "study_app", "study_command"]
 
 
 class _Studies(TyperGroup):
@@ -31,9 +34,7 @@ class _Studies(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in STUDIES:
             return None
-        one = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        one.command(cmd_name, cls=Command)(study_command(cmd_name))
-        return typer.main.get_command(one)
+        return click_command(cmd_name, f"taxtune.studies.{cmd_name}")
 
 
 study_app = typer.Typer(
@@ -44,13 +45,20 @@ study_app = typer.Typer(
 )
 
 
-def study_command(name: str, module: str = "taxtune.studies") -> Callable[..., None]:
-    """Returns the command of a study: an option for each of its settings, --out and --json.
+def click_command(name: str, module: str) -> Any:
+    """Returns the command of a study under a name, for a group that imports it when it is used."""
+    app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    app.command(name, cls=Command)(study_command(name, module))
+    return typer.main.get_command(app)
 
-    `run` in its module takes the settings. The docstring of `run`, up to its arguments, is the command's help.
+
+def study_command(name: str, module: str) -> Callable[..., None]:
+    """Returns the function of a study's command: an option for each of its settings, --out and --json.
+
+    `run` in the module takes the settings. The docstring of `run`, up to its arguments, is the command's help.
     """
-    study = importlib.import_module(f"{module}.{name}")
-    kind: type[Settings] = get_type_hints(study.run)["settings"]
+    study = importlib.import_module(module)
+    kind: type[StudySettings] = get_type_hints(study.run)["settings"]
 
     def command(out: Path | None, as_json: bool, **given: Any) -> None:
         from taxtune.report.output import publish
@@ -61,13 +69,15 @@ def study_command(name: str, module: str = "taxtune.studies") -> Callable[..., N
             check_folder(out)  # before anything long
         publish(study.run(settings), out=out, as_json=as_json)
 
-    parameters = [
-        _parameter(one.name, _annotation(one), one.default) for one in declarations(kind).values()
-    ]
+    parameters = []
+    for field_name, field in kind.ordered_fields().items():
+        default = inspect.Parameter.empty if field.is_required() else field.default
+        if isinstance(default, tuple | Mapping):
+            default = None  # help shows no default of what repeats
+        parameters.append(_parameter(field_name, _annotation(field), default))
+    json_option = JsonRowsOption if kind.rows_in_json else JsonOption
     parameters.append(_parameter("out", OutOption, None))
-    parameters.append(
-        _parameter("as_json", JsonRowsOption if kind.rows_in_json else JsonOption, False)
-    )
+    parameters.append(_parameter("as_json", json_option, False))
     command.__name__ = name
     command.__doc__ = re.split(r"\n\n(?:Args|Raises):", inspect.cleandoc(study.run.__doc__))[0]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -76,18 +86,17 @@ def study_command(name: str, module: str = "taxtune.studies") -> Callable[..., N
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    if default is MISSING:
-        default = inspect.Parameter.empty
-    elif isinstance(default, tuple | Mapping):
-        default = None  # help shows no default of what repeats
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-    )
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def _annotation(declared: Declared) -> Any:
+def _annotation(field: FieldInfo) -> Any:
     """Returns the type that Typer reads: text for enumerations and objects, a list for options that repeat."""
-    kind, origin = declared.type, get_origin(declared.type)
+    from taxtune.studies.settings import bare_type, field_info
+
+    kind = bare_type(field)
+    is_optional = kind is not field.annotation
+    origin = get_origin(kind)
     repeats = isinstance(origin, type) and issubclass(origin, tuple | Mapping)
     if repeats:
         kind = get_args(kind)[0]
@@ -95,4 +104,6 @@ def _annotation(declared: Declared) -> Any:
         kind = str
     if repeats:
         kind = list[kind]  # type: ignore[valid-type]
-    return Annotated[kind | None if declared.optional or repeats else kind, declared.info]
+    if is_optional or repeats:
+        kind |= None
+    return Annotated[kind, field_info(field)]

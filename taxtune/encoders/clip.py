@@ -16,7 +16,7 @@ from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.loading import explain_load_error, is_out_of_reach, look_for_hub
-from taxtune.models.base import well_formed
+from taxtune.untrusted import well_formed
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -15,7 +15,7 @@ from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError
 from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.loading import explain_load_error, look_for_hub, quiet_progress
-from taxtune.models.base import well_formed
+from taxtune.untrusted import well_formed
 
 __all__ = ["SentenceEncoder"]
 

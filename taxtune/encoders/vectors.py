@@ -6,20 +6,14 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from taxtune.data.images import check_images, content_hash, load_image
 from taxtune.encoders.base import FloatMatrix
-from taxtune.errors import ImageError
-from taxtune.progress import track
 from taxtune.store import Identity, Store, cache_folder
 
-if TYPE_CHECKING:
-    from taxtune.encoders.clip import ClipEncoder
-
-__all__ = ["VectorStore", "checked_images", "stored_embeddings", "stored_images"]
+__all__ = ["VectorStore", "stored_embeddings"]
 
 # Part of every key: to be raised when `load_image` comes to make other pixels of the same file.
 _SCHEMA = 1
@@ -44,18 +38,19 @@ class VectorStore(Store[str, FloatMatrix]):
         super().__init__(cache_folder(folder, "embeddings") / f"{self.table}.sqlite")
 
     def keys(self, identity: Identity, items: Sequence[str]) -> list[bytes]:
-        """The key of each content hash."""
+        """Returns the key of each content hash."""
         head = json.dumps([_SCHEMA, dict(identity)], sort_keys=True).encode()
         return [hashlib.sha256(head + item.encode()).digest() for item in items]
 
     def row(self, identity: Identity, item: str, value: FloatMatrix) -> tuple[bytes] | None:
-        """The vectors as bytes."""
+        """Returns the vectors as bytes; None if one of them is no direction."""
         rows = np.atleast_2d(value)
-        sound = np.isfinite(rows).all() and (rows != 0).any(axis=1).all()
-        return (value.astype("<f4").tobytes(),) if sound else None
+        if not np.isfinite(rows).all() or not (rows != 0).any(axis=1).all():
+            return None
+        return (value.astype("<f4").tobytes(),)
 
     def value(self, row: Sequence[Any]) -> FloatMatrix:
-        """The vectors of a row, end to end; their number is not part of it."""
+        """Returns the vectors of a row, end to end; their number is not part of it."""
         return np.frombuffer(row[0], dtype="<f4").astype(np.float32)
 
 
@@ -69,9 +64,10 @@ def stored_embeddings(
     encode: Callable[[Sequence[str]], FloatMatrix],
     cache_dir: Path | None,
 ) -> FloatMatrix:
-    """The embeddings of the names, from disk where this list of names was embedded before.
+    """Returns the embeddings of names, from disk if this list of names was embedded before.
 
-    The whole list is the key, since the last digits of a vector depend on the texts that it was encoded with.
+    The whole list is the key, since the last digits of a vector depend on the texts that it was
+    encoded with.
 
     Args:
         identity: Everything about the model that can change an embedding.
@@ -81,76 +77,12 @@ def stored_embeddings(
     """
     store = _NameStore(cache_dir)
     digest = hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
-    keys = {f"{digest} {start}": start for start in range(0, len(names), _NAMES_A_ROW)}
-    known = [vectors for vectors in store.get(identity, list(keys)) if vectors is not None]
+    starts = range(0, len(names), _NAMES_A_ROW)
+    keys = [f"{digest} {start}" for start in starts]
+    known = [vectors for vectors in store.get(identity, keys) if vectors is not None]
     if keys and len(known) == len(keys) and sum(map(len, known)) % len(names) == 0:
         return np.concatenate(known).reshape(len(names), -1)
     embeddings = np.ascontiguousarray(encode(names), dtype=np.float32)
-    store.put(
-        identity, [(key, embeddings[start : start + _NAMES_A_ROW]) for key, start in keys.items()]
-    )
+    parts = [embeddings[start : start + _NAMES_A_ROW] for start in starts]
+    store.put(identity, zip(keys, parts, strict=True))
     return embeddings
-
-
-def stored_images(
-    encoder: ClipEncoder, files: Sequence[Path], *, sha256: Sequence[str] | None = None
-) -> FloatMatrix:
-    """A unit vector for each image file, shape (images, dimensions), from disk where it was encoded before.
-
-    Files are known by a hash of their bytes; only those that the store lacks are decoded.
-
-    Args:
-        encoder: A CLIP model.
-        files: The images.
-        sha256: Their content hashes, "" for one that is not known; None where none is.
-
-    Raises:
-        ImageError: If an image is missing, cannot be read, or is not what its hash says.
-    """
-    store, identity = VectorStore(encoder.cache_dir), _of_images(encoder)
-    parts: list[FloatMatrix] = []
-    with track("encoding images", len(files)) as task:
-        for start in range(0, len(files), encoder.batch_size):
-            chosen = slice(start, start + encoder.batch_size)
-            batch = files[chosen]
-            known = sha256[chosen] if sha256 is not None else [""] * len(batch)
-            hashes = [given or content_hash(file) for file, given in zip(batch, known, strict=True)]
-            vectors = dict(zip(hashes, store.get(identity, hashes), strict=True))
-            fresh = {
-                key: file for key, file in zip(hashes, batch, strict=True) if vectors[key] is None
-            }
-            if fresh:
-                made = encoder.images([load_image(file, sha256=key) for key, file in fresh.items()])
-                store.put(identity, zip(fresh, made, strict=True))
-                vectors.update(zip(fresh, made, strict=True))
-            parts.append(
-                np.stack([vector for key in hashes if (vector := vectors[key]) is not None])
-            )
-            task.advance(len(batch))
-    return np.concatenate(parts) if parts else np.zeros((0, 1), dtype=np.float32)
-
-
-def checked_images(encoder: ClipEncoder, files: Sequence[Path]) -> list[str]:
-    """The content hashes of image files, once all that the store lacks were read to their end.
-
-    Raises:
-        ImageError: If images cannot be used; it names all of them.
-    """
-    hashes = {file: _hash(file) for file in dict.fromkeys(files)}
-    known = VectorStore(encoder.cache_dir).get(_of_images(encoder), list(hashes.values()))
-    fresh = [file for file, vector in zip(hashes, known, strict=True) if vector is None]
-    hashes.update(check_images(fresh))
-    return [hashes[file] for file in files]
-
-
-def _of_images(encoder: ClipEncoder) -> Identity:
-    """Returns everything about a model and its preprocessing that can change an image's vector."""
-    return {**encoder.identity, "preprocessing": encoder.preprocessing}
-
-
-def _hash(file: Path) -> str:
-    """The content hash, or "" of a file that cannot be read, which the check is to tell with the others."""
-    try:
-        return content_hash(file)
-    except ImageError:
-        return ""

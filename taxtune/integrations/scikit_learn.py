@@ -62,7 +62,7 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike) -> Calibrated:  # noqa: N803
-        """Fits the classifier, if need be, and chooses the share that a node needs.
+        """Fits the classifier, if need be, and chooses the threshold that a node needs.
 
         Raises:
             DataError: If a label is not on the tree, the classifier has no `predict_proba`, or there are too few

@@ -1,27 +1,26 @@
 """What a measure is: it compares answers with references, text with text.
 
-Subclass `Measure` for a measure of one reference, `ManyReferencesMeasure` for one of all references at once, and
-`PairsMeasure` where each different pair is to be computed once; a plain function becomes a `FunctionMeasure`.
+Subclass `Measure` for a measure of one reference, `ManyReferencesMeasure` for one of all references
+at once, and `PairsMeasure` where each different pair is to be computed once; a plain function
+becomes a `FunctionMeasure`.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat, TypeAlias
+from typing import Any, ClassVar, SupportsFloat, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.progress import track, track_each
-
-if TYPE_CHECKING:
-    from taxtune.models import ModelSettings
+from taxtune.untrusted import well_formed
 
 __all__ = [
     "Advance",
@@ -65,7 +64,8 @@ class MeasureKind:
         summary: Its definition in one line.
         source: Paper and section.
         factory: Called with the model's name (or None) and the settings; returns the measure.
-        default_model: The model where the specification names none; None where the measure has no model.
+        default_model: The model where the specification names none; None where the measure has no
+            model.
         extra: The extra of taxtune that its packages come with, or None.
         needs_question: Whether it needs the questions besides the texts.
     """
@@ -88,9 +88,11 @@ class MeasureSettings:
         device: Where a model runs: "auto", "cpu", "cuda", ...
         batch_size: Texts or pairs computed at once, at least 1.
         cache_dir: Folder of judges' replies and embeddings; None is the user's cache folder.
-        api_base: Address of an OpenAI-compatible server, for judges behind an API; None is the provider's own.
+        api_base: Address of an OpenAI-compatible server, for judges behind an API; None is the
+            provider's own.
         concurrency: Concurrent calls of a judge, at least 1.
-        judge: Settings of a judge's model; made from the settings above where left out.
+        judge: Settings of a judge's model, a `taxtune.models.ModelSettings`; made from the settings
+            above where left out.
     """
 
     device: str = "auto"
@@ -98,20 +100,22 @@ class MeasureSettings:
     cache_dir: Path | None = None
     api_base: str | None = None
     concurrency: int = 8
-    judge: ModelSettings | None = None
+    judge: object | None = None
 
 
 class Measure(ABC):
     """Compares answers with references: subclass it and write `scores`.
 
     Attributes:
+        kind: Its entry of the registry.
         name: Its specification: "rouge-1", "sentence:all-mpnet-base-v2"; by default its kind.
         label: Its name as the papers print it: "ROUGE", "SentBERT".
         needs_questions: Whether `scores` needs the prompts.
-        consensus: Whether references are answers of several people, to be counted, and no alternatives as names are.
+        consensus: Whether references are answers of several people, to be counted, and no
+            alternatives as names are.
     """
 
-    kind: ClassVar[MeasureKind]  # the registry sets it and whether it needs questions
+    kind: ClassVar[MeasureKind]
     needs_questions = False
     consensus: ClassVar[bool] = False
 
@@ -121,48 +125,50 @@ class Measure(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the scores computed so far, such as the number of texts that a model truncated."""
+        """Remarks on the scores computed so far, such as how many texts a model truncated."""
         return ()
 
     @abstractmethod
     def scores(
         self, answers: Texts, references: Texts, *, questions: Questions = None
     ) -> FloatArray:
-        """The score of each answer against its reference, shape (n,); NaN is unscored, never 0.
+        """Returns the score of each answer against its reference, shape (n,).
 
-        `questions` are the prompts of the answers, for measures that need them.
+        NaN is unscored, never 0. `questions` are the prompts of the answers, for measures that need
+        them.
         """
 
     def scores_many(
         self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None
     ) -> FloatArray:
-        """The score of each answer with all its references, shape (n,); by default that of the best one.
+        """Returns the score of each answer with all its references, shape (n,).
 
-        NaN where none gave a score.
+        By default that of the best one; NaN where none gave a score.
         """
-        owner = [
-            i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given
-        ]
+        rows: list[int] = []
+        alternatives: list[str] = []
+        for row, (_, given) in enumerate(zip(answers, references, strict=True)):
+            rows += [row] * len(given)
+            alternatives += given
         scores = self.scores(
-            [answers[i] for i in owner],
-            [reference for given in references for reference in given],
-            questions=None if questions is None else [questions[i] for i in owner],
+            [answers[row] for row in rows],
+            alternatives,
+            questions=None if questions is None else [questions[row] for row in rows],
         )
         best = np.full(len(answers), np.nan)
-        np.fmax.at(
-            best, np.array(owner, dtype=np.int64), scores
-        )  # fmax takes the number where the other is NaN
+        # fmax takes the number where the other is NaN
+        np.fmax.at(best, np.array(rows, dtype=np.int64), scores)
         return best
 
     def matrix(self, answers: Texts, references: Texts) -> FloatArray:
-        """Every answer's score against every reference, shape (answers, references)."""
+        """Returns every answer's score against every reference, shape (answers, references)."""
         table = np.empty((len(answers), len(references)))
         for i, answer in enumerate(answers):
             table[i] = self.scores([answer] * len(references), references)
         return table
 
     def identity(self) -> Identity:
-        """Everything that can change a score, for records and caches."""
+        """Returns everything that can change a score, for records and caches."""
         return {"measure": self.name}
 
 
@@ -172,8 +178,8 @@ class FunctionMeasure(Measure):
     Args:
         name: Its name.
         label: As tables print it.
-        function: Called with answer, reference and, if `needs_question`, the question. It returns a finite number, or
-            None or NaN to leave the pair unscored.
+        function: Called with answer, reference and, if `needs_question`, the question. It returns a
+            finite number, or None or NaN to leave the pair unscored.
         needs_question: Whether the function takes the question.
     """
 
@@ -181,20 +187,19 @@ class FunctionMeasure(Measure):
         self, name: str, label: str, function: Callable[..., Any], *, needs_question: bool = False
     ) -> None:
         super().__init__(name, label)
-        self._function, self.needs_questions = function, needs_question
+        self._function = function
+        self.needs_questions = needs_question
 
     def identity(self) -> Identity:
-        """The name, and where the function is defined."""
+        """Returns the name, and where the function is defined."""
         where = [getattr(self._function, key, "") for key in ("__module__", "__qualname__")]
-        return {
-            "measure": self.name,
-            "function": ".".join(filter(None, where)) or repr(self._function),
-        }
+        function = ".".join(filter(None, where)) or repr(self._function)
+        return {"measure": self.name, "function": function}
 
     def scores(
         self, answers: Texts, references: Texts, *, questions: Questions = None
     ) -> FloatArray:
-        """The score of each answer against its reference, shape (n,); NaN is unscored.
+        """Returns the score of each answer against its reference, shape (n,); NaN is unscored.
 
         Raises:
             DataError: If numbers of answers, references and needed questions differ.
@@ -207,50 +212,50 @@ class FunctionMeasure(Measure):
                 raise DataError(f"{self.name} needs the question of every answer.")
             columns.append(questions)
         rows = list(zip(*columns, strict=True))
-        scores = {
-            row: self._score(*row) for row in track_each(list(dict.fromkeys(rows)), self.label)
-        }
+        distinct = list(dict.fromkeys(rows))
+        scores = {row: self._score(*row) for row in track_each(distinct, self.label)}
         return np.array([scores[row] for row in rows], dtype=np.float64)
 
     def _score(self, answer: str, reference: str, *question: str) -> float:
         value = self._function(answer, reference, *question)
-        is_number = isinstance(value, SupportsFloat) and not isinstance(value, str)
-        score = float("nan") if value is None else float(value) if is_number else float("inf")
-        if math.isinf(score):
-            raise TaxtuneError(
-                f"The measure {self.name} did not return a finite number for the answer {answer!r:.120} and the "
-                f"reference {reference!r:.120}.",
-                value=value,
-                remedy="Return None for a pair that cannot be scored.",
-            )
-        return score
+        if value is None:
+            return float("nan")
+        if isinstance(value, SupportsFloat) and not isinstance(value, str):
+            score = float(value)
+            if not math.isinf(score):
+                return score
+        raise TaxtuneError(
+            f"The measure {self.name} did not return a finite number for the answer "
+            f"{answer!r:.120} and the reference {reference!r:.120}.",
+            value=value,
+            remedy="Return None for a pair that cannot be scored.",
+        )
 
 
 class ManyReferencesMeasure(Measure):
-    """A measure that is defined for all references of an answer at once: subclass it and write `scores_many`."""
+    """A measure of all references of an answer at once: subclass it and write `scores_many`."""
 
     @abstractmethod
     def scores_many(
         self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None
     ) -> FloatArray:
-        """The score of each answer with all its references; see `Measure.scores_many`."""
+        """Returns the score of each answer with all its references, shape (n,)."""
 
     def scores(
         self, answers: Texts, references: Texts, *, questions: Questions = None
     ) -> FloatArray:
-        """The score of each answer with its one reference, shape (n,); see `scores_many`."""
-        return self.scores_many(
-            answers, [[reference] for reference in references], questions=questions
-        )
+        """Returns the score of each answer with its one reference, shape (n,)."""
+        singles = [[reference] for reference in references]
+        return self.scores_many(answers, singles, questions=questions)
 
 
 def name_scores(
     measure: Measure, answers: Texts, names: Sequence[Texts], *, questions: Questions = None
 ) -> FloatArray:
-    """The score of each answer with the names of its target, any of which is right, shape (n,).
+    """Returns the score of each answer with the names of its target, any of which is right.
 
-    Measures of consensus take each name as a reference of its own, and the best one counts: under VQA accuracy an
-    answer that gives one of a target's two names would otherwise score 1/6.
+    Measures of consensus take each name as a reference of its own, and the best one counts: under
+    VQA accuracy an answer that gives one of a target's two names would otherwise score 1/6.
     """
     if measure.consensus:
         return Measure.scores_many(measure, answers, names, questions=questions)
@@ -258,7 +263,7 @@ def name_scores(
 
 
 def check_texts(answers: Sequence[str], references: Sequence[Any], *, paired: bool = True) -> None:
-    """Checks that answers and references are lists of texts and, if `paired`, that there are as many of each.
+    """Checks that answers and references are lists of texts and, if `paired`, as many of each.
 
     Raises:
         DataError: If there are more or fewer references than answers.
@@ -281,11 +286,11 @@ def check_texts(answers: Sequence[str], references: Sequence[Any], *, paired: bo
 
 
 class Notes:
-    """Sentences with a number in them: how often something happened, or to how many different texts."""
+    """Sentences with a number in them: how often something happened, or to how many texts."""
 
     def __init__(self) -> None:
         self._times: Counter[str] = Counter()
-        self._texts: dict[str, set[int]] = {}
+        self._texts: defaultdict[str, set[int]] = defaultdict(set)
 
     def count(self, sentence: str, times: int = 1) -> None:
         """Counts an event, under a sentence with {n} where the number goes."""
@@ -293,14 +298,13 @@ class Notes:
 
     def mark(self, sentence: str, text: str) -> None:
         """Counts a text once, however often it occurs."""
-        self._texts.setdefault(sentence, set()).add(hash(text))
+        self._texts[sentence].add(hash(text))
 
     def sentences(self) -> tuple[str, ...]:
-        """The sentences with their numbers, without those that are 0."""
-        counts = {
-            **self._times,
-            **{sentence: len(texts) for sentence, texts in self._texts.items()},
-        }
+        """Returns the sentences with their numbers, without those that are 0."""
+        counts = dict(self._times)
+        for sentence, texts in self._texts.items():
+            counts[sentence] = len(texts)
         return tuple(
             sentence.replace("{n}", f"{number:,}") for sentence, number in counts.items() if number
         )
@@ -309,8 +313,9 @@ class Notes:
 class PairsMeasure(Measure):
     """A measure that computes the scores of different pairs: write `compute`.
 
-    An answer that is empty scores 0, the score of unrelated texts; a pair with an empty reference is unscored (NaN),
-    and so is one for which the model gives no number. All are counted in `notes`.
+    An answer that is empty scores 0, the score of unrelated texts; a pair with an empty reference
+    is unscored (NaN), and so is one for which the model gives no number. All are counted in
+    `notes`.
     """
 
     def __init__(self, settings: MeasureSettings, *, model: str | None = None) -> None:
@@ -325,11 +330,14 @@ class PairsMeasure(Measure):
 
     @abstractmethod
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """The scores of different pairs of prepared texts, NaN where there is no number; `advance` counts pairs."""
+        """Returns the scores of different pairs of prepared texts, NaN where there is no number.
+
+        `advance` counts pairs.
+        """
 
     def prepared(self, text: str) -> str:
-        """A text as it is compared: stripped, at most 100,000 characters, no halves of surrogate pairs."""
-        return text.strip()[:_MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+        """Returns a text as it is compared: stripped, well formed, at most 100,000 characters."""
+        return well_formed(text.strip()[:_MAX_CHARACTERS])
 
     def is_empty(self, text: str) -> bool:
         """Tells whether a text has nothing to compare."""
@@ -341,14 +349,14 @@ class PairsMeasure(Measure):
     def scores(
         self, answers: Texts, references: Texts, *, questions: Questions = None
     ) -> FloatArray:
-        """The score of each answer against its reference, shape (n,).
+        """Returns the score of each answer against its reference, shape (n,).
 
         Raises:
             ModelError: If the model cannot be loaded or run.
         """
         check_texts(answers, references)
         scores = np.full(len(answers), np.nan)
-        rows: dict[Pair, list[int]] = {}
+        rows: defaultdict[Pair, list[int]] = defaultdict(list)
         for row, (answer, reference) in enumerate(zip(answers, references, strict=True)):
             if self.is_empty(reference):
                 self._notes.count(EMPTY_REFERENCE)
@@ -356,18 +364,22 @@ class PairsMeasure(Measure):
                 self._notes.count(EMPTY_ANSWER)
                 scores[row] = 0.0
             else:
-                rows.setdefault((self.prepared(answer), self.prepared(reference)), []).append(row)
+                rows[self.prepared(answer), self.prepared(reference)].append(row)
         pairs = list(rows)
         self.note_pairs(pairs)
         with track(self.label, len(pairs)) as task:
-            computed = self.compute(pairs, task.advance).tolist() if pairs else []
-        for pair, score in zip(pairs, computed, strict=True):
-            scores[rows[pair]] = score
-            self._notes.count(NO_NUMBER, len(rows[pair]) * (score != score))
+            if pairs:
+                computed = self.compute(pairs, task.advance)
+                for pair, score in zip(pairs, computed.tolist(), strict=True):
+                    scores[rows[pair]] = score
+                    if math.isnan(score):
+                        self._notes.count(NO_NUMBER, len(rows[pair]))
         return scores
 
     def matrix(self, answers: Texts, references: Texts) -> FloatArray:
-        """Every answer's score against every reference, shape (answers, references); each different text once.
+        """Returns every answer's score against every reference, shape (answers, references).
+
+        Each different text is computed once.
 
         Raises:
             ModelError: If the model cannot be loaded or run.
@@ -375,14 +387,13 @@ class PairsMeasure(Measure):
         check_texts(answers, references, paired=False)
         table = np.full((len(answers), len(references)), np.nan)
         columns = [i for i, reference in enumerate(references) if not self.is_empty(reference)]
-        rows: dict[str, list[int]] = {}
+        rows: defaultdict[str, list[int]] = defaultdict(list)
         for row, answer in enumerate(answers):
             if self.is_empty(answer):
                 table[row, columns] = 0.0
+                self._notes.count(EMPTY_ANSWER, len(columns))
             else:
-                rows.setdefault(self.prepared(answer), []).append(row)
-        empty = len(answers) - sum(map(len, rows.values()))
-        self._notes.count(EMPTY_ANSWER, empty * len(columns))
+                rows[self.prepared(answer)].append(row)
         self._notes.count(EMPTY_REFERENCE, len(answers) * (len(references) - len(columns)))
         if rows and columns:
             computed = self.table(list(rows), [self.prepared(references[i]) for i in columns])
@@ -392,7 +403,10 @@ class PairsMeasure(Measure):
         return table
 
     def table(self, answers: Sequence[str], references: Sequence[str]) -> FloatArray:
-        """The scores of different prepared answers against prepared references, shape (answers, references)."""
+        """Returns the scores of different prepared answers against prepared references.
+
+        The shape is (answers, references).
+        """
         table = np.empty((len(answers), len(references)))
         for row, answer in enumerate(answers):
             pairs = [(answer, reference) for reference in references]
@@ -402,5 +416,5 @@ class PairsMeasure(Measure):
 
 
 def version_of(module: Any) -> str:
-    """A library with its major and minor version."""
+    """Returns a library with its major and minor version."""
     return f"{module.__name__} {'.'.join(str(module.__version__).split('.')[:2])}"

@@ -23,6 +23,7 @@ from taxtune.metrics.base import (
     PairsMeasure,
     version_of,
 )
+from taxtune.metrics.registry import MEASURES
 
 __all__ = ["BertScoreMeasure", "token_limit"]
 
@@ -45,6 +46,8 @@ class BertScoreMeasure(PairsMeasure):
         MissingExtraError: If bert-score is not installed.
         ModelError: If the model is not there, or has fewer layers.
     """
+
+    kind = MEASURES["bertscore"]
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
         try:

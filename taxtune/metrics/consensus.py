@@ -35,6 +35,7 @@ from taxtune.metrics.base import (
     Questions,
     Texts,
 )
+from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.text import stems, tokens
 from taxtune.progress import track_each
 
@@ -113,6 +114,7 @@ def character_similarity(answer: str, reference: str) -> float:
 class VQAMeasure(ManyReferencesMeasure):
     """VQA accuracy, in [0, 1]."""
 
+    kind = MEASURES["vqa-accuracy"]
     consensus = True
 
     def __init__(self, model: str | None, settings: MeasureSettings) -> None:
@@ -151,6 +153,8 @@ class VQAMeasure(ManyReferencesMeasure):
 class SoftVQAMeasure(VQAMeasure):
     """Soft VQA accuracy, in [0, 1]."""
 
+    kind = MEASURES["soft-vqa-accuracy"]
+
     def likeness(self, answer: str, reference: str) -> float:
         """The similarity in spelling of two normalised texts, in [0, 1]."""
         return character_similarity(answer, reference)
@@ -164,6 +168,7 @@ class Cider(ManyReferencesMeasure):
     its pair is unscored, and counted in `notes`. An answer that weighs nothing scores 0.
     """
 
+    kind = MEASURES["cider"]
     consensus = True
     _robust = False
 
@@ -296,4 +301,5 @@ class Cider(ManyReferencesMeasure):
 class CiderD(Cider):
     """CIDEr-D, in [0, 1]: a tenth of the printed value."""
 
+    kind = MEASURES["cider-d"]
     _robust = True

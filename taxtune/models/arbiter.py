@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from taxtune.mapping.config import NONE_OF_THESE, Question
-from taxtune.metrics.judging import JudgePrompt, plain_reply
 from taxtune.models.ask import ask, check_model, open_replies
 from taxtune.models.base import (
     Answer,
@@ -26,6 +25,7 @@ from taxtune.models.base import (
     Request,
     count_faults,
 )
+from taxtune.models.judging import JudgePrompt, plain_reply
 from taxtune.models.names import is_local, make_model
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy

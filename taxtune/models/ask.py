@@ -25,12 +25,12 @@ from taxtune.models.base import (
     Model,
     Reply,
     Request,
-    well_formed,
 )
 from taxtune.models.refusals import PARAMETERS, Refusals
 from taxtune.progress import track
 from taxtune.store import Store, cache_folder
 from taxtune.thoughts import CUT_THOUGHT, without_thoughts
+from taxtune.untrusted import well_formed
 
 __all__ = ["AnswerStore", "answer_key", "ask", "check_model", "open_replies"]
 
@@ -172,7 +172,9 @@ def _answered(reply: Reply) -> Reply:
         return reply
     answer = without_thoughts(reply.text)
     if answer is None:
-        return Failure(f"{CUT_THOUGHT[0].upper()}{CUT_THOUGHT[1:]}.", retryable=False, said=reply)
+        return Failure(
+            f"{CUT_THOUGHT[0].upper()}{CUT_THOUGHT[1:]}.", retryable=False, unfinished=reply
+        )
     return reply if answer == reply.text else replace(reply, text=answer)
 
 

@@ -1,11 +1,12 @@
-"""What a model is to taxtune: a thing that answers requests, each a prompt with or without an image."""
+"""What a model is to taxtune: it answers requests, each a prompt with or without an image."""
 
 from __future__ import annotations
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -22,6 +23,7 @@ from taxtune.store import Identity
 __all__ = [
     "OTHERWISE",
     "Answer",
+    "CallError",
     "Candidates",
     "Failure",
     "Fault",
@@ -32,18 +34,17 @@ __all__ = [
     "Reply",
     "Request",
     "RetryPolicy",
+    "StreamingModel",
     "Task",
     "count_fault",
     "count_faults",
     "reseeded",
-    "well_formed",
+    "total_cost",
 ]
 
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
 Task = Literal["image-text-to-text", "text-generation"]
 Count = Annotated[int, Field(ge=1)] | Literal["auto"]
-
-
 #: Ends an outcome that begins like a name, and is the outcome of everything that is no name.
 OTHERWISE = "…"
 
@@ -54,8 +55,8 @@ class Candidates:
 
     Attributes:
         names: The most specific names, one or more of each leaf.
-        broader: Names of inner nodes, the deepest first. Where an answer holds none of `names`, the first of these that
-            it holds tells where in it a name stands.
+        broader: Names of inner nodes, the deepest first. Where an answer holds none of `names`, the
+            first of these that it holds tells where in it a name stands.
         weigh_broader: Whether these get probabilities as well.
     """
 
@@ -66,9 +67,8 @@ class Candidates:
     @property
     def weighed(self) -> tuple[str, ...]:
         """The names that get probabilities, each once."""
-        return tuple(
-            dict.fromkeys((*self.names, *self.broader) if self.weigh_broader else self.names)
-        )
+        names = self.names + self.broader if self.weigh_broader else self.names
+        return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,13 @@ class Request:
     Attributes:
         prompt: The text, ready to be sent.
         image: The image file, or None.
-        image_sha256: SHA-256 of the image file's bytes, in hexadecimal; a model that reads the file and finds another
-            refuses it. None where it is not known, or there is no image.
-        sample: Which of several answers to the same question is wanted, counted from 0. A model that samples draws
-            each anew; one that decodes greedily, or takes no seed, may give the same answer again.
-        candidates: Names whose probabilities are wanted with the answer, which is then the greedy one; None for none.
+        image_sha256: SHA-256 of the image file's bytes, in hexadecimal; a model that reads the file
+            and finds another refuses it. None where it is not known, or there is no image.
+        sample: Which of several answers to the same question is wanted, counted from 0. A model
+            that samples draws each anew; one that decodes greedily, or takes no seed, may give the
+            same answer again.
+        candidates: Names whose probabilities are wanted with the answer, which is then the greedy
+            one; None for none.
     """
 
     prompt: str
@@ -98,17 +100,21 @@ class Answer:
 
     Attributes:
         text: The text that was generated, white space at the ends removed. It may be empty.
-        cached: Whether the answer is a copy: out of the answer store, or of an identical request in the same call.
-        prompt_tokens: Tokens read, image tokens included where the model counts them; of a copy, those of the original.
+        cached: Whether the answer is a copy: out of the answer store, or of an identical request in
+            the same call.
+        prompt_tokens: Tokens read, image tokens included where the model counts them; of a copy,
+            those of the original.
         completion_tokens: Tokens written; of a copy, those of the original.
         cost_usd: Price in US dollars; None where it is unknown, and 0 for a model that runs here.
         seconds: Wall-clock seconds that the answer took (of a batch, an equal share).
-        batch: Number of requests computed together; in bfloat16 and float16 an answer may depend on it. None where it
-            is not known: behind an API, and of an answer out of the store.
-        outcomes: Natural logarithms of the probabilities of what the model might have named where its answer has a
-            name, as far as it tells: by name; by how names begin, with `OTHERWISE` at the end, for those that were not
-            told apart; and by `OTHERWISE` alone for all that is no name. They sum to 1. None where there are none.
-        cut: Whether it was cut off at the longest answer, and did not end by itself; None where that is not known.
+        batch: Number of requests computed together; in bfloat16 and float16 an answer may depend on
+            it. None where it is not known: behind an API, and of an answer out of the store.
+        outcomes: Natural logarithms of the probabilities of what the model might have named where
+            its answer has a name, as far as it tells: by name; by how names begin, with `OTHERWISE`
+            at the end, for those that were not told apart; and by `OTHERWISE` alone for all that is
+            no name. They sum to 1. None where there are none.
+        cut: Whether it was cut off at the longest answer, and did not end by itself; None where
+            that is not known.
     """
 
     text: str
@@ -128,18 +134,20 @@ class Failure:
 
     Attributes:
         reason: What went wrong, in one line, without secrets.
-        retryable: Whether the same request may be answered later (a rate limit, a time-out, a server's error).
-        said: What the model wrote, and was paid for, before it was cut off without an answer; None for a failed call.
+        retryable: Whether the same request may be answered later (a rate limit, a time-out, a
+            server's error).
+        unfinished: What the model wrote, and was paid for, before it was cut off without an answer;
+            None for a failed call.
     """
 
     reason: str
     retryable: bool
-    said: Answer | None = None
+    unfinished: Answer | None = None
 
     @property
     def cut(self) -> bool:
         """Whether the model was cut off before it gave an answer."""
-        return self.said is not None and bool(self.said.cut)
+        return self.unfinished is not None and bool(self.unfinished.cut)
 
 
 Reply = Answer | Failure
@@ -154,8 +162,10 @@ class ModelUsage:
         from_store: Answers that were on disk.
         prompt_tokens: Tokens sent.
         completion_tokens: Tokens written.
-        cost_usd: Price of the calls in US dollars, 0 for a model that runs here; None where no price is known.
-        faults: Calls that failed, those made again included, by the kind of fault ("rate_limit", ...).
+        cost_usd: Price of the calls in US dollars, 0 for a model that runs here; None where no
+            price is known.
+        faults: Calls that failed, those made again included, by the kind of fault ("rate_limit",
+            ...).
     """
 
     calls: int = 0
@@ -173,48 +183,47 @@ class ModelUsage:
     @classmethod
     def of(cls, replies: Sequence[Reply], faults: Mapping[str, int]) -> ModelUsage:
         """Returns the usage of replies; `faults` are the attempts that failed (`count_faults`)."""
-        written = [reply.said if isinstance(reply, Failure) else reply for reply in replies]
+        written = [reply.unfinished if isinstance(reply, Failure) else reply for reply in replies]
         answers = [answer for answer in written if answer is not None]
         new = [answer for answer in answers if not answer.cached]
-        costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
         return cls(
             calls=len(new),
             from_store=len(answers) - len(new),
-            prompt_tokens=sum(reply.prompt_tokens for reply in new),
-            completion_tokens=sum(reply.completion_tokens for reply in new),
-            cost_usd=sum(costs) if costs else None,
+            prompt_tokens=sum(answer.prompt_tokens for answer in new),
+            completion_tokens=sum(answer.completion_tokens for answer in new),
+            cost_usd=total_cost(answer.cost_usd for answer in new),
             faults=dict(faults),
         )
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
         """Returns the sum; a cost that is unknown on either side counts as nothing there."""
-        costs = [each for each in (self.cost_usd, other.cost_usd) if each is not None]
         faults = Counter(self.faults) + Counter(other.faults)
+        most_frequent_first = sorted(faults.items(), key=lambda item: (-item[1], item[0]))
         return ModelUsage(
-            self.calls + other.calls,
-            self.from_store + other.from_store,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            sum(costs) if costs else None,
-            dict(
-                sorted(faults.items(), key=lambda item: (-item[1], item[0]))
-            ),  # the most frequent kind first
+            calls=self.calls + other.calls,
+            from_store=self.from_store + other.from_store,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cost_usd=total_cost((self.cost_usd, other.cost_usd)),
+            faults=dict(most_frequent_first),
         )
 
 
-def well_formed(text: str) -> str:
-    """Makes text that can be sent, stored and tokenized: half a surrogate pair becomes "?", and NUL U+FFFD."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
+def total_cost(costs: Iterable[float | None]) -> float | None:
+    """Returns the sum of the costs that are known; None if none is."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known else None
 
 
 @runtime_checkable
 class Model(Protocol):
     """A model: a vision-language model, a language model, or a function.
 
-    Optional members: `stream(requests)` gives (place, reply) as replies come, in any order, each place once; it gets
-    all requests at once, and closing it drops the rest. `batch_size` is the number of requests that keep the model busy
-    (8 where it is missing), and those of a call of `answer` where there is no `stream`. `check()` finds out without a
-    request whether the model can be asked: it returns notes for the user or raises `ModelError`.
+    Optional members: `stream(requests)` gives (place, reply) as replies come, in any order, each
+    place once; it gets all requests at once, and closing it drops the rest. `batch_size` is the
+    number of requests that keep the model busy (8 where it is missing), and those of a call of
+    `answer` where there is no `stream`. `check()` finds out without a request whether the model can
+    be asked: it returns notes for the user or raises `ModelError`.
     """
 
     @property
@@ -231,14 +240,28 @@ class Model(Protocol):
         ...
 
 
+class StreamingModel(ABC):
+    """A `Model` that gives replies as they come."""
+
+    @abstractmethod
+    def stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        """Gives (place, reply) as replies come; see `Model`."""
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Answers requests, in the same order and number; see `stream`."""
+        replies = dict(self.stream(requests))
+        return [replies[place] for place in range(len(requests))]
+
+
 def reseeded(model: Model, seed: int) -> Model:
-    """Makes a copy that samples with another seed and shares what is loaded; the same model where it draws nothing."""
+    """Returns a copy that samples with another seed and shares what is loaded.
+
+    It is the same model where that draws nothing at random.
+    """
     settings = getattr(model, "settings", None)
-    if (
-        not isinstance(settings, ModelSettings)
-        or settings.temperature == 0
-        or settings.seed == seed
-    ):
+    if not isinstance(settings, ModelSettings):
+        return model
+    if settings.temperature == 0 or settings.seed == seed:
         return model
     other = copy(model)
     other.settings = replace(settings, seed=seed)  # type: ignore[attr-defined]
@@ -264,7 +287,7 @@ class RetryPolicy:
     timeout: float = Field(default=60.0, gt=0)
 
     def wait(self, attempt: int, asked: float) -> float:
-        """The seconds to wait after a failed attempt.
+        """Returns the seconds to wait after a failed attempt.
 
         Args:
             attempt: The number of the attempt, from 1.
@@ -277,31 +300,41 @@ class RetryPolicy:
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How a model is run; each kind takes what concerns it. A setting out of range is a `pydantic.ValidationError`.
+    """How a model is run; each kind takes what concerns it.
+
+    A setting out of range is a `pydantic.ValidationError`.
 
     Attributes:
         task: "image-text-to-text" for answers about images, "text-generation" for text alone.
         max_tokens: Longest answer, in tokens; at least 1.
-        temperature: 0 for greedy decoding, or a sampling temperature. None leaves it to an API's provider, as some
-            models insist; a model on this machine then decodes greedily.
-        reasoning_effort: How long an API's model may think, as its provider names it ("low"); None leaves it to that.
+        temperature: 0 for greedy decoding, or a sampling temperature. None leaves it to an API's
+            provider, as some models insist; a model on this machine then decodes greedily.
+        reasoning_effort: How long an API's model may think, as its provider names it ("low"); None
+            leaves it to that.
         extra: Further fields of a call of an API, as the provider names them.
-        api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the provider's own.
+        api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the
+            provider's own.
         api_key: The key; None is the provider's environment variable. It is part of no record.
-        concurrency: Concurrent calls of an API, or of an async function, at least 1. "auto" is 16 for an API and 8 for
-            a function.
+        concurrency: Concurrent calls of an API, or of an async function, at least 1. "auto" is 16
+            for an API and 8 for a function.
         retry: When a failed call of an API is tried again.
-        revision: Branch, tag or commit of a model on Hugging Face; its commit goes into the identity.
-        dtype: "float32", "bfloat16", "float16" or "auto", which suits the device (see `number_format`).
-        device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
-        batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
-            "auto" is what fits into the memory of a CUDA card, and 8 elsewhere.
-        device_map: Spreads the layers over several cards, as accelerate does; None keeps the model on `device`.
-        quantization: Weights of a model on this machine in fewer bits, by bitsandbytes: "4bit" (NF4) or "8bit"
-            (LLM.int8()); None keeps them in `dtype`.
-        seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is 0.
-        image_memory_gib: GiB of memory for encoded images of a model on this machine; None is a quarter of the
-            machine's memory, and 0 keeps none.
+        revision: Branch, tag or commit of a model on Hugging Face; its commit goes into the
+            identity.
+        dtype: "float32", "bfloat16", "float16" or "auto", which suits the device (see
+            `number_format`).
+        device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the
+            CPU.
+        batch_size: Requests that a model on this machine computes at a time, at least 1; halved
+            where memory runs out. "auto" is what fits into the memory of a CUDA card, and 8
+            elsewhere.
+        device_map: Spreads the layers over several cards, as accelerate does; None keeps the model
+            on `device`.
+        quantization: Weights of a model on this machine in fewer bits, by bitsandbytes: "4bit"
+            (NF4) or "8bit" (LLM.int8()); None keeps them in `dtype`.
+        seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is
+            0.
+        image_memory_gib: GiB of memory for encoded images of a model on this machine; None is a
+            quarter of the machine's memory, and 0 keeps none.
     """
 
     task: Task = "image-text-to-text"
@@ -329,8 +362,8 @@ class Fault(Enum):
     Attributes:
         key: What it is called in records.
         retries: Further attempts that it is worth; None for as many as the retry policy allows.
-        passes: Whether the same call may succeed later, so that a run which lacks answers for it had better stop than
-            blame the template.
+        passes: Whether the same call may succeed later, so that a run which lacks answers for it
+            had better stop than blame the template.
     """
 
     def __init__(self, key: str, retries: int | None, passes: bool) -> None:
@@ -343,9 +376,11 @@ class Fault(Enum):
     TIMEOUT = "timeout", None, True
     CONNECTION = "lost_connection", None, True
     MALFORMED = "malformed_response", None, True
-    # Some models never answer some prompts: a run must not stop for that, as it would stop there each time.
+    # Some models never answer some prompts: a run must not stop for that, as it would stop there
+    # each time.
     EMPTY = "empty_text", None, False
-    # Refusals may be random, so another attempt may help; to insist after a second one costs money, and accounts.
+    # Refusals may be random, so another attempt may help; to insist after a second one costs money,
+    # and accounts.
     REFUSAL = "refusal", 1, False
     CONTENT_FILTER = "content_filter", 1, False
     # The same limit cuts off the next attempt as well.
@@ -365,24 +400,53 @@ class Fault(Enum):
         return self in (Fault.KEY, Fault.NO_CREDIT, Fault.NOT_FOUND)
 
 
+class CallError(Exception):
+    """A failed attempt.
+
+    Args:
+        fault: What it is counted as, which decides what is done about it.
+        reason: What the model or its server did, as the rest of a sentence that begins with "The
+            model ...".
+        remedy: What to do about a fatal error.
+        asked: The seconds that the server asked to wait, or 0.
+    """
+
+    def __init__(self, fault: Fault, reason: str, remedy: str = "", *, asked: float = 0.0) -> None:
+        super().__init__(reason)
+        self.fault = fault
+        self.reason = reason
+        self.remedy = remedy
+        self.asked = asked
+
+
 _counts: ContextVar[Counter[str] | None] = ContextVar("taxtune_faults", default=None)
 _lock = threading.Lock()
 
 
 @contextmanager
 def count_faults() -> Iterator[Counter[str]]:
-    """Counts the attempts that fail within the block, by the fault's key; those of an inner block count there alone."""
-    found: Counter[str] = Counter()
-    token = _counts.set(found)
+    """Counts the attempts that fail within the block, by the fault's key.
+
+    Those of an inner block count there alone.
+    """
+    counts: Counter[str] = Counter()
+    token = _counts.set(counts)
     try:
-        yield found
+        yield counts
     finally:
         _counts.reset(token)
 
 
-def count_fault(fault: Fault, of: str = "") -> None:
-    """Takes note of an attempt that failed; `of` tells faults of a kind apart, such as a refused parameter."""
+def count_fault(fault: Fault, detail: str = "") -> None:
+    """Counts an attempt that failed.
+
+    Args:
+        fault: The kind of fault.
+        detail: Tells faults of a kind apart, such as the name of a refused parameter.
+    """
     counts = _counts.get()
-    if counts is not None:
-        with _lock:
-            counts[f"{fault.key}_{of}" if of else fault.key] += 1
+    if counts is None:
+        return
+    key = f"{fault.key}_{detail}" if detail else fault.key
+    with _lock:
+        counts[key] += 1

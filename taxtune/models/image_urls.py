@@ -1,4 +1,4 @@
-"""Images as a server is sent them: data URLs, made once, since a run asks about the same images again and again."""
+"""Images as a server is sent them: data URLs, made once, since a run asks about them repeatedly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["ENCODING", "MAX_SIDE", "ImageUrls", "data_url"]
 
 #: Longer side in pixels to which larger images are scaled down.
 MAX_SIDE = 1024
-# Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and blur much.
+# Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and
+# blur much.
 _LOSSLESS_PIXELS = 256 * 256
 _JPEG_QUALITY = 92
 #: What decides the pixels that a server sees, for a model's identity.
@@ -24,40 +25,43 @@ ENCODING = f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}"
 
 
 class ImageUrls:
-    """Makes the data URLs of images and keeps them as far as there is room.
+    """Makes the data URLs of images and caches them as far as there is room.
 
     Args:
-        max_bytes: Bytes of URLs that are kept; the first to come stay.
+        max_bytes: Bytes of URLs that are cached; the first to come stay.
     """
 
     def __init__(self, max_bytes: int = 256 * 2**20) -> None:
         self._room = max_bytes
-        self._kept: dict[tuple[Path, str | None], str] = {}
+        self._cache: dict[tuple[Path, str], str] = {}
 
     def url(self, path: Path, sha256: str | None) -> str:
-        """Makes an image's URL, or finds it among those that are kept.
+        """Makes an image's URL, or finds it in the cache.
 
         Args:
             path: The file.
-            sha256: The content hash that the file must have; None if it is not known, and the URL is then not kept.
+            sha256: The content hash that the file must have; None if it is not known, and the URL
+                is then not cached.
 
         Raises:
             ImageError: If the file cannot be read, or was changed since `sha256` was taken.
         """
+        if sha256 is None:
+            return data_url(load_image(path))
         key = (path, sha256)
-        if key in self._kept:
-            return self._kept[key]
-        url = data_url(load_image(path, sha256=sha256))
-        if sha256 is not None and key not in self._kept and len(url) <= self._room:
-            self._kept[key] = url
+        if key not in self._cache:
+            url = data_url(load_image(path, sha256=sha256))
+            if len(url) > self._room:
+                return url
+            self._cache[key] = url
             self._room -= len(url)
-        return url
+        return self._cache[key]
 
 
 def data_url(image: Image.Image, side: int = MAX_SIDE) -> str:
-    """Encodes an RGB image of at most `side` pixels a side, without metadata: as PNG if it is small, else as JPEG.
+    """Encodes an RGB image, without metadata: as PNG if it is small, else as JPEG.
 
-    Larger ones are scaled down. (Not every server reads WebP.)
+    Images of more than `side` pixels a side are scaled down. (Not every server reads WebP.)
     """
     from PIL.Image import Resampling
 
@@ -67,4 +71,5 @@ def data_url(image: Image.Image, side: int = MAX_SIDE) -> str:
     kind = "png" if image.width * image.height <= _LOSSLESS_PIXELS else "jpeg"
     stream = io.BytesIO()
     image.save(stream, format=kind, quality=_JPEG_QUALITY)
-    return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"
+    encoded = base64.b64encode(stream.getvalue()).decode("ascii")
+    return f"data:image/{kind};base64,{encoded}"

@@ -36,7 +36,6 @@ from taxtune.models.base import (
     Reply,
     Request,
     Task,
-    well_formed,
 )
 from taxtune.models.checkpoint import (
     Checkpoint,
@@ -46,6 +45,7 @@ from taxtune.models.checkpoint import (
 )
 from taxtune.progress import loading
 from taxtune.thoughts import is_mark, open_thought
+from taxtune.untrusted import well_formed
 
 __all__ = ["LocalLLM", "LocalModel", "Unanswerable"]
 

@@ -1,4 +1,4 @@
-"""Parameters that a model refuses by name: it is asked again without them, or under their new name."""
+"""Parameters that a model refuses by name: it is asked without them, or under their new name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ _OUT_OF_RANGE = re.compile(
 
 
 class Refusals:
-    """The parameters that a model was found to refuse, in the order of `PARAMETERS`; copies of a model share them."""
+    """The parameters that a model was found to refuse; copies of a model share them.
+
+    Attributes:
+        names: The parameters, in the order of `PARAMETERS`.
+    """
 
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
@@ -35,27 +39,26 @@ class Refusals:
         """Returns the arguments of a call without those that the model refuses, and others."""
         kept = dict(arguments)
         refused_names = {*self.names, *also}
-        for name in filter(refused_names.__contains__, PARAMETERS):
-            value = kept.pop(name, None)
+        for name in PARAMETERS:
+            if name not in refused_names or name not in kept:
+                continue
+            value = kept.pop(name)
             if name in _RENAMED and value is not None:
                 kept[_RENAMED[name]] = value
         return kept
 
-    def told(self, name: str) -> str:
-        """Returns the fate of a parameter, as the rest of a sentence that begins with the model."""
-        new = _RENAMED.get(name)
-        return f"takes no {name}" + (
-            f" and is asked with {new}" if new else " and is asked without it"
-        )
+    def describe(self, name: str) -> str:
+        """Returns the consequence of a refusal; the rest of a sentence about the model."""
+        if name in _RENAMED:
+            return f"takes no {name} and is asked with {_RENAMED[name]}"
+        return f"takes no {name} and is asked without it"
 
 
 def refused(reason: str, arguments: Mapping[str, Any]) -> str | None:
-    """Returns the argument of a call that the reason of its rejection names, if it is one that can be left out."""
+    """Returns the argument that the reason of a rejection names, if it can be left out."""
     for name in PARAMETERS:
-        if (
-            arguments.get(name) is None
-            or re.search(rf"(?i)(?<![\w-]){name}(?![\w-])", reason) is None
-        ):
+        is_named = re.search(rf"(?i)(?<![\w-]){name}(?![\w-])", reason) is not None
+        if arguments.get(name) is None or not is_named:
             continue
         has_new_name = name in _RENAMED and _RENAMED[name] in reason
         if has_new_name or not _OUT_OF_RANGE.search(reason):

@@ -1,8 +1,8 @@
 """The style of every figure, and figures as files and as parts of a page.
 
-Colours are those of Okabe and Ito (2008), which people with any common colour vision can distinguish. Every objective
-has its own marker too, so that the figures survive a black-and-white printer. The same result gives the same SVG,
-byte by byte.
+Colours are those of Okabe and Ito (2008), which people with any common colour vision can
+distinguish. Every objective has its own marker too, so that the figures survive a black-and-white
+printer. The same result gives the same SVG, byte by byte.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taxtune import atomic
 
@@ -22,43 +22,58 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 __all__ = [
-    "COLOURS",
     "CYCLE",
     "FAINT",
     "GREY",
     "INK",
-    "MARKERS",
+    "LOOKS",
     "MARKER_CYCLE",
-    "OWN_COLOUR",
-    "OWN_MARKER",
     "PAPER",
+    "Look",
     "draw_iso_lines",
     "inline_svg",
+    "look_of",
     "padded",
     "save_figure",
 ]
 
-INK, GREY, FAINT, PAPER = "#1b1b1b", "#707070", "#cfcfcf", "#ffffff"
-COLOURS = {
-    "hp": "#0072b2",
-    "accuracy": "#d55e00",
-    "hf": "#009e73",
-    "hr": "#cc79a7",
-    "ihp": "#56b4e9",
-    "ihf": "#000000",
+INK = "#1b1b1b"
+GREY = "#707070"
+FAINT = "#cfcfcf"
+PAPER = "#ffffff"
+
+
+class Look(NamedTuple):
+    """The colour and the marker of a series."""
+
+    colour: str
+    marker: str
+
+
+LOOKS = {
+    "hp": Look("#0072b2", "o"),
+    "accuracy": Look("#d55e00", "^"),
+    "hf": Look("#009e73", "s"),
+    "hr": Look("#cc79a7", "v"),
+    "ihp": Look("#56b4e9", "h"),
+    "ihf": Look("#000000", "P"),
 }
-MARKERS = {"hp": "o", "accuracy": "^", "hf": "s", "hr": "v", "ihp": "h", "ihf": "P"}
 #: For an objective of the run's own: a measure of text, or a function.
-OWN_COLOUR, OWN_MARKER = "#e69f00", "D"
-#: For series without a meaning of their own: Okabe and Ito's colours, the readable ones first, and as many markers.
+_OWN_LOOK = Look("#e69f00", "D")
+#: For series without a meaning of their own: Okabe and Ito's colours, the readable ones first, and
+#: as many markers.
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#1b1b1b", "#707070")
 MARKER_CYCLE = ("o", "^", "s", "v", "D", "P", "X", "*")
-#: For SVG inside a page: each colour becomes a CSS variable, so that the page can follow the reader's dark mode.
-_VARIABLES = (
-    {INK: "ink", GREY: "grey", FAINT: "faint", PAPER: "paper"}
-    | {v: k for k, v in COLOURS.items()}
-    | {OWN_COLOUR: "own"}
-)
+#: For SVG inside a page: each colour becomes a CSS variable, so that the page can follow the
+#: reader's dark mode.
+_VARIABLES = {
+    INK: "ink",
+    GREY: "grey",
+    FAINT: "faint",
+    PAPER: "paper",
+    **{look.colour: objective for objective, look in LOOKS.items()},
+    _OWN_LOOK.colour: "own",
+}
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
@@ -82,18 +97,22 @@ _STYLE = {
 }
 
 
+def look_of(objective: str) -> Look:
+    """Returns the look of an objective or a score."""
+    return LOOKS.get(objective, _OWN_LOOK)
+
+
 def _style() -> AbstractContextManager[None]:
     import matplotlib as mpl
 
     # The reader's own matplotlibrc must not change the figure.
-    style: AbstractContextManager[None] = mpl.rc_context(
-        {**mpl.rcParamsDefault, **_STYLE, "backend": "agg"}
-    )
+    settings = {**mpl.rcParamsDefault, **_STYLE, "backend": "agg"}
+    style: AbstractContextManager[None] = mpl.rc_context(settings)
     return style
 
 
 def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
-    """Draws a figure in taxtune's style and writes it as `STEM.png` (200 dpi) and `STEM.svg`; returns the two paths.
+    """Writes a figure in taxtune's style as `STEM.png` (200 dpi) and `STEM.svg`; returns the paths.
 
     Raises:
         TaxtuneError: If a file cannot be written.
@@ -110,12 +129,13 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
 
 
 def inline_svg(draw: Callable[[], Figure], prefix: str, drawn: Path | None = None) -> str:
-    """Returns a figure as an `<svg>` element whose ids begin with `prefix` and whose colours are CSS variables.
+    """Returns a figure as an `<svg>` element whose colours are CSS variables.
 
     Args:
         draw: Draws the figure.
-        prefix: Keeps the ids apart from those of the page's other figures.
-        drawn: The SVG file of the same figure, if there is one: drawing takes most of a report's time.
+        prefix: What the ids begin with, to keep them apart from those of the page's other figures.
+        drawn: The SVG file of the same figure, if there is one: drawing takes most of a report's
+            time.
     """
     if drawn is None:
         with _style():
@@ -131,9 +151,8 @@ def inline_svg(draw: Callable[[], Figure], prefix: str, drawn: Path | None = Non
     for colour, name in _VARIABLES.items():
         text = re.sub(colour, f"var(--{name})", text, flags=re.IGNORECASE)
     # The page sets the size and describes the figure.
-    return re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r'\1 aria-hidden="true"', text, count=1).replace(
-        ' height="', ' data-height="', 1
-    )
+    text = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r'\1 aria-hidden="true"', text, count=1)
+    return text.replace(' height="', ' data-height="', 1)
 
 
 def _frame(figure: Figure) -> Bbox:
@@ -150,28 +169,27 @@ def _render(figure: Figure, kind: str, frame: Bbox, **options: Any) -> bytes:
 
 def padded(values: Sequence[float], least: float = 0.12) -> tuple[float, float]:
     """Returns the ends of an axis for scores in [0, 1], at least `least` apart and with a margin."""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     if high - low < least:
-        low, high = (low + high - least) / 2, (low + high + least) / 2
+        middle = (low + high) / 2
+        low = middle - least / 2
+        high = middle + least / 2
     margin = 0.05 * (high - low)
-    # A score is never above 1 or below 0; the frame goes a little further, so that a marker there is not cut.
+    # A score is never above 1 or below 0; the frame goes a little further, so that a marker there
+    # is not cut.
     return max(low - margin, -0.02), min(high + margin, 1 + 0.25 * margin)
 
 
 def draw_iso_lines(axes: Axes) -> None:
-    """Draws the curves of equal hF, each named at the frame, into a plane of hR (x) and hP (y) whose limits are set."""
+    """Draws the curves of equal hF into a plane of hR (x) and hP (y) whose limits are set."""
     import numpy as np
 
-    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    x0, x1 = axes.get_xlim()
+    y0, y1 = axes.get_ylim()
     corner = 2 * x1 * y1 / (x1 + y1)
     origin = 2 * max(x0, 0) * max(y0, 0) / max(max(x0, 0) + max(y0, 0), 1e-9)
     step = 0.05 if corner - origin < 0.4 else 0.1
-    style: dict[str, Any] = {
-        "color": GREY,
-        "fontsize": 7.5,
-        "annotation_clip": False,
-        "textcoords": "offset points",
-    }
     for f in np.arange(step, 1.0, step):
         # hF = 2 hP hR / (hP + hR) solved for hP; below hR = f / 2 no hP is enough.
         # Evenly along both axes: a line may be steep, and must reach the frame on either side.
@@ -180,16 +198,43 @@ def draw_iso_lines(axes: Axes) -> None:
         x = np.unique(np.concatenate([across, f * up / (2 * up - f)]))
         y = f * x / (2 * x - f)
         seen = (x >= x0) & (x <= x1) & (y >= y0 - 1e-9) & (y <= y1 + 1e-9)
-        if seen.sum() < 2:
-            continue
-        axes.plot(x[seen], y[seen], color=FAINT, lw=0.8, zorder=0)
-        exit_y = f * x1 / (2 * x1 - f) if 2 * x1 > f else np.inf
-        if y0 <= exit_y <= y1:
-            axes.annotate(f"hF {f:.2f}", (x1, exit_y), xytext=(3, 0), va="center", **style)
-        elif x0 <= (exit_x := f * y1 / (2 * y1 - f)) <= x1:
-            axes.annotate(f"hF {f:.2f}", (exit_x, y1), xytext=(0, 3), ha="center", **style)
-        elif 2 * x0 > f and y0 <= (entry_y := f * x0 / (2 * x0 - f)) <= y1:
-            # From the left frame to the lower one, where the axes have their numbers: the name stands inside.
-            axes.annotate(
-                f"hF {f:.2f}", (x0, entry_y), xytext=(5, 1), ha="left", va="bottom", **style
-            )
+        if seen.sum() >= 2:
+            axes.plot(x[seen], y[seen], color=FAINT, lw=0.8, zorder=0)
+            _name_iso_line(axes, f)
+
+
+def _name_iso_line(axes: Axes, f: float) -> None:
+    """Writes the name of the curve of one hF where it meets the frame."""
+    x0, x1 = axes.get_xlim()
+    y0, y1 = axes.get_ylim()
+
+    def other(score: float) -> float:
+        return f * score / (2 * score - f) if 2 * score > f else float("inf")
+
+    if y0 <= other(x1) <= y1:
+        point = (x1, other(x1))
+        offset = (3, 0)
+        alignment = ("left", "center")
+    elif x0 <= other(y1) <= x1:
+        point = (other(y1), y1)
+        offset = (0, 3)
+        alignment = ("center", "baseline")
+    elif y0 <= other(x0) <= y1:
+        # From the left frame to the lower one, where the axes have their numbers: the name stands
+        # inside.
+        point = (x0, other(x0))
+        offset = (5, 1)
+        alignment = ("left", "bottom")
+    else:
+        return
+    axes.annotate(
+        f"hF {f:.2f}",
+        point,
+        xytext=offset,
+        ha=alignment[0],
+        va=alignment[1],
+        color=GREY,
+        fontsize=7.5,
+        annotation_clip=False,
+        textcoords="offset points",
+    )

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from math import isnan
+from typing import TYPE_CHECKING
 
 from taxtune.metrics.names import metric_name
 from taxtune.report.drawing import (
-    COLOURS,
     CYCLE,
     FAINT,
     GREY,
     INK,
     MARKER_CYCLE,
-    MARKERS,
-    OWN_COLOUR,
-    OWN_MARKER,
     PAPER,
+    Look,
     draw_iso_lines,
+    look_of,
     padded,
 )
 from taxtune.report.scores import Result, number, result_runs, template_name
 from taxtune.report.summary import standard_error
-from taxtune.tuning.records import HeldoutResult, TuneResult
+from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 from taxtune.tuning.selection import best_so_far
 
 if TYPE_CHECKING:
@@ -34,10 +33,15 @@ __all__ = ["draw_curves", "draw_plane", "selective_figure"]
 
 #: How far apart, in iterations, the bars of an iteration's scores stand.
 _SHIFT = 0.16
+_NAN = float("nan")
 
 
 def draw_plane(result: Result) -> Figure:
-    """Draws every iteration on the tuning split, and the baseline and the winners on the held-out split."""
+    """Draws the hP-hR plane of a result.
+
+    It has every iteration on the tuning split, and the baseline and the winners on the held-out
+    split.
+    """
     from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -47,20 +51,21 @@ def draw_plane(result: Result) -> Figure:
     _set_limits(axes, result)
     draw_iso_lines(axes)
     _draw_heldout(axes, result)
-    for run in result_runs(result):
+    runs = result_runs(result)
+    for run in runs:
         _draw_iterations(axes, run)
-    for run in result_runs(result)[:1]:
-        _draw_trivial(axes, run)
+    if runs:
+        _draw_trivial(axes, runs[0])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
         axis.set_major_formatter("{x:.2f}")
     axes.set_xlabel("hierarchical recall, hR")
     axes.set_ylabel("hierarchical precision, hP")
     handles, labels = axes.get_legend_handles_labels()
-    # Of an error bar the legend shows the marker alone: squeezed bars look like dirt.
-    handles = [
-        handle.lines[0] if isinstance(handle, ErrorbarContainer) else handle for handle in handles
-    ]
+    for i, handle in enumerate(handles):
+        if isinstance(handle, ErrorbarContainer):
+            # The legend shows the marker alone: squeezed bars look like dirt.
+            handles[i] = handle.lines[0]
     axes.legend(
         handles,
         labels,
@@ -74,130 +79,141 @@ def draw_plane(result: Result) -> Figure:
 
 def _set_limits(axes: Axes, result: Result) -> None:
     runs = result_runs(result)
-    points = [
-        (s.hr, s.hp)
-        for run in runs
-        for record in run.iterations
-        if (s := record.scores) is not None
-    ]
+    scored = [record.scores for run in runs for record in run.iterations]
+    xs = [scores.hr for scores in scored if scores is not None]
+    ys = [scores.hp for scores in scored if scores is not None]
     for held in result.heldout:
-        ends = [held.intervals.get(key) for key in ("hr", "hp")]
-        (left, right), (low, high) = ((one.low, one.high) if one else (None, None) for one in ends)
-        hr, hp = held.scores.hr, held.scores.hp
-        points += [(left or hr, low or hp), (hr, hp), (right or hr, high or hp)]
-    trivial = [(run.trivial_hr, run.trivial_hp) for run in runs[:1]]
-    points = points or trivial
-    xs, ys = [x for x, _ in points], [y for _, y in points]
-    for hr, hp in trivial:
-        if max(*xs, hr) - min(*xs, hr) <= 2.5 * max(max(xs) - min(xs), 0.1):
-            xs.append(hr)
-        ys.append(hp)
+        xs += _extent(held, "hr")
+        ys += _extent(held, "hp")
+    for run in runs[:1]:
+        near = xs or [run.trivial_hr]
+        width = max(max(near) - min(near), 0.1)
+        reached = [*near, run.trivial_hr]
+        if max(reached) - min(reached) <= 2.5 * width:
+            xs.append(run.trivial_hr)
+        ys.append(run.trivial_hp)
     axes.set_xlim(*padded(xs))
     axes.set_ylim(*padded(ys))
+
+
+def _extent(held: HeldoutResult, metric: str) -> list[float]:
+    """Returns a held-out score, with the ends of its interval if it has one."""
+    value = held.scores.get(metric)
+    interval = held.intervals.get(metric)
+    return [value] if interval is None else [interval.low, value, interval.high]
 
 
 def _draw_iterations(axes: Axes, run: TuneResult) -> None:
     scored = [record.scores for record in run.iterations if record.scores is not None]
     if not scored:
         return
-    few, many = (least(scores.n for scores in scored) for least in (min, max))
-    images = f"{many}" if few == many else f"{few} to {many}"  # in a race some are asked about more
+    # Those that may win are asked about more images.
+    sizes = sorted({scores.n for scores in scored})
+    images = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    goal = metric_name(run.objective)
+    look = look_of(run.objective)
     axes.scatter(
         [scores.hr for scores in scored],
         [scores.hp for scores in scored],
         s=26,
-        marker=MARKERS.get(run.objective, OWN_MARKER),
-        color=COLOURS.get(run.objective, OWN_COLOUR),
+        marker=look.marker,
+        color=look.colour,
         alpha=0.55,
         edgecolors=PAPER,
         linewidths=0.5,
         zorder=3,
-        label=f"tuning for {metric_name(run.objective)}\n{len(scored)} templates, {images} tuning images",
+        label=f"tuning for {goal}\n{len(scored)} templates, {images} tuning images",
     )
 
 
 def _draw_heldout(axes: Axes, result: Result) -> None:
-    looks, baseline = _looks(result), result.heldout_baseline
+    looks = _looks(result)
+    baseline = result.heldout_baseline
     for held in result.heldout:
-        look = looks.get(held.name)
-        colour, marker = look or (INK, "D")
-        x, y = held.scores.hr, held.scores.hp
-        name = template_name(held.name) if look is None else _called(held.name, result)
+        is_contender = held.name in looks
+        look = looks.get(held.name, Look(INK, "D"))
+        name = _legend_name(held.name, result) if is_contender else template_name(held.name)
+        x = held.scores.hr
+        y = held.scores.hp
+        images = f"{held.scores.n} {held.split} images"
         axes.errorbar(
             x,
             y,
             xerr=_bars(held, "hr"),
             yerr=_bars(held, "hp"),
-            fmt=marker,
-            ms=8 if look is None else 10.5,
-            color=colour,
+            fmt=look.marker,
+            ms=10.5 if is_contender else 8,
+            color=look.colour,
             mec=PAPER,
             mew=1.0,
             elinewidth=1.3,
             capsize=2.5,
             zorder=6,
-            label=f"{name}\nhP {number(y)}, hR {number(x)} ({held.scores.n} {held.split} images)",
+            label=f"{name}\nhP {number(y)}, hR {number(x)} ({images})",
         )
-        if baseline is not None and look is not None:
-            arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": colour, "lw": 1.2, "alpha": 0.8}
+        if baseline is not None and is_contender:
+            arrow = {
+                "arrowstyle": "-|>",
+                "color": look.colour,
+                "lw": 1.2,
+                "alpha": 0.8,
+                "shrinkA": 7,
+                "shrinkB": 9,
+            }
             start = (baseline.scores.hr, baseline.scores.hp)
-            axes.annotate(
-                "", (x, y), start, arrowprops={**arrow, "shrinkA": 7, "shrinkB": 9}, zorder=4
-            )
+            axes.annotate("", (x, y), start, arrowprops=arrow, zorder=4)
 
 
-def _looks(result: Result) -> dict[str, tuple[str, str]]:
-    """Returns colour and marker of each contender: its objective's, or where several share that, one of a cycle."""
+def _looks(result: Result) -> dict[str, Look]:
+    """Returns the look of each contender: its objective's, or one of a cycle if several share it."""
     objectives = {name: run.objective for name, run in result.named_runs}
-    found = {
-        name: (
-            COLOURS.get(objectives.get(name, ""), OWN_COLOUR),
-            MARKERS.get(objectives.get(name, ""), OWN_MARKER),
-        )
-        for name in result.contenders
-    }
-    if len(set(found.values())) < len(found):
-        return dict(zip(found, zip(cycle(CYCLE), cycle(MARKER_CYCLE)), strict=False))
-    return found
+    looks = {name: look_of(objectives.get(name, "")) for name in result.contenders}
+    if len(set(looks.values())) == len(looks):
+        return looks
+    cycled = zip(looks, cycle(CYCLE), cycle(MARKER_CYCLE), strict=False)
+    return {name: Look(colour, marker) for name, colour, marker in cycled}
 
 
-def _called(name: str, result: Result) -> str:
-    """Returns a contender's name in the legend: a winner by its objective."""
+def _legend_name(name: str, result: Result) -> str:
+    """Returns a contender's name in the legend; a winner is called by its objective."""
     if isinstance(result, TuneResult) and name == "winner":
         return f"{template_name(result.objective)} winner"
-    return (
-        f"{template_name(name)} winner" if name in dict(result.named_runs) else template_name(name)
-    )
+    shown = template_name(name)
+    return f"{shown} winner" if name in dict(result.named_runs) else shown
 
 
 def _draw_trivial(axes: Axes, run: TuneResult) -> None:
+    x = run.trivial_hr
+    marker = "X"
+    label = (
+        "always answering the domain's root\n"
+        f"hP {number(run.trivial_hp)}, hR {number(run.trivial_hr)}"
+    )
     low, high = axes.get_xlim()
-    inside = low <= run.trivial_hr <= high
-    # Far away from everything else it would squeeze the rest; it is then pointed at from the frame.
+    if not low <= x <= high:
+        # Far away from all else it would squeeze the rest: it is pointed at from the frame.
+        x = low
+        marker = "<"
+        label += " (off the plot)"
     axes.scatter(
-        [run.trivial_hr if inside else low],
+        [x],
         [run.trivial_hp],
         s=60,
-        marker="X" if inside else "<",
+        marker=marker,
         color=GREY,
         edgecolors=PAPER,
         linewidths=0.8,
         zorder=5,
         clip_on=False,
-        label=f"always answering the domain's root\nhP {number(run.trivial_hp)}, hR {number(run.trivial_hr)}"
-        + ("" if inside else " (off the plot)"),
+        label=label,
     )
 
 
 def _bars(held: HeldoutResult, metric: str) -> list[list[float]]:
+    low, *_, high = _extent(held, metric)
     value = held.scores.get(metric)
-    interval = held.intervals.get(metric)
     # A bar's length must not be negative, even where a percentile interval leaves the estimate out.
-    return (
-        [[0.0], [0.0]]
-        if interval is None
-        else [[max(0.0, value - interval.low)], [max(0.0, interval.high - value)]]
-    )
+    return [[max(0.0, value - low)], [max(0.0, high - value)]]
 
 
 def selective_figure(
@@ -208,27 +224,34 @@ def selective_figure(
 
     Args:
         curves: By name, hR and hP along a threshold.
-        points: By name, hR and hP of a choice. One whose name begins with that of a curve has its colour.
+        points: By name, hR and hP of a choice. One whose name begins with that of a curve has its
+            colour.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.6, 4.2))
     axes = figure.add_subplot()
     colours = dict(zip(curves, cycle(CYCLE), strict=False))
+    precisions: list[float] = []
     for name, (hr, hp) in curves.items():
         axes.plot(hr, hp, color=colours[name], lw=1.8, zorder=2, label=name)
+        precisions += hp
     for (name, (x, y)), marker in zip(points.items(), cycle(MARKER_CYCLE), strict=False):
-        colour = next((colours[curve] for curve in curves if name.startswith(curve)), INK)
-        look: dict[str, Any] = {
-            "color": colour,
-            "mec": PAPER,
-            "mew": 1.0,
-            "ls": "none",
-            "zorder": 3,
-            "clip_on": False,
-        }
-        axes.plot(x, y, marker, ms=8.5, label=f"{name}\nhP {number(y)}, hR {number(x)}", **look)
-    axes.set_ylim(*padded([y for _, hp in curves.values() for y in hp]))
+        own_curve = (colours[curve] for curve in curves if name.startswith(curve))
+        axes.plot(
+            x,
+            y,
+            marker,
+            ms=8.5,
+            label=f"{name}\nhP {number(y)}, hR {number(x)}",
+            color=next(own_curve, INK),
+            mec=PAPER,
+            mew=1.0,
+            ls="none",
+            zorder=3,
+            clip_on=False,
+        )
+    axes.set_ylim(*padded(precisions))
     axes.grid(color=FAINT, lw=0.6)
     axes.set_axisbelow(True)
     axes.set_xlabel("coverage: how much of the truth is said, hR")
@@ -237,117 +260,130 @@ def selective_figure(
     return figure
 
 
+# -- scores by iteration ---------------------------------------------------------------------------
+
+
 def draw_curves(result: Result) -> Figure:
-    """Draws one panel per run."""
+    """Draws the scores by iteration, one panel per run."""
     from matplotlib.figure import Figure
 
     runs = result_runs(result)
     figure = Figure(figsize=(6.4, 2.6 * len(runs) + 0.3))
     panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
     for axes, run in zip(panels, runs, strict=True):
-        _panel(axes, run)
+        _draw_panel(axes, run)
     panels[-1].set_xlabel("iteration (0 is the baseline)")
     figure.subplots_adjust(hspace=0.28)
     return figure
 
 
-def _panel(axes: Axes, run: TuneResult) -> None:
+def _draw_panel(axes: Axes, run: TuneResult) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    numbers = [record.iteration for record in run.iterations]
-    leaders = [
-        record if record is not None and record.feasible else None
-        for record in best_so_far(run.iterations)
-    ]
-    best = [
-        float("nan") if leader is None or leader.value is None else leader.value
-        for leader in leaders
-    ]
-    objective = metric_name(run.objective)
-    thick: dict[str, Any] = {"lw": 5, "alpha": 0.22, "solid_capstyle": "butt", "zorder": 1}
-    axes.step(
-        numbers,
-        best,
-        where="post",
-        color=COLOURS.get(run.objective, OWN_COLOUR),
-        label=f"best {objective} so far",
-        **thick,
-    )
-    known = {
-        key
-        for record in run.iterations
-        if record.scores is not None
-        for key in record.scores.as_row()
-    }
-    drawn = [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
-    shown: list[float] = []
-    for rank, metric in enumerate(drawn):
-        colour = COLOURS.get(metric, OWN_COLOUR)
-        # What has no score is a gap in the line.
-        scores = [
-            float("nan") if record.scores is None else record.scores.get(metric)
-            for record in run.iterations
-        ]
-        shift = _SHIFT * (rank - (len(drawn) - 1) / 2)
-        errors = [standard_error(record, metric) for record in run.iterations]
-        bars = [
-            (iteration + shift, score, 1.96 * error)
-            for iteration, score, error in zip(numbers, scores, errors, strict=True)
-            if error is not None and score == score
-        ]
-        low, high = ([score + sign * width for _, score, width in bars] for sign in (-1, 1))
-        axes.vlines([bar[0] for bar in bars], low, high, color=colour, alpha=0.45, lw=1.1, zorder=2)
-        axes.plot(
-            numbers,
-            scores,
-            marker=MARKERS.get(metric, OWN_MARKER),
-            ms=3.8,
-            lw=1.0 if metric == run.objective else 0.7,
-            color=colour,
-            mec=PAPER,
-            mew=0.4,
-            label=metric_name(metric),
-            zorder=3,
-        )
-        shown += [*low, *high, *(score for score in scores if score == score)]
-    mark: dict[str, Any] = {"ls": "none", "clip_on": False, "zorder": 4}
-    winner = next((record for record in run.iterations if record.iteration == run.winner), None)
-    if winner is not None and winner.value is not None:
-        label = f"winner: {winner.iteration}"
-        axes.plot(
-            [winner.iteration],
-            [winner.value],
-            "o",
-            ms=11,
-            mfc="none",
-            mec=INK,
-            mew=1.3,
-            label=label,
-            **mark,
-        )
-    failed = [record.iteration for record in run.iterations if record.state != "complete"]
-    if failed:
-        across = axes.get_xaxis_transform()
-        heights = [0.03] * len(failed)
-        axes.plot(
-            failed,
-            heights,
-            "x",
-            transform=across,
-            ms=6,
-            mew=1.6,
-            color=INK,
-            label="failed or void",
-            **mark,
-        )
-    low_end, high_end = padded(shown or [0.0, 1.0])
+    _draw_best(axes, run)
+    scored = [record.scores for record in run.iterations if record.scores is not None]
+    known = {key for scores in scored for key in scores.as_row()}
+    metrics = [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
+    drawn: list[float] = []
+    for i, metric in enumerate(metrics):
+        shift = _SHIFT * (i - (len(metrics) - 1) / 2)
+        drawn += _draw_scores(axes, run, metric, shift)
+    failed = [record for record in run.iterations if record.state != "complete"]
+    _draw_marks(axes, run, failed)
+    low, high = padded(drawn or [0.0, 1.0])
     # Room below for the marks of what failed.
-    axes.set_ylim(low_end - (0.08 * (high_end - low_end) if failed else 0.0), high_end)
-    last = max(numbers, default=0)
-    axes.set_xlim(-0.02 * max(last, 1) - 0.3, last + 0.02 * max(last, 1) + 0.3)
+    room = 0.08 * (high - low) if failed else 0.0
+    axes.set_ylim(low - room, high)
+    last = max((record.iteration for record in run.iterations), default=0)
+    margin = 0.02 * max(last, 1) + 0.3
+    axes.set_xlim(-margin, last + margin)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(axis="y", color=FAINT, lw=0.6)
     axes.set_axisbelow(True)
     axes.set_ylabel("score, tuning split")
-    axes.set_title(f"tuning for {objective}", loc="left", fontsize=10, fontweight="bold")
+    title = f"tuning for {metric_name(run.objective)}"
+    axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
+
+
+def _draw_best(axes: Axes, run: TuneResult) -> None:
+    best = []
+    for leader in best_so_far(run.iterations):
+        value = leader.value if leader is not None and leader.feasible else None
+        best.append(_NAN if value is None else value)
+    axes.step(
+        [record.iteration for record in run.iterations],
+        best,
+        where="post",
+        color=look_of(run.objective).colour,
+        label=f"best {metric_name(run.objective)} so far",
+        lw=5,
+        alpha=0.22,
+        solid_capstyle="butt",
+        zorder=1,
+    )
+
+
+def _draw_scores(axes: Axes, run: TuneResult, metric: str, shift: float) -> list[float]:
+    """Draws a score of each iteration with its bar; returns the heights that must be in the plot."""
+    look = look_of(metric)
+    scores = []
+    xs: list[float] = []
+    lows: list[float] = []
+    highs: list[float] = []
+    for record in run.iterations:
+        # What has no score is a gap in the line.
+        score = _NAN if record.scores is None else record.scores.get(metric)
+        scores.append(score)
+        error = standard_error(record, metric)
+        if error is not None and not isnan(score):
+            xs.append(record.iteration + shift)
+            lows.append(score - 1.96 * error)
+            highs.append(score + 1.96 * error)
+    axes.vlines(xs, lows, highs, color=look.colour, alpha=0.45, lw=1.1, zorder=2)
+    axes.plot(
+        [record.iteration for record in run.iterations],
+        scores,
+        marker=look.marker,
+        ms=3.8,
+        lw=1.0 if metric == run.objective else 0.7,
+        color=look.colour,
+        mec=PAPER,
+        mew=0.4,
+        label=metric_name(metric),
+        zorder=3,
+    )
+    return [*lows, *highs, *(score for score in scores if not isnan(score))]
+
+
+def _draw_marks(axes: Axes, run: TuneResult, failed: Sequence[IterationRecord]) -> None:
+    """Marks the winner, and at the bottom the iterations that failed."""
+    for record in run.iterations:
+        if record.iteration == run.winner and record.value is not None:
+            axes.plot(
+                [record.iteration],
+                [record.value],
+                "o",
+                ms=11,
+                mfc="none",
+                mec=INK,
+                mew=1.3,
+                label=f"winner: {record.iteration}",
+                ls="none",
+                clip_on=False,
+                zorder=4,
+            )
+    if failed:
+        axes.plot(
+            [record.iteration for record in failed],
+            [0.03] * len(failed),
+            "x",
+            transform=axes.get_xaxis_transform(),
+            ms=6,
+            mew=1.6,
+            color=INK,
+            label="failed or void",
+            ls="none",
+            clip_on=False,
+            zorder=4,
+        )

@@ -1,14 +1,15 @@
-"""The report of a run: one HTML file with the first screen, scores, confusions, curves, account, and all images.
+"""The report of a run: one HTML file with its outcome, scores, confusions, curves, account and images.
 
-A section is a function of a result that returns the values of its partial template `templates/sections/NAME.html.j2`,
-its `title` among them, or None where there is nothing to show. The one script of a page, `templates/report.js`, only
-filters the images: without it everything is shown.
+A section is a function of a result that returns the values of its partial template
+`templates/sections/NAME.html.j2`, its `title` among them, or None if there is nothing to show. The
+one script of a page, `templates/report.js`, only filters the images: without it everything is shown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 from taxtune.progress import track
@@ -42,6 +43,9 @@ from taxtune.report.summary import (
 )
 from taxtune.tuning.records import SampleResult
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = ["ReportCallback", "render_report", "save_report", "write_report"]
 
 #: What the scores are, in half a sentence.
@@ -49,7 +53,8 @@ _EXPLAINED = {
     "hp": "how much of what the answers say is true",
     "hr": "how much of what is true the answers say",
 }
-#: A sign for each state of an answer, so that none is told by its colour alone, and its class in the page.
+#: A sign for each state of an answer, so that none is told by its colour alone, and its class in
+#: the page.
 _SIGNS = {
     WRONG: ("✕", "worse"),
     OFF_TREE: ("✕", "worse"),
@@ -73,15 +78,12 @@ def write_report(result: Result, folder: str | Path) -> Path:
         TaxtuneError: If a file cannot be written.
     """
     folder = Path(folder)
-    plane = save_figure(lambda: draw_plane(result), folder / "hp_hr")[1]
-    history = (
-        save_figure(lambda: draw_curves(result), folder / "history")[1]
-        if result_runs(result)
-        else None
-    )
-    return atomic.write_text(
-        folder / "report.html", render_report(result, plane=plane, history=history)
-    )
+    _, plane = save_figure(lambda: draw_plane(result), folder / "hp_hr")
+    history = None
+    if result_runs(result):
+        _, history = save_figure(lambda: draw_curves(result), folder / "history")
+    page = render_report(result, plane=plane, history=history)
+    return atomic.write_text(folder / "report.html", page)
 
 
 class ReportCallback:
@@ -98,7 +100,7 @@ def save_report(result: Result, path: str | Path | None = None) -> Path:
 
     Args:
         result: A tuning run, or several compared.
-        path: The file; `report.html` in the run's folder where left out.
+        path: The file; None for `report.html` in the run's folder.
 
     Raises:
         TaxtuneError: If it cannot be written.
@@ -112,8 +114,8 @@ def render_report(result: Result, *, plane: Path | None = None, history: Path | 
 
     Args:
         result: A tuning run, or several compared.
-        plane: The SVG file of the hP-hR plane, where it is drawn already.
-        history: The SVG file of the scores by iteration, where it is drawn already.
+        plane: The SVG file of the hP-hR plane, if it is drawn already.
+        history: The SVG file of the scores by iteration, if it is drawn already.
     """
     sections = {
         "scores": _scores(result),
@@ -131,7 +133,7 @@ def render_report(result: Result, *, plane: Path | None = None, history: Path | 
 
 
 def _first_screen(result: Result) -> dict[str, Any] | None:
-    """Returns the values of the first screen; None where no template was asked about held-out images."""
+    """Returns the values of the first screen; None if nothing was asked about held-out images."""
     if not result.heldout:
         return None
     return {
@@ -148,15 +150,15 @@ def _first_screen(result: Result) -> dict[str, Any] | None:
 
 
 def backed_off(result: Result) -> list[SampleResult]:
-    """Returns a template's answers that are right and general where its baseline's are wrong, the most specific first.
+    """Returns answers that are right and general where the baseline's are wrong.
 
-    They are those of the first template that has any.
+    They are those of the first template that has any, the most specific first.
     """
+    baseline = result.heldout_baseline
+    if baseline is None:
+        return []
+    wrong = {row.example: row for row in baseline.rows if state_of(row) in (WRONG, OFF_TREE)}
     for held in result.heldout:
-        baseline = result.heldout_baseline
-        if baseline is None or baseline is held:
-            continue
-        wrong = {row.example: row for row in baseline.rows if state_of(row) in (WRONG, OFF_TREE)}
         rows = [row for row in held.rows if row.example in wrong and state_of(row) == GENERAL]
         if rows:
             # Of those the ones first that the baseline all but knew.
@@ -165,25 +167,27 @@ def backed_off(result: Result) -> list[SampleResult]:
 
 
 def _example(result: Result) -> dict[str, Any] | None:
-    """Returns one image on which a template backed off rightly, with every template's answer; None if there is none."""
+    """Returns an image on which a template backed off rightly, with the answers of all templates.
+
+    It is the first that has a picture; None if there is no such image.
+    """
     rows = backed_off(result)
     if not rows:
         return None
+    shown = rows[0]
+    picture = None
     files = result.provenance.images
-    pictures = (
-        (row, gallery.thumbnail(Path(files[row.example]), _SIDE))
-        for row in rows
-        if row.example in files
-    )
-    shown, picture = next(
-        ((row, data) for row, data in pictures if data is not None), (rows[0], None)
-    )
-    answers = {
-        held.name: row
-        for held in result.heldout
-        for row in held.rows
-        if row.example == shown.example
-    }
+    for row in rows:
+        file = files.get(row.example)
+        picture = None if file is None else gallery.thumbnail(Path(file), _SIDE)
+        if picture is not None:
+            shown = row
+            break
+    answers = {}
+    for held in result.heldout:
+        for row in held.rows:
+            if row.example == shown.example:
+                answers[held.name] = row
     return {"truth": shown.truth.split("/"), "picture": picture, "answers": answers}
 
 
@@ -191,7 +195,7 @@ def _scores(result: Result) -> dict[str, Any] | None:
     if not result.heldout:
         return None
     first = result.heldout[0]
-    tables = (score_table(result), doubt_table(result), selective_table(result), rank_table(result))
+    tables = [score_table(result), doubt_table(result), selective_table(result), rank_table(result)]
     return {
         "title": f"{first.split.capitalize()} scores",
         "tables": [table for table in tables if table.rows],
@@ -200,29 +204,39 @@ def _scores(result: Result) -> dict[str, Any] | None:
 
 
 def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[str, Any]:
-    from markupsafe import Markup
-
     runs = result_runs(result)
-    known = [
-        (template_name(held.name), held, one)
-        for held in result.heldout
-        if (one := held.selective) and one.curve
-    ]
-    ways = {name: (one.curve.hr, one.curve.hp) for name, _, one in known if one.curve}
-    points = {f"{name}: as it answers": (held.scores.hr, held.scores.hp) for name, held, _ in known}
-    points |= {f"{name}: the deepest nodes": (x[-1], y[-1]) for name, (x, y) in ways.items()}
-    # Our own drawings, in which every text has become a path.
-    drawn = Markup(inline_svg(lambda: draw_curves(result), "history", history)) if runs else None
     return {
         "title": "Curves",
-        "plane": Markup(inline_svg(lambda: draw_plane(result), "plane", plane)),
-        "history": drawn,
-        "selective": Markup(inline_svg(lambda: selective_figure(ways, points), "selective"))
-        if ways
-        else None,
+        "plane": _drawing(lambda: draw_plane(result), "plane", plane),
+        "history": _drawing(lambda: draw_curves(result), "history", history) if runs else None,
+        "selective": _selective(result),
         "tables": [iteration_table(run) for run in runs],
         "split": result.heldout[0].split if result.heldout else "held-out",
     }
+
+
+def _selective(result: Result) -> str | None:
+    """Returns the drawing of precision against coverage; None where no curve is known."""
+    curves = {}
+    points = {}
+    ends = {}
+    for held in result.heldout:
+        curve = held.selective and held.selective.curve
+        if curve:
+            name = template_name(held.name)
+            curves[name] = (curve.hr, curve.hp)
+            points[f"{name}: as it answers"] = (held.scores.hr, held.scores.hp)
+            ends[f"{name}: the deepest nodes"] = (curve.hr[-1], curve.hp[-1])
+    if not curves:
+        return None
+    return _drawing(lambda: selective_figure(curves, points | ends), "selective")
+
+
+def _drawing(draw: Callable[[], Figure], prefix: str, drawn: Path | None = None) -> str:
+    """Returns one of our own drawings, in which every text has become a path, as safe HTML."""
+    from markupsafe import Markup
+
+    return Markup(inline_svg(draw, prefix, drawn))
 
 
 def _account(result: Result) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import io
 import json
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 from taxtune.progress import note
+from taxtune.tables import csv_text
 from taxtune.untrusted import redact, spreadsheet_cell, visible
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ class Table:
         name: The stem of its files.
         title: What it shows.
         columns: The headings.
-        rows: The cells; None and NaN mean that there is no value and are shown as a dash, never as 0.
-        digits: Decimals by column; three where a column is not named.
+        rows: The cells; None and NaN mean that there is no value and are shown as a dash, never as
+            0.
+        digits: Decimals by column; three for a column that is not named.
         notes: What a reader must know: exclusions with their counts, how a value was made.
     """
 
@@ -86,31 +87,27 @@ class Table:
 
     def shown(self) -> list[list[str]]:
         """Returns the cells as text, rounded."""
-        return [
-            [
-                _text(cell, self.digits.get(column, 3))
-                for column, cell in zip(self.columns, row, strict=True)
-            ]
-            for row in self.rows
-        ]
+        digits = [self.digits.get(column, 3) for column in self.columns]
+        return [list(map(_text, row, digits)) for row in self.rows]
 
     @property
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers; one without rows does not."""
-        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
-        return [
-            bool(cells) and all(cell is None or isinstance(cell, int | float) for cell in cells)
-            for cells in columns
-        ]
+        if not self.rows:
+            return [False] * len(self.columns)
+        columns = zip(*self.rows, strict=True)
+        return [all(isinstance(cell, int | float | None) for cell in cells) for cells in columns]
 
     def lines(self, width: int | None = None, *, right: bool = False) -> list[str]:
-        """Returns the table as lines of text: its title, where it has one, and the rows.
+        """Returns the table as lines of text: its title, if it has one, and the rows.
 
-        Text is folded into `width` cells, where given; numbers are never broken. Control characters are spelled out.
+        Text is folded into `width` cells; numbers are never broken. Control characters are spelled
+        out.
 
         Args:
             width: Cells of the terminal; None for no limit, as in a file.
-            right: Whether every column but the first is aligned to the right, as ready-made numbers are.
+            right: Whether every column but the first is aligned to the right, as ready-made numbers
+                are.
         """
         from rich import box
         from rich.console import Console
@@ -118,47 +115,46 @@ class Table:
         from rich.text import Text
 
         cells = self.shown()
+        widest = [max(map(len, column), default=0) for column in zip(*cells, strict=True)]
+        widest = widest or [0] * len(self.columns)
+        natural = sum(map(max, map(len, self.columns), widest)) + 2 * len(self.columns)
         drawn = RichTable(
             box=None if right else box.SIMPLE_HEAD, pad_edge=not right, title=self.title or None
         )
         drawn.title_justify = "left"
-        widest = [max((len(row[i]) for row in cells), default=0) for i in range(len(self.columns))]
-        natural = sum(
-            max(len(name), cell) + 2 for name, cell in zip(self.columns, widest, strict=True)
-        )
-        for i, (column, numbers) in enumerate(zip(self.columns, self.numeric, strict=True)):
-            if numbers or (right and i > 0):
-                # A number that is cut short would be another number: its heading is folded instead.
-                folded = width is not None and natural > width
-                head = "\n".join(textwrap.wrap(column, max(9, widest[i]))) if folded else column
-                drawn.add_column(Text(head), justify="right", min_width=widest[i], no_wrap=True)
-            else:
+        for i, (column, is_number) in enumerate(zip(self.columns, self.numeric, strict=True)):
+            if not (is_number or (right and i > 0)):
                 drawn.add_column(Text(column), overflow="fold")
+                continue
+            head = column
+            if width is not None and natural > width:
+                # A number that is cut short would be another number: its heading is folded instead.
+                head = "\n".join(textwrap.wrap(column, max(9, widest[i])))
+            drawn.add_column(Text(head), justify="right", min_width=widest[i], no_wrap=True)
         for row in cells:
             drawn.add_row(*(Text(visible(cell)) for cell in row))
+        buffer = io.StringIO()
         console = Console(
-            file=io.StringIO(), width=width or 10_000, color_system=None, force_terminal=False
+            file=buffer, width=width or 10_000, color_system=None, force_terminal=False
         )
         console.print(drawn, crop=False)
-        lines: list[str] = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        lines = buffer.getvalue().splitlines()
         return [line.rstrip() for line in lines] if right else lines
 
     def markdown(self) -> str:
         """Returns the table as Markdown, with its title above and its notes below."""
-        rows = [[_escaped(cell) for cell in row] for row in [list(self.columns), *self.shown()]]
-        ruler = ["---:" if number else "---" for number in self.numeric]
-        lines = ["| " + " | ".join(row) + " |" for row in [rows[0], ruler, *rows[1:]]]
-        title = [f"**{self.title}**", ""] if self.title else []
-        return (
-            "\n".join([*title, *lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
-        )
+        ruler = ["---:" if is_number else "---" for is_number in self.numeric]
+        head, *rows = [[_escaped(cell) for cell in row] for row in [self.columns, *self.shown()]]
+        lines = [f"**{self.title}**", ""] if self.title else []
+        lines += [f"| {' | '.join(row)} |" for row in [head, ruler, *rows]]
+        lines.append("")
+        lines += [f"- {note}" for note in self.notes]
+        return "\n".join(lines).rstrip() + "\n"
 
     def csv(self) -> str:
         """Returns the table as CSV, unrounded; a missing value is an empty cell."""
-        buffer = io.StringIO()
-        rows = ([spreadsheet_cell(plain(cell)) for cell in row] for row in self.rows)
-        csv.writer(buffer, lineterminator="\n").writerows([self.columns, *rows])
-        return buffer.getvalue()
+        rows = [[spreadsheet_cell(plain(cell)) for cell in row] for row in self.rows]
+        return csv_text(self.columns, rows)
 
 
 def _text(cell: Cell, digits: int) -> str:
@@ -174,7 +170,7 @@ def _text(cell: Cell, digits: int) -> str:
 
 
 def _escaped(cell: str) -> str:
-    """Returns a cell of a Markdown table: on one line, and neither a column's edge nor HTML in it."""
+    """Returns a cell of a Markdown table: one line that has neither a column's edge nor HTML."""
     return re.sub(r"([|<])", r"\\\1", visible(" ".join(cell.split())))
 
 
@@ -209,7 +205,10 @@ class StudyReport:
         return {table.name: table for table in self.tables}[name]
 
     def write(self, out: Path) -> Path:
-        """Writes `study.json`, `report.html`, tables as CSV and Markdown, figures as PNG and SVG; returns the folder.
+        """Writes the report's files, and returns the folder.
+
+        They are `study.json`, `report.html`, the tables as CSV and Markdown, and the figures as PNG
+        and SVG.
 
         Raises:
             TaxtuneError: If a file cannot be written.
@@ -249,33 +248,30 @@ class StudyReport:
         import taxtune
         from taxtune.report.drawing import inline_svg
 
-        settings = {
-            name: value
-            for name, value in self.settings.items()
-            if value not in (None, (), [], {}, "")
-        }
-        texts = {
-            name: value
-            if isinstance(value, str)
-            else json.dumps(value, ensure_ascii=False, default=str)
-            for name, value in settings.items()
-        }
+        settings = {"taxtune": taxtune.__version__}
+        for name, value in self.settings.items():
+            if isinstance(value, str) and value:
+                settings[name] = value
+            elif value not in (None, (), [], {}, ""):
+                settings[name] = json.dumps(value, ensure_ascii=False, default=str)
+        figures = []
+        for stem, draw in self.figures.items():
+            # Our own drawing, in which every text has become a path.
+            svg = Markup(inline_svg(draw, stem, folder / f"{stem}.svg"))
+            figures.append({"name": stem, "svg": svg})
         return page(
             "study.html.j2",
             title=self.title,
             headline=f"taxtune study {self.study}",
             notes=self.notes,
-            figures=[  # our own drawings, in which every text has become a path
-                {"name": stem, "svg": Markup(inline_svg(draw, stem, folder / f"{stem}.svg"))}
-                for stem, draw in self.figures.items()
-            ],
+            figures=figures,
             tables=self.tables,
-            settings={"taxtune": taxtune.__version__, **texts},
+            settings=settings,
         )
 
 
 def cut(name: str, longest: int) -> str:
-    """Returns a name for a figure: of a long one the middle is left out, where names differ least.
+    """Returns a name for a figure; a long one lacks its middle, where names differ least.
 
     Control characters are spelled out, and dollar signs stand for themselves and not for a formula.
     """
@@ -302,28 +298,32 @@ def intervals_table(
     """Returns the table of the intervals that go with a table of shares, in %.
 
     Args:
-        heads: The headings of the columns that say which share it is.
+        heads: The headings of the columns that name the share.
         rows: These columns' cells, and the interval, in 0..1.
         note: How the intervals were made.
         value: The heading of the share itself.
     """
-    columns = (*heads, value, "low", "high")
-    cells = tuple(
-        (*of, *(100 * end for end in (one.estimate, one.low, one.high))) for of, one in rows
-    )
-    title = "The same with 95 % intervals"
+    cells = []
+    for names, interval in rows:
+        ends = (interval.estimate, interval.low, interval.high)
+        cells.append((*names, *(100 * end for end in ends)))
     return Table(
-        "intervals", title, columns, cells, digits=dict.fromkeys(columns[-3:], 2), notes=(note,)
+        name="intervals",
+        title="The same with 95 % intervals",
+        columns=(*heads, value, "low", "high"),
+        rows=tuple(cells),
+        digits={value: 2, "low": 2, "high": 2},
+        notes=(note,),
     )
 
 
 def numbered(stem: str, n: int) -> list[str]:
-    """Returns the stems of n figures of one kind: the stem itself where there is one, else "stem-1" and so on."""
+    """Returns the stems of n figures of one kind: the stem itself for one, else "stem-1" and so on."""
     return [stem] if n == 1 else [f"{stem}-{i}" for i in range(1, n + 1)]
 
 
 def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
-    """Prints a report, and writes its files where a folder is given.
+    """Prints a report, and writes its files if a folder is given.
 
     Args:
         report: The report.
@@ -353,9 +353,10 @@ def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value that JSON can hold: NaN and infinities as None, NumPy's values and paths as Python's and text.
+    """Returns a value that JSON can hold.
 
-    Passwords in addresses are left out: results are meant to be shown.
+    NaN and infinities become None, NumPy's values Python's, and paths text. Passwords in addresses
+    are left out: results are meant to be shown.
     """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
@@ -371,13 +372,14 @@ def plain(value: Any) -> Any:
 def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **values: Any) -> str:
     """Returns one of the pages in `templates/` as HTML.
 
-    Every value that is not marked as safe is escaped, and the page forbids itself all foreign resources and every
-    script but its own.
+    Every value that is not marked as safe is escaped, and the page forbids itself all foreign
+    resources and every script but its own.
 
     Args:
         template: The page's template.
         sections: The values of its sections by name; each has a partial template and a `title`.
-        **values: The values of the template itself; `title`, and `headline` where it has no first screen of its own.
+        **values: The values of the template itself; `title`, and `headline` if it has no first
+            screen of its own.
     """
     from markupsafe import Markup
 
@@ -385,14 +387,10 @@ def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **
     # Script and style are our own, so that they need no escaping.
     script = Markup((_TEMPLATES / "report.js").read_text("utf-8"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    bodies = [
-        {
-            "name": name,
-            "title": section["title"],
-            "body": Markup(environment.get_template(f"sections/{name}.html.j2").render(**section)),
-        }
-        for name, section in (sections or {}).items()
-    ]
+    bodies = []
+    for name, section in (sections or {}).items():
+        body = Markup(environment.get_template(f"sections/{name}.html.j2").render(**section))
+        bodies.append({"name": name, "title": section["title"], "body": body})
     return environment.get_template(template).render(
         css=Markup((_TEMPLATES / "report.css").read_text("utf-8")),
         script=script,

@@ -179,7 +179,7 @@ def doubt_table(result: Result) -> Table:
     ]
     notes = (
         f"Doubtful: the mapper's confidence, the probability that a placement is acceptable, is below {DOUBTFUL:g}; of "
-        "several answers, the vote comes out elsewhere without such answers.",
+        "several answers, the majority vote comes out elsewhere without such answers.",
     )
     return Table("doubtful", "Doubtful placements", tuple(columns), tuple(rows), notes=notes)
 

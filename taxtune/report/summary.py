@@ -154,7 +154,8 @@ class Winner:
             for key, value in policy.items()
             if key != "kind"
         )
-        return f"Placed by {policy['kind']}{f' ({settings})' if settings else ''}."
+        kind = str(policy["kind"]).replace("_", "-")
+        return f"Placed by {kind}{f' ({settings})' if settings else ''}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +356,10 @@ def selection_in_words(
     """
     images = _tuning_images(selection.images)
     if selection.policy.get("kind") == "posterior" and selection.status == "estimate":
-        return f"Best estimate, not certified: its share was chosen on the {images}; taxtune calibrate makes a promise."
+        return (
+            f"Best estimate, not certified: its threshold was chosen on the {images}; "
+            "taxtune calibrate makes a promise."
+        )
     winner = next(
         finalist for finalist in selection.finalists if finalist.iteration == selection.winner
     )

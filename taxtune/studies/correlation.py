@@ -8,14 +8,14 @@ it is an ancestor of the leaf, so that hP = 1 and hR alone varies.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from pydantic import model_validator
 from typer import Option
 
 from taxtune import atomic
@@ -61,7 +61,6 @@ _DECIMALS = 6
 _MOST_VALUES = 5000
 
 
-@dataclass(frozen=True, kw_only=True)
 class CorrelationSettings(ModelSettings, TreeSettings):
     """The pairs and measures: see `taxtune study correlation --help`."""
 
@@ -101,11 +100,12 @@ class CorrelationSettings(ModelSettings, TreeSettings):
         NOT_RECORDED,
     ] = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
         if self.farthest < self.nearest:
             message = "The largest distance must be at least the smallest."
             raise DataError(message, value=(self.nearest, self.farthest))
+        return self
 
 
 def run(settings: CorrelationSettings) -> StudyReport:

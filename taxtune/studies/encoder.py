@@ -11,13 +11,14 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
+from pydantic import model_validator
 from typer import Option
 
 from taxtune.errors import DataError
@@ -66,7 +67,6 @@ _LANGUAGE = "language only"
 _NAMES = {"hf": "hF", "hp": "hP", "hr": "hR", "accuracy": "accuracy"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class EncoderSettings(ModelSettings, TreeSettings):
     """Which encoders are compared, on which texts: see `taxtune study encoder --help`."""
 
@@ -97,11 +97,12 @@ class EncoderSettings(ModelSettings, TreeSettings):
     resamples: ResamplesOption = 10_000
     seed: SeedOption = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
         if not self.encoder:
             raise DataError("No encoder was given.", remedy="Give one with --encoder.")
         check_once("--template", self.template)
+        return self
 
 
 def run(settings: EncoderSettings) -> StudyReport:

@@ -9,20 +9,20 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import model_validator
 from typer import Argument, Option
 
 from taxtune.errors import DataError
-from taxtune.metrics.judging import Lave, LaveOptions
 from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
+from taxtune.models.lave import Lave, LaveOptions
 from taxtune.options import (
     AnswerColumnOption,
     IdColumnOption,
@@ -37,7 +37,7 @@ from taxtune.studies.published import published
 from taxtune.studies.ratings import read_rated_answers
 from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, check_inputs
 
-__all__ = ["JudgeSettings", "Rater", "correlate", "judge_answers", "run", "score_answers"]
+__all__ = ["JudgeStudySettings", "Rater", "correlate", "judge_answers", "run", "score_answers"]
 
 FloatArray = NDArray[np.float64]
 
@@ -48,8 +48,7 @@ _INTERVALS = ["Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ hi
 _CELLS = 200_000  # of a table of two columns' values; beyond, SciPy sorts each resample
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgeSettings(ApiSettings):
+class JudgeStudySettings(ApiSettings):
     """The rated answers and the measures: see `taxtune study judge --help`."""
 
     file: Annotated[
@@ -106,12 +105,13 @@ class JudgeSettings(ApiSettings):
     seed: SeedOption = 0
     batch_size: BatchSize = 16
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
         if self.ablations and not self.judge:
             raise DataError(
                 "--ablations varies LAVE's prompt.", remedy="Give the language model with --judge."
             )
+        return self
 
 
 class Rater(NamedTuple):
@@ -127,7 +127,7 @@ class Rater(NamedTuple):
         return self.measure.name.partition(":")[0]
 
 
-def run(settings: JudgeSettings) -> StudyReport:
+def run(settings: JudgeStudySettings) -> StudyReport:
     """Correlate measures with human ratings of answers (paper 4, Table 2).
 
     Prints Spearman's and Kendall's correlation of each measure with the ratings, with bootstrap intervals, whether
@@ -140,7 +140,7 @@ def run(settings: JudgeSettings) -> StudyReport:
     return judge_answers(answers, _raters(settings), settings, notes)
 
 
-def _raters(settings: JudgeSettings) -> list[Rater]:
+def _raters(settings: JudgeStudySettings) -> list[Rater]:
     """The baselines, the measures and LAVE with each judge, every one under its own name."""
     captions = settings.caption_column is not None
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
@@ -256,7 +256,7 @@ def _rank_correlations(
 def judge_answers(
     answers: pd.DataFrame,
     raters: Sequence[Rater],
-    settings: JudgeSettings,
+    settings: JudgeStudySettings,
     notes: Sequence[str] = (),
 ) -> StudyReport:
     """Scores the rated answers of `read_rated_answers`, correlates the scores with the ratings and returns the report.
@@ -339,7 +339,7 @@ def judge_answers(
 
 
 def _correlated(
-    scores: pd.DataFrame, human: pd.Series[float], settings: JudgeSettings
+    scores: pd.DataFrame, human: pd.Series[float], settings: JudgeStudySettings
 ) -> tuple[pd.DataFrame, FloatArray]:
     """A row per measure: the number of answers, ρ and τ with the ends of their intervals; and ρ in each resample."""
     columns = np.column_stack([human, scores]).T

@@ -8,7 +8,6 @@ default mapper reads the answer as it is. Everything works on one frame with a r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -68,7 +67,6 @@ _COLUMNS = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class MappingSettings(ModelSettings, TreeSettings):
     """The placed answers and the measures: see `taxtune study mapping --help`."""
 

@@ -7,7 +7,7 @@ Everything works on three frames: a row per model, prompt and example (the place
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -87,7 +87,6 @@ _READINGS = {
 _LONGEST = 40  # characters of a name in the figure
 
 
-@dataclass(frozen=True, kw_only=True)
 class PromptsSettings(ContestantSettings):
     """Which prompts are compared: see `taxtune study prompts --help`."""
 

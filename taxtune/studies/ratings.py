@@ -27,7 +27,7 @@ from taxtune.answers import read_records
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
-    from taxtune.studies.judge import JudgeSettings
+    from taxtune.studies.judge import JudgeStudySettings
 
 __all__ = ["krippendorff_alpha", "quality", "read_rated_answers"]
 
@@ -98,7 +98,7 @@ class _RatedAnswer(BaseModel):
     category: _Text = ""
 
 
-def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]]:
+def read_rated_answers(settings: JudgeStudySettings) -> tuple[pd.DataFrame, list[str]]:
     """Reads a file of rated answers; rows without an answer, a reference or a rating are left out and counted.
 
     Returns:

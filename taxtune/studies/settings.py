@@ -1,8 +1,8 @@
-"""The settings of the studies: one declaration for the command line, for the record in study.json and for Python.
+"""The settings of the studies: one declaration for the command line, study.json and Python.
 
-A study's settings are a frozen dataclass that derives from `Settings`. The annotation of a field holds its type and,
-with `typer.Option` or `typer.Argument`, its names on the command line, its help and its range. `taxtune.cli.study`
-makes the command from these fields, and a value is checked in the same way whether it comes from there or from Python.
+A study's settings derive from `StudySettings`. The annotation of a field holds its type and, with `typer.Option` or
+`typer.Argument`, its names on the command line, its help and its range. `taxtune.cli.study` makes the command from
+these fields, and a value is checked in the same way whether it comes from there or from Python.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -19,18 +18,21 @@ from typing import (
     ClassVar,
     Literal,
     NamedTuple,
+    Self,
     Union,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
 import typer
+from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
 from taxtune import options
 from taxtune.atomic import check_folder
 from taxtune.errors import DataError
+from taxtune.settings import Settings
 
 if TYPE_CHECKING:
     from taxtune.answers import AnswerTable
@@ -44,17 +46,17 @@ __all__ = [
     "ApiSettings",
     "BatchSize",
     "ContestantSettings",
-    "Declared",
-    "MapperSettings",
     "ModelSettings",
+    "PlacingSettings",
     "Recorded",
-    "Settings",
+    "StudySettings",
     "TextMeasureSettings",
     "TreeSettings",
+    "bare_type",
     "check_inputs",
     "check_once",
     "check_written",
-    "declarations",
+    "field_info",
 ]
 
 
@@ -68,74 +70,28 @@ class Recorded(NamedTuple):
 NOT_RECORDED = Recorded(None)
 
 
-class Declared(NamedTuple):
-    """A field of the settings: its type without None, and what its annotation says of the option and the record."""
-
-    name: str
-    type: Any
-    optional: bool
-    default: Any
-    info: OptionInfo | ArgumentInfo
-    key: str | None
-
-    @property
-    def option(self) -> str:
-        """Its name on the command line."""
-        if isinstance(self.info, ArgumentInfo):
-            return str(self.info.metavar or self.name.upper())
-        names = [name for name in self.info.param_decls or () if name.startswith("--")]
-        return names[0].split("/")[0] if names else f"--{self.name.replace('_', '-')}"
-
-    def checked(self, value: Any) -> Any:
-        """Returns a value in the field's type; raises a DataError if it is not an allowed one, or out of range."""
-        if value is None and self.optional:
-            return None
-        origin = get_origin(self.type)
-        if origin is tuple:
-            return (
-                (value,)
-                if isinstance(value, str | Path) or not isinstance(value, Iterable)
-                else tuple(value)
-            )
-        if origin is Literal:
-            return options.choice(value, get_args(self.type), self.option)
-        if isinstance(origin, type) and issubclass(origin, Mapping):
-            return dict(value) if isinstance(value, Mapping) else options.pairs(value, self.option)
-        if self.type is Path:
-            return Path(value)
-        for word, bound, sign in (("least", self.info.min, 1), ("most", self.info.max, -1)):
-            if bound is not None and not sign * value >= sign * bound:
-                raise DataError(f"{self.option} must be at {word} {bound}.", value=value)
-        return value
-
-
-def declarations(settings: type[Settings]) -> dict[str, Declared]:
-    """Returns the fields of a class of settings by name: required ones first, then its own, then inherited ones."""
-    hints, own = get_type_hints(settings, include_extras=True), inspect.get_annotations(settings)
-    declared = []
-    for one in fields(settings):
-        kind, *more = get_args(hints[one.name])
+def _marks(field: FieldInfo) -> list[Any]:
+    """Returns the metadata of a field's annotation."""
+    marks: list[Any] = []
+    for item in field.metadata:
         # A type may be narrowed beside the option that several share: Annotated[Literal["error"], OffTreeOption].
-        metadata = [
-            part
-            for item in more
-            for part in (get_args(item)[1:] if get_origin(item) is Annotated else (item,))
-        ]
-        optional = get_origin(kind) in (Union, types.UnionType)
-        if optional:
-            kind = next(part for part in get_args(kind) if part is not type(None))
-        default = one.default if one.default_factory is MISSING else one.default_factory()
-        info = next(item for item in metadata if isinstance(item, OptionInfo | ArgumentInfo))
-        key = next((item.key for item in metadata if isinstance(item, Recorded)), one.name)
-        declared.append(Declared(one.name, kind, optional, default, info, key))
-    return {
-        one.name: one
-        for one in sorted(declared, key=lambda d: (d.default is not MISSING, d.name not in own))
-    }
+        marks += getattr(item, "__metadata__", [item])
+    return marks
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
+def field_info(field: FieldInfo) -> OptionInfo | ArgumentInfo:
+    """Returns the option or the argument of the command line that sets a field."""
+    return next(mark for mark in _marks(field) if isinstance(mark, OptionInfo | ArgumentInfo))
+
+
+def bare_type(field: FieldInfo) -> Any:
+    """Returns the type of a field; of one that may be None the other type."""
+    if get_origin(field.annotation) not in (Union, types.UnionType):
+        return field.annotation
+    return next(part for part in get_args(field.annotation) if part is not types.NoneType)
+
+
+class StudySettings(Settings):
     """The settings of a study.
 
     Raises:
@@ -145,21 +101,77 @@ class Settings:
     #: Whether the report's JSON has a record per answer, which the help of --json says.
     rows_in_json: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        for name, declared in declarations(type(self)).items():
-            object.__setattr__(self, name, declared.checked(getattr(self, name)))
+    @classmethod
+    def ordered_fields(cls) -> dict[str, FieldInfo]:
+        """Returns the fields by name: required ones first, then the class's own, then inherited ones."""
+        own = inspect.get_annotations(cls)
+        order = sorted(
+            cls.model_fields,
+            key=lambda name: (not cls.model_fields[name].is_required(), name not in own),
+        )
+        return {name: cls.model_fields[name] for name in order}
+
+    @classmethod
+    def option(cls, name: str) -> str:
+        """Returns the name of a field on the command line."""
+        info = field_info(cls.model_fields[name])
+        if isinstance(info, ArgumentInfo):
+            return str(info.metavar or name.upper())
+        for declared in info.param_decls or ():
+            if declared.startswith("--"):
+                return str(declared.partition("/")[0])
+        return f"--{name.replace('_', '-')}"
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explained(cls, values: Any, validate: Any) -> Any:
+        try:
+            return validate(values)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            name = str(problem["loc"][0])
+            option = cls.option(name) if name in cls.model_fields else name
+            raise DataError(f"{option}: {problem['msg']}.", value=problem["input"]) from None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read(cls, value: Any, info: ValidationInfo) -> Any:
+        """Returns a value in the form of its type; raises a DataError if it is not allowed or out of range."""
+        name = str(info.field_name)
+        field, option = cls.model_fields[name], cls.option(name)
+        kind = bare_type(field)
+        origin = get_origin(kind)
+        if value is None:
+            return None
+        if origin is tuple:
+            repeats = isinstance(value, Iterable) and not isinstance(value, str | Path)
+            return tuple(value) if repeats else (value,)
+        if origin is Literal:
+            return options.choice(value, get_args(kind), option)
+        if origin is Mapping:
+            return value if isinstance(value, Mapping) else options.pairs(value, option)
+        declared = field_info(field)
+        if declared.min is not None and not value >= declared.min:
+            raise DataError(f"{option} must be at least {declared.min}.", value=value)
+        if declared.max is not None and not value <= declared.max:
+            raise DataError(f"{option} must be at most {declared.max}.", value=value)
+        return value
 
     def record(self) -> dict[str, Any]:
         """Returns the fields as the report records them."""
-        declared = declarations(type(self)).values()
-        return {one.key: getattr(self, one.name) for one in declared if one.key is not None}
+        recorded = {}
+        for name, field in type(self).ordered_fields().items():
+            keys = [mark.key for mark in _marks(field) if isinstance(mark, Recorded)]
+            key = keys[0] if keys else name
+            if key is not None:
+                recorded[key] = getattr(self, name)
+        return recorded
 
 
-BatchSize = Annotated[int, options.BatchSizeOption, NOT_RECORDED]
+BatchSize = Annotated[options.BatchSizeOption, NOT_RECORDED]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TreeSettings(Settings):
+class TreeSettings(StudySettings):
     """A study on a taxonomy (a file, "builtin:fieldguide" or a `Taxonomy`), or on a part of it."""
 
     taxonomy: Annotated[Any, options.TaxonomyOption]
@@ -181,42 +193,37 @@ class TreeSettings(Settings):
         return super().record() | {"taxonomy": getattr(self.taxonomy, "source", self.taxonomy)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelSettings(Settings):
+class ModelSettings(StudySettings):
     """A study with models on this machine."""
 
-    device: Annotated[str, options.DeviceOption, NOT_RECORDED] = "auto"
-    cache_dir: Annotated[Path | None, options.CacheDirOption, NOT_RECORDED] = None
+    device: Annotated[options.DeviceOption, NOT_RECORDED] = "auto"
+    cache_dir: Annotated[options.CacheDirOption, NOT_RECORDED] = None
 
     def measure_settings(self) -> MeasureSettings:
         """The settings that all measures share."""
         from taxtune.metrics.registry import MeasureSettings
 
-        names = ("device", "batch_size", "cache_dir", "api_base", "concurrency")
-        return MeasureSettings(
-            **{name: getattr(self, name) for name in names if hasattr(self, name)}
-        )
+        names = {"device", "batch_size", "cache_dir", "api_base", "concurrency"}
+        return MeasureSettings(**self.model_dump(include=names))
 
     def measures(self, specs: Iterable[str | Measure]) -> list[Measure]:
         """Returns the measures of specifications, each once; a measure is returned as it is."""
         from taxtune.metrics.registry import make_measure
 
         settings = self.measure_settings()
-        return [
-            make_measure(spec, settings) if isinstance(spec, str) else spec
-            for spec in dict.fromkeys(specs)
-        ]
+        measures = []
+        for spec in dict.fromkeys(specs):
+            measures.append(make_measure(spec, settings) if isinstance(spec, str) else spec)
+        return measures
 
 
-@dataclass(frozen=True, kw_only=True)
 class ApiSettings(ModelSettings):
     """A study with language models as judges, which may be behind an API."""
 
-    api_base: Annotated[str | None, options.ApiBaseOption, NOT_RECORDED] = None
-    concurrency: Annotated[int, options.ConcurrencyOption, NOT_RECORDED] = 8
+    api_base: Annotated[options.ApiBaseOption, NOT_RECORDED] = None
+    concurrency: Annotated[options.ConcurrencyOption, NOT_RECORDED] = 8
 
 
-@dataclass(frozen=True, kw_only=True)
 class TextMeasureSettings(ApiSettings):
     """A study that compares answers with names of their targets as text."""
 
@@ -236,17 +243,17 @@ class TextMeasureSettings(ApiSettings):
     batch_size: BatchSize = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class MapperSettings(ModelSettings):
+class PlacingSettings(ModelSettings):
     """A study that places answers with taxtune's mapper, whose identity stands in the record."""
 
-    similarity: Annotated[str, options.SimilarityOption, NOT_RECORDED] = "lexical"
-    preset: Annotated[str, options.PresetOption, NOT_RECORDED] = "default"
-    off_tree_as: Annotated[str, options.OffTreeAsOption, NOT_RECORDED] = "child"
+    similarity: Annotated[options.SimilarityOption, NOT_RECORDED] = "lexical"
+    preset: Annotated[options.PresetOption, NOT_RECORDED] = "default"
+    off_tree_as: Annotated[options.OffTreeAsOption, NOT_RECORDED] = "child"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _has_a_mapper(self) -> Self:
         self.mapper_config()
+        return self
 
     def mapper_config(self) -> MapperConfig:
         """Returns the mapper's own settings; raises a MapperError if one is out of range."""
@@ -267,11 +274,10 @@ class MapperSettings(ModelSettings):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnswerSettings(Settings):
+class AnswerSettings(StudySettings):
     """A study of files of answers with their targets; `taxtune.answers.AnswerSchema` documents the choices."""
 
-    where: Annotated[Mapping[str, str], options.WhereOption] = field(default_factory=dict)
+    where: Annotated[Mapping[str, str], options.WhereOption] = {}
     guesses: Annotated[Literal["first", "join"], options.GuessesOption] = "first"
     answer_column: Annotated[str, options.AnswerColumnOption] = "answer"
     truth_column: Annotated[str, options.TruthColumnOption] = "truth"
@@ -292,15 +298,22 @@ class AnswerSettings(Settings):
         """
         from taxtune.answers import AnswerSchema, read_answers
 
-        columns = {name: getattr(self, f"{name}_column") for name in ("answer", "truth", "id")}
-        how = {name: getattr(self, name) for name in ("where", "guesses", "off_tree", "missing")}
-        return read_answers(
-            path, AnswerSchema(**columns, **how, by=by, taxonomy=taxonomy, part=part)
+        schema = AnswerSchema(
+            answer=self.answer_column,
+            truth=self.truth_column,
+            id=self.id_column,
+            where=self.where,
+            guesses=self.guesses,
+            off_tree=self.off_tree,
+            missing=self.missing,
+            by=by,
+            taxonomy=taxonomy,
+            part=part,
         )
+        return read_answers(path, schema)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContestantSettings(TextMeasureSettings, MapperSettings, AnswerSettings, TreeSettings):
+class ContestantSettings(TextMeasureSettings, PlacingSettings, AnswerSettings, TreeSettings):
     """A study that compares models or prompts: several files, or files split by a column or by their guesses."""
 
     by: Annotated[

@@ -1,4 +1,4 @@
-"""Calibrating a run's winner: the share of votes at which it keeps a guaranteed risk on new images of the same kind."""
+"""Calibrating a run's winner: the threshold at which it keeps a guaranteed risk on new images of the same kind."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from taxtune.metrics.information import leaf_information
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import (
     Posterior,
-    ShareLevel,
+    SelfConsistency,
     Single,
-    Vote,
+    ThresholdLevel,
     images_needed,
-    share_levels,
+    threshold_levels,
     worst_loss,
 )
 from taxtune.progress import note
@@ -32,7 +32,7 @@ from taxtune.tuning.experiment import Experiment, temperature_of
 from taxtune.tuning.records import TuneResult, cut_in_words
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.selection import TOLERANCE
-from taxtune.tuning.shares import can_choose, recorded_paths
+from taxtune.tuning.thresholds import can_choose, recorded_paths
 
 if TYPE_CHECKING:
     from taxtune.data.sources import Source
@@ -53,48 +53,48 @@ class Calibration:
         run: Name of the run.
         template: The Jinja source.
         samples: Number of answers to each image.
-        share: The share of the answers, or of the probability, that a node needs; None where only always answering the
-            root keeps the risk.
+        threshold: The share of the answers, or of the probability, that a node needs; None where only always answering
+            the root keeps the risk.
         risk: The mean of 1 - hP that is guaranteed.
         confidence_level: How often that holds; None for in expectation.
         images: How many images it was calibrated on.
         missing: How many more had no answer and were left out.
         source: Which images these are, in words.
         needed: How many images it takes at best, if none of them had a loss.
-        levels: What the images say of each share, the most cautious first.
+        levels: What the images say of each threshold, the most cautious first.
         identity: The settings of questions and placement, by dotted key; it must be the same where this is used.
-        names: What the model's own probabilities are taken of, see `Posterior`; None where answers vote.
+        names: What the model's own probabilities are taken of, see `Posterior`; None for self-consistency.
     """
 
     run: str
     template: str
     samples: int
-    share: float | None
+    threshold: float | None
     risk: float
     confidence_level: float | None
     images: int
     missing: int
     source: str
     needed: int
-    levels: tuple[ShareLevel, ...]
+    levels: tuple[ThresholdLevel, ...]
     identity: Mapping[str, str | int | float | None]
     names: Literal["species", "all", "aliases"] | None = None
 
     @property
-    def policy(self) -> Vote | Posterior | None:
+    def policy(self) -> SelfConsistency | Posterior | None:
         """The calibrated policy; None where only answering the root always keeps the guarantee."""
-        if self.share is None:
+        if self.threshold is None:
             return None
         return (
-            Vote(self.samples, self.share)
+            SelfConsistency(self.samples, self.threshold)
             if self.names is None
-            else Posterior(self.share, self.names)
+            else Posterior(self.threshold, self.names)
         )
 
     @property
-    def chosen(self) -> ShareLevel:
-        """The level of the share that was chosen."""
-        return next(level for level in self.levels if level.share == self.share)
+    def chosen(self) -> ThresholdLevel:
+        """The level of the threshold that was chosen."""
+        return next(level for level in self.levels if level.threshold == self.threshold)
 
 
 @dataclass
@@ -105,8 +105,8 @@ class CalibrationRun:
         folder: The run's folder; answers are kept there, and so is the calibration.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence: With which confidence, in (0, 1); None for in expectation.
-        kind: What is calibrated: "vote" or "posterior"; the run's own where left out, or a vote where it asks once.
-        samples: Answers to each image of a vote; those of the run's own policy, or 8, where left out.
+        kind: What is calibrated: "self_consistency" or "posterior"; the run's own where left out.
+        samples: Answers to each image of self-consistency; those of the run's own policy, or 8, where left out.
         data: Calibration images in place of those that are in neither split of the run.
         images: Most images to ask about.
         recipe: The run's recipe, for a run that does not know where it was.
@@ -116,7 +116,7 @@ class CalibrationRun:
     folder: Path
     risk: float
     confidence: float | None = None
-    kind: Literal["vote", "posterior"] | None = None
+    kind: Literal["self_consistency", "posterior"] | None = None
     samples: int | None = None
     data: Source | None = None
     images: int = 500
@@ -153,20 +153,20 @@ class CalibrationRun:
         return recipe_of(self.result, given=() if self.vlm is None else ("vlm",))
 
     @cached_property
-    def policy(self) -> Vote | Posterior:
-        """The policy that asks; its share is chosen later."""
+    def policy(self) -> SelfConsistency | Posterior:
+        """The policy that asks; its threshold is chosen later."""
         own = self.settings.policy
         if (self.kind or own.kind) == "posterior":
             return Posterior(names=own.names)
-        usual = own.samples if own.votes else _SAMPLES
-        return Vote(usual if self.samples is None else self.samples)
+        usual = own.samples if own.samples > 1 else _SAMPLES
+        return SelfConsistency(usual if self.samples is None else self.samples)
 
     @cached_property
     def experiment(self) -> Experiment:
-        """What the run's recipe describes, for a vote with a temperature at which answers differ."""
+        """What the run's recipe describes, for self-consistency with a temperature at which answers differ."""
         recipe = self.settings
         if self.policy.samples > 1:
-            temperature = temperature_of(recipe) if recipe.policy.votes else _TEMPERATURE
+            temperature = temperature_of(recipe) if recipe.policy.samples > 1 else _TEMPERATURE
             recipe = recipe.changed({"vlm.temperature": temperature})
         model = None if self.vlm is None else make_model(self.vlm)
         return Experiment(recipe, self.folder, vlm=model, policy=self.policy)
@@ -230,7 +230,7 @@ class CalibrationRun:
         return len(wanted), sum(answer is not None for answer in known)
 
     def run(self) -> Calibration:
-        """Asks what is not answered yet, chooses the share and writes `calibration.json`.
+        """Asks what is not answered yet, chooses the threshold and writes `calibration.json`.
 
         Raises:
             DataError: If there are too few images for the guarantee whatever the answers are.
@@ -261,8 +261,8 @@ class CalibrationRun:
                 remedy="Add labelled images with --data, or allow more risk or less confidence.",
             )
         with AnswerStore(answers_of(self.folder)) as store:
-            # Any share will do: rows tell what every share would come to.
-            asker = replace(experiment.asker, policy=self.policy.with_share(0.5))
+            # Any threshold will do: rows tell what every one would come to.
+            asker = replace(experiment.asker, policy=self.policy.with_threshold(0.5))
             evaluator = Evaluator(asker, leaf_information(tree), store)
             evaluation = evaluator.evaluate(template, examples)
         if told := cut_in_words(
@@ -276,13 +276,13 @@ class CalibrationRun:
                 f"{evaluation.failures[0].rstrip('.')}.",
                 remedy="Run the same command again when the model answers; answers so far are saved.",
             )
-        levels = share_levels(
+        levels = threshold_levels(
             tree,
             recorded_paths(tree, rows),
             [row.target for row in rows],
             self.risk,
             self.confidence,
-            self.policy.shares,
+            self.policy.thresholds,
         )
         kept = [level for level in levels if level.kept]
         calibration = Calibration(
@@ -290,7 +290,7 @@ class CalibrationRun:
             template=template,
             samples=self.policy.samples,
             names=self.policy.names,
-            share=kept[-1].share if kept else None,
+            threshold=kept[-1].threshold if kept else None,
             risk=self.risk,
             confidence_level=self.confidence,
             images=len(rows),
@@ -313,9 +313,9 @@ def posterior_offer(
 ) -> dict[str, str]:
     """Tells in `where` how much the model's own probabilities would bring a finished run, with the command.
 
-    The winner's hR on the first tuning images, each placed by the share that is best on the others, is compared with
-    that of its answers; where it is less, nothing is offered. Only models on this machine are asked, for runs that hold
-    hP and take one answer per image.
+    The winner's hR on the first tuning images, each placed by the threshold that is best on the others, is compared
+    with that of its answers; where it is less, nothing is offered. Only models on this machine are asked, for runs that
+    hold hP and take one answer per image.
     """
     winner = result.best
     held = next(

@@ -21,7 +21,7 @@ from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
-from taxtune.policies import Policy, Posterior, Single, Vote
+from taxtune.policies import Policy, Posterior, SelfConsistency, Single
 from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe
@@ -48,8 +48,8 @@ from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objecti
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.selection import Round, most_questions, rounds
-from taxtune.tuning.shares import CrossFit, can_choose
 from taxtune.tuning.template import check_template, labels_said, render, variables_of
+from taxtune.tuning.thresholds import CrossFit, can_choose
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -77,17 +77,17 @@ def template_variables(prompt: PromptSettings) -> dict[str, object]:
 def policy_of(settings: PolicySettings) -> Policy:
     """Returns the policy of a recipe."""
     if settings.kind == "posterior":
-        return Posterior(settings.share, settings.names)
-    if not settings.votes:
+        return Posterior(settings.threshold, settings.names)
+    if settings.samples == 1:
         return Single()
-    vote = Vote(settings.samples)
-    return vote if settings.share is None else vote.with_share(settings.share)
+    policy = SelfConsistency(settings.samples)
+    return policy if settings.threshold is None else policy.with_threshold(settings.threshold)
 
 
 def temperature_of(recipe: Recipe) -> float | None:
-    """Returns the temperature of the model; a vote needs answers that differ, and samples at 1 where that is 0."""
+    """Returns the temperature of the model; self-consistency needs answers that differ: 1 where that is 0."""
     own = recipe.vlm.temperature
-    return 1.0 if recipe.policy.votes and own == 0 else own
+    return 1.0 if recipe.policy.samples > 1 and own == 0 else own
 
 
 class Experiment:
@@ -492,7 +492,7 @@ class Experiment:
 
     @property
     def cross_fit(self) -> CrossFit:
-        """What chooses the share of a policy that leaves it open, for what is tuned for."""
+        """What chooses the threshold of a policy that leaves it open, for what is tuned for."""
         return CrossFit(
             information=self.weights,
             value=self.objective.value,
@@ -624,10 +624,10 @@ class Experiment:
             )
         if self.policy.is_open and not can_choose(self.objective):
             raise TaxtuneError(
-                "A share cannot be chosen for an objective that is held to the baseline's scores, or that needs more "
-                "than where the answers are placed.",
+                "A threshold cannot be chosen for an objective that is held to the baseline's scores, or that needs "
+                "more than where the answers are placed.",
                 value=self.objective.name,
-                remedy="Set policy.share, such as 0.9; or objective.hr_floor to a number, where there is one.",
+                remedy="Set policy.threshold, such as 0.9; or objective.hr_floor to a number, where there is one.",
             )
         for each in (
             self.vlm,

@@ -26,7 +26,7 @@ from pydantic import TypeAdapter
 from taxtune.atomic import check_in_place, make_folder, output_error, write_text
 from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.tuning.proposers.base import Proposal
-from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.records import RUN_FORMAT, IterationRecord
 
 __all__ = [
     "Claim",
@@ -152,6 +152,12 @@ class History:
         stored = {
             key: value for key, value in self._attributes.items() if key.startswith(_FINISHED)
         }
+        if stored and self._attributes.get("format") != RUN_FORMAT:
+            raise ResumeError(
+                "The run in this folder was written by another version of taxtune.",
+                file=self.folder,
+                remedy="Choose another folder with --out DIR.",
+            )
         records = map(_RECORD.validate_python, stored.values())
         self._records = {
             record.iteration: record
@@ -175,6 +181,7 @@ class History:
         # The model's own word for a setting of the recipe says nothing new.
         keys = [key for key in changed if f"recipe.{key}" not in changed]
         if not self._records:
+            self._set_attribute("format", RUN_FORMAT)
             if changed:  # the identity last: a process that dies in between must not leave what is another recipe's
                 for key in [key for key in self._attributes if key.startswith(_NOTE)]:
                     self._set_attribute(key, None)

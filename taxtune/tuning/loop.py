@@ -41,7 +41,7 @@ from taxtune.tuning.run_folder import (
     write_result,
 )
 from taxtune.tuning.selection import best, choose, next_steps
-from taxtune.tuning.shares import final_share
+from taxtune.tuning.thresholds import final_threshold
 
 __all__ = ["Callback", "Callbacks", "Group", "Tuner"]
 
@@ -239,17 +239,17 @@ class Tuner:
             )
         winner = next(record for record in records if record.iteration == selection.winner)
         if experiment.policy.is_open:
-            share = final_share(
+            threshold = final_threshold(
                 experiment.taxonomy,
                 experiment.weights,
                 winner.rows,
                 objective,
                 off_tree=evaluator.off_tree,
             )
-            policy = experiment.policy.with_share(share)
+            policy = experiment.policy.with_threshold(threshold)
             evaluator = evaluator.with_policy(policy)
             selection = replace(selection, policy=dict(policy.identity()))
-            if selection.status is not None:  # what chose the share cannot certify it as well
+            if selection.status is not None:  # what chose the threshold cannot certify it as well
                 selection = replace(selection, status="estimate")
         self.callbacks.tell("on_selection", selection)
         templates = {"baseline": records[0].template, "winner": winner.template or ""}

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.registry import name_scores
-from taxtune.models import count_faults
 from taxtune.progress import note
 from taxtune.tuning.records import ModelUsage, SampleResult, TemplateScores
 
 if TYPE_CHECKING:
     from taxtune.data import Example
-    from taxtune.metrics.judging import Verdicts
     from taxtune.metrics.registry import Measure
+    from taxtune.models.judging import Verdicts
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["FunctionMetric", "MeasureMetric", "Metric", "MetricValues", "as_metrics"]
@@ -116,8 +115,7 @@ class MeasureMetric:
         rate = getattr(self.measure, "rate", None)
         if rate is None:
             return MetricValues(name_scores(self.measure, answers, references, questions=questions))
-        with count_faults() as faults:
-            verdicts: Verdicts = rate(answers, references, questions)
+        verdicts: Verdicts = rate(answers, references, questions)
         missing = np.isnan(verdicts.values)
         unread, unasked = "the judge's reply holds no rating", "the judge was not asked"
         reasons = tuple(
@@ -131,16 +129,9 @@ class MeasureMetric:
             note(
                 f"{int(missing.sum())} of {len(answers)} answers have no rating; the first: {first}"
             )
-        replies = sum(reply is not None for reply in verdicts.replies)
-        account = ModelUsage(
-            calls=replies - verdicts.from_store,
-            from_store=verdicts.from_store,
-            prompt_tokens=verdicts.prompt_tokens,
-            completion_tokens=verdicts.completion_tokens,
-            cost_usd=verdicts.cost_usd,
-            faults=dict(faults),
+        return MetricValues(
+            verdicts.values, verdicts.replies, reasons, verdicts.usage, verdicts.retryable
         )
-        return MetricValues(verdicts.values, verdicts.replies, reasons, account, verdicts.retryable)
 
     def identity(self) -> dict[str, Any]:
         """Returns the settings that can change a value."""

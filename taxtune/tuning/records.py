@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUT_REMEDY",
+    "RUN_FORMAT",
     "ComparisonResult",
     "Difference",
     "Finalist",
@@ -45,6 +46,8 @@ __all__ = [
 
 #: What to do about answers that were cut off.
 CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
+#: The format of what is written to a run's folder.
+RUN_FORMAT = "taxtune run 2"
 State = Literal["complete", "failed", "void"]
 
 
@@ -126,9 +129,9 @@ class SampleResult:
         votes: The node of each answer where a policy takes several: the root for one off the tree, -1 for one that was
             refused. `answer` then lists the different answers.
         doubtful: Whether the placement is doubtful, its confidence below `DOUBTFUL`, or for several answers whether the
-            vote hangs on doubtful placements; None where the mapper gives no probability.
-        way: Where a model's own probabilities lead: the numbers of the nodes from the root down. Empty without them.
-        shares: The share of the probability that each of them holds.
+            majority vote hangs on doubtful placements; None where the mapper gives no probability.
+        path: Where a model's own probabilities lead: the numbers of the nodes from the root down. Empty without them.
+        probabilities: The probability at or below each of them.
         named: The share of the probability that all names hold together.
         masked: Path of the node that it would be on without `taxonomy.allowed`; None where that is no other.
         context: What the template used of the image's variables, by name; None or [] where it lacks one.
@@ -159,8 +162,8 @@ class SampleResult:
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
     votes: tuple[int, ...] = ()
     doubtful: bool | None = None
-    way: tuple[int, ...] = ()
-    shares: tuple[float, ...] = ()
+    path: tuple[int, ...] = ()
+    probabilities: tuple[float, ...] = ()
     named: float | None = None
     masked: str | None = None
     context: dict[str, Any] = field(default_factory=dict, hash=False)
@@ -289,7 +292,7 @@ class IterationRecord:
         prompt: The template rendered, as the model was asked, or where images have prompts of their own the template;
             None where none was accepted.
         before: Its rows on the images of each earlier stage of the race, where more images change the rows of these,
-            since the share that a node needs is chosen by all of them.
+            since the threshold that a node needs is chosen by all of them.
     """
 
     iteration: int

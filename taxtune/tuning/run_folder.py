@@ -18,7 +18,7 @@ from taxtune.errors import DataError, RecipeError, ResumeError
 from taxtune.recipe import Recipe
 from taxtune.recipe_file import load_yaml
 from taxtune.tuning.history import check_unused, is_begun
-from taxtune.tuning.records import ComparisonResult, Provenance, TuneResult
+from taxtune.tuning.records import RUN_FORMAT, ComparisonResult, Provenance, TuneResult
 from taxtune.untrusted import redact
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def write_result(result: TuneResult | ComparisonResult) -> None:
         stem = "winner" if isinstance(result, TuneResult) else f"winner-{name}"
         write_text(folder / f"{stem}.j2", run.best.template or "")
         write_text(folder / f"{stem}.txt", run.best.prompt or "")
-    write_json(folder / "result.json", result.as_dict())
+    write_json(folder / "result.json", {"format": RUN_FORMAT, **result.as_dict()})
     write_json(folder / "provenance.json", asdict(result.provenance))
 
 
@@ -329,8 +329,15 @@ def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
             )
         remedy = "Give the folder used as --out for `taxtune tune` or `taxtune compare`."
         raise DataError("The folder does not contain a tuning run.", file=folder, remedy=remedy)
+    data = _json(file)
+    if data.pop("format", None) != RUN_FORMAT:
+        raise DataError(
+            "The file is not a result of a tuning run of this version of taxtune.",
+            file=file,
+            remedy="Give a folder written by this version, or tune again into another folder.",
+        )
     try:
-        return _result(_json(file), folder)
+        return _result(data, folder)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"The file is not a result of a tuning run: {str(error).splitlines()[0]}.",

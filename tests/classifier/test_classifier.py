@@ -21,7 +21,7 @@ from taxtune.data.images import content_hash
 from taxtune.errors import DataError, RecipeError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.policies import Single, Vote
+from taxtune.policies import SelfConsistency, Single
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TuneResult
 from tests.serving.samples import save_field_guide
@@ -30,7 +30,7 @@ from tests.trees import trees
 from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM, Wavering, make_files, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
-VOTE = ("policy.samples=4", "policy.share=0.5")
+SAMPLED = ("policy.samples=4", "policy.threshold=0.5")
 
 FEW = {"data.tuning": 4, "data.heldout": 6, "iterations": 1, "tracking.mlflow": False}
 
@@ -39,7 +39,7 @@ def toy_run(folder: Path, *overrides: str) -> TuneResult:
     return tuned(make_parts(folder / "in", folder / "run", Wavering(), (*SMALL, *overrides)))
 
 
-@pytest.mark.parametrize("overrides", [(), VOTE], ids=["direct", "vote"])
+@pytest.mark.parametrize("overrides", [(), SAMPLED], ids=["direct", "self_consistency"])
 def test_it_labels_the_held_out_images_as_the_run_did(tmp_path, overrides):
     result = toy_run(tmp_path, *overrides)
     classifier = taxtune.load_classifier(tmp_path / "run", vlm=Wavering())
@@ -85,7 +85,7 @@ def test_a_calibration_takes_the_place_of_the_runs_own_policy(tmp_path):
     found = taxtune.calibrate(tmp_path / "run", risk=0.3, vlm=Wavering())
     classifier = taxtune.load_classifier(tmp_path / "run", calibrated=True, vlm=Wavering())
     assert classifier.policy == found.policy
-    assert isinstance(classifier.policy, Vote)
+    assert isinstance(classifier.policy, SelfConsistency)
 
 
 def test_what_is_not_one_finished_run_with_a_model_says_so(tmp_path):
@@ -116,7 +116,7 @@ def test_images_come_in_the_forms_that_people_have(tmp_path):
         classifier.predict(table.rename(columns={"image": "photo"}))
 
 
-@pytest.mark.parametrize("overrides", [(), VOTE], ids=["direct", "vote"])
+@pytest.mark.parametrize("overrides", [(), SAMPLED], ids=["direct", "self_consistency"])
 def test_every_node_on_the_way_has_a_confidence(tmp_path, overrides):
     result = toy_run(tmp_path, *overrides)
     classifier = taxtune.load_classifier(result, vlm=Wavering())
@@ -165,18 +165,18 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     assert dict(loaded.model.identity) == dict(made.model.identity)
     assert loaded.mapper.identity() == made.mapper.identity()
     assert loaded.classify(files) == made.classify(files)
-    voting = taxtune.load_classifier(folder, policy=Vote(3, 0.6))
-    assert voting.model.identity["temperature"] == 1
-    by_keys = load_classifier(folder, settings={"policy.samples": 3, "policy.share": 0.6})
-    assert (by_keys.policy, by_keys.model.identity["temperature"]) == (Vote(3, 0.6), 1)
+    sampled = taxtune.load_classifier(folder, policy=SelfConsistency(3, 0.6))
+    assert sampled.model.identity["temperature"] == 1
+    by_keys = load_classifier(folder, settings={"policy.samples": 3, "policy.threshold": 0.6})
+    assert (by_keys.policy, by_keys.model.identity["temperature"]) == (SelfConsistency(3, 0.6), 1)
     with pytest.raises(DataError, match=r"no such policy.*smaples"):
         load_classifier(folder, settings={"policy.smaples": 3})
     changed = {"vlm.model": f"local:{MODEL_FOLDER}", "vlm.max_tokens": 5}
     elsewhere = taxtune.load_classifier(folder, settings=changed)
     assert elsewhere.model.identity["max_new_tokens"] == 5
     assert elsewhere.model.identity["model"] == "model"
-    assert voting.save(folder) == folder
-    assert load_classifier(folder).policy == Vote(3, 0.6)
+    assert sampled.save(folder) == folder
+    assert load_classifier(folder).policy == SelfConsistency(3, 0.6)
 
 
 def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
@@ -196,7 +196,7 @@ def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
         ({"format": "taxtune classifier 1"}, "no classifier of this version of taxtune: format: "),
         ({"prompts": []}, "no classifier of this version of taxtune: prompts: "),
         ({"policy": {}}, "no such policy"),
-        ({"policy": {"kind": "vote", "samples": "8"}}, "no such policy"),
+        ({"policy": {"kind": "self_consistency", "samples": "8"}}, "no such policy"),
     ):
         (folder / "classifier.json").write_text(json.dumps(data | change))
         with pytest.raises(DataError, match=said):
@@ -253,7 +253,7 @@ def test_the_commit_that_the_run_asked_is_kept(tmp_path):
 
 @given(
     st.one_of(trees(), odd_trees()),
-    st.sampled_from([Single(), Vote(3, 0.6)]),
+    st.sampled_from([Single(), SelfConsistency(3, 0.6)]),
     st.text(min_size=1, max_size=30),
 )
 @settings(max_examples=20, deadline=None)

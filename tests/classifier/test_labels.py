@@ -15,7 +15,7 @@ from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.models import Answer, AnswerStore, Failure
-from taxtune.policies import Policy, Single, Vote
+from taxtune.policies import Policy, SelfConsistency, Single
 from taxtune.taxonomy import Taxonomy
 from tests.unsure import Unsure
 
@@ -128,7 +128,7 @@ def test_a_vote_is_doubtful_where_it_hangs_on_doubtful_answers(photos: Path) -> 
                 for q, reply in zip(questions, replies, strict=True)
             ]
 
-    labels = labelled(photos, Wavering(), policy=Vote(3, 0.6), mapper=Unsure(TREE))
+    labels = labelled(photos, Wavering(), policy=SelfConsistency(3, 0.6), mapper=Unsure(TREE))
     assert labels["placement"].tolist()[:3] == [
         "colour/dark/navy",
         "colour/dark/navy",
@@ -147,7 +147,7 @@ def test_votes_are_unsure_where_they_are_split(photos: Path) -> None:
                 for q, reply in zip(questions, replies, strict=True)
             ]
 
-    labels = labelled(photos, Split(), policy=Vote(3, 0.6))
+    labels = labelled(photos, Split(), policy=SelfConsistency(3, 0.6))
     assert labels["placement"][0] == "colour/dark/navy"
     (unsure,) = labels[labels["why"].notna()].to_dict("records")
     assert (unsure["why"], unsure["confidence"], unsure["image"][-6:]) == (

@@ -68,7 +68,7 @@ def test_the_risk_is_kept_as_often_as_promised(by: int | None) -> None:
     }
 
 
-def test_a_hard_group_gets_a_larger_share_and_rare_groups_share_one() -> None:
+def test_a_hard_group_gets_a_larger_threshold_and_rare_groups_share_one() -> None:
     weights, target = simulated(900, 1)
     predicted = weights.reshape(900, 4, 3).sum(axis=2).argmax(axis=1)
     some = np.sort(
@@ -78,15 +78,15 @@ def test_a_hard_group_gets_a_larger_share_and_rare_groups_share_one() -> None:
     )
     found = guaranteed(TREE, scores_of(weights[some]), target[some], 0.05, 0.9, "1")
     assert set(found.groups) == {"life/f0", "life/f3", ""}
-    assert (found.groups["life/f3"].level.share or 1.0) > (
-        found.groups["life/f0"].level.share or 1.0
+    assert (found.groups["life/f3"].level.threshold or 1.0) > (
+        found.groups["life/f0"].level.threshold or 1.0
     )
     assert sum(group.images for group in found.groups.values()) == len(some)
     paths, depths = found.place(TEST)
     shares = paths.at(depths)[1]
     for name, nodes in (("life/f0", [1]), ("life/f3", [13]), ("", [5, 9])):
         reached = np.isin(paths.nodes[:, 1], nodes) & (depths > 0)
-        assert shares[reached].min() == pytest.approx(found.groups[name].level.share, abs=0.01)
+        assert shares[reached].min() == pytest.approx(found.groups[name].level.threshold, abs=0.01)
 
 
 def test_the_order_of_images_does_not_matter() -> None:
@@ -122,7 +122,7 @@ def test_a_calibration_that_keeps_nothing_says_the_root() -> None:
         LEAVES[(np.arange(300) + 4) % 12],
     )  # sure, and always wrong
     found = guaranteed(TREE, scores_of(weights), target, 0.02, 0.9)
-    assert found.share is None
+    assert found.threshold is None
     assert {one.placement for one in found.classify(TEST)} == {"life"}
 
 

@@ -85,7 +85,7 @@ def test_what_cannot_be_done_is_told(more: list[str], said: str, run: Path) -> N
 
 
 def test_a_run_can_vote_all_along(tmp_path: Path) -> None:
-    settings = (*SMALL, "policy.samples=2", "policy.share=1")
+    settings = (*SMALL, "policy.samples=2", "policy.threshold=1")
     done = run_captured(
         "tune", "fieldguide", *(f"--set={each}" for each in settings), "--out=run", folder=tmp_path
     )

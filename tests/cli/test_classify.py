@@ -225,9 +225,9 @@ def test_policies(here: Path) -> None:
     assert "1 image × 2 answers" in calibrated.err
     assert "the mean of 1 - hP is at most 0.3 in expectation" in calibrated.err
     assert "--policy calibrated" not in calibrated.err
-    # What the calibrated share keeps is promised, and not unsure; unless one asks for more.
+    # What the calibrated threshold keeps is promised, and not unsure; unless one asks for more.
     file = here / "run" / "calibration.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"share": 0.5}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"threshold": 0.5}))
     for more, unsure in ([], False), (["--review-below", 1], True):
         done = classify(
             here, "photos", "--policy", "calibrated", "--out", "labels.jsonl", "--force", *more

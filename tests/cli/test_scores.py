@@ -85,7 +85,7 @@ def test_the_order_of_rows_does_not_matter(here: Path) -> None:
     said = json.loads(calibrate(here, "--json", "--confidence-level=0.9").out)
     write(here, "old", 400, 1, shuffle=5)
     assert json.loads(calibrate(here, "--json", "--confidence-level=0.9", "--force").out) == said
-    assert len({level["share"] for level in said["levels"]}) == 282
+    assert len({level["threshold"] for level in said["levels"]}) == 282
     assert said["compared"]["argmax"]["hr"] > said["compared"]["SpeciesNet's 0.65"]["hr"]
 
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from taxtune.data.embeddings import checked_images, stored_images
 from taxtune.encoders import FloatMatrix
 from taxtune.encoders.clip import ClipEncoder
-from taxtune.encoders.vectors import checked_images, stored_embeddings, stored_images
+from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import ImageError
 from tests.displays import Recorder
 from tests.tiny_text_models import make_clip

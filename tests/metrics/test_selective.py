@@ -13,7 +13,7 @@ from sklearn.metrics import auc
 from taxtune.metrics import precision_recall
 from taxtune.metrics.confidence import COVERAGES
 from taxtune.metrics.selective import climbing_curve, rank_calibration, selective_scores
-from taxtune.policies import Vote, weighted_paths
+from taxtune.policies import SelfConsistency, weighted_paths
 from taxtune.taxonomy import Taxonomy
 from tests.trees import trees
 
@@ -29,11 +29,13 @@ def voted(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, np.ndarray]:
 
 
 def climbed(
-    tree: Taxonomy, votes: np.ndarray, target: np.ndarray, share: float
+    tree: Taxonomy, votes: np.ndarray, target: np.ndarray, threshold: float
 ) -> tuple[float, float, float, float]:
     """Coverage, risk, hP and hR of the images placed by the policy, by the paper's definitions, image by image."""
     nodes = (
-        [tree.root] * len(votes) if share > 1 else Vote(5, share).majority(tree, votes)[0].tolist()
+        [tree.root] * len(votes)
+        if threshold > 1
+        else SelfConsistency(5, threshold).majority(tree, votes)[0].tolist()
     )
     told, wrong = [], []
     for node, truth in zip(nodes, target.tolist(), strict=True):
@@ -47,18 +49,20 @@ def climbed(
 
 @given(voted())
 @settings(max_examples=60)
-def test_the_curve_is_that_of_the_policy_at_every_share(case) -> None:
+def test_the_curve_is_that_of_the_policy_at_every_threshold(case) -> None:
     tree, votes, target = case
-    ways = weighted_paths(tree, votes)
-    path, shares = ways.nodes, ways.shares
+    paths = weighted_paths(tree, votes)
+    path, shares = paths.nodes, paths.shares
     curve = climbing_curve(tree, path, shares, target)
-    assert curve.share[0] is None
+    assert curve.threshold[0] is None
     points = list(zip(curve.coverage, curve.risk, curve.hp, curve.hr, strict=True))
-    for share, point in zip(curve.share, points, strict=True):
-        assert point == pytest.approx(climbed(tree, votes, target, 2.0 if share is None else share))
-    # Shares between those of the curve give nothing new.
+    for threshold, point in zip(curve.threshold, points, strict=True):
+        assert point == pytest.approx(
+            climbed(tree, votes, target, 2.0 if threshold is None else threshold)
+        )
+    # Thresholds between those of the curve give nothing new.
     expected = {
-        tuple(np.round(climbed(tree, votes, target, share / 20), 9)) for share in range(1, 21)
+        tuple(np.round(climbed(tree, votes, target, step / 20), 9)) for step in range(1, 21)
     }
     assert expected <= {tuple(np.round(point, 9)) for point in points}
     assert (np.diff(curve.coverage) >= -1e-12).all()
@@ -90,7 +94,7 @@ def test_a_long_curve_is_thinned_and_its_area_is_not() -> None:
 def of_classes(
     classes: int, sure: np.ndarray, said: np.ndarray
 ) -> tuple[Taxonomy, np.ndarray, np.ndarray, np.ndarray]:
-    """Families with a genus each: tree, labels by level, the ways down with their shares, and all probabilities."""
+    """Families with a genus each: tree, labels by level, the paths with their shares, and all probabilities."""
     names = np.array([[f"f{i:02}", f"g{i:02}"] for i in range(classes)])
     parents = [-1, *[0] * classes, *range(1, classes + 1)]
     ranks = ["", *["family"] * classes, *["genus"] * classes]
@@ -136,11 +140,11 @@ def test_calibration_at_each_rank_is_hiclasss(classes: int) -> None:
 def test_ranks_have_the_images_that_reach_them(birds: Taxonomy) -> None:
     rng = np.random.default_rng(4)
     votes, target = rng.integers(0, len(birds), (60, 8)), rng.integers(0, len(birds), 60)
-    ways = weighted_paths(birds, votes)
-    path, shares = ways.nodes, ways.shares
+    paths = weighted_paths(birds, votes)
+    path, shares = paths.nodes, paths.shares
     cells: dict[str, list[tuple[float, float]]] = {}
-    for way, sure, truth in zip(path.tolist(), shares.tolist(), target.tolist(), strict=True):
-        for node, share in list(zip(way, sure, strict=True))[1:]:
+    for nodes, sure, truth in zip(path.tolist(), shares.tolist(), target.tolist(), strict=True):
+        for node, share in list(zip(nodes, sure, strict=True))[1:]:
             if node >= 0:
                 rank = birds.ranks[node] or f"level {birds.depth[node]}"
                 cells.setdefault(rank, []).append(

@@ -28,7 +28,7 @@ from taxtune.models import (
 )
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm
-from taxtune.models.functions import as_completed
+from taxtune.models.calls import as_completed
 from tests import servers
 from tests.servers import OpenAIServer
 

@@ -64,8 +64,8 @@ def test_a_reply_that_was_cut_off_before_its_text_was_paid_for() -> None:
         [reply] = ask(model(server), ASKED[:1], None)
     assert isinstance(reply, Failure)
     assert reply.cut
-    assert reply.said is not None
-    assert reply.said.completion_tokens == 64
+    assert reply.unfinished is not None
+    assert reply.unfinished.completion_tokens == 64
     assert "within max_tokens = 64" in reply.reason
 
 

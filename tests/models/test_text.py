@@ -126,8 +126,8 @@ def test_a_thought_that_the_chat_template_opens_is_part_of_the_reply(llama: Path
     assert plain != [one.text]
     [failed] = ask(llm, [Request("Is it?")], None)
     assert isinstance(failed, Failure)
-    assert failed.said is not None
-    assert failed.said.text == one.text
+    assert failed.unfinished is not None
+    assert failed.unfinished.text == one.text
 
 
 def test_marks_of_thoughts_outlast_the_tokenizer(llama: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_n
 
 def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_its_curve() -> None:
     curves = {
-        "votes": ([0.2, 0.6, 0.8], [1.0, 0.99, 0.9]),
+        "self-consistency": ([0.2, 0.6, 0.8], [1.0, 0.99, 0.9]),
         "names": ([0.2, 0.7, 0.9], [1.0, 0.99, 0.93]),
     }
     figure = selective_figure(

@@ -84,7 +84,7 @@ def test_what_the_filters_know_of_an_image() -> None:
         {"change": facts[0][0]["change"], "error": facts[0][0]["error"], "placement": ["sure"]}
     ]
     values = {
-        each["name"]: [value for _, group in each["groups"] for value, _ in group]
+        each["name"]: [value for group in each["groups"].values() for value in group]
         for each in found["filters"]
     }
     for name in ("change", "error", "placement"):

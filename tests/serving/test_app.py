@@ -22,7 +22,7 @@ from PIL import Image
 from taxtune.classifier import Classifier, Reliability, RiskGuarantee
 from taxtune.errors import ModelError
 from taxtune.models import Failure, make_model
-from taxtune.policies import Vote
+from taxtune.policies import SelfConsistency
 from taxtune.serving import app as serving_app
 from taxtune.serving.app import make_app
 from taxtune.serving.pyfunc import ServedClassifier, few_at_once
@@ -58,7 +58,9 @@ def test_the_page_is_about_the_classifier(tmp_path: Path) -> None:
     ):
         assert said in page
     page = (
-        site_of(toy(tmp_path, policy=Vote(4, 0.5), guarantee=RiskGuarantee(0.02, 0.9, 300)))
+        site_of(
+            toy(tmp_path, policy=SelfConsistency(4, 0.5), guarantee=RiskGuarantee(0.02, 0.9, 300))
+        )
         .get("/")
         .text
     )

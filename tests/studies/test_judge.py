@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,12 @@ from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.registry import Measure, make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from taxtune.studies.judge import JudgeSettings, Rater, correlate, judge_answers, score_answers
+from taxtune.studies.judge import JudgeStudySettings, Rater, correlate, judge_answers, score_answers
 from tests import servers
 from tests.displays import Recorder
 from tests.servers import OpenAIServer
 
-FAST = JudgeSettings(file="rated.jsonl", resamples=200, seed=1)
+FAST = JudgeStudySettings(file="rated.jsonl", resamples=200, seed=1)
 
 
 class Given(Measure):
@@ -159,7 +158,7 @@ def test_differences_are_paired_and_adjusted_for_all_pairs() -> None:
         Rater(name, Given(name, word))
         for name, word in (("near", 0), ("noisy", 1), ("near again", 0))
     ]
-    report = judge_answers(rows(both, HUMAN), raters, replace(FAST, resamples=999))
+    report = judge_answers(rows(both, HUMAN), raters, FAST.model_copy(update={"resamples": 999}))
     better, same, worse = report.table("differences").records()
     first, second = ([float(text.split()[word]) for text in both] for word in (0, 1))
     expected = stats.spearmanr(first, HUMAN).statistic - stats.spearmanr(second, HUMAN).statistic

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.judge import JudgeSettings
+from taxtune.studies.judge import JudgeStudySettings
 from taxtune.studies.ratings import krippendorff_alpha, quality, read_rated_answers
 
 GOOD = {"id": "a", "question": "Q?", "references": ["cat", "cats"], "answer": "cat", "human": 0.5}
 
 
 def read(file: Path, **columns: str) -> tuple[pd.DataFrame, list[str]]:
-    return read_rated_answers(JudgeSettings(file=file, **columns))
+    return read_rated_answers(JudgeStudySettings(file=file, **columns))
 
 
 def jsonl(folder: Path, *changes: dict[str, Any]) -> Path:

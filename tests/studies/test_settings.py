@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,10 +15,9 @@ from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.settings import (
     NOT_RECORDED,
     Recorded,
-    Settings,
+    StudySettings,
     TreeSettings,
     check_inputs,
-    declarations,
 )
 from taxtune.taxonomy import Taxonomy
 from tests.cli.commands import run_command
@@ -27,13 +25,11 @@ from tests.cli.commands import run_command
 Shared = Annotated[str, typer.Option("--how", help="How.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Base(Settings):
+class Base(StudySettings):
     n: Annotated[int, typer.Option("-n", "--number", min=1, max=5, help="A number.")] = 2
     device: Annotated[str, typer.Option(), NOT_RECORDED] = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Made(Base):
     files: Annotated[tuple[Path, ...], typer.Argument(metavar="FILE...")]
     how: Annotated[Literal["near", "far"], Shared] = "near"
@@ -42,14 +38,14 @@ class Made(Base):
 
 
 def test_required_fields_come_first_then_own_ones_and_the_record_leaves_out_devices() -> None:
-    assert list(declarations(Made)) == ["files", "how", "where", "answer_column", "n", "device"]
-    options = [one.option for one in declarations(Made).values()]
+    assert list(Made.ordered_fields()) == ["files", "how", "where", "answer_column", "n", "device"]
+    options = [Made.option(name) for name in Made.ordered_fields()]
     assert options == ["FILE...", "--how", "--where", "--answer-column", "--number", "--device"]
     made = Made(files="a.csv", where=["x=1", "y="], n=3)  # type: ignore[arg-type]
-    assert made.files == ("a.csv",)
+    assert made.files == (Path("a.csv"),)
     assert made.where == {"x": "1", "y": ""}
     record = {
-        "files": ("a.csv",),
+        "files": (Path("a.csv"),),
         "how": "near",
         "where": made.where,
         "answers_in": "answer",

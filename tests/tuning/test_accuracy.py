@@ -15,7 +15,7 @@ from taxtune.tuning.objective import make_objective
 from taxtune.tuning.proposers.evidence import row_values
 from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.selection import values
-from taxtune.tuning.shares import final_share
+from taxtune.tuning.thresholds import final_threshold
 
 TREE = Taxonomy.from_paths(["stone/quartz/agate", "stone/quartz/jasper", "stone/opal"])
 #: Node, target, whether the answer is off the tree; some photos show no more than a stone.
@@ -81,8 +81,8 @@ def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(
     ]
 
 
-def test_a_share_is_chosen_by_the_scores_of_the_run() -> None:
-    """Answers off the tree cost nothing at any share where the run scores them as the root."""
+def test_a_threshold_is_chosen_by_the_scores_of_the_run() -> None:
+    """Answers off the tree cost nothing at any threshold where the run scores them as the root."""
     off = [
         SampleResult(
             str(i), f"{i}.png", 0, "stone", "a cup", 0, "stone", votes=(0, 0), off_tree=True
@@ -99,5 +99,5 @@ def test_a_share_is_chosen_by_the_scores_of_the_run() -> None:
     watching = type(objective)("accuracy", watched)
     for off_tree, accuracy in (("child", 0.0), ("root", 1.0)):
         seen.clear()
-        final_share(TREE, leaf_information(TREE), off, watching, off_tree=off_tree)
+        final_threshold(TREE, leaf_information(TREE), off, watching, off_tree=off_tree)
         assert set(seen) == {accuracy}

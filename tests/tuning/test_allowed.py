@@ -15,7 +15,7 @@ import taxtune
 from taxtune.errors import DataError, RecipeError, ResumeError
 from taxtune.fieldguide import export
 from taxtune.metrics import precision_recall
-from taxtune.policies import Vote, spread
+from taxtune.policies import SelfConsistency, spread
 from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.recipe import load_recipe
 from taxtune.report.html import render_report
@@ -98,9 +98,9 @@ def test_what_cannot_be_goes_to_the_nearest_that_can(tree: Taxonomy, data: st.Da
     )
     kept = (masked_hr == hr) | (lift[truth] != truth)
     assert ((masked_hp >= hp) & (masked_hr <= hr) & kept).all()
-    # A vote that more than half agree on comes out where it did, or at the nearest that can be.
-    vote = Vote(7, data.draw(st.floats(0.51, 1.0)))
-    assert vote.majority(tree, [lift[nodes]])[0] == lift[vote.majority(tree, [nodes])[0]]
+    # A majority vote that more than half agree on comes out where it did, or at the nearest that can be.
+    policy = SelfConsistency(7, data.draw(st.floats(0.51, 1.0)))
+    assert policy.majority(tree, [lift[nodes]])[0] == lift[policy.majority(tree, [nodes])[0]]
     # Probability is kept, and no node that can be loses any.
     nodes = np.array([-1, *range(size)])
     weights = np.array([[data.draw(st.sampled_from([0.0, 0.25, 1.0, 3.0])) for _ in nodes]])
@@ -132,7 +132,7 @@ def make(folder: Path, vlm: ToyVLM, *overrides: str, checklist: str = SHADES) ->
         (Wavering, ("policy.samples=4",), "colour/bluish", None),
         (
             Weighing,
-            ("policy.kind=posterior", "policy.share=0.9"),
+            ("policy.kind=posterior", "policy.threshold=0.9"),
             "colour/bluish/navy",
             "colour/bluish",
         ),

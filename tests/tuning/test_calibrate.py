@@ -12,7 +12,7 @@ from rich.console import Console
 import taxtune
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Failure
-from taxtune.policies import Vote
+from taxtune.policies import SelfConsistency
 from taxtune.report.html import render_report
 from taxtune.report.scores import selective_table
 from taxtune.report.summary import verdict
@@ -23,7 +23,7 @@ from taxtune.tuning.records import TuneResult
 from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
-VOTE = ("policy.samples=4", "policy.share=0.75")
+SAMPLED = ("policy.samples=4", "policy.threshold=0.75")
 
 
 def toy_run(
@@ -40,13 +40,13 @@ def run(tmp_path: Path) -> Path:
 
 def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
     vlm = Wavering()
-    result = toy_run(tmp_path, vlm, (*SMALL, *VOTE, "prompt.baseline=Which {{ domain }}?"))
+    result = toy_run(tmp_path, vlm, (*SMALL, *SAMPLED, "prompt.baseline=Which {{ domain }}?"))
     baseline = result.baseline
     assert baseline.usage.vlm.calls == 4 * len(baseline.rows)
     for row in baseline.rows:
         murky = not row.image[:-4].endswith(("0", "1"))
         assert len(row.votes) == 4
-        assert row.stage == "vote"
+        assert row.stage == "self_consistency"
         assert row.confidence == 1.0
         # Half the answers name another shade, so that only the family has three quarters of them.
         assert row.placement.count("/") == (1 if murky else 2)
@@ -56,7 +56,7 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
 
 
 def test_a_run_is_tuned_for_aurc_and_shows_what_its_confidence_is_worth(tmp_path: Path) -> None:
-    result = toy_run(tmp_path, None, (*SMALL, *VOTE, "objective.kind=aurc"))
+    result = toy_run(tmp_path, None, (*SMALL, *SAMPLED, "objective.kind=aurc"))
     for record in result.iterations:
         assert record.value == record.scores.selective_hp or not record.feasible
     assert "hR at least" in verdict(result)
@@ -72,13 +72,13 @@ def test_a_run_is_tuned_for_aurc_and_shows_what_its_confidence_is_worth(tmp_path
 
 
 def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
-    result = toy_run(tmp_path, None, (*SMALL, *VOTE))
-    assert result.selection.policy == {"kind": "vote", "samples": 4, "share": 0.75}
+    result = toy_run(tmp_path, None, (*SMALL, *SAMPLED))
+    assert result.selection.policy == {"kind": "self_consistency", "samples": 4, "threshold": 0.75}
     console = Console(file=StringIO(), width=200)
     print_result(console, result)
-    assert "Placed by vote (samples 4, share 0.75)." in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Placed by self-consistency (samples 4, threshold 0.75)." in console.file.getvalue()  # type: ignore[attr-defined]
     page = render_report(result)
-    assert "Placed by vote (samples 4, share 0.75)." in page
+    assert "Placed by self-consistency (samples 4, threshold 0.75)." in page
     assert "tuned, confidence: AURC" in console.file.getvalue()  # type: ignore[attr-defined]
     assert "Precision against coverage" in page
     assert "<summary>Confidence</summary>" in page
@@ -101,7 +101,7 @@ def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vo
                     replies[i] = Failure("a rate limit", retryable=True)
             return replies
 
-    parts = make_parts(tmp_path / "in", tmp_path / "run", Faulty(), VOTE)
+    parts = make_parts(tmp_path / "in", tmp_path / "run", Faulty(), SAMPLED)
     evaluator = parts.tuned_for().evaluator(None)
     splits = parts.splits
     found = evaluator.evaluate("What is this?", [*splits.tuning, *splits.heldout])
@@ -115,27 +115,27 @@ def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vo
     assert found.scores.n == 18
 
 
-def test_a_greedy_model_and_measures_of_text_do_not_vote(tmp_path: Path) -> None:
+def test_a_greedy_model_and_measures_of_text_take_one_answer(tmp_path: Path) -> None:
     greedy = Wavering()
     greedy.identity = {**greedy.identity, "temperature": 0.0}
     with pytest.raises(ModelError, match="decodes greedily"):
-        toy_run(tmp_path / "greedy", greedy, (*SMALL, *VOTE))
+        toy_run(tmp_path / "greedy", greedy, (*SMALL, *SAMPLED))
     with pytest.raises(TaxtuneError, match="leaves no text for"):
-        toy_run(tmp_path / "text", None, (*SMALL, *VOTE, "objective.kind=rouge-1"))
+        toy_run(tmp_path / "text", None, (*SMALL, *SAMPLED, "objective.kind=rouge-1"))
 
 
 def test_the_winner_is_calibrated_on_images_of_neither_split(run: Path) -> None:
     found = taxtune.calibrate(run, risk=0.3, samples=4, vlm=Wavering())
     assert found.images == 10
-    assert found.share is not None
-    assert found.policy == Vote(4, found.share)
-    assert [level.share for level in found.levels] == [None, 1.0, 0.75, 0.5, 0.25]
+    assert found.threshold is not None
+    assert found.policy == SelfConsistency(4, found.threshold)
+    assert [level.threshold for level in found.levels] == [None, 1.0, 0.75, 0.5, 0.25]
     assert found.levels[0].hp == 1.0
     hps, hrs = [level.hp for level in found.levels], [level.hr for level in found.levels]
     assert hps == sorted(hps, reverse=True)
     assert hrs == sorted(hrs)
     assert read_calibration(run) == found
-    assert json.loads((run / "calibration.json").read_text())["share"] == found.share
+    assert json.loads((run / "calibration.json").read_text())["threshold"] == found.threshold
 
 
 def test_what_was_asked_is_not_asked_again_and_fewer_answers_cost_nothing(run: Path) -> None:
@@ -179,13 +179,15 @@ def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
             ]
 
     found = taxtune.calibrate(run, risk=0.1, samples=2, vlm=Wrong())
-    assert found.share is None
+    assert found.threshold is None
     assert found.policy is None
     assert found.chosen.hp == 1.0
 
 
 def test_no_answers_are_not_as_many_as_usual(run: Path) -> None:
-    with pytest.raises(TaxtuneError, match=r"A vote takes 2 to 100 answers per image\. \(got 0\)"):
+    with pytest.raises(
+        TaxtuneError, match=r"Self-consistency takes 2 to 100 answers per image\. \(got 0\)"
+    ):
         taxtune.calibrate(run, risk=0.1, samples=0, vlm=Wavering())
     with pytest.raises(TaxtuneError, match=r"at least one image\. \(got -1\)"):
         taxtune.calibrate(run, risk=0.1, images=-1, vlm=Wavering())

@@ -13,7 +13,7 @@ from taxtune.classifier import load_classifier
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.models import Answer, Failure, ModelSettings
-from taxtune.policies import Single, Vote
+from taxtune.policies import SelfConsistency, Single
 from taxtune.progress import showing
 from taxtune.report.html import render_report
 from taxtune.report.progress import Terminal, TuningProgress
@@ -93,7 +93,7 @@ def test_in_a_vote_one_that_names_nothing_is_none(tmp_path: Path) -> None:
                 for reply, question in zip(replies, questions, strict=True)
             ]
 
-    rows = evaluated(tmp_path, Now(), Vote(3, 0.6)).rows
+    rows = evaluated(tmp_path, Now(), SelfConsistency(3, 0.6)).rows
     assert all(row.votes[0] == -1 and row.node is not None for row in rows)
     assert count_cut(rows) == (len(rows), 3 * len(rows))
 

@@ -11,7 +11,7 @@ from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.similarity import FloatMatrix
 from taxtune.metrics.confidence import Doubt
 from taxtune.models import Answer, Failure
-from taxtune.policies import Policy, Single, Vote
+from taxtune.policies import Policy, SelfConsistency, Single
 from taxtune.tuning import asker
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.evaluation import Evaluator, compare_templates
@@ -71,7 +71,7 @@ def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(
 
 
 class Asking(ToyVLM):
-    """Puts a question mark where the image is murky, says nothing of the first crimson, and in a vote doubts once."""
+    """Puts a question mark where the image is murky, or on one answer of three; silent at the first crimson."""
 
     def answer(self, questions):
         """Answers as a ToyVLM."""
@@ -89,8 +89,8 @@ class Asking(ToyVLM):
     [
         (Single(), "default"),
         (Single(), "paper-listing"),
-        (Vote(3, 1.0), "default"),
-        (Vote(3, 0.5), "default"),
+        (SelfConsistency(3, 1.0), "default"),
+        (SelfConsistency(3, 0.5), "default"),
     ],
 )
 def test_held_out_scores_say_what_hangs_on_doubtful_placements(
@@ -123,13 +123,13 @@ def test_held_out_scores_say_what_hangs_on_doubtful_placements(
         assert worth.brier == pytest.approx(np.mean((np.array(sure) - right) ** 2))
         assert worth.ranks[0].n == len(rows)
         # The policy's own place is on its curve.
-        share = min(share for share in worth.curve.share[1:] if share >= policy.share)
-        point = worth.curve.share.index(share)
+        threshold = min(t for t in worth.curve.threshold[1:] if t >= policy.threshold)
+        point = worth.curve.threshold.index(threshold)
         assert (worth.curve.hp[point], worth.curve.hr[point]) == pytest.approx(
             (held.scores.hp, held.scores.hr)
         )
     # Where every vote is needed, an image hangs on its one doubtful answer; where two of three will do, it does not.
-    doubtful = [row.image[-5] in "23" and policy != Vote(3, 0.5) for row in rows]
+    doubtful = [row.image[-5] in "23" and policy != SelfConsistency(3, 0.5) for row in rows]
     assert [row.doubtful for row in rows] == doubtful
     kept = [row for row, out in zip(rows, doubtful, strict=True) if not out]
     wrong = [

@@ -15,7 +15,7 @@ from taxtune.models.api import ApiModel
 from taxtune.models.base import OTHERWISE
 from taxtune.policies import MappedReplies, Posterior, weighted_paths
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.shares import CrossFit
+from taxtune.tuning.thresholds import CrossFit
 from tests import servers
 from tests.tuning.toy import Weighing, make_parts, tuned
 
@@ -37,20 +37,20 @@ def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
     )
     assert result.selection is not None
     assert result.selection.status == "estimate"
-    share = result.selection.policy["share"]
-    assert 0.5 < share < 0.98
+    threshold = result.selection.policy["threshold"]
+    assert 0.5 < threshold < 0.98
     for row in result.heldout_winner.rows:
         murky = not row.image[:-4].endswith(("0", "1"))
         assert row.stage == "posterior"
         assert row.named == pytest.approx(0.98)
         assert row.placement.count("/") == (1 if murky else 2)
-        assert row.shares[1] == pytest.approx(0.98)
+        assert row.probabilities[1] == pytest.approx(0.98)
         assert row.confidence == pytest.approx(0.98 if murky else 0.97)
     assert result.heldout_winner.scores.hp == 1.0
     assert taxtune.load_run(result.folder).iterations[0].rows == result.baseline.rows  # type: ignore[union-attr]
 
     classifier = taxtune.load_classifier(tmp_path / "run", vlm=vlm)
-    assert classifier.policy == Posterior(share)
+    assert classifier.policy == Posterior(threshold)
     murky, clear = classifier.classify(
         [tmp_path / "in" / "navy4.png", tmp_path / "in" / "navy0.png"]
     )
@@ -79,7 +79,7 @@ def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path: Path) -> No
     before = vlm.asked
     found = taxtune.calibrate(tmp_path / "run", risk=0.3, policy="posterior", vlm=vlm)
     assert vlm.asked - before == found.images == 10
-    assert found.policy == Posterior(found.share)
+    assert found.policy == Posterior(found.threshold)
     assert found.chosen.hp >= 0.7
     classifier = taxtune.load_classifier(tmp_path / "run", calibrated=True, vlm=vlm)
     assert classifier.guarantee.risk == 0.3
@@ -134,12 +134,12 @@ def test_a_local_models_run_ends_with_what_its_probabilities_would_bring(
         assert "--policy posterior --risk 0.2" in result.where["probabilities"]
 
 
-def test_a_model_without_probabilities_is_told_to_vote(tmp_path: Path) -> None:
+def test_a_model_without_probabilities_is_told_to_be_asked_often(tmp_path: Path) -> None:
     vlm = Weighing()
     vlm.silent = True
     with pytest.raises(ModelError, match="no probabilities") as caught:
         tuned(make_parts(tmp_path / "in", tmp_path / "run", vlm, SMALL))
-    assert "policy.kind to vote" in caught.value.remedy
+    assert "policy.kind to self_consistency" in caught.value.remedy
 
 
 def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets
     first = parts.splits.tuning[0].image.name
     result = tuned(parts)
     missing, *rows = result.baseline.rows
-    assert (missing.failure, missing.node, missing.way) == ("shy", None, ())
+    assert (missing.failure, missing.node, missing.path) == ("shy", None, ())
     assert all(row.placement is not None and row.truth.startswith(row.placement) for row in rows)
     asker = parts.asker
     assert asker.place([[Failure("shy", False)]], parts.splits.tuning[:1]) == [
@@ -188,14 +188,14 @@ def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Pat
     )
     with servers.OpenAIServer(then=servers.text("A: scarlet.", logprobs=told)) as server:
         vlm = ApiModel("openai/gpt-4o", servers.model_settings(server, api_key="sk-of-a-test"))
-        parts = make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "policy.share=0.8"))
+        parts = make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "policy.threshold=0.8"))
         row = parts.evaluator(None).evaluate("Which colour?", parts.splits.tuning[:1]).rows[0]
     assert (row.answer, row.placement) == ("A: scarlet.", "colour/reddish")
-    assert row.shares == pytest.approx((1.0, 0.9, 0.7))
+    assert row.probabilities == pytest.approx((1.0, 0.9, 0.7))
     assert row.named == pytest.approx(0.9)
 
 
-def test_each_image_is_placed_by_the_share_that_the_others_choose() -> None:
+def test_each_image_is_placed_by_the_threshold_that_the_others_choose() -> None:
     tree = Taxonomy.from_paths(
         ["bird/finch/chaffinch", "bird/finch/bullfinch", "bird/owl/barn owl"]
     )

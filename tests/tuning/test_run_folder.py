@@ -11,12 +11,18 @@ from types import SimpleNamespace
 import pytest
 
 from taxtune import api
-from taxtune.errors import RecipeError, ResumeError, TaxtuneError
+from taxtune.errors import DataError, RecipeError, ResumeError, TaxtuneError
 from taxtune.report.html import ReportCallback
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import locked
 from taxtune.tuning.records import IterationRecord, Provenance
-from taxtune.tuning.run_folder import STAND_INS, check_run_folder, recipe_of
+from taxtune.tuning.run_folder import (
+    STAND_INS,
+    check_run_folder,
+    read_result,
+    recipe_of,
+    write_result,
+)
 from tests.cli.commands import Done, run_captured, without_duration
 from tests.tuning.toy import make_files, make_parts, tuned
 
@@ -112,6 +118,19 @@ def test_a_comparison_that_was_stopped_is_known_by_its_runs(made: Path, tmp_path
         (tmp_path / "stopped" / name).unlink(missing_ok=True)
     with pytest.raises(ResumeError, match="already holds a comparison"):
         check_run_folder(tmp_path / "stopped")
+
+
+def test_a_run_of_another_version_is_neither_read_nor_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    write_result(tuned(make_parts(tmp_path / "in", folder)))
+    monkeypatch.setattr("taxtune.tuning.run_folder.RUN_FORMAT", "another")
+    monkeypatch.setattr("taxtune.tuning.history.RUN_FORMAT", "another")
+    with pytest.raises(DataError, match="not a result of a tuning run of this version"):
+        read_result(folder)
+    with pytest.raises(ResumeError, match="written by another version of taxtune"):
+        tuned(make_parts(tmp_path / "in", folder), resume=True)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"odd": 1}'])

@@ -52,6 +52,7 @@ from taxtune.studies.contestants import (
     question_of,
     text_scores,
 )
+from taxtune.studies.diagnosis.settings import DiagnosisSettings
 from taxtune.studies.output import both_trees_table, draw_dots, frame_table
 from taxtune.taxonomy import Taxonomy
 
@@ -59,9 +60,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from taxtune.mapping import Mapper
-    from taxtune.studies.diagnosis import DiagnosisSettings
 
-__all__ = ["diagnosis"]
+__all__ = ["run"]
 
 _BITS = ("ihp", "ihr", "remaining_uncertainty", "misinformation")
 _OUTPUT = [
@@ -81,8 +81,14 @@ _OUTPUT = [
 _COSTS = {"type": "type", "count": "answers", "share": "%", "hp": "hP", "hr": "hR"}
 
 
-def diagnosis(settings: DiagnosisSettings) -> StudyReport:
-    """Places the answers, diagnoses them and returns the report; see `taxtune.studies.diagnosis.run`."""
+def run(settings: DiagnosisSettings) -> StudyReport:
+    """Print error types with counts and costs in hP and hR, all scores, also by rank, worst clades and examples.
+
+    With --inclusion and --concept also paper 2's error types, and with --tags its check for images of several labels.
+
+    Raises:
+        TaxtuneError: If a file cannot be used, or a measure does not exist or lacks something.
+    """
     taxonomy, part = settings.read_tree()
     answers = settings.read_answers(settings.file, taxonomy, part)
     rows, column = answers.rows, settings.question_column

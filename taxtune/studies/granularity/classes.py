@@ -46,7 +46,7 @@ from taxtune.taxonomy import Taxonomy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from taxtune.studies.granularity import GranularitySettings
+    from taxtune.studies.granularity.settings import GranularitySettings
 
 __all__ = ["Classified", "Grouping", "ask_models", "chosen_class", "coarse_cut", "language_chat"]
 __all__ += ["language_only", "language_report", "top_one", "two_level", "two_level_report"]

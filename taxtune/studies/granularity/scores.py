@@ -33,7 +33,7 @@ from taxtune.tables import csv_delimiter, first_line, read_text
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
-    from taxtune.studies.granularity import GranularitySettings
+    from taxtune.studies.granularity.settings import GranularitySettings
 
 __all__ = [
     "ScoreMatrix",
@@ -134,7 +134,7 @@ def all_scores(
     settings: GranularitySettings, tree: Taxonomy, part: Domain | None, answers: AnswerTable | None
 ) -> list[ScoreMatrix]:
     """Returns the scores of every file and model, under different names; `answers` are scored instead of images."""
-    from taxtune.encoders.vectors import stored_images
+    from taxtune.data.embeddings import stored_images
 
     matrices = [read_scores(path, tree, part) for path in settings.scores]
     templates = read_label_prompts(settings.templates or ("label" if answers else "photos"))

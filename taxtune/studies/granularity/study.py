@@ -43,22 +43,22 @@ from taxtune.studies.granularity.scores import (
     check_targets,
     label_frame,
 )
+from taxtune.studies.granularity.settings import GranularitySettings
 from taxtune.studies.output import draw_curves, frame_table
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from taxtune.studies.granularity import GranularitySettings
 
 __all__ = [
     "QUANTITIES",
     "Granularity",
     "from_children",
     "from_leaves",
-    "granularity",
     "hierarchy",
     "hierarchy_report",
+    "run",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -71,8 +71,12 @@ _TIE = 1e-9
 _RULES = ["raw", "child", "leaf", "gain"]
 
 
-def granularity(settings: GranularitySettings) -> StudyReport:
-    """Runs the chosen form and returns its report; see `taxtune.studies.granularity.run`."""
+def run(settings: GranularitySettings) -> StudyReport:
+    """Tell whether a model knows coarse labels as well as the fine ones below them (paper 3, §4, Appendices A, B).
+
+    Raises:
+        TaxtuneError: If a file, a label or a model is missing or malformed.
+    """
     tree, part = settings.read_tree()
     record = settings.record()
     if len(tree.leaves) < 2:

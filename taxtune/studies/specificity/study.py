@@ -29,13 +29,13 @@ from taxtune.studies.embedding import (
     shown_name,
 )
 from taxtune.studies.output import frame_table
+from taxtune.studies.specificity.settings import SpecificitySettings
 from taxtune.studies.specificity.texts import make_texts, read_images, read_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from taxtune.encoders.clip import ClipEncoder
-    from taxtune.studies.specificity import SpecificitySettings
 
 __all__ = [
     "NEGATIVES",
@@ -44,8 +44,8 @@ __all__ = [
     "precisions",
     "read_pairs",
     "report",
+    "run",
     "score",
-    "specificity",
 ]
 
 #: Kinds of right and of wrong texts, with the names that the tables show.
@@ -66,8 +66,14 @@ _COLUMNS = ("image", "kind", "text", "score")
 _LARGEST = 1e100  # scores beyond this overflow in a mean
 
 
-def specificity(settings: SpecificitySettings) -> StudyReport:
-    """Makes and scores the texts and returns the report; see `taxtune.studies.specificity.run`."""
+def run(settings: SpecificitySettings) -> StudyReport:
+    """Tell whether a model scores right texts above subtly wrong ones (paper 3, Table 3 and Figure 5).
+
+    Without a model it only makes the texts and writes the pairs.
+
+    Raises:
+        TaxtuneError: If a file or a model is missing or malformed.
+    """
     scored = [(str(path), read_pairs(path)) for path in settings.scored]
     notes: list[str] = []
     if settings.captions is not None:
@@ -116,7 +122,7 @@ def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFra
         ImageError: If images cannot be used; it names all of them.
         ModelError: If the model gives no vector for an image or a text.
     """
-    from taxtune.encoders.vectors import checked_images, stored_images
+    from taxtune.data.embeddings import checked_images, stored_images
 
     files = list(texts["file"].unique())
     # All images are checked before the first is encoded.

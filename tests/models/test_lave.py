@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError, ModelError
-from taxtune.metrics.judging import Judge, Lave, LaveOptions, filter_references, read_demonstrations
 from taxtune.metrics.registry import MeasureSettings, make_measure
 from taxtune.models import make_model
 from taxtune.models.api_errors import load_litellm
+from taxtune.models.judging import Judge
+from taxtune.models.lave import Lave, LaveOptions, filter_references, read_demonstrations
 from tests import servers
 from tests.servers import OpenAIServer
 

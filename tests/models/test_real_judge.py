@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.judging import Judge, Lave, LaveOptions, read_rating
 from taxtune.metrics.registry import MeasureSettings
 from taxtune.models import Model, ModelSettings, make_model
+from taxtune.models.judging import Judge
+from taxtune.models.lave import Lave, LaveOptions, read_rating
 from taxtune.models.local import LocalLLM
 
 pytestmark = pytest.mark.heavy

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.judging import read_rating
+from taxtune.models.lave import read_rating
 
 RATINGS: dict[int | None, tuple[str, ...]] = {
     3: (
