@@ -127,6 +127,17 @@ def run_evaluations(file: Path) -> dict[str, list[Any]]:
         raise DataError("This is not a taxtune record.", file=file, value=str(error)) from error
 
 
+def _fields(row: Mapping[str, Any]) -> Record:
+    """Returns the fields of an image's row in a run's record.
+
+    Answers are placed again, and node numbers are those of the run's tree.
+    """
+    facts = {"answer": None, **row, **(row["placed"] or {}), **row["scores"]}
+    for name in ("placed", "scores", "placement", "target"):
+        facts.pop(name, None)
+    return {**facts, "id": str(row["example"]), "reference": row["truth"].rpartition("/")[2]}
+
+
 def _run(folder: Path, evaluation: str | None) -> Records:
     """The answers that a run recorded to one template.
 
@@ -138,16 +149,7 @@ def _run(folder: Path, evaluation: str | None) -> Records:
     evaluations = run_evaluations(file)
     try:
         name = evaluation or next((key for key in evaluations if key != "baseline"), "winner")
-        # Answers are placed again, and node numbers are those of the run's tree.
-        rows = [
-            {key: value for key, value in row.items() if key not in ("placement", "target")}
-            | {
-                "id": str(row["example"]),
-                "reference": row["truth"].rpartition("/")[2],
-                "answer": row["answer"],
-            }
-            for row in evaluations.get(name, ())
-        ]
+        rows = [_fields(row) for row in evaluations.get(name, ())]
     except _BROKEN as error:
         raise DataError("This is not a taxtune record.", file=file, value=str(error)) from error
     if not rows:

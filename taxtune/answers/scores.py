@@ -30,7 +30,7 @@ from taxtune.metrics import (
     precision_recall,
 )
 from taxtune.metrics.confidence import COVERAGES, influence_of_doubt
-from taxtune.metrics.names import INFORMATION, METRICS
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.registry import Measure
 from taxtune.metrics.selective import selective_scores
 from taxtune.progress import note, track
@@ -268,10 +268,11 @@ def _tables(summary: Mapping[str, Any], part: Domain | None, counted: str) -> tu
     shares: list[tuple[Cell, ...]] = []
     in_units: list[tuple[Cell, ...]] = []
     for i, (on, scores) in enumerate(parts.items()):
-        for key, name in (METRICS | INFORMATION).items():
+        for key, values in scores.items():
             # Whether a node is exactly right does not depend on the root.
             if key != "accuracy" or i == 0:
-                cells = (f"{name}{on if key != 'accuracy' else ''}", *scores[key].values())
+                name = metric_name(key)
+                cells = (f"{name}{on if key != 'accuracy' else ''}", *values.values())
                 (in_units if key in _IN_UNITS else shares).append(cells)
     examples = f"{n:,} example{'' if n == 1 else 's'}"
     if summary["abstained"] is not None:

@@ -27,7 +27,7 @@ from taxtune.metrics.statistics import (
     paired_bootstrap,
 )
 
-__all__ = ["SCORES", "Predictions", "Score", "ScoreTable", "with_derived"]
+__all__ = ["SCORES", "Predictions", "Score", "ScoreTable", "is_mean", "with_derived"]
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -67,6 +67,12 @@ class Predictions:
         """The hR of each image, shape (n,)."""
         _, n_shared, n_target = self.lengths
         return n_shared / n_target
+
+    @property
+    def depth(self) -> FloatArray:
+        """The depth of each node, shape (n,); 1 for one that counts as a child of the root."""
+        n_predicted, _, _ = self.lengths
+        return n_predicted.astype(np.float64) - 1
 
     @cached_property
     def bits(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -140,7 +146,7 @@ SCORES: dict[str, Score] = {
     "depth": Score(
         label="depth",
         digits=2,
-        of_nodes=lambda predictions: predictions.lengths[0] - 1.0,
+        of_nodes=lambda predictions: predictions.depth,
     ),
     "ihp": Score(
         label="ihP",
@@ -181,6 +187,11 @@ SCORES: dict[str, Score] = {
         of_table=_selective_hp,
     ),
 }
+
+
+def is_mean(name: str) -> bool:
+    """Returns whether a score of several images is a mean over them, as one's own metrics are."""
+    return name not in SCORES or SCORES[name].harmonic is None
 
 
 def with_derived(means: Mapping[str, float]) -> dict[str, float]:
@@ -271,6 +282,19 @@ class ScoreTable:
             if not np.isnan(values).all():
                 means[name] = float(np.nanmean(values))
         return with_derived(means)
+
+    def standard_error(self, name: str) -> float | None:
+        """Returns the standard error of a mean.
+
+        It is None if fewer than two images have a value or all are alike, so that their spread is
+        not known, and for what is no mean.
+        """
+        values = self.column(name)
+        known = values[~np.isnan(values)]
+        if not is_mean(name) or len(known) < 2:
+            return None
+        error = float(known.std(ddof=1)) / len(known) ** 0.5
+        return error if error > 1e-9 else None
 
     def intervals(self, seed: int) -> dict[str, Interval]:
         """Returns the bootstrap interval of each score that has a value."""

@@ -203,8 +203,7 @@ class TuningProgress:
         """Prints which template wins, and why."""
         from taxtune.report.summary import selection_in_words
 
-        records = [self._records[number] for number in sorted(self._records)]
-        verdict = selection_in_words(selection, self._aim, records)
+        verdict = selection_in_words(selection, self._aim)
         self._terminal.line(f"iteration {selection.winner} wins. {verdict}", "bold")
 
     def on_heldout(self, name: str, images: int) -> None:
@@ -253,7 +252,6 @@ class TuningProgress:
     def _add(self, record: IterationRecord, mark: str) -> None:
         """Counts an iteration and prints its line: each mean ± its standard error, a dash where that is not known."""
         from taxtune.report.scores import number, score_of
-        from taxtune.report.summary import standard_error
         from taxtune.tuning.records import count_cut, cut_in_words
 
         if self._experiment is None:
@@ -268,7 +266,7 @@ class TuningProgress:
         self._once("means on the tuning images ± standard error")
         cells = []
         for key in dict.fromkeys(("hp", "hr", self._aim.measure or "hp")):
-            error = standard_error(record, key)
+            error = record.table.standard_error(key)
             spread = "–" if error is None else number(error, key).removeprefix("0")
             cells.append(
                 f"{metric_name(key)} {number(score_of(record.scores, key), key)} ± {spread:<4}"

@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from taxtune.mapping.config import DOUBTFUL
 from taxtune.metrics.confidence import COVERAGES
-from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES, metric_name
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.metrics.table import SCORES
 from taxtune.report.output import Cell, Table
 from taxtune.tuning.records import ComparisonResult, TemplateScores, TuneResult, cut_in_words
 
@@ -60,7 +61,7 @@ def difference(value: PairedDifference, metric: str = "hp") -> str:
 
 def score_of(scores: TemplateScores | None, key: str) -> float | None:
     """Returns a score, or None if there is none of that name."""
-    return None if scores is None else scores.as_row().get(key)
+    return None if scores is None else scores.means.get(key)
 
 
 @lru_cache(
@@ -72,7 +73,7 @@ def template_name(name: str) -> str:
     A template that was evaluated under a name of its own keeps it.
     """
     shown = metric_name(name)
-    known = shown != name or name in METRICS or name in SHARES or name in MEASURES
+    known = shown != name or name in SCORES or name in MEASURES
     return f"{shown.replace(' ', '-')}-tuned" if known else name
 
 
@@ -119,14 +120,10 @@ def failed_calls(result: Result) -> str | None:
 def score_table(result: Result) -> Table:
     """Returns every held-out score of each template and every paired difference, with 95 % intervals and p values."""
     rows: list[tuple[Cell, ...]] = []
-    bits = INFORMATION if any(held.scores.ihp is not None for held in result.heldout) else {}
-    own = [key for held in result.heldout for key in held.scores.measures]
-    confident = (
-        SELECTIVE if any(held.scores.selective_hp is not None for held in result.heldout) else {}
-    )
-    for key in dict.fromkeys(
-        [*METRICS, *bits, *own, *SHARES, *confident] if result.heldout else ()
-    ):
+    keys = dict.fromkeys(key for held in result.heldout for key in held.scores.means)
+    for key in keys:
+        if key in SCORES and SCORES[key].fixed:
+            continue
         name = metric_name(key)
         for held in result.heldout:
             ends = held.intervals.get(key)
@@ -269,4 +266,4 @@ def _ends(ends: Interval | None) -> tuple[float | None, float | None]:
 
 
 def _digits(metric: str) -> int:
-    return 2 if metric in ("depth", "remaining_uncertainty", "misinformation") else 3
+    return SCORES[metric].digits if metric in SCORES else 3

@@ -190,10 +190,7 @@ def _steps(
         for key in ("placement", "stage", "confidence", "off_tree", "abstained")
     }
     scores = {
-        "hp": row.hp,
-        "hr": row.hr,
-        "ihp": row.ihp,
-        "ihr": row.ihr,
+        **row.scores,
         **row.measures,
         "unrated": row.unrated,
     }

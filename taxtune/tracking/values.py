@@ -19,7 +19,7 @@ from textwrap import wrap
 from typing import Any
 
 from taxtune.errors import command
-from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES
+from taxtune.metrics.table import SCORES
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.scores import Result, rank_table, score_of, score_table
@@ -142,9 +142,7 @@ def all_scores(record: IterationRecord) -> dict[str, float]:
     """Returns every number of an iteration by name, with scores by rank, calls, tokens and faults by kind."""
     values: dict[str, Any] = {**iteration_metrics(record)}
     if record.scores is not None:
-        values |= {
-            key: getattr(record.scores, key) for key in METRICS | INFORMATION | SHARES | SELECTIVE
-        }
+        values |= {key: mean for key, mean in record.scores.means.items() if key in SCORES}
         for row in record.scores.ranks:
             values |= {f"precision.{row.rank}": row.precision, f"recall.{row.rank}": row.recall}
     values |= _dotted(asdict(record.usage))
@@ -231,7 +229,8 @@ def example_table(rows: Sequence[SampleResult]) -> Columns:
         "off_tree": "off the tree",
         "from_store": "from store",
     }
-    table = {named.get(field, field): [getattr(row, field) for row in rows] for field in fields}
+    flat = [row.as_row() for row in rows]
+    table = {named.get(field, field): [row.get(field) for row in flat] for field in fields}
     own = dict.fromkeys(key for row in rows for key in row.measures)
     return table | {key: [row.measures.get(key) for row in rows] for key in own}
 

@@ -47,7 +47,7 @@ from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
-from taxtune.tuning.selection import Round, most_questions, rounds
+from taxtune.tuning.selection import Rung, most_questions, rungs
 from taxtune.tuning.template import check_template, labels_said, render, variables_of
 from taxtune.tuning.thresholds import CrossFit, can_choose
 
@@ -376,17 +376,17 @@ class Experiment:
         return MeasureMetric(name, made, self.taxonomy, recipe.prompt.question)
 
     @cached_property
-    def stages(self) -> tuple[Round, ...]:
+    def stages(self) -> tuple[Rung, ...]:
         """The rounds of the race: how many templates are asked about how many of the tuning images."""
         return self.race_of(self.objective)[0]
 
-    def race_of(self, objective: AnyObjective) -> tuple[tuple[Round, ...], int]:
+    def race_of(self, objective: AnyObjective) -> tuple[tuple[Rung, ...], int]:
         """Returns the rounds of the race for an objective and the most images that it asks about."""
         made, tuning = self.make_objective(objective), self.sizes[0]
         calls = self.budget.vlm_calls
         images = None if calls is None else calls // self.policy.samples
         block = min(self.recipe.data.block or tuning, tuning)
-        stages = rounds(
+        stages = rungs(
             block, tuning, self.iterations + 1, images, always=int(made.held_to_baseline)
         )
         return stages, most_questions(made, stages)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, images_to_certify, poisson_bound
-from taxtune.metrics.table import SCORES
+from taxtune.metrics.table import is_mean
 from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.records import (
     Finalist,
@@ -426,7 +426,9 @@ class _Final:
                     iteration=record.iteration,
                     estimate=float(self.estimates[i]),
                     low=float(self.lows[i]),
-                    bounds={test.constraint.measure: float(test.lows[i]) for test in self.constraints},
+                    bounds={
+                        test.constraint.measure: float(test.lows[i]) for test in self.constraints
+                    },
                     reached=bool(reached[i]),
                 )
             )
@@ -586,7 +588,7 @@ def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
     table = record.table
     total = np.full(len(table), objective.aimed(scores))
     for name, mean in scores.means.items():
-        if name in SCORES and SCORES[name].harmonic is not None:
+        if not is_mean(name):
             continue
         above = objective.aimed(scores.changed({name: mean + _STEP}))
         below = objective.aimed(scores.changed({name: mean - _STEP}))

@@ -24,6 +24,7 @@ from taxtune.tuning.records import (
     Turn,
     Usage,
 )
+from tests.rows import sample_row
 
 __all__ = [
     "BASELINE",
@@ -49,23 +50,23 @@ def spec(objective: str = "hp") -> ObjectiveSpec:
 
 
 def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores:
-    return TemplateScores(
-        hp=hp,
-        hr=hr,
-        hf=harmonic_mean(hp, hr),
-        accuracy=accuracy,
-        depth=round(4 * hr / hp, 3),
-        n=n,
-        abstained=0.1,
-        off_tree=0.05,
-        ihp=0.9 * hp,
-        ihr=0.6 * hr,
-        ihf=harmonic_mean(0.9 * hp, 0.6 * hr),
-        remaining_uncertainty=13.0 * (1 - 0.6 * hr),
-        misinformation=2.5 * (1 - hp),
-        target_bits=13.0,
-        ranks=(RankScores("order", n, n, n - 1), RankScores("<b>species", n // 2, n, n // 4)),
-    )
+    means = {
+        "hp": hp,
+        "hr": hr,
+        "hf": harmonic_mean(hp, hr),
+        "accuracy": accuracy,
+        "depth": round(4 * hr / hp, 3),
+        "ihp": 0.9 * hp,
+        "ihr": 0.6 * hr,
+        "ihf": harmonic_mean(0.9 * hp, 0.6 * hr),
+        "remaining_uncertainty": 13.0 * (1 - 0.6 * hr),
+        "misinformation": 2.5 * (1 - hp),
+        "target_bits": 13.0,
+        "abstained": 0.1,
+        "off_tree": 0.05,
+    }
+    ranks = (RankScores("order", n, n, n - 1), RankScores("<b>species", n // 2, n, n // 4))
+    return TemplateScores(n=n, means=means, ranks=ranks)
 
 
 def rows(
@@ -79,28 +80,30 @@ def rows(
         wrong = rng.random() < 0.3 and level > 1
         shared = level if wrong else level + 1
         placed = [*PATH[:level], "somewhere else"] if wrong else PATH[: level + 1]
-        failed = failures and i == 1
-        made.append(
-            SampleResult(
-                example=f"bird-{i:03d}",
-                image=f"bird_{i:03d}.png",
-                target=4,
-                truth="/".join(PATH),
-                answer=None if failed else HOSTILE if i == 0 else f"A: {placed[-1]}.",
-                node=None if failed else 4 + shared if wrong else level,
-                placement=None if failed else "/".join(placed),
-                stage=None if failed else "verbatim",
-                confidence=None if failed else 0.625 if i % 7 == 3 else 0.875,
-                hp=None if failed else shared / len(placed),
-                hr=None if failed else shared / len(PATH),
-                ihp=None if failed else (shared - 1) / max(1, len(placed) - 1),
-                ihr=None if failed else (shared - 1) / (len(PATH) - 1),
-                abstained=not failed and level == 0,
-                from_store=i % 3 == 0,
-                failure="timed out after 60 s" if failed else None,
-                doubtful=None if failed else i % 7 == 3,
-            )
+        about = {
+            "example": f"bird-{i:03d}",
+            "image": f"bird_{i:03d}.png",
+            "target": 4,
+            "truth": "/".join(PATH),
+            "from_store": i % 3 == 0,
+        }
+        if failures and i == 1:
+            made.append(sample_row(**about, failure="timed out after 60 s"))
+            continue
+        row = sample_row(
+            **about,
+            answer=HOSTILE if i == 0 else f"A: {placed[-1]}.",
+            node=4 + shared if wrong else level,
+            placement="/".join(placed),
+            confidence=0.625 if i % 7 == 3 else 0.875,
+            hp=shared / len(placed),
+            hr=shared / len(PATH),
+            ihp=(shared - 1) / max(1, len(placed) - 1),
+            ihr=(shared - 1) / (len(PATH) - 1),
+            abstained=level == 0,
+            doubtful=i % 7 == 3,
         )
+        made.append(row)
     return tuple(made)
 
 
@@ -296,19 +299,16 @@ def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) ->
 
 def answer(example: str, truth: str, placed: str | None) -> SampleResult:
     """A row of an image by its paths; `placed` is None where the call failed."""
+    about = {"example": example, "image": f"{example}.png", "truth": truth}
     if placed is None:
-        return SampleResult(example, f"{example}.png", 1, truth, failure="timed out")
+        return sample_row(**about, failure="timed out")
     want, said = truth.split("/"), placed.split("/")
     shared = sum(one == other for one, other in zip(want, said, strict=False))
-    return SampleResult(
-        example,
-        f"{example}.png",
-        1,
-        truth,
+    return sample_row(
+        **about,
         answer=said[-1],
         node=1 if placed == truth else 2,
         placement=placed,
-        stage="verbatim",
         hp=shared / len(said),
         hr=shared / len(want),
     )

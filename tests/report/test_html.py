@@ -12,6 +12,7 @@ import pytest
 from taxtune.report.html import render_report
 from taxtune.tuning.records import ComparisonResult, Provenance, TuneResult, Turn
 from tests.report import samples
+from tests.rows import changed_row
 
 VOID = {"meta", "img", "input", "br", "path", "use"}
 
@@ -116,8 +117,8 @@ def test_what_a_model_wrote_stays_text() -> None:
         parameters={"<i>a</i>": "<u>b</u>"},
     )
     # The hostile answer is the one that changed most.
-    before = replace(run.heldout[0].rows[0], hp=0.2, hr=0.2)
-    after = replace(
+    before = changed_row(run.heldout[0].rows[0], hp=0.2, hr=0.2)
+    after = changed_row(
         run.heldout[1].rows[0],
         hp=1.0,
         hr=1.0,
