@@ -170,7 +170,7 @@ def logits_apart(vlm: Made, requests: Sequence[Request]) -> float:
     kept = vlm._first_logits(vlm._collate(prepared))
     most = 0.0
     for row, question in zip(kept, prepared, strict=True):
-        alone = vlm._first_logits(vlm._plain([question], [()]))[0]
+        alone = vlm._first_logits(vlm._from_pixels([question], [()]))[0]
         finite = torch.isfinite(alone)
         span = float(alone[finite].amax() - alone[finite].amin())
         most = max(most, float((alone - row)[finite].abs().amax()) / span)

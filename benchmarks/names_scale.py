@@ -100,12 +100,12 @@ def measure(
     read = model._first_logits
     model._first_logits = lambda inputs: reads.append(len(inputs["input_ids"])) or read(inputs)  # type: ignore
     started = time.perf_counter()
-    model.score(requests[:1], candidates)
+    model.answer([replace(requests[0], candidates=candidates)])
     first = time.perf_counter() - started
     each = []
     for request in requests:
         reads.clear()
-        model.score([request], candidates)
+        model.answer([replace(request, candidates=candidates)])
         each.append(sum(reads))
     replies, scored = timed(
         model, [replace(request, candidates=candidates) for request in requests]

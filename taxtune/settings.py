@@ -192,6 +192,16 @@ class PromptSettings(Settings):
     ranks: tuple[str, ...] = Field((), max_length=32)
     examples: tuple[str, ...] = Field((), max_length=32)
 
+    @property
+    def variables(self) -> dict[str, object]:
+        """The variables of templates, whatever the image."""
+        return {
+            "question": self.question,
+            "domain": self.domain,
+            "ranks": list(self.ranks),
+            "examples": list(self.examples),
+        }
+
 
 def _auto_or_count(value: object) -> object:
     if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):

@@ -28,7 +28,6 @@ from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.models import ModelSettings, Request, make_model
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.template import render
 
 VOTES = Path(__file__).resolve().parent / "votes.npz"
@@ -153,7 +152,7 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     from transformers import AutoProcessor, MllamaForConditionalGeneration
 
     recipe, sources = load_recipe("fieldguide"), np.load(VOTES)["templates"].tolist()
-    variables = template_variables(recipe.prompt)
+    variables = recipe.prompt.variables
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     leaves = set(tree.leaves.tolist())
     ordered = sorted(range(len(tree)), key=lambda node: node not in leaves)

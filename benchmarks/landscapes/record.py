@@ -27,7 +27,6 @@ from taxtune.models.base import Answer, ModelSettings, Reply, Request
 from taxtune.models.vision import LocalVLM
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.proposers.fragments import Fragments, read_fragments
 from taxtune.tuning.template import render
 
@@ -60,7 +59,7 @@ def record(
         SystemExit: If an answer differs from the ordinary one.
     """
     recipe = load_recipe("fieldguide")
-    variables = template_variables(recipe.prompt)
+    variables = recipe.prompt.variables
     chosen = compositions(fragments)[:templates]
     sources = [recipe.prompt.baseline, *map(fragments.compose, chosen)]
     with (images / "manifest.csv").open(encoding="utf-8", newline="") as file:

@@ -27,7 +27,6 @@ from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.models import ModelSettings, Request, make_model
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.template import render
 
 LANDSCAPE = Path(__file__).resolve().parent / "fieldguide.npz"
@@ -58,7 +57,7 @@ def record(
         `targets`, `degraded`; `templates`, the sources in the order of their numbers; `temperature`.
     """
     recipe = load_recipe("fieldguide")
-    variables = template_variables(recipe.prompt)
+    variables = recipe.prompt.variables
     every = np.load(LANDSCAPE)["templates"]
     others = np.sort(
         np.random.default_rng(0).choice(np.arange(1, len(every)), templates, replace=False)

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from taxtune.answers.read import (
-    AnswerRow,
-    AnswerSchema,
-    AnswerTable,
-    Excluded,
-    read_answers,
-    split_by,
-)
+from taxtune.answers.read import read_answers
 from taxtune.answers.records import FORMATS, read_records
-from taxtune.answers.targets import rows_error
+from taxtune.answers.schema import AnswerRow, AnswerSchema, AnswerTable, Excluded
 
 __all__ = [
     "FORMATS",
@@ -21,6 +14,4 @@ __all__ = [
     "Excluded",
     "read_answers",
     "read_records",
-    "rows_error",
-    "split_by",
 ]

@@ -1,23 +1,24 @@
-"""A classifier's scores from a file: what it says of each image, as weights of nodes.
+"""A classifier's scores from a file, as weights of nodes for each image.
 
-A file has a row per image with a column per label (wide), a row per image and label (long, as pybioclip writes it), or
-is what SpeciesNet writes. All become a frame of the columns row, image, label and score, which is checked. What an
-image's scores leave of 1, as top-k files do, and those of labels that the tree lacks are at the root; several of one
-taxon are added up.
+A file has a row per image with a column per label (wide), a row per image and label (long, as
+pybioclip writes it), or is what SpeciesNet writes. All become a frame of the columns row, image,
+label and score, which is checked. What an image's scores leave of 1, as top-k files do, and those of
+labels that the tree lacks are at the root; several of one taxon are added up.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.answers.read import AnswerSchema, read_answers
-from taxtune.answers.records import Source, open_table
+from taxtune.answers.read import read_answers
+from taxtune.answers.records import Records, Source, open_table
+from taxtune.answers.schema import AnswerSchema
 from taxtune.answers.targets import rows_error, target_finder
 from taxtune.data.columns import IMAGES, LABELS, find_column
 from taxtune.errors import DataError
@@ -36,13 +37,23 @@ _LABELS = (*LABELS, "classification", "prediction", "truth")
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species", "common_name")
 _MOST = 1 + 1e-3  # scores were rounded
 _REMEDY = (
-    "Scores are probabilities, from 0 to 1, and those of an image add up to at most 1. Take the softmax of logits; "
-    "divide percentages by 100; independent sigmoids are no distribution."
+    "Scores are probabilities, from 0 to 1, and those of an image add up to at most 1. Take the "
+    "softmax of logits; divide percentages by 100; independent sigmoids are no distribution."
 )
-_ENTRY = ("row", "image", "label", "score")
-Rows = Sequence[tuple[int, Mapping[str, Any]]]
-#: What a score is of: a name, or the names of a taxon, which are looked up in this order.
+
+#: The label of a score: a name, or the names of a taxon, which are looked up in this order.
 Label = str | tuple[str, ...]
+#: Columns of "image", "label", "score" and "truth" that a user named.
+Columns = Mapping[str, str | None]
+
+
+class _Entry(NamedTuple):
+    """A score of an image, by the row of the file. Without a label the image has no scores."""
+
+    row: int
+    image: str
+    label: Label | None
+    score: Any
 
 
 class Scores(NamedTuple):
@@ -51,7 +62,7 @@ class Scores(NamedTuple):
     Attributes:
         images: Their names, each once.
         nodes: The node of each score, shape (n, k), as `weighted_paths` takes them; -1 is unsaid.
-        weights: The scores, shape (n, k); the last column is what they leave of 1.
+        weights: The scores, shape (n, k). The last column is what they leave of 1.
         missing: Images without scores, which have no row.
     """
 
@@ -61,203 +72,283 @@ class Scores(NamedTuple):
     missing: tuple[str, ...] = ()
 
     def best(self) -> NDArray[np.int64]:
-        """Returns the node of the label with the highest score, shape (n,); the root where the tree lacks it."""
-        nodes = self.nodes[np.arange(len(self.nodes)), self.weights[:, :-1].argmax(axis=1)]
+        """Returns the node of the label with the highest score, shape (n,).
+
+        It is the root where the tree lacks the label.
+        """
+        columns = self.weights[:, :-1].argmax(axis=1)
+        nodes = self.nodes[np.arange(len(self.nodes)), columns]
         return np.asarray(np.maximum(nodes, 0))
 
 
-def read_scores(
-    source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | None] | None = None
-) -> Scores:
+def read_scores(source: Source, taxonomy: Taxonomy, columns: Columns | None = None) -> Scores:
     """Reads a classifier's scores.
 
     Args:
-        source: A CSV, TSV, JSONL, XLSX or Parquet file, wide or long; SpeciesNet's JSON; a pandas `DataFrame` of either
-            shape, whose index is a column if it has a name; or a list of records. Labels are those of the tree: label,
-            alias, path or id, of an inner node as well. A taxon that is spelt out by its ranks goes to the deepest of
-            them that the tree has.
+        source: A CSV, TSV, JSONL, XLSX or Parquet file, wide or long; SpeciesNet's JSON; a pandas
+            `DataFrame` of either shape, whose index is a column if it has a name; or a list of
+            records. Labels are those of the tree: label, alias, path or id, of an inner node as
+            well. A taxon that is spelt out by its ranks goes to the deepest of them that the tree
+            has.
         taxonomy: The label tree.
         columns: Those of "image", "label" and "score" that cannot be told by name and values.
 
     Raises:
-        DataError: If the file cannot be read, a column cannot be told, a score is no probability, an image has scores
-            above 1 in sum or none, or the tree has none of the labels.
+        DataError: If the file cannot be read, a column cannot be told, a score is no probability, an
+            image has scores above 1 in sum or none, or the tree has none of the labels.
     """
-    if (found := _of_speciesnet(source)) is not None:
-        return _scores(found, str(source), taxonomy)
+    predictions = _speciesnet_predictions(source)
+    if predictions is not None:
+        file = str(source)
+        return _weighed(_speciesnet_entries(predictions, file), file, taxonomy)
     if getattr(getattr(source, "index", None), "name", None) is not None:
         source = source.reset_index()  # type: ignore[union-attr]
-    file, rows, _ = open_table(source, what="scores")
-    return _scores(list(_of_table(file, rows, taxonomy, columns or {})), file, taxonomy)
+    opened = open_table(source, what="scores")
+    reader = _TableReader(opened, taxonomy, columns or {})
+    return _weighed(reader.entries(), opened.file, taxonomy)
 
 
 def array_scores(array: ArrayLike, labels: Iterable[object], taxonomy: Taxonomy) -> Scores:
-    """Returns scores of an array, shape (n, m), with a column for each of m labels; images are called 0, 1, ...
+    """Returns the scores of an array whose images are called 0, 1, ...
+
+    Args:
+        array: The scores, shape (n, m).
+        labels: The label of each of the m columns.
+        taxonomy: The label tree.
 
     Raises:
         DataError: As `read_scores`.
     """
-    values, names = np.asarray(array, dtype=np.float64), [str(label) for label in labels]
+    values = np.asarray(array, dtype=np.float64)
+    names = [str(label) for label in labels]
     rows = np.repeat(np.arange(len(values)), len(names))
-    entries = rows, rows.astype(str), names * len(values), values.ravel()
-    return _scores(dict(zip(_ENTRY, entries, strict=True)), "<array>", taxonomy)
+    columns: dict[str, Any] = {
+        "row": rows,
+        "image": rows.astype(str),
+        "label": names * len(values),
+        "score": values.ravel(),
+    }
+    return _weighed(columns, "<array>", taxonomy)
 
 
 def read_truth(
-    source: Source, taxonomy: Taxonomy, columns: Mapping[str, str | None] | None = None
+    source: Source, taxonomy: Taxonomy, columns: Columns | None = None
 ) -> dict[str, int]:
-    """Reads the node of each image from a table with a column of images and one of labels ("truth" in `columns`).
+    """Reads the node of each image from a table with a column of images and one of labels.
+
+    Args:
+        source: The table.
+        taxonomy: The label tree.
+        columns: Those of "image" and "truth" that cannot be told.
 
     Raises:
-        DataError: If it cannot be read, a column cannot be told, an image comes twice, or a label is not on the tree.
+        DataError: If it cannot be read, a column cannot be told, an image comes twice, or a label is
+            not on the tree.
     """
-    file, rows, _ = open_table(source, what="truth")
-    names, find, asked = _names(rows), target_finder(taxonomy, suggest=0), columns or {}
+    opened = open_table(source, what="truth")
+    find = target_finder(taxonomy, suggest=0)
+    asked = columns or {}
     # The column that is named may be the other file's.
-    image = _image_column(file, rows, names, asked if {asked.get("image")} & {*names} else {})
-    others = [name for name in names if name != image]
+    image = _image_column(opened, asked if asked.get("image") in opened.columns else {})
+    others = [name for name in opened.columns if name != image]
     # Of a name and its path it is the one that always tells the node.
-    likely = [
-        name
-        for name in others
-        if all(find(record.get(name)).node is not None for _, record in rows)
-    ]
-    label = find_column("truth", asked.get("truth"), others, _LABELS, likely, file)
-    table = read_answers(
-        source, AnswerSchema(answer=image, truth=label, id=image, taxonomy=taxonomy)
-    )
+    likely = []
+    for name in others:
+        if all(find(record.get(name)).node is not None for _, record in opened.rows):
+            likely.append(name)
+    label = find_column("truth", asked.get("truth"), others, _LABELS, likely, opened.file)
+    schema = AnswerSchema(answer=image, truth=label, id=image, taxonomy=taxonomy)
+    table = read_answers(source, schema)
     for text in table.notes:
         note(text)
     return {row.id.strip(): row.target for row in table.rows}
 
 
 def few(names: Iterable[object]) -> str:
-    """Returns the first five names, for a message, and how many more there are."""
+    """Returns the first five names, for a message, and the number of further ones."""
     listed = list(map(repr, names))
-    return ", ".join(listed[:5]) + (f" and {len(listed) - 5:,} more" if len(listed) > 5 else "")
+    more = f" and {len(listed) - 5:,} more" if len(listed) > 5 else ""
+    return f"{', '.join(listed[:5])}{more}"
 
 
-def _of_table(
-    file: str, rows: Rows, taxonomy: Taxonomy, asked: Mapping[str, str | None]
-) -> Iterable[Any]:
-    names = _names(rows)
-    known = {column_key(name): name for name in names}
-    ranks = [known.get(rank, "") for rank in _RANKS]
-    score = asked.get("score") or next((known[name] for name in _SCORES if name in known), None)
-    image = _image_column(file, rows, names, asked)
-    others = [name for name in names if name not in (image, score)]
-    text = [name for name in others if not _is_numeric(rows, name)]
-    is_taxon = not asked.get("label") and sum(map(bool, ranks)) > 2
-    if not asked.get("label") and (score is None or not (is_taxon or known.keys() & {*_LABELS})):
-        find = target_finder(taxonomy, suggest=0)
-        if unused := [name for name in text if find(name).node is None]:
-            note(f"{file}: columns that are neither labels nor numbers are left out: {few(unused)}")
-        labels = [name for name in others if name not in unused]
-        first: dict[str, int] = {}
-        again = [
-            row for row, record in rows if first.setdefault(_text(record.get(image)), row) != row
-        ]
-        if again:
-            problems = [(row, "its image already has a row") for row in again]
-            raise rows_error(problems, file, len(rows), remedy="Keep one row per image.")
-        for row, record in rows:  # an empty cell is none of the top k
-            given = [name for name in labels if record.get(name) is not None]
-            yield from (
-                (row, _text(record.get(image)), name, record.get(name)) for name in given or [""]
-            )
-        return
-    score = find_column("score", score, names, _SCORES, (), file)
-    label = (
-        "" if is_taxon else find_column("label", asked.get("label"), others, _LABELS, text, file)
-    )
-    for row, record in rows:
-        name = (
-            _taxon([_text(record.get(rank)) for rank in ranks])
-            if is_taxon
-            else _text(record.get(label))
-        )
-        yield row, _text(record.get(image)), name, record.get(score)
+# -- tables ------------------------------------------------------------------------------------------
 
 
-def _of_speciesnet(source: Source) -> list[tuple[int, str, Label | None, Any]] | None:
-    """What SpeciesNet says of each image or, from version 5 on, of its surest detection; a label None is silence.
+class _TableReader:
+    """Reads the scores of a table, wide or long.
 
-    A class is "uuid;class;order;family;genus;species;common name", its species without the genus.
+    Args:
+        opened: The records.
+        taxonomy: The label tree.
+        asked: The columns that a user named.
     """
-    if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".json":
-        return None
-    try:
-        predictions = list(
-            json.loads(read_text(Path(source), error=DataError, what="scores"))["predictions"]
+
+    def __init__(self, opened: Records, taxonomy: Taxonomy, asked: Columns) -> None:
+        self._opened = opened
+        self._taxonomy = taxonomy
+        self._asked = asked
+        self._image = _image_column(opened, asked)
+        known = {column_key(name): name for name in opened.columns}
+        self._usual = known.keys()
+        self._ranks = [known.get(rank, "") for rank in _RANKS]
+        named_scores = [known[name] for name in _SCORES if name in known]
+        self._score = asked.get("score") or next(iter(named_scores), None)
+        self._others = [name for name in opened.columns if name not in (self._image, self._score)]
+        self._texts = [name for name in self._others if not _is_numeric(opened, name)]
+
+    def entries(self) -> Iterator[_Entry]:
+        """Returns the scores."""
+        is_taxon = sum(map(bool, self._ranks)) > 2
+        if self._asked.get("label"):
+            return self._long_entries(self._label_column())
+        if self._score is not None and is_taxon:
+            return self._long_entries(None)
+        if self._score is not None and self._usual & {*_LABELS}:
+            return self._long_entries(self._label_column())
+        return self._wide_entries()
+
+    def _label_column(self) -> str:
+        asked = self._asked.get("label")
+        return find_column("label", asked, self._others, _LABELS, self._texts, self._opened.file)
+
+    def _long_entries(self, label: str | None) -> Iterator[_Entry]:
+        """Yields the score of each row, whose label is in a column or, for None, spelt by its ranks."""
+        score = find_column(
+            "score", self._score, self._opened.columns, _SCORES, (), self._opened.file
         )
-    except (ValueError, RecursionError, KeyError, TypeError):
-        return None
-    entries: list[tuple[int, str, Label | None, Any]] = []
-    several = 0
-    for row, one in enumerate(predictions, start=1):
-        try:
-            found = [each.get("raw_classifications") for each in one.get("detections") or ()]
-            found = (
-                [one["classifications"]]
-                if one.get("classifications")
-                else list(filter(None, found))
-            )
-            pairs = list(zip(found[0]["classes"], found[0]["scores"], strict=True)) if found else []
-            for text, score in pairs:
-                *ranks, genus, epithet, common = text.split(";")[1:]
-                species = f"{genus} {epithet}" if epithet else ""
-                entries.append(
-                    (row, str(one["filepath"]), _taxon([*ranks, genus, species, common]), score)
-                )
-            entries += [] if pairs else [(row, str(one["filepath"]), None, None)]
-        except (KeyError, TypeError, ValueError, AttributeError):
-            message = "The prediction is not as SpeciesNet writes it: a filepath, and classes with as many scores."
-            raise DataError(message, file=source, row=row, value=one) from None
-        several += len(found) > 1
-    if several:
-        note(
-            f"{source}: {several:,} images have several classified detections; the surest one counts"
-        )
-    return entries
+        for row, record in self._opened.rows:
+            name: Label
+            if label is None:
+                name = _taxon([_text(record.get(rank)) for rank in self._ranks])
+            else:
+                name = _text(record.get(label))
+            yield _Entry(row, _text(record.get(self._image)), name, record.get(score))
+
+    def _wide_entries(self) -> Iterator[_Entry]:
+        """Yields the scores of each row, whose labels are the columns."""
+        file = self._opened.file
+        find = target_finder(self._taxonomy, suggest=0)
+        unused = [name for name in self._texts if find(name).node is None]
+        if unused:
+            note(f"{file}: columns that are neither labels nor numbers are left out: {few(unused)}")
+        labels = [name for name in self._others if name not in unused]
+        first: dict[str, int] = {}
+        problems = []
+        for row, record in self._opened.rows:
+            if first.setdefault(_text(record.get(self._image)), row) != row:
+                problems.append((row, "its image already has a row"))
+        if problems:
+            total = len(self._opened.rows)
+            raise rows_error(problems, file, total, remedy="Keep one row per image.")
+        for row, record in self._opened.rows:
+            # An empty cell is none of the top k.
+            given = [name for name in labels if record.get(name) is not None]
+            for name in given or [""]:
+                yield _Entry(row, _text(record.get(self._image)), name, record.get(name))
 
 
-def _taxon(ranks: Sequence[str]) -> Label:
-    # Scientific names come first: a common name may be that of several species. Of a subspecies the species counts.
-    *higher, species, common = ranks
-    return tuple(
-        dict.fromkeys(
-            filter(None, [species, common, " ".join(species.split()[:2]), *reversed(higher)])
-        )
-    )
+def _image_column(opened: Records, asked: Columns) -> str:
+    usual = [name for name in opened.columns if column_key(name) in IMAGES]
+    likely = usual or [name for name in opened.columns if not _is_numeric(opened, name)]
+    return find_column("image", asked.get("image"), opened.columns, IMAGES, likely, opened.file)
 
 
-def _image_column(
-    file: str, rows: Rows, names: Sequence[str], asked: Mapping[str, str | None]
-) -> str:
-    usual = [name for name in names if column_key(name) in IMAGES]
-    likely = usual or [name for name in names if not _is_numeric(rows, name)]
-    return find_column("image", asked.get("image"), names, IMAGES, likely, file)
-
-
-def _names(rows: Rows) -> list[str]:
-    return list(dict.fromkeys(name for _, record in rows for name in record))
-
-
-def _is_numeric(rows: Rows, name: str) -> bool:
+def _is_numeric(opened: Records, name: str) -> bool:
     import pandas as pd
 
-    given = [value for _, record in rows if (value := record.get(name)) is not None]
-    return bool(pd.to_numeric(pd.Series(given, dtype=object), errors="coerce").notna().all())
+    cells = [record.get(name) for _, record in opened.rows]
+    given = pd.Series([cell for cell in cells if cell is not None], dtype=object)
+    return bool(pd.to_numeric(given, errors="coerce").notna().all())
 
 
 def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _scores(entries: Any, file: str, taxonomy: Taxonomy) -> Scores:
+# -- SpeciesNet --------------------------------------------------------------------------------------
+
+
+def _speciesnet_predictions(source: Source) -> list[Any] | None:
+    """Returns the predictions of a file of SpeciesNet, None for any other source."""
+    if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".json":
+        return None
+    try:
+        document = json.loads(read_text(Path(source), error=DataError, what="scores"))
+        return list(document["predictions"])
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+
+
+def _speciesnet_entries(predictions: Iterable[Any], file: str) -> list[_Entry]:
+    """Returns the scores of each image or, from version 5 on, of its surest detection."""
+    entries = []
+    several = 0
+    for row, prediction in enumerate(predictions, start=1):
+        try:
+            found = _speciesnet_classifications(prediction)
+            image = str(prediction["filepath"])
+            if not found or not found[0]["classes"]:
+                entries.append(_Entry(row, image, None, None))
+                continue
+            for text, score in zip(found[0]["classes"], found[0]["scores"], strict=True):
+                entries.append(_Entry(row, image, _speciesnet_label(text), score))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise DataError(
+                "The prediction is not as SpeciesNet writes it: a filepath, and classes with as many "
+                "scores.",
+                file=file,
+                row=row,
+                value=prediction,
+            ) from None
+        several += len(found) > 1
+    if several:
+        note(
+            f"{file}: {several:,} images have several classified detections; the surest one counts"
+        )
+    return entries
+
+
+def _speciesnet_classifications(prediction: Any) -> list[Any]:
+    """Returns the classifications of an image, or of each of its detections that has some."""
+    if prediction.get("classifications"):
+        return [prediction["classifications"]]
+    detections = prediction.get("detections") or ()
+    found = [detection.get("raw_classifications") for detection in detections]
+    return [classifications for classifications in found if classifications]
+
+
+def _speciesnet_label(text: str) -> Label:
+    """Returns the names of a class, "uuid;class;order;family;genus;epithet;common name"."""
+    *ranks, genus, epithet, common = text.split(";")[1:]
+    species = f"{genus} {epithet}" if epithet else ""
+    return _taxon([*ranks, genus, species, common])
+
+
+def _taxon(ranks: Sequence[str]) -> Label:
+    """Returns the names of a taxon, the one to look up first in front.
+
+    Scientific names come first: a common name may be that of several species. Of a subspecies the
+    species counts.
+    """
+    *higher, species, common = ranks
+    names = [species, common, " ".join(species.split()[:2]), *reversed(higher)]
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+# -- from entries to weights -------------------------------------------------------------------------
+
+
+def _weighed(
+    entries: Iterable[_Entry] | Mapping[str, ArrayLike], file: str, taxonomy: Taxonomy
+) -> Scores:
+    """Returns entries, or the columns of entries, as weights of nodes.
+
+    Raises:
+        DataError: If there are none, one is no probability, or none of the labels is on the tree.
+    """
     import pandas as pd
 
-    frame = pd.DataFrame(entries, columns=_ENTRY)
+    frame = pd.DataFrame(entries, columns=_Entry._fields)
     missing = tuple(frame.image[frame.label.isna()])  # only SpeciesNet tells of them
     frame = frame[frame.label.notna()]
     if frame.empty:
@@ -266,73 +357,88 @@ def _scores(entries: Any, file: str, taxonomy: Taxonomy) -> Scores:
         note(f"{file}: {len(missing):,} images have no scores: {few(missing)}")
     frame["value"] = pd.to_numeric(frame.score, errors="coerce")
     _check(frame, file)
-    (image, images), (label, labels) = pd.factorize(frame.image), pd.factorize(frame.label)
-    found = np.array([_node(taxonomy, name) for name in labels], dtype=np.int64)
-    if not (found >= 0).any():
-        remedy = "Use labels, aliases, paths or ids of the tree, or add the names to it as aliases."
-        raise DataError(
-            "None of the labels is on the tree.",
-            file=file,
-            value=few(map(_name, labels)),
-            remedy=remedy,
-        )
-    if (found < 0).any():
-        mass = frame.value.groupby(label).sum()[found < 0].sort_values(ascending=False)
-        note(
-            f"{file}: {len(mass):,} of {len(labels):,} labels are not on the tree or name several of its nodes; "
-            f"{mass.sum() / len(images):.2%} of all scores, for the root: {few(_name(labels[i]) for i in mass.index)}"
-        )
+    image, images = pd.factorize(frame.image)
+    label, labels = pd.factorize(frame.label)
+    nodes_of = np.array([_node(taxonomy, name) for name in labels], dtype=np.int64)
+    mass = frame.value.groupby(label).sum()[nodes_of < 0]
+    _note_off_tree(mass, list(labels), len(images), file)
     # A label that the tree lacks is itself; of a node the labels are one.
-    taxon = np.where(found >= 0, found, -1 - np.arange(len(labels)))[label]
-    scores = pd.DataFrame({"image": image, "taxon": taxon, "value": frame.value.to_numpy()})
-    sums = scores.groupby(["image", "taxon"], sort=False).value.sum().reset_index()
-    if len(sums) < len(scores):
-        several = scores.image[scores.duplicated(["image", "taxon"])].unique()
-        named = few(images[one] for one in several)
+    taxa = np.where(nodes_of >= 0, nodes_of, -1 - np.arange(len(labels)))
+    scores = pd.DataFrame({"image": image, "taxon": taxa[label], "value": frame.value.to_numpy()})
+    again = scores.image[scores.duplicated(["image", "taxon"])].unique()
+    if len(again):
         note(
-            f"{file}: {len(several):,} images have several scores of one taxon, which are added up: {named}"
+            f"{file}: {len(again):,} images have several scores of one taxon, which are added up: "
+            f"{few(images[again])}"
         )
+    sums = scores.groupby(["image", "taxon"], sort=False).value.sum().reset_index()
     column = sums.groupby("image").cumcount()
     nodes = np.full((len(images), column.max() + 2), -1, dtype=np.int64)
+    nodes[sums.image, column] = np.maximum(sums.taxon, -1)
     weights = np.zeros(nodes.shape)
-    nodes[sums.image, column], weights[sums.image, column] = np.maximum(sums.taxon, -1), sums.value
+    weights[sums.image, column] = sums.value
     weights[:, -1] = np.maximum(1 - weights.sum(axis=1), 0)
     return Scores(tuple(images), nodes, weights, missing)
 
 
+def _note_off_tree(mass: pd.Series, labels: Sequence[Label], n: int, file: str) -> None:
+    """Notes the labels that are not on the tree, by the sum of their scores.
+
+    Raises:
+        DataError: If none is on the tree.
+    """
+    if len(mass) == len(labels):
+        raise DataError(
+            "None of the labels is on the tree.",
+            file=file,
+            value=few(map(_name, labels)),
+            remedy="Use labels, aliases, paths or ids of the tree, or add the names to it as aliases.",
+        )
+    if len(mass):
+        largest = mass.sort_values(ascending=False)
+        note(
+            f"{file}: {len(mass):,} of {len(labels):,} labels are not on the tree or name several of "
+            f"its nodes; {mass.sum() / n:.2%} of all scores, for the root: "
+            f"{few(_name(labels[i]) for i in largest.index)}"
+        )
+
+
 def _check(frame: pd.DataFrame, file: str) -> None:
-    """Raises a DataError with all that is wrong."""
-    named, sure = (frame.image != "") & frame.label.astype(bool), frame.value.between(0, _MOST)
-    frame = frame.assign(total=frame.value.where(sure).groupby(frame.image).transform("sum"))
-    kinds = (
-        (~named, "image {0.image!r} has no scores"),
-        (named & ~sure, "{1!r} of image {0.image!r} has no probability: {0.score!r}"),
-        (
-            (frame.total > _MOST) & ~frame.duplicated("image"),
-            "the scores of image {0.image!r} add up to {0.total:.4g}",
-        ),
-    )
-    bad: list[tuple[Any, str]] = [
-        (one, text) for wrong, text in kinds for one in frame[wrong].itertuples()
-    ]
-    if problems := [(one.row, text.format(one, _name(one.label))) for one, text in bad]:
+    """Raises a `DataError` with all that is wrong."""
+    is_named = (frame.image != "") & frame.label.astype(bool)
+    is_probability = frame.value.between(0, _MOST)
+    total = frame.value.where(is_probability).groupby(frame.image).transform("sum")
+    frame = frame.assign(total=total)
+    problems: list[tuple[int, str]] = []
+    entry: Any
+    for entry in frame[~is_named].itertuples():
+        problems.append((entry.row, f"image {entry.image!r} has no scores"))
+    for entry in frame[is_named & ~is_probability].itertuples():
+        text = (
+            f"{_name(entry.label)!r} of image {entry.image!r} has no probability: {entry.score!r}"
+        )
+        problems.append((entry.row, text))
+    for entry in frame[(total > _MOST) & ~frame.duplicated("image")].itertuples():
+        text = f"the scores of image {entry.image!r} add up to {entry.total:.4g}"
+        problems.append((entry.row, text))
+    if problems:
         raise rows_error(problems, file, frame.row.nunique(), remedy=_REMEDY)
 
 
 def _node(taxonomy: Taxonomy, label: Label) -> int:
-    """The node of a label, -1 where the tree has none or several of it."""
+    """Returns the node of a label, -1 where the tree has none or several of it."""
     if isinstance(label, str):
         target = target_finder(taxonomy, suggest=0)(label)
         # "blank" is no taxon, and its scores are the root's.
-        return -1 if target.node is None or target.said else target.node
-    written = {name.casefold() for name in label}
+        return -1 if target.node is None or target.phrase else target.node
+    names = {name.casefold() for name in label}
     for name in label:
-        # A genus of animals and one of plants may share a name: the taxon's other names tell which is meant.
-        shared = {
-            node: sum(up.casefold() in written for up in taxonomy.path(node))
-            for node in taxonomy.find(name)
-        }
-        nodes = [node for node, count in shared.items() if count == max(shared.values())]
+        # A genus of animals and one of plants may share a name: the taxon's other names tell which is
+        # meant.
+        common = {}
+        for node in taxonomy.find(name):
+            common[node] = sum(above.casefold() in names for above in taxonomy.path(node))
+        nodes = [node for node, count in common.items() if count == max(common.values())]
         if len(nodes) == 1:
             return nodes[0]
     return -1

@@ -1,15 +1,16 @@
 """The node that a target in a file of answers means, and how often the nodes of a tree occur.
 
-Published answer files name their targets loosely; a target is looked for as labels of images are (`data.labels`). A
-list of labels without the tree's root, or from another tree, goes by its last name ("Aves", "Suliformes", …,
-"Phalacrocorax auritus" on a tree that classes the species otherwise), if one node alone has that name.
+Published answer files name their targets loosely; a target is looked for as labels of images are
+(`data.labels`). A list of labels without the tree's root, or from another tree, goes by its last
+name ("Aves", "Suliformes", …, "Phalacrocorax auritus" on a tree that classes the species otherwise),
+if one node alone has that name.
 
-Where a study is on a part of a taxonomy, a target that is elsewhere on the whole of it is *outside*: it cannot be
-scored on the part. One that the whole does not have is *off the tree*.
+Where a study is on a part of a taxonomy, a target that is elsewhere on the whole of it is *outside*:
+it cannot be scored on the part. One that the whole does not have is *off the tree*.
 
-Information can be weighed by a CSV with the columns `node` (a label, alias or path) and `count`; a node that is not in
-it occurs 0 times. An occurrence of a node counts for every node above it, so that a count is one of the node *itself*:
-the counts of a list of labels, not sums over subtrees.
+Information can be weighed by a CSV with the columns `node` (a label, alias or path) and `count`; a
+node that is not in it occurs 0 times. An occurrence of a node counts for every node above it, so that
+a count is one of the node *itself*: the counts of a list of labels, not sums over subtrees.
 """
 
 from __future__ import annotations
@@ -45,10 +46,15 @@ _LISTED = 5
 
 
 class Target(NamedTuple):
-    """The node of a target, None outside the part or off the tree.
+    """The node that a cell of a file means.
 
-    `moved`: found by the last name of its path. `is_leaf`: a group above has the name, too. `said`: of a label that
-    names nothing, for a note.
+    Attributes:
+        text: The cell's text.
+        node: The node, None outside the part or off the tree.
+        problem: Why there is no node, "" where there is one or it is outside.
+        moved: Whether it was found by the last name of its path.
+        is_leaf: Whether a group above has the name, too.
+        phrase: For a note, of a label that names nothing.
     """
 
     text: str
@@ -56,7 +62,7 @@ class Target(NamedTuple):
     problem: str = ""
     moved: bool = False
     is_leaf: bool = False
-    said: str = ""
+    phrase: str = ""
 
     @property
     def outside(self) -> bool:
@@ -72,22 +78,26 @@ class Target(NamedTuple):
 def target_finder(
     taxonomy: Taxonomy, part: Domain | None = None, suggest: int = 20
 ) -> Callable[[object], Target]:
-    """A function from a cell of a file to the target that it means; each is looked up once.
+    """Returns a function from a cell of a file to the target that it means.
 
-    Of `suggest` targets that are off the tree the problem names what is spelt alike, which takes long.
+    Each cell is looked up once.
+
+    Args:
+        taxonomy: The label tree.
+        part: What it is a part of. None for the whole.
+        suggest: The number of targets off the tree whose problem names what is spelt alike, which
+            takes long.
     """
     known: dict[object, Target] = {}
-    left, finder = suggest, LabelFinder(taxonomy, part)
+    left = suggest
+    finder = LabelFinder(taxonomy, part)
     whole = taxonomy if part is None else part.full
 
     def find(value: object) -> Target:
         nonlocal left
-        if (
-            isinstance(value, list)
-            and value
-            and all(isinstance(label, str) and label.strip() for label in value)
-        ):
-            value = tuple(value)
+        if isinstance(value, list):
+            if value and all(isinstance(label, str) and label.strip() for label in value):
+                value = tuple(value)
         elif value is None or (isinstance(value, str) and not value.strip()):
             return Target("", problem="missing")
         elif text := label_text(value):
@@ -103,7 +113,10 @@ def target_finder(
 
 
 def _find(finder: LabelFinder, value: str | tuple[str, ...], whole: Taxonomy | None) -> Target:
-    """Returns the target that a label or a path means; where it is none, with what `whole` has that is spelt alike."""
+    """Returns the target that a label or a path means.
+
+    Where it is none, the problem names what `whole` has that is spelt alike.
+    """
     text = value if isinstance(value, str) else "/".join(value)
     last = value if isinstance(value, str) else value[-1]
     is_path = not isinstance(value, str) and len(value) > 1
@@ -115,58 +128,64 @@ def _find(finder: LabelFinder, value: str | tuple[str, ...], whole: Taxonomy | N
             found = None if node == OUTSIDE else node
             return Target(text, found, moved=is_path, is_leaf=last in finder.leaves)
         if (unnamed := finder.unnamed(last)) is not None:
-            said, node = unnamed
-            return Target(text, None if node == OUTSIDE else node, said=said)
+            phrase, node = unnamed
+            return Target(text, None if node == OUTSIDE else node, phrase=phrase)
         if whole is not None:
-            problem = (
-                f"{problem} {whole.suggest(last if whole.led(last) else last.rsplit('/', 1)[-1])}"
-            )
+            name = last if whole.led(last) else last.rsplit("/", 1)[-1]
+            problem = f"{problem} {whole.suggest(name)}"
     except TaxonomyError as error:  # several nodes of that name
         problem = f"{error.message} {error.remedy or ''}".strip()
-    return Target(
-        text, problem=f"no node has the path {text!r}, and {problem}" if is_path else problem
-    )
+    if is_path:
+        problem = f"no node has the path {text!r}, and {problem}"
+    return Target(text, problem=problem)
 
 
 def rows_error(
     problems: Sequence[tuple[int, str]], file: str, total: int, *, remedy: str
 ) -> DataError:
-    """One error for the bad rows of a file, each with its problem: their number of `total` and the first problems."""
+    """Returns one error for the bad rows of a file.
+
+    Args:
+        problems: The row and its problem.
+        file: The file.
+        total: The number of all rows.
+        remedy: What to do.
+    """
     # One line for all rows that have the same problem: a species that the tree lacks has many photos.
     rows: dict[str, list[str]] = {}
     for line, problem in problems:
         rows.setdefault(problem[:300], []).append(str(line))
-    lines = []
+    bad = len({line for line, _ in problems})
+    message = f"{bad:,} of {total:,} rows cannot be used:"
     for problem, numbers in list(rows.items())[:_LISTED]:
         more = f" and {len(numbers) - _LISTED:,} more" if len(numbers) > _LISTED else ""
-        lines.append(
-            f"\n  row{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_LISTED])}{more}: {problem}"
-        )
+        plural = "s" if len(numbers) > 1 else ""
+        message += f"\n  row{plural} {', '.join(numbers[:_LISTED])}{more}: {problem}"
     if len(rows) > _LISTED:
-        lines.append(f"\n  and {sum(map(len, list(rows.values())[_LISTED:])):,} more rows")
-    bad = len({line for line, _ in problems})
-    return DataError(
-        f"{bad:,} of {total:,} rows cannot be used:{''.join(lines)}",
-        file=file,
-        remedy=f"\n{remedy}",
-    )
+        unlisted = sum(map(len, list(rows.values())[_LISTED:]))
+        message += f"\n  and {unlisted:,} more rows"
+    return DataError(message, file=file, remedy=f"\n{remedy}")
 
 
 def read_frequencies(
     path: str | Path, taxonomy: Taxonomy, *, part: Domain | None = None
 ) -> tuple[NDArray[np.float64], int]:
-    """The count of each node itself, shape (nodes,), from a CSV, and how many rows name a node outside the part.
+    """Reads the count of each node itself from a CSV.
+
+    Args:
+        path: The file.
+        taxonomy: The label tree.
+        part: What it is a part of. None for the whole.
+
+    Returns:
+        The counts, shape (nodes,), and the number of rows that name a node outside the part.
 
     Raises:
-        DataError: If the file cannot be read, lacks a column, or has rows that cannot be used: a node that is not on
-            the tree or is named twice, or a count that is negative or no number.
+        DataError: If the file cannot be read, lacks a column, or has rows that cannot be used: a node
+            that is not on the tree or is named twice, or a count that is negative or no number.
     """
-    rows = read_rows(
-        Path(path),
-        ("node", "count"),
-        what="frequencies",
-        remedy="It needs the columns node and count.",
-    )
+    remedy = "It needs the columns node and count."
+    rows = read_rows(Path(path), ("node", "count"), what="frequencies", remedy=remedy)
     find = target_finder(taxonomy, part)
     counts = np.zeros(len(taxonomy))
     first: dict[int, int] = {}
@@ -181,12 +200,12 @@ def read_frequencies(
             problems.append((line, f"node{target.problem_after}"))
         elif not 0 <= count < math.inf:
             problems.append((line, f"count must be a number of at least 0, not {cells['count']!r}"))
-        elif target.node is not None and first.setdefault(target.node, line) != line:
-            problems.append(
-                (line, f"{cells['node']!r} already has a count, in row {first[target.node]}")
-            )
         elif target.node is not None:
+            earlier = first.setdefault(target.node, line)
             counts[target.node] = count
+            if earlier != line:
+                problem = f"{cells['node']!r} already has a count, in row {earlier}"
+                problems.append((line, problem))
     if problems:
         raise rows_error(problems, str(path), len(rows), remedy="Correct or remove these rows.")
     if not counts.any():
@@ -205,18 +224,19 @@ def make_information(
     targets: ArrayLike = (),
     part: Domain | None = None,
 ) -> Information:
-    """The weights of the nodes of a tree, from a user's settings.
+    """Returns the weights of the nodes of a tree, from a user's settings.
 
     Args:
         taxonomy: The tree.
-        frequencies: A file for `read_frequencies`, "targets" (by the `targets`' node numbers), or None for leaves.
+        frequencies: A file for `read_frequencies`, "targets" (by the `targets`' node numbers), or
+            None for leaves.
         smoothing: Added to each leaf's frequency, at least 0.
         targets: The targets' node numbers.
         part: What `taxonomy` is a part of.
 
     Raises:
-        DataError: If the file cannot be used, a node has no occurrences at or below it and there is no smoothing, or
-            there is smoothing without frequencies.
+        DataError: If the file cannot be used, a node has no occurrences at or below it and there is
+            no smoothing, or there is smoothing without frequencies.
     """
     if frequencies is None:
         if smoothing:
@@ -226,9 +246,8 @@ def make_information(
             )
         return leaf_information(taxonomy)
     if frequencies == TARGETS:
-        counts = np.bincount(np.asarray(targets, dtype=np.int64), minlength=len(taxonomy)).astype(
-            np.float64
-        )
+        nodes = np.asarray(targets, dtype=np.int64)
+        counts = np.bincount(nodes, minlength=len(taxonomy)).astype(np.float64)
     else:
         counts, outside = read_frequencies(frequencies, taxonomy, part=part)
         if outside and part is not None:

@@ -29,7 +29,7 @@ from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError, TaxonomyError, TemplateError
 from taxtune.models import AnswerStore, Failure, Model, Request
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
-from taxtune.policies.allowed import Checklist, Row
+from taxtune.policies.allowed import Checklist, Occurrence
 from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.tables import column_key
@@ -426,7 +426,7 @@ class Saved(BaseModel):
     template: str = Field(min_length=1)
     variables: dict[str, Any]
     context: tuple[Variable, ...]
-    allowed: tuple[Row, ...] | None
+    allowed: tuple[Occurrence, ...] | None
     policy: dict[str, Any]
     vlm: VLMSettings
     mapper: MapperSettings

@@ -257,7 +257,7 @@ def guaranteed(
         for node in np.unique(grouped).tolist():
             if (some := grouped == node).sum() >= needed:
                 name = _ELSEWHERE if node < 0 else "/".join(tree.path(node))
-                level = _last_kept(judge(Paths(*(part[some] for part in paths)), target[some]))
+                level = _last_kept(judge(paths.select(some), target[some]))
                 groups[name] = Group(int(some.sum()), level)
     return ScoreCalibration(
         threshold=_last_kept(levels).threshold,

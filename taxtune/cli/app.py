@@ -102,7 +102,7 @@ def _options(
     ] = False,
 ) -> None:
     """Tune the prompts of vision-language models against a label taxonomy."""
-    from taxtune.report.progress import Terminal
+    from taxtune.report.terminal import Terminal
 
     context.with_resource(showing(Terminal()))
 

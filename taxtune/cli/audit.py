@@ -167,16 +167,16 @@ def _placing(
         folder, config, recorded = file.with_name(f"{file.stem}-audit"), MapperConfig(), "lexical"
         tree, _ = read_part(taxonomy)
     else:
-        from taxtune.tuning.experiment import Experiment
+        from taxtune.tuning.build import make_arbiter, make_taxonomy
         from taxtune.tuning.run_folder import finished_run, recipe_of
 
         folder = run[0]
         recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
-        experiment = Experiment(recipe, folder)
-        tree = read_part(
-            experiment.full_taxonomy if taxonomy is None else taxonomy, root=recipe.taxonomy.root
-        )[0]
-        recorded, arbiter = recipe.mapper.similarity, experiment.arbiter
+        if taxonomy is None:
+            tree, _ = make_taxonomy(recipe)
+        else:
+            tree, _ = read_part(taxonomy, root=recipe.taxonomy.root)
+        recorded, arbiter = recipe.mapper.similarity, make_arbiter(recipe)
         config = MapperConfig(preset=recipe.mapper.preset, off_tree=recipe.mapper.off_tree)
     chosen = similarity or recorded
     if chosen.startswith("clip-i2t:"):

@@ -54,8 +54,8 @@ def run(settings: TextMeasures) -> StudyReport:
         DataError: If the file cannot be used, or a measure does not exist or lacks something.
     """
     from taxtune.answers import AnswerSchema, read_answers
-    from taxtune.answers.scores import check_questions, measured_report
     from taxtune.metrics.registry import split_spec
+    from taxtune.scoring.texts import check_questions, measured_report
 
     if settings.listed:
         return _list()

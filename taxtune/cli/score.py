@@ -49,9 +49,9 @@ def place(
     is off_tree, on the root. A reply that ends within the model's thought is no answer: its stage is missing.
     """
     from taxtune.answers import AnswerSchema, read_answers
-    from taxtune.answers.scores import place_texts
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.models.arbiter import ChatArbiter
+    from taxtune.scoring.nodes import place_texts
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset)
@@ -157,10 +157,10 @@ def score(
     goes wrong, where on the taxonomy, and what it costs; both have their own --help.
     """
     from taxtune.answers import AnswerSchema, read_answers
-    from taxtune.answers.scores import score_answers
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.models.arbiter import ChatArbiter
     from taxtune.report.output import publish
+    from taxtune.scoring.nodes import score_answers
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset, off_tree=off_tree_as)

@@ -4,8 +4,8 @@
 
     result = gepa.optimize("openai/gpt-5", max_metric_calls=400, recipe="fieldguide")
 
-gepa proposes templates by reflection on answers. Those that it keeps become the iterations of a run like any other: the
-winner is chosen by the run's objective and judged once on the held-out images.
+gepa proposes templates by reflection on answers. Those that it keeps become the iterations of a run
+like any other: the winner is chosen by the run's objective and judged once on the held-out images.
 """
 
 from __future__ import annotations
@@ -79,11 +79,14 @@ REFUSED = -math.inf
 _REMEDY = (
     "Continue with resume=True when the model answers again; answers and replies so far are saved."
 )
-#: The weight of a constraint beside the aim's, which is 1: of one promised with confidence, and of a mere floor.
-#: With hP and hR either makes hP count four times hR. What matters is that it counts at all: in gepa searches among 329
-#: recorded templates of the field guide (800 calls, 40 images, templates drawn at random in place of reflection) the
-#: winner kept a promised hP of .98 within .005 in 27 % of 30 runs by hR alone, and in 90 % with a weight of 1, 4 or 16.
-_PROMISED, _FLOOR = 4.0, 0.25
+#: The weight of a constraint that is promised with confidence, beside the aim's, which is 1.
+#: With hP and hR it makes hP count four times hR. What matters is that it counts at all: in gepa
+#: searches among 329 recorded templates of the field guide (800 calls, 40 images, templates drawn at
+#: random in place of reflection) the winner kept a promised hP of .98 within .005 in 27 % of 30 runs
+#: by hR alone, and in 90 % with a weight of 1, 4 or 16.
+_PROMISED = 4.0
+#: The weight of a mere floor; it makes the aim, hP, count four times the hR that is held.
+_FLOOR = 0.25
 
 
 def optimize(
@@ -98,21 +101,26 @@ def optimize(
     """Tunes a template with gepa.
 
     Args:
-        reflection_lm: The model that reads answers and writes templates: "PROVIDER/MODEL", "local:MODEL", a function
-            (prompt) -> str, or what `taxtune.make_model` returns (for an address, a key or other settings).
-        max_metric_calls: gepa's budget: pairs of a template and an image that it may score, those that the store
-            answers included. The seed and every template that is kept take one for each tuning image of an iteration.
+        reflection_lm: The model that reads answers and writes templates: "PROVIDER/MODEL",
+            "local:MODEL", a function (prompt) -> str, or a model of `taxtune.make_model` (for an
+            address, a key or other settings).
+        max_metric_calls: gepa's budget: pairs of a template and an image that it may score, those
+            that the store answers included. The seed and every template that is kept take one for
+            each tuning image of an iteration.
         settings: As in `taxtune.tune`.
         callbacks: As in `taxtune.tune`.
-        pictures: Most failures of a minibatch that the reflection model is shown, on one sheet; at most 4, 0 for none.
-        **what: The other arguments of `taxtune.tune`: recipe, or taxonomy, examples and vlm; objective, out, resume.
+        pictures: Most failures of a minibatch that the reflection model is shown, on one sheet; at
+            most 4, 0 for none.
+        **what: The other arguments of `taxtune.tune`: recipe, or taxonomy, examples and vlm;
+            objective, out, resume.
 
     Returns:
         The result. `best.parameters["parent"]` is the number of the template that gepa made it from.
 
     Raises:
         MissingExtraError: If gepa is not installed.
-        TaxtuneError: If something is missing or wrong, or a model is out of reach; finished work is kept.
+        TaxtuneError: If something is missing or wrong, or a model is out of reach; finished work is
+            kept.
     """
     from taxtune.api import tune
 
@@ -123,7 +131,7 @@ def optimize(
 
 
 class GepaProposer(Proposer):
-    """Runs gepa's whole search in the first iteration and proposes the templates that it kept, one per iteration.
+    """Runs gepa's whole search in the first iteration, and proposes the templates that it kept.
 
     The arguments are those of `optimize`.
     """
@@ -135,7 +143,8 @@ class GepaProposer(Proposer):
         max_metric_calls: int,
         pictures: int = 0,
     ) -> None:
-        self.max_metric_calls, self.pictures = max_metric_calls, pictures
+        self.max_metric_calls = max_metric_calls
+        self.pictures = pictures
         usual = ModelSettings(
             task="text-generation",
             max_tokens=4_000,
@@ -153,13 +162,14 @@ class GepaProposer(Proposer):
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the reflection model and a hash of its prompts."""
-        return {
-            "kind": "gepa",
-            **{f"reflection.{key}": value for key, value in self.model.identity.items()},
-            "prompts_digest": Messages().digest
-            + hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16],
-            **({"reflection.pictures": self.pictures} if self.pictures else {}),
-        }
+        own_prompt = hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16]
+        identity: dict[str, str | int | float | None] = {"kind": "gepa"}
+        for key, value in self.model.identity.items():
+            identity[f"reflection.{key}"] = value
+        identity["prompts_digest"] = Messages().digest + own_prompt
+        if self.pictures:
+            identity["reflection.pictures"] = self.pictures
+        return identity
 
     def check(self) -> None:
         """Checks that gepa is installed and the reflection model can be asked.
@@ -173,11 +183,13 @@ class GepaProposer(Proposer):
         except ImportError as error:
             raise MissingExtraError("gepa", "gepa", "Tuning with gepa") from error
         check_model(self.model)
-        sees = getattr(
-            self.model, "takes_images", getattr(self.model, "task", "") != "text-generation"
-        )
-        if self.pictures and not sees:
-            remedy = "Set pictures to 0, or give a model that takes images; a function takes (image, prompt)."
+        is_chat = getattr(self.model, "task", "") == "text-generation"
+        takes_images = getattr(self.model, "takes_images", not is_chat)
+        if self.pictures and not takes_images:
+            remedy = (
+                "Set pictures to 0, or give a model that takes images; "
+                "a function takes (image, prompt)."
+            )
             raise ProposerError("The reflection model takes no images.", remedy=remedy)
 
     def propose(
@@ -189,7 +201,7 @@ class GepaProposer(Proposer):
         seed: int,
         check: Check,
     ) -> Proposal:
-        """Returns the first template of gepa's that the run has not tried, until all have been; `Proposer.propose`."""
+        """Returns the first template of gepa's that the run has not tried; see `Proposer.propose`."""
         tuner = self._tuner
         if tuner is None:
             raise ProposerError(
@@ -197,11 +209,14 @@ class GepaProposer(Proposer):
             )
         if self._kept is None:
             self._kept = self._search(tuner, history[:1], goal, seed)
-        # Not `check`, which knows what was proposed when the search began, and an earlier session may have finished it.
-        earlier, spent, self._spent = tuner.history.templates(), self._spent, {}
+        # Not `check`, which knows what was proposed when the search began, and an earlier session may
+        # have finished it.
+        earlier = tuner.history.templates()
+        spent = self._spent
+        self._spent = {}
         for template, parent in self._kept:
             try:
-                tuner.experiment.check(template, earlier)
+                tuner.experiment.rules.check(template, earlier)
             except TemplateError:  # tried already
                 continue
             return Proposal(template, {"parent": parent}, **spent)
@@ -211,14 +226,12 @@ class GepaProposer(Proposer):
     def _search(
         self, tuner: Tuner, history: Sequence[IterationRecord], goal: Goal, seed: int
     ) -> list[tuple[str, str]]:
-        """Returns the templates that gepa kept but for the seed, in their order, each with its parents' numbers."""
+        """Returns the templates that gepa kept but for the seed, each with its parents' numbers."""
         import gepa
 
-        experiment, stage, calls = (
-            tuner.experiment,
-            tuner.experiment.stages[0],
-            self.max_metric_calls,
-        )
+        experiment = tuner.experiment
+        stage = experiment.stages[0]
+        calls = self.max_metric_calls
         block = experiment.splits.tuning[: stage.images]
         if experiment.budget.vlm_calls is not None:
             calls = min(calls, stage.templates * stage.images)
@@ -227,7 +240,8 @@ class GepaProposer(Proposer):
             system = Messages().first(history, goal, budget=0, count=len)[0]["content"]
             reflection = _Reflection(self.model, system, store, adapter)
             perfect = None
-            if not experiment.objective.needs:  # a minibatch of exact answers teaches nothing
+            if not experiment.objective.needs:
+                # A minibatch of exact answers teaches nothing.
                 perfect = adapter.perfect()
             found = gepa.optimize(
                 adapter.seed,
@@ -252,21 +266,21 @@ class GepaProposer(Proposer):
             "trace": tuple(adapter.shown),
             "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
         }
-        return [
-            (t, ", ".join(map(str, parents)))
-            for t, parents in zip(templates, found.parents, strict=True)
-        ][1:]
+        parents = [", ".join(map(str, numbers)) for numbers in found.parents]
+        return list(zip(templates, parents, strict=True))[1:]
 
 
 class Adapter:
     """gepa's `GEPAAdapter` for an experiment: candidates are templates, and examples its tuning images.
 
-    A template that the run would refuse scores `REFUSED` without being asked. gepa needs a number for every image: one
-    without an answer gets the mean of the others in its batch, which leaves it out of the batch's mean; where none was
-    answered it is NaN, by which gepa accepts nothing.
+    A template that the run would refuse scores `REFUSED` without being asked. gepa needs a number for
+    every image: one without an answer gets the mean of the others in its batch, which leaves it out
+    of the batch's mean; if none was answered it is NaN, by which gepa accepts nothing.
 
-    `experiment` is what is tuned; `store` keeps the answers, None asks again; of the `pictures` worst
-    failures of a minibatch a contact sheet is made.
+    Args:
+        experiment: The experiment that is tuned.
+        store: The store of the answers; None asks again.
+        pictures: How many of the worst failures of a minibatch are on its contact sheet.
     """
 
     propose_new_texts = None  # gepa's own, which asks its reflection model
@@ -280,8 +294,9 @@ class Adapter:
         #: Pairs of a template and an image's id that were asked and not in the store, and the usage.
         self.asked: list[tuple[str, str]] = []
         self.usage = Usage()
-        #: The sheet of the latest minibatch, which gepa asks about before it takes the next; and what all have shown.
+        #: The sheet of the latest minibatch, which gepa asks about before it takes the next.
         self.sheet: Path | None = None
+        #: The tiles of all sheets.
         self.shown: list[Turn] = []
         self._pictures = min(pictures, 4)
         self._evaluator = experiment.evaluator(store)
@@ -312,38 +327,42 @@ class Adapter:
         """Returns the answers to a template and the value of each.
 
         Raises:
-            ModelError: If the model cannot be asked, or answers none of the images for a reason that may pass.
+            ModelError: If the model cannot be asked, or answers none of the images for a reason that
+                may pass.
         """
         from gepa import EvaluationBatch
 
         template = candidate[COMPONENT]
         try:
-            self.experiment.check(template)
+            self.experiment.rules.check(template)
         except TemplateError as error:
-            rows = [
-                SampleResult(e.id, e.image.name, e.target, "", failure=f"Refused: {error}")
-                for e in batch
+            reason = f"Refused: {error}"
+            refused = [
+                SampleResult(e.id, e.image.name, e.target, "", failure=reason) for e in batch
             ]
             return EvaluationBatch(
-                [None] * len(batch), [REFUSED] * len(batch), rows, num_metric_calls=0
+                outputs=[None] * len(batch),
+                scores=[REFUSED] * len(batch),
+                trajectories=refused,
+                num_metric_calls=0,
             )
         evaluation = self._evaluator.evaluate(template, batch)
         rows = list(evaluation.rows)
-        self.asked += [
-            (template, row.example) for row in rows if row.answer is not None and not row.from_store
-        ]
         self.usage += evaluation.usage.new()
-        values = [None if row.node is None or row.unrated else self.value(row) for row in rows]
+        new = [row for row in rows if row.answer is not None and not row.from_store]
+        self.asked += [(template, row.example) for row in new]
+        values = [self.value(row) if _is_rated(row) else None for row in rows]
         known = [value for value in values if value is not None]
         if not known and evaluation.retryable:
             first = evaluation.failures[0]
-            raise ModelError(
-                f"None of {len(batch)} images has an answer; the first: {first}", remedy=_REMEDY
-            )
+            message = f"None of {len(batch)} images has an answer; the first: {first}"
+            raise ModelError(message, remedy=_REMEDY)
         mean = fmean(known) if known else math.nan
         scores = [mean if value is None else value for value in values]
         return EvaluationBatch(
-            [row.answer for row in rows], scores, rows if capture_traces else None
+            outputs=[row.answer for row in rows],
+            scores=scores,
+            trajectories=rows if capture_traces else None,
         )
 
     def make_reflective_dataset(
@@ -353,55 +372,74 @@ class Adapter:
         components_to_update: Sequence[str],
     ) -> dict[str, list[dict[str, str]]]:
         """Returns the answers, names hidden, each with feedback; failed calls are left out."""
-        tree, domain = self.experiment.taxonomy, self.experiment.domain
         pairs = zip(eval_batch.trajectories or (), eval_batch.scores, strict=True)
         answered = [(row, value) for row, value in pairs if row.node is not None]
-        prompt = self.experiment.prompt(candidate[COMPONENT])
-        rows, goal = [row for row, _ in answered], self.experiment.goal()
+        rows = [row for row, _ in answered]
+        goal = self.experiment.goal()
+        prompt = self.experiment.rules.prompt(candidate[COMPONENT])
+        tiles = self._show_failures(rows, goal, prompt)
+        records = []
         hidden = hidden_answers(rows, goal, template=prompt)
-        # gepa fills up its last minibatch with images that are in it.
-        batch = IterationRecord(
-            0, "complete", prompt, rows=tuple({row.example: row for row in rows}.values())
-        )
-        shown = worst_failures(batch, goal, self._pictures)
-        self.sheet = contact_sheet(shown, self.experiment.folder / "pictures") if shown else None
-        tiles = {
-            picture.example: f", tile {n} of the picture" for n, picture in enumerate(shown, 1)
-        }
-        self.shown += [Turn("pictures", "", ", ".join(tiles))] if shown else []
-        records = [
-            {
-                "Image": f"{self._numbers[row.example]} of {len(self.examples)}{tiles.get(row.example, '')}",
-                "Answer": answer.text,
-                "Feedback": feedback(tree, domain, row),
-                "Score": f"{value:.2f}",
-            }
-            for (row, value), answer in zip(answered, hidden, strict=True)
-        ]
+        for (row, value), answer in zip(answered, hidden, strict=True):
+            image = f"{self._numbers[row.example]} of {len(self.examples)}"
+            records.append(
+                {
+                    "Image": image + tiles.get(row.example, ""),
+                    "Answer": answer.text,
+                    "Feedback": feedback(self.experiment.taxonomy, self.experiment.domain, row),
+                    "Score": f"{value:.2f}",
+                }
+            )
         return dict.fromkeys(components_to_update, records)
+
+    def _show_failures(
+        self, rows: Sequence[SampleResult], goal: Goal, prompt: str
+    ) -> dict[str, str]:
+        """Makes the sheet of a minibatch's worst failures; returns words for each one's tile."""
+        # gepa fills up its last minibatch with images that are in it.
+        different = {row.example: row for row in rows}
+        batch = IterationRecord(0, "complete", prompt, rows=tuple(different.values()))
+        shown = worst_failures(batch, goal, self._pictures)
+        self.sheet = None
+        tiles = {}
+        for number, picture in enumerate(shown, 1):
+            tiles[picture.example] = f", tile {number} of the picture"
+        if shown:
+            self.sheet = contact_sheet(shown, self.experiment.folder / "pictures")
+            self.shown.append(Turn("pictures", "", ", ".join(tiles)))
+        return tiles
+
+
+def _is_rated(row: SampleResult) -> bool:
+    return row.node is not None and not row.unrated
 
 
 class _Reflection:
-    """Asks the reflection model; replies are kept in the answer store, so that a search begun again is the same one."""
+    """Asks the reflection model.
+
+    Replies are kept in the answer store, so that a search begun again is the same one.
+    """
 
     def __init__(self, model: Model, system: str, store: AnswerStore, adapter: Adapter) -> None:
-        self._model, self._system, self._store, self._adapter = model, system, store, adapter
+        self._model = model
+        self._system = system
+        self._store = store
+        self._adapter = adapter
         #: Why the model cannot be asked; gepa swallows what its reflection model raises.
         self.error: ProposerError | None = None
         #: Replies that did not come from the store.
         self.replies: list[Answer] = []
 
     def __call__(self, prompt: str) -> str:
-        """Returns the template of the reply in a fence, or nothing, which is refused as an empty template."""
+        """Returns the template of the reply in a fence, or nothing, which is refused as empty."""
         if self.error is not None:
             raise self.error
+        request = Request(f"{self._system}\n\n{prompt}", self._adapter.sheet)
         try:
-            request = Request(f"{self._system}\n\n{prompt}", self._adapter.sheet)
             (reply,) = ask(self._model, [request], self._store, what="reflection")
             if isinstance(reply, Failure) and reply.retryable:
-                raise ModelError(
-                    f"The reflection model gave no answer: {reply.reason}", remedy=_REMEDY
-                )
+                message = f"The reflection model gave no answer: {reply.reason}"
+                raise ModelError(message, remedy=_REMEDY)
         except ModelError as error:
             self.error = ProposerError(error.message, value=error.value, remedy=error.remedy)
             raise self.error from None
@@ -409,9 +447,8 @@ class _Reflection:
             return ""
         if not reply.cached:
             self.replies.append(reply)
-        if (
-            isinstance(self._model, FunctionModel) and "```" not in reply.text
-        ):  # what it returns is the template
+        if isinstance(self._model, FunctionModel) and "```" not in reply.text:
+            # A function returns the template itself.
             return f"```\n{reply.text}\n```"
         try:
             return f"```\n{unwrap_reply(reply.text)}\n```"
@@ -435,34 +472,40 @@ def _reflection_prompt() -> str:
 def image_value(objective: Objective, row: SampleResult) -> float:
     """Returns one answer's value for an objective; larger is better.
 
-    Without constraints it is the objective of this answer alone. A constraint holds for a mean and says nothing of one
-    image, so its measure is added with a fixed weight (a Lagrangian relaxation): for `hp` and `hr_at_hp` the value is
-    (4 hP + hR) / 5. The constraint itself is held where the winner is chosen.
+    Without constraints it is the objective of this answer alone. A constraint holds for a mean and
+    says nothing of one image, so its measure is added with a fixed weight (a Lagrangian relaxation):
+    for `hp` and `hr_at_hp` the value is (4 hP + hR) / 5. The constraint itself is held where the
+    winner is chosen.
 
     Raises:
         TaxtuneError: If the objective is not a finite number.
     """
     scores = TemplateScores(n=1, means=ScoreTable.of_rows([row.values]).means())
-    weights = [_PROMISED if each.confidence > 0.5 else _FLOOR for each in objective.constraints]
-    held = sum(
-        weight * scores.get(each.measure)
-        for weight, each in zip(weights, objective.constraints, strict=True)
-    )
-    return (objective.aimed(scores) + held) / (1 + sum(weights))
+    total = objective.aimed(scores)
+    weights = 1.0
+    for constraint in objective.constraints:
+        weight = _PROMISED if constraint.confidence > 0.5 else _FLOOR
+        total += weight * scores.get(constraint.measure)
+        weights += weight
+    return total / weights
 
 
 def feedback(taxonomy: Taxonomy, domain: int, row: SampleResult) -> str:
-    """Returns feedback on how much of an answer about `domain` is right, in words that name no label."""
+    """Returns feedback on how much of an answer about `domain` is right, in words without labels."""
     assert row.node is not None  # a failed call has no feedback
     if row.off_tree:
-        return "The answer names something that the taxonomy does not have, so nothing that it says is right."
-    n_predicted, n_right, n_relevant = (
-        int(part[0]) for part in overlap(taxonomy, [row.node], [row.target])
-    )
+        return (
+            "The answer names something that the taxonomy does not have, "
+            "so nothing that it says is right."
+        )
+    counts = overlap(taxonomy, [row.node], [row.target])
+    n_predicted, n_right, n_relevant = (int(count[0]) for count in counts)
     given = f"{n_right} of the {n_relevant} true labels are given (hR {n_right / n_relevant:.2f})"
     if row.abstained:
         return f"The answer says nothing about what the image shows: {given}."
-    right = f"{n_right} of its {n_predicted} labels from the root down are right (hP {n_right / n_predicted:.2f})"
-    return (
-        f"The answer is {relation(taxonomy, domain, row.node, row.target)}: {right}, and {given}."
+    right = (
+        f"{n_right} of its {n_predicted} labels from the root down are right "
+        f"(hP {n_right / n_predicted:.2f})"
     )
+    where = relation(taxonomy, domain, row.node, row.target)
+    return f"The answer is {where}: {right}, and {given}."

@@ -26,21 +26,24 @@ __all__ = ["Calibrated"]
 class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A classifier that goes as deep on a label tree as a promised risk allows: the mean of 1 - hP on new examples.
 
-    A classifier that is fitted already is used as it is, and calibrated on all examples that `fit` is given: give it
-    others than those that it was fitted on, and wrap it in a `FrozenEstimator` where this estimator is cloned, as in
-    cross-validation. Of one that is not, a clone is fitted on one half of the examples (stratified where each label has
-    two) and calibrated on the other.
+    A classifier that is fitted already is used as it is, and calibrated on all examples that `fit`
+    is given: give it others than those that it was fitted on, and wrap it in a `FrozenEstimator` if
+    this estimator is cloned, as in cross-validation. Of one that is not, a clone is fitted on one
+    half of the examples (stratified if each label has two) and calibrated on the other.
 
     Args:
         clf: A classifier with `predict_proba`, also a pipeline.
-        tree: The label tree: a `Taxonomy`, a file or nested dicts. Labels are labels, aliases, paths or ids of it.
+        tree: The label tree: a `Taxonomy`, a file or nested dicts. Labels are labels, aliases, paths
+            or ids of it.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence: How often that holds, in (0, 1); None for in expectation.
-        by: A rank of the tree, or a depth: predicted groups of enough examples have a guarantee of their own.
+        by: A rank of the tree, or a depth: predicted groups of enough examples have a guarantee of
+            their own.
         random_state: Seed of the halves.
 
     Attributes:
-        classes_: The paths of all nodes, which `predict` returns and to which the columns of `predict_proba` belong.
+        classes_: The paths of all nodes, which `predict` returns and to which the columns of
+            `predict_proba` belong.
         clf_: The fitted classifier.
         calibration_: What the calibration says; see `taxtune.calibrate_scores`.
     """
@@ -65,24 +68,31 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Fits the classifier, if need be, and chooses the threshold that a node needs.
 
         Raises:
-            DataError: If a label is not on the tree, the classifier has no `predict_proba`, or there are too few
-                examples for the guarantee.
+            DataError: If a label is not on the tree, the classifier has no `predict_proba`, or there
+                are too few examples for the guarantee.
         """
         labels = np.asarray(y)
         self.tree_ = as_taxonomy(self.tree)
         targets = self._targets(labels)
         if not hasattr(self.clf, "predict_proba"):
-            remedy = "Wrap it in sklearn.calibration.CalibratedClassifierCV, which adds it."
             raise DataError(
-                "The classifier has no predict_proba.", value=type(self.clf).__name__, remedy=remedy
+                "The classifier has no predict_proba.",
+                value=type(self.clf).__name__,
+                remedy="Wrap it in sklearn.calibration.CalibratedClassifierCV, which adds it.",
             )
         try:
             check_is_fitted(self.clf)
             self.clf_ = self.clf
         except NotFittedError:
-            stratify = labels if np.unique(labels, return_counts=True)[1].min() > 1 else None
-            how = {"test_size": 0.5, "stratify": stratify, "random_state": self.random_state}
-            fitted, X, known, _, _, targets = train_test_split(X, labels, targets, **how)  # noqa: N806
+            _, counts = np.unique(labels, return_counts=True)
+            fitted, X, known, _, _, targets = train_test_split(  # noqa: N806
+                X,
+                labels,
+                targets,
+                test_size=0.5,
+                stratify=labels if counts.min() > 1 else None,
+                random_state=self.random_state,
+            )
             self.clf_ = clone(self.clf).fit(fitted, known)
         self.calibration_ = guaranteed(
             self.tree_, self._scores(X), targets, self.risk, self.confidence, self.by
@@ -96,9 +106,10 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return self.classes_[nodes]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """Returns the share of the probability at or below each node, shape (n, nodes); 1 at the root."""
+        """Returns the probability at or below each node, shape (n, nodes); 1 at the root."""
         check_is_fitted(self, "calibration_")
-        scores, lineage = self._scores(X), self.tree_.lineage
+        scores = self._scores(X)
+        lineage = self.tree_.lineage
         shares = np.zeros((len(scores.weights), len(self.tree_) + 1))
         nodes = np.maximum(scores.nodes[0], 0)  # the same for all
         for depth in range(self.tree_.height + 1):
@@ -120,6 +131,7 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def _targets(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         find = target_finder(self.tree_)
         found = {label: find(str(label)) for label in np.unique(labels).tolist()}
-        if problems := [one.problem for one in found.values() if one.node is None]:
+        problems = [target.problem for target in found.values() if target.node is None]
+        if problems:
             raise DataError(f"{len(problems):,} labels are not on the tree: {few(problems)}")
         return np.array([found[label].node for label in labels.tolist()], dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Numbers by text in sorted arrays of hashes, and arrays kept in one `.npz` file.
+"""Sorted arrays that lead from texts to numbers, and the `.npz` files that they are kept in.
 
-A dictionary of ten million short texts takes gigabytes; here a text is known by 64 bits of its hash, and its numbers
-are found by binary search.
+A dictionary of ten million short texts takes gigabytes. Here a text is known by 64 bits of its
+hash, and its numbers are found by binary search.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _ENCODING = ("utf-8", "surrogatepass")  # an answer may hold half of a character
 class Multimap:
     """Texts to ascending numbers.
 
-    Of ten million texts any two share a hash with a probability of 3 in a million, and a text that is not there is
-    taken for one that is with 1 in 10^12.
+    Of ten million texts, any two share a hash with a probability of 3 in a million; a text that is
+    not there is taken for one that is with a probability of 1 in 10^12.
 
     Attributes:
         keys: The hashes, ascending, shape (keys,).
@@ -47,7 +47,7 @@ class Multimap:
     values: NDArray[np.int32]
 
     def find(self, text: str) -> NDArray[np.int32]:
-        """The numbers of a text, ascending, shape (numbers,); none where it is not there."""
+        """Returns the numbers of a text, ascending, shape (numbers,); none if it is not there."""
         key = text_key(text)
         i = bisect_left(self._keys, key)
         if i == len(self._keys) or self._keys[i] != key:
@@ -68,32 +68,35 @@ class MultimapBuilder:
     """Gathers texts with their numbers, in any order, at twelve bytes each."""
 
     def __init__(self) -> None:
-        self._digests = bytearray()
+        self._keys = array("Q")
         self._values = array("i")
 
     def add(self, text: str, value: int) -> None:
         """Adds a number to those of a text."""
-        self._digests += blake2b(text.encode(*_ENCODING), digest_size=8).digest()
+        self._keys.append(text_key(text))
         self._values.append(value)
 
     def build(self, *, repeats: bool = False) -> Multimap:
-        """The table."""
-        keys = np.frombuffer(self._digests, dtype="<u8").astype(np.uint64)
+        """Returns the table, in which a text has equal numbers only if `repeats`."""
+        keys = np.frombuffer(self._keys, dtype=np.uint64)
         values = np.frombuffer(self._values, dtype=np.int32)
         order = np.lexsort((values, keys))
-        keys, values = keys[order], values[order]
+        keys = keys[order]
+        values = values[order]
         if not repeats:
-            new = np.ones(len(keys), dtype=bool)
-            new[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])
-            keys, values = keys[new], values[new]
+            is_new = np.ones(len(keys), dtype=bool)
+            is_new[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])
+            keys = keys[is_new]
+            values = values[is_new]
         unique, starts = np.unique(keys, return_index=True)
-        return Multimap(unique, np.append(starts, len(keys)), values)
+        return Multimap(keys=unique, starts=np.append(starts, len(keys)), values=values)
 
 
 @lru_cache(maxsize=100_000)
 def text_key(text: str) -> int:
-    """The 64 bits that a text is known by, the same in every process."""
-    return int.from_bytes(blake2b(text.encode(*_ENCODING), digest_size=8).digest(), "little")
+    """Returns the 64 bits that a text is known by, the same in every process."""
+    digest = blake2b(text.encode(*_ENCODING), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 #: What a file holds by name; texts are without line feeds.
@@ -101,7 +104,7 @@ Part = NDArray[Any] | Multimap | list[str]
 
 
 def cached(path: Path, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
-    """The parts in an `.npz` file, or makes them and writes the file; a damaged file is made again."""
+    """Returns the parts in an `.npz` file; makes them and writes the file if it cannot be read."""
     try:
         with np.load(path) as file:
             return _parts(file)
@@ -110,13 +113,12 @@ def cached(path: Path, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
     arrays: dict[str, Any] = {}
     for name, part in parts.items():
         if isinstance(part, Multimap):
-            arrays |= {
-                f"{name}/{field}": getattr(part, field) for field in ("keys", "starts", "values")
-            }
+            arrays[f"{name}/keys"] = part.keys
+            arrays[f"{name}/starts"] = part.starts
+            arrays[f"{name}/values"] = part.values
         elif isinstance(part, list):
-            arrays[f"{name}/texts"] = np.frombuffer(
-                "".join(f"{t}\n" for t in part).encode(*_ENCODING), dtype=np.uint8
-            )
+            lines = "".join(f"{text}\n" for text in part)
+            arrays[f"{name}/texts"] = np.frombuffer(lines.encode(*_ENCODING), dtype=np.uint8)
         else:
             arrays[name] = part
     stream = io.BytesIO()
@@ -133,7 +135,11 @@ def _parts(file: Mapping[str, NDArray[Any]]) -> dict[str, Part]:
         if field == "texts":
             parts[name] = file[key].tobytes().decode(*_ENCODING).split("\n")[:-1]
         elif field == "keys":
-            parts[name] = Multimap(file[key], file[f"{name}/starts"], file[f"{name}/values"])
+            parts[name] = Multimap(
+                keys=file[key],
+                starts=file[f"{name}/starts"],
+                values=file[f"{name}/values"],
+            )
         elif not field:
             parts[name] = file[key]
     return parts

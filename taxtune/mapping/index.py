@@ -1,8 +1,9 @@
 """What a taxonomy's names say, learnt once and kept on disk.
 
-Everything is learnt from the tree: whole names, what a name says beyond the names above it, the words that names end
-and begin in, Latin binomials, stems. Each table leads from folded words to nodes. A node stands in them by its place in
-a walk down the tree (`Taxonomy.places`), so that of the nodes with a word those below another are a range.
+Everything is learnt from the tree: whole names, what a name says beyond the names above it, the
+words that names end and begin in, Latin binomials, stems. Each table leads from folded words to
+nodes. A node stands in them by its place in a walk down the tree (`Taxonomy.places`), so that of
+the nodes with a word those below another node are a range.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = [
     "MAX_HEAD",
     "NameIndex",
+    "Words",
     "folded_names",
     "has_digit",
     "name_tails",
@@ -42,55 +44,68 @@ _VERSION = 30
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 MAX_HEAD = 3
-#: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
+#: If siblings' names end in the same nouns at least this often, a noun that only one node has
+#: stands for its parent.
 _SHARED_HEADS = 0.5
-_TABLES = ["exact", "heads", "shortened", "clipped", "series"]
+_TABLES = ("exact", "heads", "shortened", "clipped", "series")
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
 
+#: Folded words.
 Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class NameIndex:
-    """The tables of a tree's names; in all but `exact`, places of nodes in a walk down the tree."""
+    """The tables of a tree's names.
 
-    #: Names with their words joined, so that "sea gull" and "seagull" are one key; their numbers in the next four,
-    #: where a node stands once for each key.
+    Attributes:
+        exact: Names with their words joined, so that "sea gull" and "seagull" are one key, to the
+            numbers of names; a node stands once for each key.
+        named: The node of each name.
+        spelt: The key (`text_key`) of each name's words joined by spaces.
+        in_latin: Whether each name is a Latin label above species; an English name that is spelt
+            so, "nasturtium", is meant more often.
+        preferred: Whether each name is its node's first.
+        heads: The last words of names, joined, to places; a node stands there as often as it has
+            such a name.
+        shortened: Names without the words of their ancestors' names, to places: "747" of "Boeing
+            747" below Boeing.
+        clipped: Names without their parent's name at the end, to places: "grilled cheese" of
+            "grilled cheese sandwich", "Gothic" of "Gothic architecture" below "medieval
+            architecture".
+        series: What comes before a number, to places: "DC" of "DC-3".
+        vocabulary: Every word.
+        counts: The number of nodes that have each word in their names.
+        shares_heads: Whether siblings' names mostly end in the same noun, as those of sister
+            species do.
+        latin: Whether the tree has genera.
+    """
+
     exact: Multimap
-    #: The node of each name.
     named: NDArray[np.int32]
-    #: The key (`text_key`) of its words joined by spaces.
     spelt: NDArray[np.uint64]
-    #: Whether it is a Latin label above species: an English name spelt so, "nasturtium", is meant more often.
     in_latin: NDArray[np.bool_]
-    #: Whether it is the node's first.
     preferred: NDArray[np.bool_]
-    #: The last words of names, joined; a node stands as often as it has such a name.
     heads: Multimap
-    #: Names without what their ancestors' names already say: "747" of "Boeing 747" below Boeing.
     shortened: Multimap
-    #: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of "Gothic
-    #: architecture" below "medieval architecture".
     clipped: Multimap
-    #: What comes before a number: "DC" of "DC-3".
     series: Multimap
-    #: Every word, and the number of nodes that have it.
     vocabulary: list[str]
     counts: NDArray[np.int32]
-    #: Whether siblings' names mostly end in the same noun, as those of sister species do.
     shares_heads: bool
-    #: Whether the tree has genera.
     latin: bool
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
-        """Returns the index of a tree, read from `folder` (None: the user's cache folder) if it is there."""
-        parts: dict[str, Any] = stored(
-            taxonomy, "names", folder, lambda: _Learner(taxonomy).learnt()
-        )
-        parts |= {name: bool(parts[name]) for name in ("shares_heads", "latin")}
+        """Returns the index of a tree, from the files in `folder` if it is there.
+
+        Without a folder, they are in the user's cache folder.
+        """
+        parts: dict[str, Any] = stored(taxonomy, "names", folder, _Learner(taxonomy).learn)
+        for flag in ("shares_heads", "latin"):
+            parts[flag] = bool(parts[flag])
         return cls(**parts)
 
     @cached_property
@@ -104,83 +119,20 @@ class NameIndex:
         words: dict[tuple[str, int], list[str]] = defaultdict(list)
         for word in self.vocabulary:
             words[word[0], len(word)].append(word)
-        return dict(words)
+        return words
 
 
 def stored(
-    taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Part]]
+    taxonomy: Taxonomy,
+    what: str,
+    folder: Path | None,
+    make: Callable[[], dict[str, Part]],
 ) -> dict[str, Part]:
-    """Returns the arrays derived from a large tree, from disk where they are there and whole."""
+    """Returns the arrays derived from a large tree, from disk if they are there and whole."""
     if len(taxonomy) < _MIN_STORED:
         return make()
     key = blake2b(f"{_VERSION} {what} {taxonomy.digest}".encode(), digest_size=16).hexdigest()
     return cached(cache_folder(folder, "names") / f"{key}.npz", make)
-
-
-def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[int, str, str]]:
-    """Yields what names say in other words than their own, down the tree: a node, the table, the words with spaces."""
-    #: By depth: the names of what is above, parts of listed names among them, and all their beginnings.
-    above: list[tuple[frozenset[Words], frozenset[Words]]] = [(frozenset(), frozenset())]
-    latin = "genus" in taxonomy.ranks
-    for node in taxonomy.walk.tolist():
-        depth = int(taxonomy.depth[node])
-        known, begun = above[depth]
-        parts = _parts_of(taxonomy, node)
-        for table, words in (
-            *(("shortened", part) for part in parts),
-            *_said(taxonomy, names, node, known, begun, latin),
-        ):
-            yield node, table, " ".join(words)
-        if taxonomy.sizes[node] > 1:
-            own = [*names[node], *parts]
-            below = (
-                known.union(own),
-                begun.union(words[:n] for words in own for n in range(1, len(words))),
-            )
-            above[depth + 1 :] = [below]
-
-
-def _said(
-    taxonomy: Taxonomy,
-    names: list[list[Words]],
-    node: int,
-    known: frozenset[Words],
-    begun: frozenset[Words],
-    latin: bool,
-) -> Iterator[tuple[str, Words]]:
-    label = names[int(taxonomy.parents[node])][0] if node else ()
-    of_root = {words for words in names[0] if len(words) == 1} if node else set()
-    for words in names[node]:
-        for stop in range(1, len(words)):
-            if has_digit(words[stop]):
-                yield "series", words[:stop]
-        fronted = [
-            n
-            for n in range(1, len(words))
-            if words[:n] in known
-            or (words[:n] in begun and any(map(has_digit, words[n:])))  # "Nikon" + "D90"
-        ]
-        if fronted and not (latin and taxonomy.ranks[node] == "species"):
-            yield "shortened", words[fronted[-1] :]
-        if not fronted and not latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
-            for name in sorted(known.difference(names[0])):
-                yield "shortened", (*name, *words)
-        if len(words) > 1 and words[-1:] in of_root:
-            yield "shortened", words[:-1]
-        elif (len(words) > 2 and words[-1:] in known) or (
-            len(words) > 1 < len(label) and words[-1] == label[-1]
-        ):
-            yield "clipped", words[:-1]
-
-
-def _parts_of(taxonomy: Taxonomy, node: int) -> list[Words]:
-    """Returns the items of a label that lists several: "bar / pub", and "rays and skates" of what has kinds."""
-    label = taxonomy.labels[node]
-    parts = [fold_words(part) for part in _PARTS.split(label)]
-    if not _LISTED.search(label) and (taxonomy.sizes[node] == 1 or max(map(len, parts)) > 1):
-        return []
-    parts = [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
-    return parts if len(parts) > 1 else []
 
 
 class _Learner:
@@ -188,31 +140,29 @@ class _Learner:
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self.taxonomy = taxonomy
-        self._latin = "genus" in taxonomy.ranks
+        self._latin = _has_genera(taxonomy)
         self._names = folded_names(taxonomy)
-        self._places = taxonomy.places.tolist()
         self._tables: dict[str, MultimapBuilder] = defaultdict(MultimapBuilder)
-        self._named, self._spelt, self._in_latin, self._preferred = (
-            array("i"),
-            array("Q"),
-            array("b"),
-            array("b"),
-        )
+        # By the number of a name.
+        self._named = array("i")
+        self._spelt = array("Q")
+        self._in_latin = array("b")
+        self._preferred = array("b")
 
-    def learnt(self) -> dict[str, Part]:
+    def learn(self) -> dict[str, Part]:
         """Returns all tables."""
         for node in range(len(self.taxonomy)):
-            self._add_node(node)
+            self._add_names(node)
+            self._add_heads(node)
+        places = self.taxonomy.places.tolist()
         for node, table, text in name_tails(self.taxonomy, self._names):
-            self._tables[table].add(text, self._places[node])
-        tables = {name: self._tables[name].build(repeats=name == "heads") for name in _TABLES}
-        nodes = Counter(
-            word for group in self._names for word in {word for words in group for word in words}
-        )
-        return {
-            **tables,
-            "vocabulary": list(nodes),
-            "counts": np.array([*nodes.values()], dtype=np.int32),
+            self._tables[table].add(text, places[node])
+        counts: Counter[str] = Counter()
+        for names in self._names:
+            counts.update(set().union(*names))
+        parts: dict[str, Part] = {
+            "vocabulary": list(counts),
+            "counts": np.array([*counts.values()], dtype=np.int32),
             "named": np.array(self._named, dtype=np.int32),
             "spelt": np.array(self._spelt, dtype=np.uint64),
             "in_latin": np.array(self._in_latin, dtype=bool),
@@ -220,50 +170,157 @@ class _Learner:
             "shares_heads": np.array(self._share_of_shared_heads() >= _SHARED_HEADS),
             "latin": np.array(self._latin),
         }
+        for table in _TABLES:
+            parts[table] = self._tables[table].build(repeats=table == "heads")
+        return parts
 
-    def _add_node(self, node: int) -> None:
-        names, rank, place = (
-            self.taxonomy.names(node),
-            self.taxonomy.ranks[node],
-            self._places[node],
-        )
+    def _add_names(self, node: int) -> None:
+        names = self.taxonomy.names(node)
+        is_above_species = self._latin and self.taxonomy.ranks[node] != "species"
         keys: set[str] = set()
         for position, (name, words) in enumerate(zip(names, self._names[node], strict=True)):
-            if not words:
-                continue
             is_label = position == 0
-            latin = is_label and self._latin and rank != "species" and len(words) == 1
-            for called in dict.fromkeys((words, without_article(name))):
-                if (key := "".join(called)) not in keys:
-                    keys.add(key)
-                    self._tables["exact"].add(key, len(self._named))
-                    self._named.append(node)
-                    self._spelt.append(text_key(" ".join(called)))
-                    self._in_latin.append(latin)
-                    self._preferred.append(is_label or (position == 1 and name != names[0]))
-            if is_label and self._latin and (len(names) > 1 or rank not in (None, "species")):
-                continue
+            is_common_name = position == 1 and name != names[0]
+            for spelling in dict.fromkeys((words, without_article(name))):
+                key = "".join(spelling)
+                if not words or key in keys:
+                    continue
+                keys.add(key)
+                self._tables["exact"].add(key, len(self._named))
+                self._named.append(node)
+                self._spelt.append(text_key(" ".join(spelling)))
+                self._in_latin.append(is_label and is_above_species and len(words) == 1)
+                self._preferred.append(is_label or is_common_name)
+
+    def _add_heads(self, node: int) -> None:
+        names = self._names[node]
+        has_latin_label = self.taxonomy.ranks[node] not in (None, "species") or len(names) > 1
+        if self._latin and has_latin_label:
+            names = names[1:]
+        place = int(self.taxonomy.places[node])
+        for words in names:
             for head in _heads(words):
                 self._tables["heads"].add(head, place)
 
     def _share_of_shared_heads(self) -> float:
-        """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""
-        nouns: dict[int, Counter[str]] = defaultdict(Counter)
-        own: dict[int, set[str]] = {}
-        parents = {node: int(self.taxonomy.parents[node]) for node in self.taxonomy.leaves.tolist()}
-        for node, parent in parents.items():
-            named = (
-                self._names[node][1:2] or self._names[node][:1]
-            )  # the common name where there is one
-            own[node] = {words[-1] for words in named if words}
-            nouns[parent].update(own[node])
-        sisters = Counter(parents.values())
-        shared = [
-            any(nouns[parents[v]][noun] > 1 for noun in own[v])
-            for v in own
-            if sisters[parents[v]] > 1
-        ]
+        """Returns the share of leaves whose name ends in a noun of a sister's name.
+
+        Leaves without sisters do not count.
+        """
+        parents = self.taxonomy.parents.tolist()
+        nouns: dict[int, set[str]] = {}
+        nouns_below: dict[int, Counter[str]] = defaultdict(Counter)
+        leaves_below: Counter[int] = Counter()
+        for leaf in self.taxonomy.leaves.tolist():
+            names = self._names[leaf]
+            preferred = names[1:2] or names[:1]  # the common name if there is one
+            nouns[leaf] = {words[-1] for words in preferred if words}
+            nouns_below[parents[leaf]].update(nouns[leaf])
+            leaves_below[parents[leaf]] += 1
+        shared = []
+        for leaf, own in nouns.items():
+            parent = parents[leaf]
+            if leaves_below[parent] > 1:
+                shared.append(any(nouns_below[parent][noun] > 1 for noun in own))
         return sum(shared) / max(1, len(shared))
+
+
+# -- tails of names --------------------------------------------------------------------------------
+
+
+class _Above(NamedTuple):
+    """The names of a node's ancestors, items of listed names among them, and their beginnings."""
+
+    names: frozenset[Words]
+    beginnings: frozenset[Words]
+
+    def joined_by(self, names: list[Words]) -> _Above:
+        """Returns these names and further ones."""
+        beginnings = set(self.beginnings)
+        for words in names:
+            beginnings.update(words[:n] for n in range(1, len(words)))
+        return _Above(names=self.names.union(names), beginnings=frozenset(beginnings))
+
+
+def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[int, str, str]]:
+    """Yields the other words by which names can be said, in a walk down the tree.
+
+    Yields:
+        A node, the table that the words belong to, and the words joined by spaces.
+    """
+    latin = _has_genera(taxonomy)
+    above_depth = [_Above(names=frozenset(), beginnings=frozenset())]
+    for node in taxonomy.walk.tolist():
+        depth = int(taxonomy.depth[node])
+        above = above_depth[depth]
+        items = _items(taxonomy, node)
+        for words in items:
+            yield node, "shortened", " ".join(words)
+        for table, words in _tails(taxonomy, names, node, above, latin):
+            yield node, table, " ".join(words)
+        if taxonomy.sizes[node] > 1:
+            above_depth[depth + 1 :] = [above.joined_by(names[node] + items)]
+
+
+def _tails(
+    taxonomy: Taxonomy,
+    names: list[list[Words]],
+    node: int,
+    above: _Above,
+    latin: bool,
+) -> Iterator[tuple[str, Words]]:
+    """Yields the other words by which a node's names can be said, each with its table."""
+    of_parent = names[int(taxonomy.parents[node])][0] if node else ()
+    of_root = {words for words in names[0] if len(words) == 1} if node else set()
+    for words in names[node]:
+        for stop in range(1, len(words)):
+            if has_digit(words[stop]):
+                yield "series", words[:stop]
+        front = _redundant_front(words, above)
+        if front and not (latin and taxonomy.ranks[node] == "species"):
+            yield "shortened", words[front:]
+        if not front and not latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
+            for name in sorted(above.names.difference(names[0])):
+                yield "shortened", (*name, *words)
+        if len(words) < 2:
+            continue
+        ends_as_parent = len(of_parent) > 1 and words[-1] == of_parent[-1]
+        ends_in_name = len(words) > 2 and words[-1:] in above.names
+        if words[-1:] in of_root:
+            yield "shortened", words[:-1]
+        elif ends_in_name or ends_as_parent:
+            yield "clipped", words[:-1]
+
+
+def _redundant_front(words: Words, above: _Above) -> int:
+    """Returns the number of first words that names above already say: 1 of "Nikon D90"."""
+    for n in range(len(words) - 1, 0, -1):
+        if words[:n] in above.names:
+            return n
+        if words[:n] in above.beginnings and any(map(has_digit, words[n:])):
+            return n
+    return 0
+
+
+def _items(taxonomy: Taxonomy, node: int) -> list[Words]:
+    """Returns the items of a label that lists several: "bar / pub".
+
+    "And" parts the words of a label only if it has kinds: "rays and skates".
+    """
+    label = taxonomy.labels[node]
+    items = [fold_words(item) for item in _PARTS.split(label)]
+    has_phrases = max(map(len, items)) > 1
+    if not _LISTED.search(label) and (has_phrases or taxonomy.sizes[node] == 1):
+        return []
+    telling = [item for item in items if item and not english.SAYS_NOTHING.issuperset(item)]
+    return telling if len(telling) > 1 else []
+
+
+# -- words of names --------------------------------------------------------------------------------
+
+
+def _has_genera(taxonomy: Taxonomy) -> bool:
+    return "genus" in taxonomy.ranks
 
 
 def folded_names(taxonomy: Taxonomy) -> list[list[Words]]:
@@ -286,5 +343,8 @@ def has_digit(word: str) -> bool:
 
 
 def without_article(name: str) -> Words:
-    """Returns the folded words of a name without its article: "The Gem" is a gem, and an "An-12" no 12."""
+    """Returns the folded words of a name without its article.
+
+    "The Gem" is a gem, but an "An-12" is no 12.
+    """
     return fold_words(_ARTICLE.sub("", name))

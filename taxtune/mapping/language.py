@@ -1,8 +1,9 @@
-"""Which other language an answer is in, if any; the mapper reads English and asks where it finds nothing to read.
+"""Which other language an answer is in; the mapper, which reads English, asks if it cannot read.
 
-The names on a tree are often borrowed ("chaise longue", "turquoise") and answers are short, so only a sure verdict
-counts: of 1,972 placed English answers none has a probability of 0.6 of being in another language, of 17 answers in
-French, German, Spanish, Indonesian, Chinese and Japanese 14 have, and two more are written in no Latin letters.
+The names on a tree are often borrowed ("chaise longue", "turquoise") and answers are short, so only
+a sure verdict counts. None of 1,972 placed English answers has a probability of 0.6 of being in
+another language. Of 17 answers in French, German, Spanish, Indonesian, Chinese and Japanese 14
+have, and two more are written in other letters than Latin.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ _SURE = 0.6
 
 @lru_cache(maxsize=10_000)
 def foreign_language(text: str) -> str | None:
-    """Returns the ISO 639 code of the language of a text, None where that is English or cannot be told."""
+    """Returns the ISO 639 code of a text's language, or None if that is English or not sure."""
     letters = [letter for letter in text if letter.isalpha()]
-    latin = sum(unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
     if not letters:
         return None
+    latin = sum(unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
     code, probability = _identifier().classify(text)
-    return (
-        str(code) if code != "en" and (probability >= _SURE or 2 * latin < len(letters)) else None
-    )
+    if code == "en" or (probability < _SURE and 2 * latin >= len(letters)):
+        return None
+    return str(code)
 
 
 @cache

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import MapperError
 from taxtune.mapping.normalize import fold_words
 
@@ -22,6 +22,8 @@ __all__ = [
     "Similarity",
     "make_similarity",
 ]
+
+FloatMatrix = NDArray[np.float32]
 
 
 @runtime_checkable
@@ -38,35 +40,41 @@ class Similarity(Protocol):
 
     @property
     def confident(self) -> float | None:
-        """The score above which the most similar name is believed where nothing else decides; None for never."""
+        """The score from which on the most similar name is believed; None for never."""
         ...
 
     def fit(self, names: Sequence[str]) -> None:
         """Learns the names that answers will be compared with."""
 
     def scores(
-        self, answers: Sequence[str], images: Sequence[Image | None] | None = None
+        self,
+        answers: Sequence[str],
+        images: Sequence[Image | None] | None = None,
     ) -> FloatMatrix:
         """Returns cosine-like scores, at most 1, of shape (answers, names)."""
         ...
 
 
 def make_similarity(
-    spec: str, *, device: str = "auto", cache_dir: Path | None = None
+    spec: str,
+    *,
+    device: str = "auto",
+    cache_dir: Path | None = None,
 ) -> Similarity:
     """Returns the similarity that a specification names; encoders are imported only when chosen.
 
     Args:
-        spec: "lexical"; "sentence:MODEL", a Sentence-BERT model by name or folder; "clip:MODEL", an open_clip model
-            comparing text with text; or "clip-i2t:MODEL", comparing the example's image with text. The paper used
-            "clip:hf-hub:apple/DFN5B-CLIP-ViT-H-14".
+        spec: "lexical"; "sentence:MODEL", a Sentence-BERT model by name or folder; "clip:MODEL", an
+            open_clip model comparing text with text; or "clip-i2t:MODEL", comparing the example's
+            image with text. The paper used "clip:hf-hub:apple/DFN5B-CLIP-ViT-H-14".
         device: Where the encoder runs: "auto", "cpu", "cuda", ...
         cache_dir: Where embeddings of names are kept; None is the user's cache folder.
 
     Raises:
         MapperError: If there is no such similarity.
         ModelError: If its model cannot be loaded.
-        MissingExtraError: If its package is not installed (sentence-transformers is in the extra `measures`).
+        MissingExtraError: If its package is not installed (sentence-transformers is in the extra
+            `measures`).
     """
     kind, _, model = spec.partition(":")
     if spec == "lexical":
@@ -80,11 +88,10 @@ def make_similarity(
         from taxtune.encoders.clip import ClipEncoder
 
         clip = ClipEncoder(model, device=device, cache_dir=cache_dir)
+        if kind == "clip":
+            return EmbeddingSimilarity(clip, spec, confident=0.9)
         # The cosine of an image and its caption stays far below that of two captions.
-        image_to_text = kind == "clip-i2t"
-        return EmbeddingSimilarity(
-            clip, spec, confident=0.25 if image_to_text else 0.9, needs_images=image_to_text
-        )
+        return EmbeddingSimilarity(clip, spec, confident=0.25, needs_images=True)
     raise MapperError(
         "There is no such similarity.",
         value=spec,
@@ -93,7 +100,10 @@ def make_similarity(
 
 
 class LexicalSimilarity:
-    """Cosine of TF-IDF vectors over two to four characters inside folded words: the default, which needs no model."""
+    """Cosine of TF-IDF vectors over two to four characters inside folded words.
+
+    It is the default and needs no model.
+    """
 
     name = "lexical"
     needs_images = False
@@ -109,16 +119,18 @@ class LexicalSimilarity:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self._vectorizer = TfidfVectorizer(
+            preprocessor=_folded,
             analyzer="char_wb",
             ngram_range=(2, 4),
-            lowercase=False,
             sublinear_tf=True,
             dtype=np.float32,
         )
-        self._names = self._vectorizer.fit_transform([_folded(name) for name in names]).T.tocsr()
+        self._names = self._vectorizer.fit_transform(names).T.tocsr()
 
     def scores(
-        self, answers: Sequence[str], images: Sequence[Image | None] | None = None
+        self,
+        answers: Sequence[str],
+        images: Sequence[Image | None] | None = None,
     ) -> FloatMatrix:
         """Returns cosines in [0, 1], shape (answers, names); images are ignored.
 
@@ -127,8 +139,8 @@ class LexicalSimilarity:
         """
         if self._vectorizer is None:
             raise _not_fitted(self)
-        product = self._vectorizer.transform([_folded(answer) for answer in answers]) @ self._names
-        return np.asarray(product.toarray(), dtype=np.float32)
+        cosines = self._vectorizer.transform(answers) @ self._names
+        return np.asarray(cosines.toarray(), dtype=np.float32)
 
 
 class EmbeddingSimilarity:
@@ -137,15 +149,22 @@ class EmbeddingSimilarity:
     Args:
         encoder: A `SentenceEncoder` or `ClipEncoder`.
         name: The similarity's specification.
-        confident: The cosine above which the most similar name is believed.
+        confident: The cosine from which on the most similar name is believed.
         needs_images: Whether the example's image is compared with the names instead of the answer.
     """
 
     def __init__(
-        self, encoder: Any, name: str, *, confident: float, needs_images: bool = False
+        self,
+        encoder: Any,
+        name: str,
+        *,
+        confident: float,
+        needs_images: bool = False,
     ) -> None:
         self._encoder = encoder
-        self.name, self.confident, self.needs_images = name, confident, needs_images
+        self.name = name
+        self.confident = confident
+        self.needs_images = needs_images
         self._names: FloatMatrix | None = None
 
     def fit(self, names: Sequence[str]) -> None:
@@ -153,7 +172,9 @@ class EmbeddingSimilarity:
         self._names = self._encoder.stored(names)
 
     def scores(
-        self, answers: Sequence[str], images: Sequence[Image | None] | None = None
+        self,
+        answers: Sequence[str],
+        images: Sequence[Image | None] | None = None,
     ) -> FloatMatrix:
         """Returns cosines, shape (answers, names).
 
@@ -162,16 +183,22 @@ class EmbeddingSimilarity:
         """
         if self._names is None:
             raise _not_fitted(self)
-        if not self.needs_images:
-            return np.asarray(self._encoder.texts(answers) @ self._names.T, dtype=np.float32)
-        given = [image for image in images or () if image is not None]
-        if len(given) != len(answers):
-            raise MapperError(
-                "Image-to-text similarity needs the image of every answer.",
-                value=f"{len(given)} images for {len(answers)} answers",
-                remedy="Provide the images, or use the text-to-text similarity clip:MODEL.",
-            )
-        return np.asarray(self._encoder.images(given) @ self._names.T, dtype=np.float32)
+        if self.needs_images:
+            vectors = self._encoder.images(_all_given(images, len(answers)))
+        else:
+            vectors = self._encoder.texts(answers)
+        return np.asarray(vectors @ self._names.T, dtype=np.float32)
+
+
+def _all_given(images: Sequence[Image | None] | None, count: int) -> list[Image]:
+    given = [image for image in images or () if image is not None]
+    if len(given) == count:
+        return given
+    raise MapperError(
+        "Image-to-text similarity needs the image of every answer.",
+        value=f"{len(given)} images for {count} answers",
+        remedy="Provide the images, or use the text-to-text similarity clip:MODEL.",
+    )
 
 
 def _not_fitted(similarity: Similarity) -> MapperError:
@@ -183,5 +210,6 @@ def _not_fitted(similarity: Similarity) -> MapperError:
 
 
 def _folded(text: str) -> str:
-    # A name without Latin letters can fold to nothing, and a tree of such names would have an empty vocabulary.
+    # A name without Latin letters can fold to nothing, and a tree of such names would have an
+    # empty vocabulary.
     return " ".join(fold_words(text)) or "∅"

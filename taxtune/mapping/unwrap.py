@@ -1,4 +1,4 @@
-"""Answer formats unwrapped: from "A: **House Sparrow**.", JSON, numbered lists or snake_case to plain lines."""
+"""Removes the format of an answer: markers, markdown, JSON and lists become plain lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Literal
 
 from taxtune.mapping import english
@@ -41,113 +41,141 @@ _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent\b)")
 _CANDIDATES = re.compile(r"[,;]\s|\bor\b")
 
 
+#: How lines hang together: guesses, each of its own; fields that name one thing; prose.
+BlockLink = Literal["list", "same", ""]
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One part of an answer, without its wrapping: prose, a list, the fields of an object, what follows a heading.
+    """One part of an answer without its format.
+
+    It is prose, a list, the fields of an object, or what follows a heading.
 
     Attributes:
         lines: Its lines, none of them empty.
-        link: How a line hangs together with the one before: "list" for guesses each of its own, "same" for fields that
-            name one thing, "" for prose.
+        link: How a line hangs together with the line before it.
     """
 
     lines: tuple[str, ...]
-    link: Literal["", "list", "same"] = ""
+    link: BlockLink = ""
 
 
 @lru_cache(maxsize=64)
 def unwrap(answer: str) -> tuple[Block, ...]:
-    """Returns the content of an answer without its format, in the order in which its parts answer "what is this?".
+    """Returns the content of an answer without its format.
 
-    JSON gives its texts but those of keys such as "reason"; a marker such as "A:" or "Final answer:" gives what follows
-    the last one; of candidates with percentages the likeliest one is kept; markdown, quotes, tags and list numbers go.
+    Of JSON, the texts stay, but not those of keys such as "reason". Of a text with markers such as
+    "A:" or "Final answer:", what follows the last one stays. Of candidates with percentages, the
+    likeliest one stays. Markdown, quotes, tags and list numbers go.
+
+    Returns:
+        The parts in the order in which they answer "what is this?".
     """
-    text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", without_thoughts(answer) or ""))
+    text = without_thoughts(answer) or ""
+    text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", text))
     fenced = _FENCE.search(text)
-    if fenced and fenced.group(1).strip():
-        text = fenced.group(1)
+    if fenced and fenced[1].strip():
+        text = fenced[1]
     values, link = _json_values(text)
     if values:
-        lines = [line.strip() for value in values for line in _clean(value).splitlines()]
-        return _blocks([Block(tuple(lines), link if len(values) > 1 else "")])
-    lines = [line for line in _after_marker(_clean(text)).splitlines() if line.strip()]
-    answers: list[Block] = []
-    for bulleted, group in groupby(_likeliest(lines), lambda line: bool(_BULLET.match(line))):
-        body = tuple(_BULLET.sub("", line) for line in group)
-        answers.append(Block(body, "list" if bulleted and len(body) > 1 else ""))
-    return _blocks(answers)
+        lines: list[str] = []
+        for value in values:
+            lines += map(str.strip, _clean(value).splitlines())
+        return _blocks([(lines, link if len(values) > 1 else "")])
+    lines = _likeliest(_filled_lines(_after_marker(_clean(text))))
+    parts: list[tuple[list[str], BlockLink]] = []
+    for is_list, group in groupby(lines, _is_bulleted):
+        items = [_BULLET.sub("", line) for line in group]
+        parts.append((items, "list" if is_list and len(items) > 1 else ""))
+    return _blocks(parts)
 
 
-def _blocks(blocks: list[Block]) -> tuple[Block, ...]:
-    """Drops what is empty."""
-    kept = [
-        Block(tuple(line for text in b.lines if (line := text.strip(" \t.;,:"))), b.link)
-        for b in blocks
-    ]
-    return tuple(block for block in kept if block.lines)
+def _blocks(parts: list[tuple[list[str], BlockLink]]) -> tuple[Block, ...]:
+    """Returns the parts as blocks, without lines and parts that are empty."""
+    blocks = []
+    for lines, link in parts:
+        stripped = [line.strip(" \t.;,:") for line in lines]
+        filled = tuple(filter(None, stripped))
+        if filled:
+            blocks.append(Block(lines=filled, link=link))
+    return tuple(blocks)
+
+
+def _filled_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _is_bulleted(line: str) -> bool:
+    return _BULLET.match(line) is not None
 
 
 def _likeliest(lines: list[str]) -> list[str]:
-    """Returns of candidates with percentages the one with the highest: "Beagle (70%), Basset (20%)"."""
-    apart = sum(bool(_PERCENT.search(line)) for line in lines) > 1
-    parts = (
-        lines
-        if apart
-        else [part for line in lines for part in _CANDIDATES.split(line) if part.strip()]
-    )
-    shares = [max(map(float, _PERCENT.findall(part)), default=0.0) for part in parts]
-    best = [part for part, share in zip(parts, shares, strict=True) if share == max(shares)]
-    several = sum(share > 0 for share in shares) > 1
-    return best if several and len(best) == 1 else lines
+    """Returns the candidate with the highest percentage: of "Beagle (70%), Basset (20%)"."""
+    candidates = lines
+    if sum(bool(_PERCENT.search(line)) for line in lines) < 2:
+        candidates = []
+        for line in lines:
+            candidates += filter(str.strip, _CANDIDATES.split(line))
+    percentages = []
+    for candidate in candidates:
+        percentages.append(max(map(float, _PERCENT.findall(candidate)), default=0.0))
+    highest = max(percentages, default=0.0)
+    has_several = sum(percentage > 0 for percentage in percentages) > 1
+    if has_several and percentages.count(highest) == 1:
+        return [candidates[percentages.index(highest)]]
+    return lines
 
 
 def _clean(text: str) -> str:
+    """Returns a text without markup."""
     text = html.unescape(text)
-    text = _LATEX.sub(r"\1", _LINK.sub(r"\1", text))
-    text = _TAG.sub(" ", _URL.sub(" ", text))
-    text = _SNAKE.sub(" ", _MARKUP.sub("", _STAR.sub("- ", text)))
+    text = _LINK.sub(r"\1", text)
+    text = _LATEX.sub(r"\1", text)
+    text = _URL.sub(" ", text)
+    text = _TAG.sub(" ", text)
+    text = _STAR.sub("- ", text)
+    text = _MARKUP.sub("", text)
+    text = _SNAKE.sub(" ", text)
     if not re.search(r"\s", text.strip()):
         text = _CAMEL.sub(" ", text)
     return _QUOTES.sub("", text)
 
 
 def _after_marker(text: str) -> str:
-    """Returns the text after the last "A:" or "Answer:" up to the end of its line, or of its list; else all."""
+    """Returns the line or list behind the last "A:" or "Answer:", or else the text."""
     for marker in reversed(list(_MARKER.finditer(text))):
-        rest = [line for line in text[marker.end() :].splitlines() if line.strip()]
-        if not rest:
-            continue
-        if not _BULLET.match(rest[0]):
-            return rest[0]
-        items = next((i for i, line in enumerate(rest) if not _BULLET.match(line)), len(rest))
-        return "\n".join(rest[:items])
+        lines = _filled_lines(text[marker.end() :])
+        if lines and _is_bulleted(lines[0]):
+            return "\n".join(takewhile(_is_bulleted, lines))
+        if lines:
+            return lines[0]
     return text
 
 
-def _json_values(text: str) -> tuple[list[str], Literal["list", "same"]]:
-    """Returns the answer-like texts of a JSON value, none where there is none, and how they hang together."""
+def _json_values(text: str) -> tuple[list[str], BlockLink]:
+    """Returns the texts of a JSON value that may be answers, and how they hang together."""
     opening = re.search(r"[{\[]", text)
+    if opening is None:
+        return [], ""
     try:
-        value, _ = json.JSONDecoder().raw_decode(text[opening.start() :] if opening else "")
+        value, _ = json.JSONDecoder().raw_decode(text[opening.start() :])
     except (ValueError, RecursionError):
-        return [], "list"
-    one = isinstance(value, dict) and not any(
-        isinstance(item, list | dict) for item in value.values()
-    )
-    return _texts(value), "same" if one else "list"
+        return [], ""
+    if not isinstance(value, dict):
+        return _texts(value), "list"
+    is_flat = not any(isinstance(item, list | dict) for item in value.values())
+    return _texts(value), "same" if is_flat else "list"
 
 
 def _texts(value: object) -> list[str]:
-    if isinstance(value, str):
-        return [value] if value.strip() else []
-    if isinstance(value, list):
-        return [text for item in value for text in _texts(item)]
-    if isinstance(value, dict):
-        words = {key: set(re.findall(r"[a-z]+", str(key).lower())) for key in value}
-        return [
-            text
-            for key, item in value.items()
-            if not words[key] & english.OTHER_KEYS
-            for text in _texts(item)
-        ]
-    return []
+    texts: list[str] = []
+    if isinstance(value, str) and value.strip():
+        texts.append(value)
+    elif isinstance(value, list):
+        for item in value:
+            texts += _texts(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if english.OTHER_KEYS.isdisjoint(re.findall(r"[a-z]+", key.lower())):
+                texts += _texts(item)
+    return texts

@@ -103,6 +103,31 @@ class MeasureSettings:
     judge: object | None = None
 
 
+class Notes:
+    """Sentences with a number in them: how often something happened, or to how many texts."""
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+        self._texts: defaultdict[str, set[int]] = defaultdict(set)
+
+    def count(self, sentence: str, times: int = 1) -> None:
+        """Counts an event, under a sentence with {n} where the number goes."""
+        self._times[sentence] += times
+
+    def mark(self, sentence: str, text: str) -> None:
+        """Counts a text once, however often it occurs."""
+        self._texts[sentence].add(hash(text))
+
+    def sentences(self) -> tuple[str, ...]:
+        """Returns the sentences with their numbers, without those that are 0."""
+        counts = dict(self._times)
+        for sentence, texts in self._texts.items():
+            counts[sentence] = len(texts)
+        return tuple(
+            sentence.replace("{n}", f"{number:,}") for sentence, number in counts.items() if number
+        )
+
+
 class Measure(ABC):
     """Compares answers with references: subclass it and write `scores`.
 
@@ -122,11 +147,12 @@ class Measure(ABC):
     def __init__(self, name: str | None = None, label: str | None = None) -> None:
         self.name = self.kind.kind if name is None else name
         self.label = self.kind.label if label is None else label
+        self._notes = Notes()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on the scores computed so far, such as how many texts a model truncated."""
-        return ()
+        return self._notes.sentences()
 
     @abstractmethod
     def scores(
@@ -285,48 +311,21 @@ def check_texts(answers: Sequence[str], references: Sequence[Any], *, paired: bo
         )
 
 
-class Notes:
-    """Sentences with a number in them: how often something happened, or to how many texts."""
-
-    def __init__(self) -> None:
-        self._times: Counter[str] = Counter()
-        self._texts: defaultdict[str, set[int]] = defaultdict(set)
-
-    def count(self, sentence: str, times: int = 1) -> None:
-        """Counts an event, under a sentence with {n} where the number goes."""
-        self._times[sentence] += times
-
-    def mark(self, sentence: str, text: str) -> None:
-        """Counts a text once, however often it occurs."""
-        self._texts[sentence].add(hash(text))
-
-    def sentences(self) -> tuple[str, ...]:
-        """Returns the sentences with their numbers, without those that are 0."""
-        counts = dict(self._times)
-        for sentence, texts in self._texts.items():
-            counts[sentence] = len(texts)
-        return tuple(
-            sentence.replace("{n}", f"{number:,}") for sentence, number in counts.items() if number
-        )
-
-
 class PairsMeasure(Measure):
     """A measure that computes the scores of different pairs: write `compute`.
 
     An answer that is empty scores 0, the score of unrelated texts; a pair with an empty reference
     is unscored (NaN), and so is one for which the model gives no number. All are counted in
     `notes`.
+
+    Args:
+        model: The model's name or folder; None for a measure without one.
+        settings: Device, batches, caches.
     """
 
-    def __init__(self, settings: MeasureSettings, *, model: str | None = None) -> None:
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
         super().__init__(None if model is None else f"{self.kind.kind}:{model}")
         self.settings = settings
-        self._notes = Notes()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks on the scores computed so far."""
-        return self._notes.sentences()
 
     @abstractmethod
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:

@@ -1,10 +1,12 @@
-"""Upper bounds on a mean loss that a finite sample proves, for any distribution on [0, 1] and any number of images.
+"""Upper bounds on a mean loss that a finite sample proves, whatever its distribution on [0, 1] is.
 
-The bound is Waudby-Smith and Ramdas's by betting (2024, "Estimating means of bounded random variables by betting",
-JRSS B 86(1), in the one-sided form of Bates et al. 2021, "Distribution-free, risk-controlling prediction sets",
-Prop. 5): a bet against a mean of R or more turns a capital of 1 into 1/δ with probability at most δ (Ville's
-inequality), so that where it did, such a mean is refuted at level δ. On hierarchical losses (1 - hP), mostly 0 and
-otherwise fractions, it is narrower than Hoeffding-Bentkus: .035 against .043 at n = 400, mean .025, confidence .9.
+The bound is Waudby-Smith and Ramdas's by betting (2024, "Estimating means of bounded random
+variables by betting", JRSS B 86(1), in the one-sided form of Bates et al. 2021, "Distribution-free,
+risk-controlling prediction sets", Prop. 5): a bet against a mean of R or more turns a capital of 1
+into 1/δ with probability at most δ (Ville's inequality), so that where it did, such a mean is
+refuted at level δ. It holds for any number of images. On hierarchical losses (1 - hP), mostly 0 and
+otherwise fractions, it is narrower than Hoeffding-Bentkus: .035 against .043 at n = 400, mean .025,
+confidence .9.
 
 Where a bound ranks and chooses but promises nothing, an approximate one is enough: `poisson_bound`.
 """
@@ -35,12 +37,15 @@ _MOST_LABELLED = 2**17  # more images than these are no advice
 
 
 def upper_bound(losses: ArrayLike, confidence: float) -> float:
-    """An upper confidence bound on a mean loss, in (0, 1]; 1 where too few losses prove nothing.
+    """Returns an upper confidence bound on a mean loss, in (0, 1].
+
+    It is 1 where too few losses prove nothing.
 
     Args:
-        losses: Independent losses of one distribution, shape (n,), n ≥ 1, each in [0, 1], in an order that does not
-            depend on them: that in which the images were drawn.
-        confidence: Probability with which the mean is at most the bound, between 0 and 1, both excluded.
+        losses: Independent losses of one distribution, shape (n,), n ≥ 1, each in [0, 1], in an
+            order that does not depend on them: that in which the images were drawn.
+        confidence: Probability with which the mean is at most the bound, between 0 and 1, both
+            excluded.
 
     Raises:
         ValueError: If there are no losses, one is not in [0, 1], or the confidence is out of range.
@@ -61,10 +66,10 @@ def upper_bound(losses: ArrayLike, confidence: float) -> float:
 
 
 def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
-    """A p-value, in (0, 1], of the hypothesis that the mean loss is above `risk`; a small one refutes it.
+    """Returns a p-value, in (0, 1], of the hypothesis that the mean loss is above `risk`.
 
-    It is at most `level` exactly where `upper_bound(losses, 1 - level)` is at most `risk`, and valid at every level.
-    Errors are those of `upper_bound`.
+    A small one refutes it. It is at most `level` exactly where `upper_bound(losses, 1 - level)` is
+    at most `risk`, and valid at every level. Errors are those of `upper_bound`.
     """
     if not 0 <= risk <= 1:
         raise ValueError(f"risk must be between 0 and 1, not {risk}")
@@ -77,17 +82,19 @@ def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
 def poisson_bound(
     losses: ArrayLike, confidence: float, *, typical: float, images: int | None = None
 ) -> float:
-    """An approximate upper confidence bound, in (0, 1], on a mean loss that is made of few losses.
+    """Returns an approximate upper confidence bound, in (0, 1], on a mean of few losses.
 
-    Losses are taken for a weighted sum of Poisson counts, whose bound is a quantile of a gamma distribution of the same
-    mean and variance (Fay and Feuer 1997, "Confidence intervals for directly standardized rates", Statistics in
-    Medicine 16). Unlike a bound from the sample's own variance it is above 0 where nothing was lost.
+    Losses are taken for a weighted sum of Poisson counts, whose bound is a quantile of a gamma
+    distribution of the same mean and variance (Fay and Feuer 1997, "Confidence intervals for
+    directly standardized rates", Statistics in Medicine 16). Unlike a bound from the sample's own
+    variance it is above 0 where nothing was lost.
 
     Args:
         losses: As for `upper_bound`.
         confidence: As for `upper_bound`.
         typical: Size of a loss where there is one, in (0, 1], for the next loss.
-        images: Number of losses, distributed as these, that the bound is computed for; by default len(losses).
+        images: Number of losses, distributed as these, that the bound is computed for; by default
+            len(losses).
     """
     from scipy.stats import chi2
 
@@ -99,7 +106,8 @@ def poisson_bound(
     n = images or len(losses)
     mean = float(losses.mean()) + typical / n
     variance = float((losses**2).sum()) / (len(losses) * n) + (typical / n) ** 2
-    return min(1.0, float(variance / (2 * mean) * chi2.ppf(confidence, 2 * mean**2 / variance)))
+    quantile = chi2.ppf(confidence, 2 * mean**2 / variance)
+    return min(1.0, float(variance / (2 * mean) * quantile))
 
 
 def errorless_images(least: float, confidence: float) -> int:
@@ -149,18 +157,18 @@ def _checked(losses: ArrayLike) -> FloatArray:
 
 
 def _stakes(losses: FloatArray, level: float) -> FloatArray:
-    """The bet on each loss, from the losses before it alone."""
+    """Returns the bet on each loss, from the losses before it alone."""
     seen = np.arange(2, len(losses) + 2)
     means = (0.5 + np.cumsum(losses)) / seen
     variances = (0.25 + np.cumsum((losses - means) ** 2)) / seen
     known = np.concatenate([[0.25], variances[:-1]])
-    stakes: FloatArray = np.minimum(1.0, np.sqrt(-2 * np.log(level) / (len(losses) * known)))
-    return stakes
+    stakes: FloatArray = np.sqrt(-2 * np.log(level) / (len(losses) * known))
+    return np.minimum(1.0, stakes)
 
 
 def _log_capital(losses: FloatArray, stakes: FloatArray, mean: float) -> float:
-    """The logarithm of the most that the capital, 1 at first, ever was."""
-    with np.errstate(
-        divide="ignore"
-    ):  # all is lost at a stake of 1 on a loss of 1 against a mean of 0
-        return max(0.0, float(np.cumsum(np.log1p(-stakes * (losses - mean))).max()))
+    """Returns the logarithm of the most that the capital, 1 at first, ever was."""
+    # All is lost at a stake of 1 on a loss of 1 against a mean of 0.
+    with np.errstate(divide="ignore"):
+        gains = np.log1p(-stakes * (losses - mean))
+    return max(0.0, float(np.cumsum(gains).max()))

@@ -1,13 +1,15 @@
 """What a confidence is worth, and what hangs on the placements that the mapper doubts.
 
-*Risk at a coverage* is the share of wrong placements among those that the confidence puts first, at the share of all
-that is kept (Geifman and El-Yaniv 2017, "Selective classification for deep neural networks", NeurIPS). *AURC*, the area
-under this curve, is the mean of the risks of the k most confident, k = 1 to n (Geifman, Uziel and El-Yaniv 2019,
-"Bias-reduced uncertainty estimation for deep neural classifiers", ICLR). The *calibration error* is the mean distance,
-over bins of the sorted confidences, from the mean confidence to the share that is right (Naeini, Cooper and Hauskrecht
-2015, "Obtaining well calibrated probabilities using Bayesian binning", AAAI; Guo et al. 2017, "On calibration of modern
-neural networks", ICML), here in bins of equal mass. Of placements with the same confidence none comes first: each
-counts as their mean, the expectation over random orders.
+*Risk at a coverage* is the share of wrong placements among those that the confidence puts first, at
+the share of all that is kept (Geifman and El-Yaniv 2017, "Selective classification for deep neural
+networks", NeurIPS). *AURC*, the area under this curve, is the mean of the risks of the k most
+confident, k = 1 to n (Geifman, Uziel and El-Yaniv 2019, "Bias-reduced uncertainty estimation for
+deep neural classifiers", ICLR). The *calibration error* is the mean distance, over bins of the
+sorted confidences, from the mean confidence to the share that is right (Naeini, Cooper and
+Hauskrecht 2015, "Obtaining well calibrated probabilities using Bayesian binning", AAAI; Guo et al.
+2017, "On calibration of modern neural networks", ICML), here in bins of equal mass. Of placements
+with the same confidence none comes first: each counts as their mean, the expectation over random
+orders.
 """
 
 from __future__ import annotations
@@ -40,67 +42,87 @@ FloatArray = NDArray[np.float64]
 def risk_at_coverage(
     confidence: ArrayLike, correct: ArrayLike, coverages: Sequence[float] = COVERAGES
 ) -> list[float]:
-    """Returns the risk at each coverage, in [0, 1]: the expected share of wrong ones among the most confident.
+    """Returns the risk at each coverage, in [0, 1].
+
+    It is the expected share of wrong placements among the most confident.
 
     Args:
         confidence: The confidence of each placement, shape (n,), n ≥ 1, larger is surer.
-        correct: Whether each is right, or what share of it is, such as its hP; in [0, 1], shape (n,).
-        coverages: Shares of the placements in (0, 1]; where c n is no whole number, the last one counts in part.
+        correct: Whether each is right, or what share of it is, such as its hP; in [0, 1], shape
+            (n,).
+        coverages: Shares of the placements in (0, 1]; where c n is no whole number, the last one
+            counts in part.
 
     Raises:
-        ValueError: If the shapes do not fit, there is no placement, a confidence is NaN or a coverage out of range.
+        ValueError: If the shapes do not fit, there is no placement, a confidence is NaN or a
+            coverage out of range.
     """
     _, right = _ranked(confidence, correct)
     if not all(0 < coverage <= 1 for coverage in coverages):
         raise ValueError(f"coverages must be above 0 and at most 1, not {coverages}")
     kept = np.array(coverages) * len(right)
-    wrong = np.interp(kept, np.arange(len(right) + 1), np.append(0.0, np.cumsum(1 - right)))
+    wrong_so_far = np.append(0.0, np.cumsum(1 - right))
+    wrong = np.interp(kept, np.arange(len(right) + 1), wrong_so_far)
     return [float(risk) for risk in wrong / kept]
 
 
 def aurc_parts(confidence: ArrayLike, correct: ArrayLike) -> FloatArray:
-    """Returns each placement's contribution to the AURC, shape (n,); their mean is the AURC, in [0, 1].
+    """Returns each placement's contribution to the AURC, shape (n,).
 
-    With R(k) the risk of the k most confident, the placement of rank r and loss l contributes
-    R(r) + Σ (l - R(k)) / k over k ≥ r, the AURC plus its influence (Hampel 1974, "The influence curve and its role in
-    robust estimation", JASA), so that the AURC has the noise of a mean. Arguments and errors are those above. Where
-    `correct` is hP, an answer that says nothing has no risk: look at hR too.
+    Their mean is the AURC, in [0, 1]. With R(k) the risk of the k most confident, the placement of
+    rank r and loss l contributes R(r) + Σ (l - R(k)) / k over k ≥ r, the AURC plus its influence
+    (Hampel 1974, "The influence curve and its role in robust estimation", JASA), so that the AURC
+    has the noise of a mean. Arguments and errors are those above. Where `correct` is hP, an answer
+    that says nothing has no risk: look at hR too.
     """
     _, right = _ranked(confidence, correct)
     rank = np.arange(1, len(right) + 1)
     risk = np.cumsum(1 - right) / rank
-    # What follows each rank, and of placements with the same confidence the mean over their ranks.
-    tails = (np.cumsum((each / rank)[::-1])[::-1] for each in (np.ones_like(risk), risk))
+    by_rank = np.stack([risk, _tail_sums(1 / rank), _tail_sums(risk / rank)])
+    # Of placements with the same confidence the mean over their ranks.
     _, group, size = np.unique(-np.asarray(confidence), return_inverse=True, return_counts=True)
     starts = np.cumsum(size) - size
-    own, weight, others = (np.add.reduceat(np.stack([risk, *tails]), starts, axis=1) / size)[
-        :, group
-    ]
-    parts: FloatArray = own + (1 - np.asarray(correct, dtype=np.float64)) * weight - others
+    means = np.add.reduceat(by_rank, starts, axis=1) / size
+    own, weight, others = means[:, group]
+    loss = 1 - np.asarray(correct, dtype=np.float64)
+    parts: FloatArray = own + loss * weight - others
     return parts
 
 
-def calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> float:
-    """Returns the expected calibration error in bins of equal mass, in [0, 1]; arguments and errors as above.
+def _tail_sums(values: FloatArray) -> FloatArray:
+    """Returns the sum of each value and all that follow it."""
+    return np.cumsum(values[::-1])[::-1]
 
-    Where n is no multiple of the bins, their sizes differ by one, and each counts with its size.
+
+def calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> float:
+    """Returns the expected calibration error in bins of equal mass, in [0, 1].
+
+    Arguments and errors are those above. Where n is no multiple of the bins, their sizes differ by
+    one, and each counts with its size.
     """
     sure, right = _ranked(confidence, correct)
-    parts = zip(np.array_split(sure, bins), np.array_split(right, bins), strict=True)
-    return float(sum(abs(float((said - true).sum())) for said, true in parts)) / len(sure)
+    distance = 0.0
+    for claimed, true in zip(np.array_split(sure, bins), np.array_split(right, bins), strict=True):
+        distance += abs(float((claimed - true).sum()))
+    return distance / len(sure)
 
 
 def _ranked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Returns the confidences, the highest first, and the mean share that is right at each, shape (n,) both."""
+    """Returns the confidences, the highest first, and the mean share that is right at each.
+
+    Both have the shape (n,).
+    """
     sure = np.asarray(confidence, dtype=np.float64)
     if sure.ndim != 1 or not sure.size or np.isnan(sure).any():
         raise ValueError(
-            f"confidence must be numbers of shape (n,), n at least 1, not shape {sure.shape} or with NaN"
+            "confidence must be numbers of shape (n,), n at least 1, "
+            f"not shape {sure.shape} or with NaN"
         )
     right = np.asarray(correct, dtype=np.float64)
     if right.shape != sure.shape or not ((right >= 0) & (right <= 1)).all():
         raise ValueError(
-            f"correct must be shares in [0, 1] of shape {sure.shape}, not of shape {right.shape} or beyond"
+            f"correct must be shares in [0, 1] of shape {sure.shape}, "
+            f"not of shape {right.shape} or beyond"
         )
     _, group, size = np.unique(-sure, return_inverse=True, return_counts=True)
     share = np.bincount(group, right) / size
@@ -148,9 +170,14 @@ def influence_of_doubt(
     plain = np.stack(precision_recall(taxonomy, predicted, target, off_tree=off_tree))
     unsure = flags(np.asarray(doubtful, dtype=bool), plain.shape[1])
     lowest = np.stack(precision_recall(taxonomy, predicted, target, off_tree=np.ones_like(unsure)))
+    wrong = np.where(unsure, np.minimum(plain, lowest), plain)
+    return Doubt(
+        n=int(unsure.sum()),
+        wrong=_means(wrong),
+        without=None if unsure.all() else _means(plain[:, ~unsure]),
+    )
 
-    def means(scores: FloatArray) -> dict[str, float]:
-        return {"hp": float(scores[0].mean()), "hr": float(scores[1].mean())}
 
-    wrong = means(np.where(unsure, np.minimum(plain, lowest), plain))
-    return Doubt(int(unsure.sum()), wrong, None if unsure.all() else means(plain[:, ~unsure]))
+def _means(scores: FloatArray) -> dict[str, float]:
+    hp, hr = scores
+    return {"hp": float(hp.mean()), "hr": float(hr.mean())}

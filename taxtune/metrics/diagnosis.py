@@ -1,9 +1,10 @@
 """Types of errors, and the cost of each in hP and hR.
 
-From the *placements*: an answer is correct, too general, too specific, a sibling of the truth, in the wrong branch, off
-the tree, an abstention, or one whose placement is itself doubtful. From the *measures*, as paper 2 does without a tree
-and under its names: an inclusion verdict and a concept similarity that disagree tell a generic answer, and an image
-with several labels, from a wrong answer.
+From the *placements*: an answer is correct, too general, too specific, a sibling of the truth, in
+the wrong branch, off the tree, an abstention, or one whose placement is itself doubtful. From the
+*measures*, as paper 2 does without a tree and under its names: an inclusion verdict and a concept
+similarity that disagree tell a generic answer, and an image with several labels, from a wrong
+answer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,8 +33,8 @@ __all__ = [
     "classify_by_measures",
     "costs",
     "worst_regions",
+    "wrong_from",
 ]
-__all__ += ["wrong_from"]
 
 
 class ErrorType(StrEnum):
@@ -60,8 +60,9 @@ class MeasuredType(StrEnum):
     UNSCORED = "unscored"
 
 
-#: The types of the two views that mean the same. Abstentions and answers finer than the label are unknown to paper 2, a
-#: doubtful placement may be anything, and annotation ambiguity has no counterpart, since a target is one node.
+#: The types of the two views that mean the same. Abstentions and answers finer than the label are
+#: unknown to paper 2, a doubtful placement may be anything, and annotation ambiguity has no
+#: counterpart, since a target is one node.
 COUNTERPARTS = {
     ErrorType.CORRECT: MeasuredType.CORRECT,
     ErrorType.TOO_GENERAL: MeasuredType.GRANULARITY,
@@ -80,86 +81,90 @@ def classify(
     off_tree: ArrayLike | None = None,
     doubtful: ArrayLike | None = None,
 ) -> list[ErrorType]:
-    """The type of each answer; the first of off the tree, abstained, correct, doubtful and the tree's types.
+    """Returns the type of each answer.
+
+    It is the first of off the tree, abstained, correct, doubtful and the tree's types.
 
     Args:
         taxonomy: The tree.
         predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
         abstained: Whether the answer declines or says nothing, shape (n,); by default none.
-        off_tree: Whether the answer asserts something that the tree lacks, shape (n,); by default none.
-        doubtful: Whether the mapper guessed, shape (n,), so that the mistake may be its own; by default never.
+        off_tree: Whether the answer asserts something that the tree lacks, shape (n,); by default
+            none.
+        doubtful: Whether the mapper guessed, shape (n,), so that the mistake may be its own; by
+            default never.
 
     Raises:
         ValueError: If shapes differ or a number is no node of the tree.
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
-    off, silent, unsure = (
-        flags(given, predicted.size) for given in (off_tree, abstained, doubtful)
-    )
-    shared = taxonomy.shared(predicted, target)
-    size, full = taxonomy.depth[predicted] + 1, taxonomy.depth[target] + 1
+    n = predicted.size
+    n_shared = taxonomy.shared(predicted, target)
+    n_predicted = taxonomy.depth[predicted] + 1
+    n_target = taxonomy.depth[target] + 1
     # Each answer takes the first type whose condition holds.
     conditions = {
-        ErrorType.OFF_TREE: off,
-        ErrorType.ABSTAINED: silent,
+        ErrorType.OFF_TREE: flags(off_tree, n),
+        ErrorType.ABSTAINED: flags(abstained, n),
         ErrorType.CORRECT: predicted == target,
-        ErrorType.DOUBTFUL: unsure,
-        ErrorType.TOO_GENERAL: shared == size,
-        ErrorType.TOO_SPECIFIC: shared == full,
-        ErrorType.SIBLING: (shared == size - 1) & (size == full),
+        ErrorType.DOUBTFUL: flags(doubtful, n),
+        ErrorType.TOO_GENERAL: n_shared == n_predicted,
+        ErrorType.TOO_SPECIFIC: n_shared == n_target,
+        ErrorType.SIBLING: (n_shared == n_predicted - 1) & (n_predicted == n_target),
+        ErrorType.WRONG_BRANCH: np.ones(n, dtype=bool),
     }
-    kinds = [*conditions, ErrorType.WRONG_BRANCH]
-    chosen = np.select(list(conditions.values()), range(len(conditions)), default=len(conditions))
-    return [kinds[i] for i in chosen.tolist()]
+    kinds = list(conditions)
+    first = np.argmax(np.stack(list(conditions.values())), axis=0)
+    return [kinds[i] for i in first.tolist()]
 
 
 def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> list[str | None]:
-    """The rank from which each placement is wrong: that of the target's first ancestor that it does not share.
+    """Returns the rank from which each placement is wrong.
 
-    It is "level d" (edges from the root) where the tree names no rank, and None where nothing of the placement is wrong
-    or it only goes on below the target. Arguments are those of `classify`.
+    It is that of the target's first ancestor that it does not share, "level d" (edges from the
+    root) where the tree names no rank, and None where nothing of the placement is wrong or it only
+    goes on below the target. Arguments are those of `classify`.
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
-    ranks: list[str | None] = []
-    for node, truth, common in zip(
-        predicted, target, taxonomy.shared(predicted, target).tolist(), strict=True
-    ):
-        inside = common > min(taxonomy.depth[node], taxonomy.depth[truth])
-        ranks.append(None if inside else rank_of(taxonomy, int(taxonomy.lineage[truth, common])))
+    n_shared = taxonomy.shared(predicted, target)
+    is_on_path = n_shared > np.minimum(taxonomy.depth[predicted], taxonomy.depth[target])
+    ranks: list[str | None] = [None] * len(target)
+    for i in np.flatnonzero(~is_on_path):
+        first_missed = taxonomy.lineage[target[i], n_shared[i]]
+        ranks[i] = rank_of(taxonomy, int(first_missed))
     return ranks
 
 
 def classify_by_measures(
     inclusion: ArrayLike, similarity: ArrayLike, *, high: float = 0.7
 ) -> list[MeasuredType]:
-    """The type of each answer by an inclusion verdict and a concept similarity, without a tree (paper 2).
+    """Returns the type of each answer by two measures, without a tree (paper 2).
 
-    Both high is correct; high similarity alone a granularity error; inclusion alone annotation ambiguity, or an image
-    with several labels; neither a failure of fine-grained discrimination. The threshold of the similarity is ours.
+    Both high is correct; high similarity alone a granularity error; inclusion alone annotation
+    ambiguity, or an image with several labels; neither a failure of fine-grained discrimination.
+    The threshold of the similarity is ours.
 
     Args:
         inclusion: Verdicts in [0, 1], shape (n,), yes from 0.5 on; NaN is unscored.
         similarity: Concept similarities, shape (n,); NaN is unscored.
         high: The least similarity that counts as high.
     """
-    verdict, cosine = np.asarray(inclusion, dtype=float), np.asarray(similarity, dtype=float)
-    if verdict.shape != cosine.shape or verdict.ndim != 1:
+    verdicts = np.asarray(inclusion, dtype=float)
+    cosines = np.asarray(similarity, dtype=float)
+    if verdicts.shape != cosines.shape or verdicts.ndim != 1:
         raise ValueError(
-            f"inclusion has shape {verdict.shape}, similarity {cosine.shape}; both must be (n,)"
+            f"inclusion has shape {verdicts.shape}, similarity {cosines.shape}; both must be (n,)"
         )
-    named = {
-        (True, True): MeasuredType.CORRECT,
-        (False, True): MeasuredType.GRANULARITY,
-        (True, False): MeasuredType.AMBIGUITY,
-        (False, False): MeasuredType.DISCRIMINATION,
-    }
-    return [
-        MeasuredType.UNSCORED
-        if np.isnan(yes) or np.isnan(score)
-        else named[yes >= 0.5, score >= high]
-        for yes, score in zip(verdict.tolist(), cosine.tolist(), strict=True)
-    ]
+    types = []
+    for verdict, cosine in zip(verdicts.tolist(), cosines.tolist(), strict=True):
+        if np.isnan(verdict) or np.isnan(cosine):
+            types.append(MeasuredType.UNSCORED)
+        elif cosine >= high:
+            types.append(MeasuredType.CORRECT if verdict >= 0.5 else MeasuredType.GRANULARITY)
+        else:
+            types.append(MeasuredType.AMBIGUITY if verdict >= 0.5 else MeasuredType.DISCRIMINATION)
+    return types
 
 
 def costs(
@@ -173,7 +178,9 @@ def costs(
     resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """The frequency of each type and its cost: the sum of its answers' losses over the number of *all* answers.
+    """Returns the frequency of each type and its cost.
+
+    The cost is the sum of its answers' losses over the number of *all* answers.
 
     Args:
         taxonomy: The tree.
@@ -186,8 +193,9 @@ def costs(
         seed: Their seed.
 
     Returns:
-        A row per type: type, count, share, the means hp and hr (NaN without answers), hp_cost and hr_cost, in [0, 1],
-        which add up to 1 - hP and 1 - hR, and the ends of their 95 % intervals (hp_low, hp_high, hr_low, hr_high).
+        A row per type: type, count, share, the means hp and hr (NaN without answers), hp_cost and
+        hr_cost, in [0, 1], which add up to 1 - hP and 1 - hR, and the ends of their 95 % intervals
+        (hp_low, hp_high, hr_low, hr_high).
 
     Raises:
         ValueError: If there is no answer, shapes differ, or a type is not in `order`.
@@ -197,24 +205,26 @@ def costs(
     hp, hr = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
     answers = pd.DataFrame({"hp": hp, "hr": hr, "type": list(map(str, types))})
     listed = list(map(str, order or dict.fromkeys(types)))
-    if unknown := set(answers["type"]) - {*listed}:
+    unknown = set(answers["type"]) - {*listed}
+    if unknown:
         raise ValueError(f"types that are not listed: {sorted(unknown)}")
-    losses = {
-        f"{name}_{kind}": (1 - answers[name]).where(answers["type"] == kind, 0.0).to_numpy()
-        for name in ("hp", "hr")
-        for kind in listed
-    }
-    intervals = bootstrap(
-        Sample(losses, keys=tuple(losses.values())), resamples=resamples, seed=seed
-    )
-    means = answers.groupby("type").mean().reindex(listed)
-    count = answers["type"].value_counts().reindex(listed, fill_value=0)
-    table = {"type": listed, "count": count.to_numpy(), "share": count.to_numpy() / len(answers)}
-    table |= {name: means[name].to_numpy() for name in ("hp", "hr")}
-    parts = {"cost": "estimate", "low": "low", "high": "high"}
-    for name, (part, field) in product(("hp", "hr"), parts.items()):
-        table[f"{name}_{part}"] = [getattr(intervals[f"{name}_{kind}"], field) for kind in listed]
-    return pd.DataFrame(table)
+    losses = {}
+    for name in ("hp", "hr"):
+        for kind in listed:
+            loss = (1 - answers[name]).where(answers["type"] == kind, 0.0)
+            losses[f"{name} {kind}"] = loss.to_numpy()
+    sample = Sample(parts=losses, keys=tuple(losses.values()))
+    intervals = bootstrap(sample, resamples=resamples, seed=seed)
+    by_type = answers.groupby("type")
+    table = pd.DataFrame({"count": by_type.size().reindex(listed, fill_value=0)})
+    table["share"] = table["count"] / len(answers)
+    table[["hp", "hr"]] = by_type[["hp", "hr"]].mean()
+    for name in ("hp", "hr"):
+        of_types = [intervals[f"{name} {kind}"] for kind in listed]
+        table[f"{name}_cost"] = [interval.estimate for interval in of_types]
+        table[f"{name}_low"] = [interval.low for interval in of_types]
+        table[f"{name}_high"] = [interval.high for interval in of_types]
+    return table.rename_axis("type").reset_index()
 
 
 def worst_regions(
@@ -228,10 +238,11 @@ def worst_regions(
     most: int = 10,
     explained: float = 0.9,
 ) -> pd.DataFrame:
-    """The nodes whose answers cost most of the mean hP, each as deep in the tree as its losses go.
+    """Returns the nodes whose answers cost most of the mean hP.
 
-    A node is left out where one child explains nearly all of its loss: the child is listed. The same loss may count for
-    a node and for one above it.
+    Each is as deep in the tree as its losses go: a node is left out where one child explains nearly
+    all of its loss, and the child is listed. The same loss may count for a node and for one above
+    it.
 
     Args:
         taxonomy: The tree.
@@ -244,28 +255,32 @@ def worst_regions(
         explained: The share of a node's loss from which on one child explains it.
 
     Returns:
-        A row per node, the costliest first: node, count of the answers whose target is at or below it, their means hp
-        and hr, hp_cost (their loss of the mean hP of all answers), and worst and worst_count, their most frequent
-        type other than "correct".
+        A row per node, the costliest first: node, count of the answers whose target is at or below
+        it, their means hp and hr, hp_cost (their loss of the mean hP of all answers), and worst and
+        worst_count, their most frequent type other than "correct".
     """
     import pandas as pd
 
     _, targets = check_nodes(taxonomy, predicted, target)
     hp, hr = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
-    answers = pd.DataFrame(
-        {"hp": hp, "hr": hr, "loss": (1 - hp) / len(hp), "type": list(map(str, types))}
+    answers = pd.DataFrame({"hp": hp, "hr": hr, "loss": (1 - hp) / len(hp)})
+    answers["type"] = list(map(str, types))
+    answers["node"] = pd.Series([taxonomy.ancestors(node) for node in targets.tolist()])
+    by_node = answers.explode("node").astype({"node": int}).groupby("node")
+    nodes = by_node.agg(
+        count=("hp", "size"), hp=("hp", "mean"), hr=("hr", "mean"), hp_cost=("loss", "sum")
     )
-    paths = pd.Series([taxonomy.ancestors(node) for node in targets.tolist()])
-    by_node = answers.assign(node=paths).explode("node").astype({"node": int}).groupby("node")
-    means = {"hp": ("hp", "mean"), "hr": ("hr", "mean"), "hp_cost": ("loss", "sum")}
-    nodes = by_node.agg(count=("hp", "size"), **means)
     nodes = nodes[nodes["count"] >= least]
-    of_child = nodes["hp_cost"].groupby(np.asarray(taxonomy.parents)[nodes.index]).max()
-    explained_by_child = of_child.reindex(nodes.index, fill_value=0) >= explained * nodes["hp_cost"]
-    nodes = nodes[(nodes["hp_cost"] > 0) & ~explained_by_child]
+    parents = np.asarray(taxonomy.parents)[nodes.index]
+    of_child = nodes["hp_cost"].groupby(parents).max().reindex(nodes.index, fill_value=0)
+    is_explained = of_child >= explained * nodes["hp_cost"]
+    nodes = nodes[(nodes["hp_cost"] > 0) & ~is_explained]
     # Rounded, as equal losses that were added in another order differ in the last digits.
-    nodes = nodes.iloc[np.argsort(-nodes["hp_cost"].round(12).to_numpy(), kind="stable")].head(most)
-    types_of = (by_node.get_group(node)["type"] for node in nodes.index)
-    worst = [Counter(own[own != ErrorType.CORRECT]).most_common(1)[0] for own in types_of]
+    rounded = nodes["hp_cost"].round(12)
+    nodes = nodes.iloc[np.argsort(-rounded.to_numpy(), kind="stable")].head(most)
+    worst = []
+    for node in nodes.index:
+        own = by_node.get_group(node)["type"]
+        worst += Counter(own[own != ErrorType.CORRECT]).most_common(1)
     nodes = nodes.assign(worst=[kind for kind, _ in worst], worst_count=[n for _, n in worst])
     return nodes.reset_index()

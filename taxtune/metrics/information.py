@@ -1,7 +1,7 @@
 """Information-weighted precision, recall and F, misinformation and remaining uncertainty, in bits.
 
-With p(v) the probability that an example belongs to v or below it, the *information content* of v (Resnik 1995, §2) and
-its *information accretion* (Clark and Radivojac 2013, §2.1) are
+With p(v) the probability that an example belongs to v or below it, the *information content* of v
+(Resnik 1995, §2) and its *information accretion* (Clark and Radivojac 2013, §2.1) are
 
     IC(v) = −log2 p(v),        w(v) = IC(v) − IC(parent(v)),        w(root) = 0,
 
@@ -10,19 +10,18 @@ and with the deepest common node c of answer and truth (Clark and Radivojac 2013
     ihP = IC(c) / IC(answer)       ihR = IC(c) / IC(truth)
     remaining uncertainty = IC(truth) − IC(c)       misinformation = IC(answer) − IC(c).
 
-ihF is the harmonic mean of the two *means*, as hF is. A quotient 0/0 is 1. An answer off the tree (see `hierarchical`)
-has ihP and ihR 0, and weighs as much as a child of the root does on average (`off_tree_weight`).
+ihF is the harmonic mean of the two *means*, as hF is. A quotient 0/0 is 1. An answer off the tree
+(see `hierarchical`) has ihP and ihR 0, and weighs as much as a child of the root does on average
+(`off_tree_weight`).
 
 Resnik, P. (1995): Using information content to evaluate semantic similarity in a taxonomy. IJCAI.
-Clark, W. T. and Radivojac, P. (2013): Information-theoretic evaluation of predicted ontological annotations.
-Bioinformatics 29, i53-i61.
+Clark, W. T. and Radivojac, P. (2013): Information-theoretic evaluation of predicted ontological
+annotations. Bioinformatics 29, i53-i61.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,7 +51,8 @@ class Information:
 
     Args:
         taxonomy: The tree.
-        weight: Bits that each node adds to its parent, shape (nodes,), at least 0. (With 1 throughout, ihP is hP.)
+        weight: Bits that each node adds to its parent, shape (nodes,), at least 0. (With 1
+            throughout, ihP is hP.)
         off_tree: The weight of an answer off the tree; above 0.
         source: Source of p(v) for records: "leaves", "targets", "counts.csv".
         smoothing: Number that was added to each leaf's frequency.
@@ -70,21 +70,24 @@ class Information:
         self.taxonomy = taxonomy
         #: What each node adds, shape (nodes,).
         self.weight: FloatArray = np.array(weight, dtype=np.float64)
-        self.off_tree, self.source, self.smoothing = float(off_tree), source, smoothing
-        #: The sum of the weights over each node's ancestors and itself, shape (nodes,): IC(v), in bits.
+        self.off_tree = float(off_tree)
+        self.source = source
+        self.smoothing = smoothing
+        #: The sum of the weights over each node's ancestors and itself, shape (nodes,): IC(v), in
+        #: bits.
         self.content: FloatArray = self.weight.copy()
         for nodes in _levels(taxonomy):
             self.content[nodes] += self.content[taxonomy.parents[nodes]]
-        for array in (self.weight, self.content):
-            array.flags.writeable = False
+        self.weight.flags.writeable = False
+        self.content.flags.writeable = False
 
     def as_dict(self) -> dict[str, str | float]:
-        """The source of the weights, for records."""
+        """Returns the source of the weights, for records."""
         return {"p": self.source, "smoothing": self.smoothing, "off_tree_bits": self.off_tree}
 
     @property
     def counted(self) -> str:
-        """The source of p(v) in words: "all leaves equally likely", "by counts.csv, smoothed by 1"."""
+        """The source of p(v) in words: "all leaves equally likely", "by x.csv, smoothed by 1"."""
         if self.source == "leaves":
             return "all leaves equally likely"
         return f"by {self.source}" + (f", smoothed by {self.smoothing:g}" if self.smoothing else "")
@@ -92,9 +95,9 @@ class Information:
     def overlap(
         self, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The information of answer, deepest common node and truth, shape (n,) each, in bits, at least 0.
+        """Returns the information of answer, deepest common node and truth, shape (n,) each.
 
-        Arguments and errors are those of `hierarchical.overlap`.
+        It is in bits, at least 0. Arguments and errors are those of `hierarchical.overlap`.
         """
         tree = self.taxonomy
         predicted, target = check_nodes(tree, predicted, target)
@@ -112,7 +115,8 @@ class InformationScores:
         ihp: Mean ihP, in [0, 1].
         ihr: Mean ihR, in [0, 1].
         ihf: Harmonic mean of the two *means*, in [0, 1].
-        remaining_uncertainty: Mean bits of the truth that are not said, at least 0; smaller is better.
+        remaining_uncertainty: Mean bits of the truth that are not said, at least 0; smaller is
+            better.
         misinformation: Mean bits said that are not true, at least 0; smaller is better.
         target_bits: Mean information content of the targets, in bits.
     """
@@ -125,16 +129,18 @@ class InformationScores:
     target_bits: float
 
     def as_dict(self) -> dict[str, float]:
-        """The scores by name."""
+        """Returns the scores by name."""
         return asdict(self)
 
 
 def leaf_information(taxonomy: Taxonomy) -> Information:
-    """The information of nodes where all leaves are equally likely: p(v) is the share of leaves at or below v.
+    """Returns the information of nodes where all leaves are equally likely.
 
-    w(v) depends on v and its parent alone, so that a node weighs the same on a tree and on a part of it.
+    p(v) is the share of leaves at or below v. w(v) depends on v and its parent alone, so that a
+    node weighs the same on a tree and on a part of it.
     """
-    return _from_masses(taxonomy, _subtree_sums(taxonomy, _leaf_mask(taxonomy)), "leaves")
+    leaves = taxonomy.leaves_below(np.arange(len(taxonomy)))
+    return _from_masses(taxonomy, leaves, source="leaves")
 
 
 def frequency_information(
@@ -144,10 +150,11 @@ def frequency_information(
     smoothing: float = 0.0,
     source: str = "frequencies",
 ) -> Information:
-    """The information of nodes from the frequency of each.
+    """Returns the information of nodes from the frequency of each.
 
-    p(v) is the share of all occurrences that belong to v or to a node below it (Resnik 1995, §2). A node that never
-    occurs would have infinite information; additive smoothing (Laplace) adds the same number to every leaf.
+    p(v) is the share of all occurrences that belong to v or to a node below it (Resnik 1995, §2). A
+    node that never occurs would have infinite information; additive smoothing (Laplace) adds the
+    same number to every leaf.
 
     Args:
         taxonomy: The tree.
@@ -159,35 +166,40 @@ def frequency_information(
         DataError: If a node has no occurrences at or below it and there is no smoothing.
         ValueError: If a number is negative or not finite.
     """
-    counts = np.asarray(frequencies, dtype=np.float64) + smoothing * _leaf_mask(taxonomy)
-    if not (np.isfinite(counts) & (counts >= 0)).all():
+    masses = np.zeros(len(taxonomy))
+    masses += np.asarray(frequencies, dtype=np.float64)
+    masses[taxonomy.leaves] += smoothing
+    if not (np.isfinite(masses) & (masses >= 0)).all():
         raise ValueError("frequencies and smoothing must be finite and not negative")
-    masses = _subtree_sums(taxonomy, counts)
+    for nodes in reversed(_levels(taxonomy)):
+        np.add.at(masses, taxonomy.parents[nodes], masses[nodes])
     unseen = np.flatnonzero(masses == 0)
     if unseen.size:
         names = ", ".join("/".join(taxonomy.path(node)) for node in unseen[:_NAMED].tolist())
         more = f" and {unseen.size - _NAMED:,} more" if unseen.size > _NAMED else ""
         raise DataError(
-            f"{unseen.size:,} of {len(taxonomy):,} nodes never occur, so naming them would be worth infinitely many "
-            f"bits: {names}{more}.",
+            f"{unseen.size:,} of {len(taxonomy):,} nodes never occur, so naming them would be "
+            f"worth infinitely many bits: {names}{more}.",
             file=source,
-            remedy="Give their frequencies, or use smoothing: a smoothing of 1 counts every leaf one more time.",
+            remedy="Give their frequencies, or use smoothing: a smoothing of 1 counts every leaf "
+            "one more time.",
         )
-    return _from_masses(taxonomy, masses, source, smoothing)
+    return _from_masses(taxonomy, masses, source=source, smoothing=smoothing)
 
 
 def off_tree_weight(taxonomy: Taxonomy, weight: ArrayLike) -> float:
-    """The weight of an answer off the tree: the mean of `weight` over the children of the root, above 0.
+    """Returns the weight of an answer off the tree, above 0.
 
-    Where the root has one child, which weighs nothing, the children of the first node with several stand in for it. On
-    a tree that never branches nothing weighs anything, and an answer off it weighs 1 bit.
+    It is the mean of `weight` over the children of the root. Where the root has one child, which
+    weighs nothing, the children of the first node with several stand in for it. On a tree that
+    never branches nothing weighs anything, and an answer off it weighs 1 bit.
     """
-    given = np.asarray(weight, dtype=np.float64)
-    node = taxonomy.root
-    while len(children := taxonomy.children(node)):
-        if given[children].any():
-            return float(given[children].mean())
-        node = int(children[0])
+    weights = np.asarray(weight, dtype=np.float64)
+    children = taxonomy.children(taxonomy.root)
+    while len(children):
+        if weights[children].any():
+            return float(weights[children].mean())
+        children = taxonomy.children(int(children[0]))
     return 1.0
 
 
@@ -198,9 +210,12 @@ def information_values(
     *,
     off_tree: ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """ihP, ihR (in [0, 1]), remaining uncertainty and misinformation (bits) of each example, shape (n,) each."""
+    """Returns ihP, ihR, remaining uncertainty and misinformation of each example, shape (n,) each.
+
+    ihP and ihR lie in [0, 1]; the others are in bits.
+    """
     answered, shared, true = information.overlap(predicted, target, off_tree=off_tree)
-    return _share(shared, answered), _share(shared, true), true - shared, answered - shared
+    return _quotient(shared, answered), _quotient(shared, true), true - shared, answered - shared
 
 
 def information_scores(
@@ -210,7 +225,9 @@ def information_scores(
     *,
     off_tree: ArrayLike | None = None,
 ) -> InformationScores:
-    """The information-weighted scores of a set of placed examples; see `Information.overlap`.
+    """Returns the information-weighted scores of a set of placed examples.
+
+    The arguments are those of `Information.overlap`.
 
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
@@ -220,7 +237,8 @@ def information_scores(
     )
     if precision.size == 0:
         raise ValueError("there are no examples to score")
-    ihp, ihr = float(precision.mean()), float(recall.mean())
+    ihp = float(precision.mean())
+    ihr = float(recall.mean())
     return InformationScores(
         ihp=ihp,
         ihr=ihr,
@@ -231,35 +249,25 @@ def information_scores(
     )
 
 
-def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
+def _quotient(part: FloatArray, whole: FloatArray) -> FloatArray:
     return np.divide(part, whole, out=np.ones_like(whole), where=whole > 0)
 
 
-def _levels(taxonomy: Taxonomy) -> Sequence[IntArray]:
-    """The nodes of each depth below the root, the shallowest first."""
-    order = np.argsort(taxonomy.depth, kind="stable")
-    ends = np.searchsorted(taxonomy.depth[order], np.arange(1, taxonomy.height + 2))
-    return [order[start:stop] for start, stop in pairwise(ends)]
-
-
-def _leaf_mask(taxonomy: Taxonomy) -> FloatArray:
-    mask = np.zeros(len(taxonomy))
-    mask[taxonomy.leaves] = 1
-    return mask
-
-
-def _subtree_sums(taxonomy: Taxonomy, values: FloatArray) -> FloatArray:
-    sums = values.copy()
-    for nodes in reversed(_levels(taxonomy)):
-        np.add.at(sums, taxonomy.parents[nodes], sums[nodes])
-    return sums
+def _levels(taxonomy: Taxonomy) -> list[IntArray]:
+    """Returns the nodes of each depth below the root, the shallowest first."""
+    return [np.flatnonzero(taxonomy.depth == depth) for depth in range(1, taxonomy.height + 1)]
 
 
 def _from_masses(
-    taxonomy: Taxonomy, masses: FloatArray, source: str, smoothing: float = 0.0
+    taxonomy: Taxonomy, masses: FloatArray | IntArray, *, source: str, smoothing: float = 0.0
 ) -> Information:
     weight = np.zeros(len(taxonomy))
     # The quotient of equal masses is exactly 1: an only child weighs exactly nothing.
     weight[1:] = np.log2(masses[taxonomy.parents[1:]] / masses[1:])
-    off_tree = off_tree_weight(taxonomy, weight)
-    return Information(taxonomy, weight, off_tree=off_tree, source=source, smoothing=smoothing)
+    return Information(
+        taxonomy,
+        weight,
+        off_tree=off_tree_weight(taxonomy, weight),
+        source=source,
+        smoothing=smoothing,
+    )

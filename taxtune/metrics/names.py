@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.table import SCORES
 
 __all__ = ["meaning", "metric_name"]
@@ -14,17 +15,20 @@ _MEANING = {
 
 
 def metric_name(key: str) -> str:
-    """Returns the name of a metric or objective: "hP", a measure's label, or the key itself."""
-    from taxtune.metrics.registry import MEASURES
+    """Returns the name of a metric or objective.
 
+    Such are "hP", a text measure's label, or the key of one of the run's own.
+    """
     if key in SCORES:
         return SCORES[key].label
-    return _OBJECTIVES.get(key) or (MEASURES[key].label if key in MEASURES else key)
+    if key in _OBJECTIVES:
+        return _OBJECTIVES[key]
+    return MEASURES[key].label if key in MEASURES else key
 
 
 def meaning(key: str) -> str:
     """Returns the name of a metric or objective in a sentence: "hierarchical precision (hP)"."""
-    from taxtune.metrics.registry import MEASURES
-
     text = SCORES[key].meaning if key in SCORES else _MEANING.get(key)
-    return text or (f"the mean {MEASURES[key].label}" if key in MEASURES else f"{key!r}")
+    if text is not None:
+        return text
+    return f"the mean {MEASURES[key].label}" if key in MEASURES else f"{key!r}"

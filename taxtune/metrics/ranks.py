@@ -1,14 +1,15 @@
 """Precision and recall at each rank.
 
-An answer on a node names that node and every one above it. At a rank r ("order", "family", ...), with anc_r(v) the
-nodes of anc(v) that have it,
+An answer on a node names that node and every one above it. At a rank r ("order", "family", ...),
+with anc_r(v) the nodes of anc(v) that have it,
 
     precision(r) = Σ |anc_r(answer) ∩ anc_r(truth)| / Σ |anc_r(answer)|
     recall(r)    = Σ |anc_r(answer) ∩ anc_r(truth)| / Σ |anc_r(truth)|
 
-with sums over examples: shares of answers where a path has one node of a rank, else ("clade") of nodes. A node without
-a rank belongs to its depth: "level 2" is two edges below the root. The root, which is always right, is left out. An
-answer off the tree names nothing at any rank; those answers have a row of their own.
+with sums over examples: shares of answers where a path has one node of a rank, else ("clade") of
+nodes. A node without a rank belongs to its depth: "level 2" is two edges below the root. The root,
+which is always right, is left out. An answer off the tree names nothing at any rank; those answers
+have a row of their own.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ __all__ = [
     "rank_scores",
 ]
 
+BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
 #: The row of answers that assert something the tree lacks.
@@ -66,15 +68,44 @@ class RankScores:
 
 @dataclass(frozen=True, slots=True)
 class RankIntervals:
-    """The scores at a rank with bootstrap intervals; `precision` and `recall` are None where the scores' are."""
+    """The scores at a rank with bootstrap intervals, which are None where the scores' are."""
 
     scores: RankScores
     precision: Interval | None
     recall: Interval | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """The number of nodes per example and rank, shape (n, ranks) each.
+
+    Attributes:
+        ranks: The ranks, the broadest first.
+        predicted: Nodes that the answer names.
+        relevant: Nodes on the target's path.
+        right: Nodes in both.
+    """
+
+    ranks: list[str]
+    predicted: IntArray
+    relevant: IntArray
+    right: IntArray
+
+    def scores(self) -> list[RankScores]:
+        """Returns the counts at each rank over all examples."""
+        return [
+            RankScores(
+                rank=rank,
+                n_predicted=int(self.predicted[:, i].sum()),
+                n_relevant=int(self.relevant[:, i].sum()),
+                right=int(self.right[:, i].sum()),
+            )
+            for i, rank in enumerate(self.ranks)
+        ]
+
+
 def rank_of(taxonomy: Taxonomy, node: int) -> str:
-    """The rank of a node; "level d", d edges below the root, where it has none."""
+    """Returns the rank of a node; "level d", d edges below the root, where it has none."""
     return taxonomy.ranks[node] or f"level {int(taxonomy.depth[node])}"
 
 
@@ -85,7 +116,7 @@ def rank_scores(
     *,
     off_tree: ArrayLike | None = None,
 ) -> list[RankScores]:
-    """Counts at each rank that an answer or a target has, the broadest rank first.
+    """Returns counts at each rank that an answer or a target has, the broadest rank first.
 
     Args:
         taxonomy: The tree.
@@ -96,11 +127,7 @@ def rank_scores(
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
     """
-    ranks, *tables = _tables(taxonomy, predicted, target, off_tree)
-    return [
-        RankScores(*row)
-        for row in zip(ranks, *(table.sum(axis=0).tolist() for table in tables), strict=True)
-    ]
+    return _count(taxonomy, predicted, target, off_tree).scores()
 
 
 def bootstrap_ranks(
@@ -113,86 +140,112 @@ def bootstrap_ranks(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> list[RankIntervals]:
-    """Scores at each rank with percentile bootstrap intervals over examples.
+    """Returns scores at each rank with percentile bootstrap intervals over examples.
 
-    Arguments and errors are those of `rank_scores` and, for the resampling, of `statistics.bootstrap`.
+    Arguments and errors are those of `rank_scores` and, for the resampling, of
+    `statistics.bootstrap`.
     """
-    ranks, n_predicted, n_relevant, right = _tables(taxonomy, predicted, target, off_tree)
-    if not ranks:  # a tree of its root alone
+    counts = _count(taxonomy, predicted, target, off_tree)
+    if not counts.ranks:  # a tree of its root alone
         return []
-    parts = np.concatenate([right, right], axis=1).T
-    wholes = np.concatenate([n_predicted, n_relevant], axis=1).T
+    parts = {}
+    wholes = {}
+    for score, named in (("precision", counts.predicted), ("recall", counts.relevant)):
+        for i in range(len(counts.ranks)):
+            parts[f"{score} {i}"] = counts.right[:, i].astype(np.float64)
+            wholes[f"{score} {i}"] = named[:, i].astype(np.float64)
     sample = Sample(
-        {str(i): row.astype(np.float64) for i, row in enumerate(parts)},
-        {str(i): row.astype(np.float64) for i, row in enumerate(wholes)},
-        keys=(*parts, *wholes),
+        parts=parts,
+        wholes=wholes,
+        keys=[*counts.right.T, *counts.predicted.T, *counts.relevant.T],
     )
-    drawn = bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)
-    intervals = [_within_range(interval) for interval in drawn.values()]
-    scores = rank_scores(taxonomy, predicted, target, off_tree=off_tree)
-    return list(map(RankIntervals, scores, intervals[: len(ranks)], intervals[len(ranks) :]))
+    intervals = bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)
+    return [
+        RankIntervals(
+            scores=scores,
+            precision=_within_range(intervals[f"precision {i}"]),
+            recall=_within_range(intervals[f"recall {i}"]),
+        )
+        for i, scores in enumerate(counts.scores())
+    ]
 
 
 def _within_range(interval: Interval) -> Interval | None:
-    """An interval within [0, 1]; None where there is nothing to divide by."""
+    """Returns an interval within [0, 1]; None where there is nothing to divide by."""
     if np.isnan(interval.estimate):
         return None
-    # Where few examples count, no resample may have drawn one: then nothing is known of the spread.
-    return Interval(interval.estimate, 0.0, 1.0) if np.isnan(interval.low) else interval
+    if np.isnan(interval.low):
+        # No resample has drawn one of the few examples that count: nothing is known of the spread.
+        return Interval(estimate=interval.estimate, low=0.0, high=1.0)
+    return interval
 
 
-def _tables(
+def _count(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, off_tree: ArrayLike | None
-) -> tuple[list[str], IntArray, IntArray, IntArray]:
-    """The ranks, and per example and rank the number of nodes predicted, relevant and both: (n, ranks) each."""
+) -> _Counts:
     predicted, target = check_nodes(taxonomy, predicted, target)
     if predicted.size == 0:
         raise ValueError("there are no examples to score")
     off = flags(off_tree, predicted.size)
     placed = np.where(off, taxonomy.root, predicted)  # an answer off the tree names nothing on it
-    ranks, columns = _ordered_ranks(taxonomy, taxonomy.lineage[np.unique([placed, target]), 1:])
+    ranks, positions = _ordered_ranks(taxonomy, taxonomy.lineage[np.unique([placed, target]), 1:])
     # The nodes in both paths are those of the lowest common ancestor.
-    nodes, index = np.unique([placed, target, taxonomy.lca(placed, target)], return_inverse=True)
-    levels = taxonomy.lineage[nodes, 1:]
+    common = taxonomy.lca(placed, target)
+    nodes, index = np.unique([placed, target, common], return_inverse=True)
+    paths = taxonomy.lineage[nodes, 1:]
     at_ranks = np.zeros((len(nodes), len(ranks)), dtype=np.int64)
-    rows, depths = np.nonzero(levels >= 0)
-    np.add.at(at_ranks, (rows, columns[levels[rows, depths]]), 1)
-    n_predicted, n_relevant, right = at_ranks[index.reshape(3, -1)]
+    rows, levels = np.nonzero(paths >= 0)
+    np.add.at(at_ranks, (rows, positions[paths[rows, levels]]), 1)
+    n_predicted, n_relevant, n_right = at_ranks[index.reshape(3, -1)]
     if off.any():
-        ranks, none = [*ranks, OFF_TREE_RANK], np.zeros((off.size, 1), dtype=np.int64)
-        pairs = ((n_predicted, off[:, None]), (n_relevant, none), (right, none))
-        n_predicted, n_relevant, right = map(np.hstack, pairs)
-    return ranks, n_predicted, n_relevant, right
+        none = np.zeros((off.size, 1), dtype=np.int64)
+        ranks = [*ranks, OFF_TREE_RANK]
+        n_predicted = np.hstack([n_predicted, off[:, np.newaxis]])
+        n_relevant = np.hstack([n_relevant, none])
+        n_right = np.hstack([n_right, none])
+    return _Counts(ranks=ranks, predicted=n_predicted, relevant=n_relevant, right=n_right)
 
 
 def _ordered_ranks(taxonomy: Taxonomy, paths: IntArray) -> tuple[list[str], IntArray]:
-    """The ranks on some paths, the broadest first, and the position of each node's rank among them.
+    """Returns the ranks on some paths, the broadest first, and each node's position among them.
 
-    A rank is broader than another that it stands above on more paths than below. Depths would not do where branches
-    have different ranks: a species of birds is deeper than a variety of mosses.
+    A rank is broader than another that it stands above on more paths than below. Depths would not
+    do where branches have different ranks: a species of birds is deeper than a variety of mosses.
 
     Args:
         taxonomy: The tree.
         paths: Nodes from below the root down, -1 after the last, shape (paths, levels).
     """
     nodes = np.unique(paths[paths >= 0])
+    positions = np.full(len(taxonomy), -1)
+    if not len(nodes):
+        return [], positions
     names = [rank_of(taxonomy, node) for node in nodes.tolist()]
-    known = list(dict.fromkeys(names))
-    codes = np.full(len(taxonomy) + 1, -1, dtype=np.int64)  # one more, for the -1 of short paths
-    codes[nodes] = [known.index(rank) for rank in names]
-    ranked = codes[paths]
-    above = np.zeros((len(known), len(known)), dtype=np.int64)
-    for upper in range(ranked.shape[1]):
-        for lower in range(upper + 1, ranked.shape[1]):
-            pair = ranked[:, lower] >= 0
-            np.add.at(above, (ranked[pair, upper], ranked[pair, lower]), 1)
-    broader = above > above.T
-    # Transitive where paths do not contradict one another: then the number of broader ranks is the order.
-    for between in range(len(known)):
+    ranks, codes = np.unique(names, return_inverse=True)
+    code_of = np.full(len(taxonomy) + 1, -1)  # one more, for the -1 of short paths
+    code_of[nodes] = codes
+    broader = _broader(code_of[paths], len(ranks))
+    depth = np.bincount(codes, taxonomy.depth[nodes]) / np.bincount(codes)
+    order = np.lexsort((depth, broader.sum(axis=0)))
+    positions[nodes] = np.argsort(order)[codes]
+    return ranks[order].tolist(), positions
+
+
+def _broader(paths: IntArray, n: int) -> BoolArray:
+    """Returns whether each of n ranks is broader than each other one, shape (n, n).
+
+    Args:
+        paths: The ranks along paths, from the root down, -1 after the last, shape (paths, levels).
+        n: The number of ranks.
+    """
+    above = np.zeros((n, n), dtype=np.int64)
+    for upper in range(paths.shape[1]):
+        for lower in range(upper + 1, paths.shape[1]):
+            has_both = paths[:, lower] >= 0
+            np.add.at(above, (paths[has_both, upper], paths[has_both, lower]), 1)
+    broader: BoolArray = above > above.T
+    # Transitive where paths do not contradict one another: then the number of broader ranks is the
+    # order.
+    for between in range(n):
         broader |= np.outer(broader[:, between], broader[between])
-    depth = [float(np.mean(taxonomy.depth[nodes[codes[nodes] == i]])) for i in range(len(known))]
-    order = sorted(range(len(known)), key=lambda i: (int(broader[:, i].sum()), depth[i], known[i]))
-    position = np.empty(len(known), dtype=np.int64)
-    position[order] = np.arange(len(known))
-    columns = np.where(codes[:-1] >= 0, position[codes[:-1]], -1) if known else codes[:-1]
-    return [known[i] for i in order], columns
+    return broader

@@ -70,6 +70,13 @@ class _Registry(UserDict[str, MeasureKind]):
 MEASURES: MutableMapping[str, MeasureKind] = _Registry()
 
 
+def _construct(made: type, model: str | None, settings: MeasureSettings) -> Measure:
+    """Returns a measure; a class without a constructor of its own takes no arguments."""
+    has_constructor = getattr(made, "__init__", None) is not Measure.__init__
+    measure: Measure = made(model, settings) if has_constructor else made()
+    return measure
+
+
 # -- taxtune's own ---------------------------------------------------------------------------------
 
 
@@ -87,8 +94,7 @@ def _own(
     """Lists a measure whose class, "module:Class" of taxtune, is imported when it is made."""
 
     def make(model: str | None, settings: MeasureSettings) -> Measure:
-        made: Measure = resolve_name(f"taxtune.{place}")(model, settings)
-        return made
+        return _construct(resolve_name(f"taxtune.{place}"), model, settings)
 
     MEASURES[kind] = MeasureKind(
         kind=kind,
@@ -261,9 +267,7 @@ def measure(
         def make(model: str | None, settings: MeasureSettings) -> Measure:
             if not isinstance(made, type):
                 return FunctionMeasure(name, label or name, made, needs_question=needs_question)
-            has_constructor = getattr(made, "__init__", None) is not Measure.__init__
-            measure: Measure = made(model, settings) if has_constructor else made()
-            return measure
+            return _construct(made, model, settings)
 
         kind = MeasureKind(
             kind=name,

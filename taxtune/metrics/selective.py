@@ -1,10 +1,11 @@
-"""Hierarchical selective classification: a confidence is known for every node on an image's path down the tree.
+"""Hierarchical selective classification: a confidence is known for every node on an image's path.
 
-An image whose node is not sure enough *climbs* to the deepest node on its path that is, instead of being rejected. The
-*coverage* of a node v is the share of the leaves' information that it tells, 1 - H(v) / H(root) with H(v) = log2 of the
-number of leaves at or below v. The *risk* is the share of images whose node is not on the path of the truth. A
-threshold swept from 1 down draws the hierarchical risk–coverage curve, and the area below it is hAURC (Goren, Galil and
-El-Yaniv 2024, "Hierarchical selective classification", NeurIPS). Beside this 0/1 loss there is 1 - hP.
+An image whose node is not sure enough *climbs* to the deepest node on its path that is, instead of
+being rejected. The *coverage* of a node v is the share of the leaves' information that it tells,
+1 - H(v) / H(root) with H(v) = log2 of the number of leaves at or below v. The *risk* is the share
+of images whose node is not on the path of the truth. A threshold swept from 1 down draws the
+hierarchical risk–coverage curve, and the area below it is hAURC (Goren, Galil and El-Yaniv 2024,
+"Hierarchical selective classification", NeurIPS). Beside this 0/1 loss there is 1 - hP.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.confidence import aurc_parts, calibration_error, risk_at_coverage
 from taxtune.metrics.ranks import rank_of
@@ -27,21 +28,27 @@ __all__ = [
     "selective_scores",
 ]
 
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
 _POINTS = 200  # of a curve that are kept, evenly spaced among its steps
 
 
 @dataclass(frozen=True, slots=True)
 class ClimbingCurve:
-    """The hierarchical risk–coverage curve, from answering the root always to the deepest nodes; at most 200 points.
+    """The hierarchical risk–coverage curve, from always answering the root to the deepest nodes.
+
+    It has at most 200 points.
 
     Attributes:
-        threshold: The confidence that a node needs at each point, falling; None for answering the root always.
+        threshold: The confidence that a node needs at each point, falling; None for answering the
+            root always.
         coverage: Mean coverage of the nodes, in [0, 1]; like hR it never falls along the curve.
         risk: Share of the images whose node is not on the path of the truth.
         hp: Mean hP.
         hr: Mean hR.
-        area: hAURC, in [0, 1]: the area below the risk, by trapezoids, divided by the largest coverage (1 where every
-            path ends at a leaf, as in the paper).
+        area: hAURC, in [0, 1]: the area below the risk, by trapezoids, divided by the largest
+            coverage (1 where every path ends at a leaf, as in the paper).
         loss_area: The same of 1 - hP.
     """
 
@@ -56,9 +63,10 @@ class ClimbingCurve:
 
 @dataclass(frozen=True, slots=True)
 class RankCalibration:
-    """The calibration error of the `n` nodes of a rank, and the mean of (confidence - right)², right being 0 or 1.
+    """The calibration of the `n` nodes of a rank.
 
-    That is half the multi-class Brier score where a rank has two classes.
+    `brier` is the mean of (confidence - right)², right being 0 or 1: half the multi-class Brier
+    score where a rank has two classes.
     """
 
     rank: str
@@ -74,8 +82,10 @@ class Selective:
     Attributes:
         aurc: Area under the risk–coverage curve of the loss 1 - hP, in [0, 1].
         risks: The mean of 1 - hP at each of `confidence.COVERAGES`.
-        calibration_error: Of the confidence that the node is on the path of the truth; None, as those below are empty,
-            where it is not the probability of that. The confidence of a single answer's placement says nothing of this.
+        calibration_error: Of the confidence that the node is on the path of the truth; None, as
+            those below are empty, where it is not the probability of that. The confidence of a
+            single answer's placement says nothing of this.
+        brier: Its Brier score.
         ranks: Calibration at each rank, the broadest first.
         curve: The hierarchical risk–coverage curve.
     """
@@ -95,82 +105,125 @@ def selective_scores(
     ranks: tuple[RankCalibration, ...] = (),
     curve: ClimbingCurve | None = None,
 ) -> Selective:
-    """Returns the measures of a confidence (n,), the hP of each answer, and whether its node is on the truth's path."""
-    area, risks = float(aurc_parts(confidence, hp).mean()), tuple(risk_at_coverage(confidence, hp))
+    """Returns the measures of a confidence.
+
+    Args:
+        confidence: The confidence of each answer, shape (n,).
+        hp: The hP of each answer, shape (n,).
+        right: Whether each node is on the truth's path, shape (n,); None where the confidence is
+            not the probability of that.
+        ranks: Calibration at each rank.
+        curve: The hierarchical risk–coverage curve.
+    """
+    aurc = float(aurc_parts(confidence, hp).mean())
+    risks = tuple(risk_at_coverage(confidence, hp))
     if right is None:
-        return Selective(area, risks)
+        return Selective(aurc=aurc, risks=risks)
     return Selective(
-        area, risks, calibration_error(confidence, right), _brier(confidence, right), ranks, curve
+        aurc=aurc,
+        risks=risks,
+        calibration_error=calibration_error(confidence, right),
+        brier=_brier(confidence, right),
+        ranks=ranks,
+        curve=curve,
     )
 
 
 def rank_calibration(
     taxonomy: Taxonomy, path: ArrayLike, shares: ArrayLike, target: ArrayLike
 ) -> tuple[RankCalibration, ...]:
-    """Returns the calibration at each rank that a path reaches, without the root; see `climbing_curve`."""
+    """Returns the calibration at each rank that a path reaches, without the root.
+
+    The arguments are those of `climbing_curve`.
+    """
     path = np.asarray(path)
-    there = path[:, 1:] >= 0
-    right = (path == taxonomy.lineage[np.asarray(target)])[:, 1:][there]
-    nodes, sure = path[:, 1:][there], np.asarray(shares)[:, 1:][there]
-    kinds = np.array([rank_of(taxonomy, node) for node in nodes.tolist()], dtype=object)
-    parts = {kind: kinds == kind for kind in set(kinds)}
-    return tuple(
-        RankCalibration(
-            kind, int(of.sum()), calibration_error(sure[of], right[of]), _brier(sure[of], right[of])
+    is_right = path == taxonomy.lineage[np.asarray(target)]
+    there = path >= 0
+    there[:, 0] = False
+    nodes = path[there]
+    sure = np.asarray(shares)[there]
+    right = is_right[there]
+    names = [rank_of(taxonomy, node) for node in nodes.tolist()]
+    ranks, codes = np.unique(names, return_inverse=True)
+    depths = np.bincount(codes, taxonomy.depth[nodes]) / np.bincount(codes)
+    calibrations = []
+    for code in np.argsort(depths, kind="stable"):
+        own = codes == code
+        calibration = RankCalibration(
+            rank=str(ranks[code]),
+            n=int(own.sum()),
+            calibration_error=calibration_error(sure[own], right[own]),
+            brier=_brier(sure[own], right[own]),
         )
-        for kind, of in sorted(
-            parts.items(), key=lambda part: float(taxonomy.depth[nodes[part[1]]].mean())
-        )
-    )
+        calibrations.append(calibration)
+    return tuple(calibrations)
 
 
 def climbing_curve(
     taxonomy: Taxonomy, path: ArrayLike, shares: ArrayLike, target: ArrayLike
 ) -> ClimbingCurve:
-    """Returns the curve of placing each image at the deepest node on its path whose share is at least a threshold.
+    """Returns the curve of placing each image at the deepest node that is sure enough.
 
     Args:
         taxonomy: The label tree.
-        path: The nodes on each image's path from the root (column 0), -1 below its end, shape (n, height + 1), n ≥ 1.
-        shares: The confidence of each, which never rises on the path, same shape; not read below the end.
+        path: The nodes on each image's path from the root (column 0), -1 below its end, shape
+            (n, height + 1), n ≥ 1.
+        shares: The confidence of each, which never rises on the path, same shape; not read below
+            the end.
         target: Node numbers, shape (n,).
 
     Raises:
         ValueError: If a share rises along the path.
     """
-    path, shares, target = (
-        np.asarray(path),
-        np.asarray(shares, dtype=np.float64),
-        np.asarray(target),
-    )
-    there, right = path[:, 1:] >= 0, (path >= 0) & (path == taxonomy.lineage[target])
+    path = np.asarray(path)
+    shares = np.asarray(shares, dtype=np.float64)
+    there = path[:, 1:] >= 0
     if (np.diff(shares, axis=1)[there] > 1e-9).any():
         raise ValueError("shares must not rise along the path")
-    everything, shared = np.log2(taxonomy.leaves_below(taxonomy.root)), right.cumsum(axis=1)
-    told = 1 - np.log2(taxonomy.leaves_below(np.maximum(path, taxonomy.root))) / (everything or 1.0)
-    hp, hr = (
-        shared / np.arange(1, path.shape[1] + 1),
-        shared / (taxonomy.depth[target][:, np.newaxis] + 1),
-    )
-    values = np.stack([told, 1.0 - right, hp, hr])
-    # As the threshold falls below a node's share, its image goes one step down; those of equal shares go at once.
+    values = _values_on_paths(taxonomy, path, np.asarray(target))
+    # As the threshold falls below a node's share, its image goes one step down; those of equal
+    # shares go at once.
     order = np.argsort(-shares[:, 1:][there], kind="stable")
-    sure = shares[:, 1:][there][order]
-    steps = np.diff(values, axis=2)[:, there][:, order].cumsum(axis=1) / len(path)
-    ends = np.flatnonzero(np.append(np.diff(sure) < 0, True))[: len(sure)]
-    curve = (
-        values[:, :, 0].mean(axis=1, keepdims=True) + np.column_stack([np.zeros(4), steps[:, ends]])
-    ).clip(0, 1)
-    widths = np.diff(curve[0]) / (curve[0, -1] or 1.0)
-    areas = [
-        float((widths * (loss[1:] + loss[:-1])).sum() / 2) for loss in (curve[1], 1 - curve[2])
-    ]
+    thresholds = shares[:, 1:][there][order]
+    changes = np.diff(values, axis=2)[:, there][:, order]
+    steps = changes.cumsum(axis=1) / len(path)
+    is_last = np.append(np.diff(thresholds) < 0, True)[: len(thresholds)]
+    ends = np.flatnonzero(is_last)
+    start = values[:, :, 0].mean(axis=1, keepdims=True)
+    curve = (start + np.column_stack([np.zeros(4), steps[:, ends]])).clip(0, 1)
+    coverage, risk, hp, hr = curve
     kept = np.unique(np.linspace(0, len(ends), _POINTS).round().astype(int))
-    thresholds = [None, *sure[ends].tolist()]
-    coverage, risk, precision, recall = (tuple(column.tolist()) for column in curve[:, kept])
+    needed = [None, *thresholds[ends].tolist()]
     return ClimbingCurve(
-        tuple(thresholds[i] for i in kept), coverage, risk, precision, recall, *areas
+        threshold=tuple(needed[i] for i in kept),
+        coverage=tuple(coverage[kept].tolist()),
+        risk=tuple(risk[kept].tolist()),
+        hp=tuple(hp[kept].tolist()),
+        hr=tuple(hr[kept].tolist()),
+        area=_area(coverage, risk),
+        loss_area=_area(coverage, 1 - hp),
     )
+
+
+def _values_on_paths(taxonomy: Taxonomy, path: IntArray, target: IntArray) -> FloatArray:
+    """Returns coverage, risk, hP and hR of each node on paths, shape (4, n, height + 1).
+
+    What stands below the end of a path has no meaning.
+    """
+    right = (path >= 0) & (path == taxonomy.lineage[target])
+    shared = right.cumsum(axis=1)
+    root_bits = np.log2(taxonomy.leaves_below(taxonomy.root))
+    bits = np.log2(taxonomy.leaves_below(np.maximum(path, taxonomy.root)))
+    coverage = 1 - bits / (root_bits or 1.0)
+    hp = shared / np.arange(1, path.shape[1] + 1)
+    hr = shared / (taxonomy.depth[target][:, np.newaxis] + 1)
+    return np.stack([coverage, 1.0 - right, hp, hr])
+
+
+def _area(coverage: FloatArray, loss: FloatArray) -> float:
+    """Returns the area below a loss, by trapezoids, divided by the largest coverage."""
+    widths = np.diff(coverage) / (coverage[-1] or 1.0)
+    return float((widths * (loss[1:] + loss[:-1])).sum() / 2)
 
 
 def _brier(confidence: ArrayLike, right: ArrayLike) -> float:

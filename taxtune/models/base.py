@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
@@ -38,7 +37,6 @@ __all__ = [
     "Task",
     "count_fault",
     "count_faults",
-    "reseeded",
     "total_cost",
 ]
 
@@ -251,21 +249,6 @@ class StreamingModel(ABC):
         """Answers requests, in the same order and number; see `stream`."""
         replies = dict(self.stream(requests))
         return [replies[place] for place in range(len(requests))]
-
-
-def reseeded(model: Model, seed: int) -> Model:
-    """Returns a copy that samples with another seed and shares what is loaded.
-
-    It is the same model where that draws nothing at random.
-    """
-    settings = getattr(model, "settings", None)
-    if not isinstance(settings, ModelSettings):
-        return model
-    if settings.temperature == 0 or settings.seed == seed:
-        return model
-    other = copy(model)
-    other.settings = replace(settings, seed=seed)  # type: ignore[attr-defined]
-    return other
 
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Finding a checkpoint: which model it is, which revision, and what is missing, without loading its weights.
+"""Finding a checkpoint: which model, which revision, and what is missing, without its weights.
 
 And the formats of weights in fewer bits.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,7 +41,8 @@ class Checkpoint:
     Attributes:
         name: What to call it: the Hugging Face name, the folder's name, or "builtin:...".
         source: What to load: the Hugging Face name or the folder.
-        arguments: What `from_pretrained` takes besides the source: the revision of a Hugging Face name.
+        arguments: What `from_pretrained` takes besides the source: the revision of a Hugging Face
+            name.
         revision: The commit, or for a folder "sha256:" and a hash of the content.
         config: The configuration, as transformers has it.
         complete: Whether the weights are here already.
@@ -64,58 +66,67 @@ class Checkpoint:
 def find_checkpoint(
     model: str, revision: str | None = None, *, task: Task = "image-text-to-text"
 ) -> Checkpoint:
-    """Finds a checkpoint and checks that it is made for a task; of one on the hub only the configuration is fetched.
+    """Finds a checkpoint and checks that it is made for a task.
+
+    Of one on the hub only the configuration is fetched.
 
     Raises:
-        ModelError: If the model is missing, needs a licence, cannot be reached, or is not made for the task; the
-            message says how to get it.
+        ModelError: If the model is missing, needs a licence, cannot be reached, or is not made for
+            the task; the message says how to get it.
     """
     folder = _folder(model)
     if folder is None:
         return _on_hub(model, revision, task)
     if revision is not None:
-        raise ModelError(
-            "A folder has no revisions.", value=revision, remedy="Leave out `revision`."
-        )
+        message = "A folder has no revisions."
+        raise ModelError(message, value=revision, remedy="Leave out `revision`.")
     if not folder.is_dir():
         raise ModelError(
             "The folder of the model does not exist.",
             value=model,
-            remedy="Check the path. Serve a file (GGUF) with llama.cpp or Ollama, and name its model as openai/NAME "
-            "with api_base.",
+            remedy="Check the path. Serve a file (GGUF) with llama.cpp or Ollama, and name its "
+            "model as openai/NAME with api_base.",
         )
-    name = model if model in _BUILTIN else folder.resolve().name
     if not (folder / "config.json").is_file():
         raise _no_checkpoint(folder, "config.json")
+    name = model if model in _BUILTIN else folder.resolve().name
     config = _load_config(name, str(folder), None, task)
     size = _weight_bytes(folder)
     if size is None:
         raise _no_checkpoint(folder, "weights (*.safetensors)")
-    return Checkpoint(name, str(folder), {}, _hash_folder(folder), config, True, size)
+    return Checkpoint(
+        name=name,
+        source=str(folder),
+        arguments={},
+        revision=_hash_folder(folder),
+        config=config,
+        complete=True,
+        weight_bytes=size,
+    )
 
 
 def check_reachable(model: str, revision: str | None = None) -> None:
-    """Checks, without importing torch, that a model named as on Hugging Face is on this machine or can be fetched.
+    """Checks, without importing torch, that a model is on this machine or can be fetched.
+
+    A folder is not looked at.
 
     Raises:
-        ModelError: If it is not.
+        ModelError: If the commit of a model named as on Hugging Face cannot be found.
     """
     if _folder(model) is None:
         _commit(model, revision)
 
 
 def weights_here(model: str, revision: str | None = None) -> bool:
-    """Tells whether a model's weights are on this machine, without the network and without importing torch."""
+    """Tells whether a model's weights are on this machine, without network and torch."""
     folder = _folder(model)
-    return (
-        folder.exists()
-        if folder is not None
-        else _cached_weights(model, revision or "main") is not None
-    )
+    if folder is not None:
+        return folder.exists()
+    return _cached_weights(model, revision or "main") is not None
 
 
 def checkpoint_revision(model: str, revision: str | None = None) -> str:
-    """Returns the `Checkpoint.revision` of a model that may have changed since it was found, and checks nothing else.
+    """Returns the `Checkpoint.revision` of a model, which may have changed; checks nothing else.
 
     Raises:
         ModelError: If it cannot be read or reached.
@@ -125,22 +136,15 @@ def checkpoint_revision(model: str, revision: str | None = None) -> str:
 
 
 def _folder(model: str) -> Path | None:
-    """The folder that a model's name stands for, which may not exist; None for a name on Hugging Face."""
+    """Returns the folder, maybe missing, that a model's name stands for; None for Hugging Face."""
     if model.startswith("builtin:"):
         if model not in _BUILTIN:
-            raise ModelError(
-                "Unknown built-in model.", value=model, remedy=f"Use one of {', '.join(_BUILTIN)}."
-            )
+            remedy = f"Use one of {', '.join(_BUILTIN)}."
+            raise ModelError("Unknown built-in model.", value=model, remedy=remedy)
         return _BUILTIN[model]
     path = Path(model).expanduser()
-    return (
-        path
-        if path.exists()
-        or model.startswith((".", "/", "~"))
-        or model.count("/") > 1
-        or "\\" in model
-        else None
-    )
+    is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
+    return path if is_path or path.exists() else None
 
 
 def _no_checkpoint(folder: Path, lacking: str) -> ModelError:
@@ -149,37 +153,42 @@ def _no_checkpoint(folder: Path, lacking: str) -> ModelError:
 
 
 def _hash_folder(folder: Path) -> str:
-    """Makes "sha256:" and one hash of the names and contents of the files that a checkpoint consists of."""
+    """Returns "sha256:" and one hash of the names and contents of a checkpoint's files."""
     total = hashlib.sha256()
     for file in sorted(folder.iterdir()):
-        if file.is_file() and file.suffix in _SUFFIXES:
-            try:
-                with file.open("rb") as stream:
-                    total.update(
-                        f"{file.name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode()
-                    )
-            except OSError as error:
-                raise ModelError(
-                    f"The model's file cannot be read: {error.strerror}.", file=file
-                ) from error
+        if not file.is_file() or file.suffix not in _SUFFIXES:
+            continue
+        try:
+            with file.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            message = f"The model's file cannot be read: {error.strerror}."
+            raise ModelError(message, file=file) from error
+        total.update(f"{file.name}\0{digest}\n".encode())
     return f"sha256:{total.hexdigest()}"
 
 
 def _on_hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     from huggingface_hub import constants
 
-    pinned = _commit(model, revision)
-    config = _load_config(model, model, pinned, task)
-    size = _cached_weights(model, pinned)
+    commit = _commit(model, revision)
+    config = _load_config(model, model, commit, task)
+    size = _cached_weights(model, commit)
     if size is None and constants.HF_HUB_OFFLINE:
         raise not_here(model, "weights")
     return Checkpoint(
-        model, model, {"revision": pinned}, pinned, config, size is not None, size or 0
+        name=model,
+        source=model,
+        arguments={"revision": commit},
+        revision=commit,
+        config=config,
+        complete=size is not None,
+        weight_bytes=size or 0,
     )
 
 
 def _commit(model: str, revision: str | None) -> str:
-    """Returns the commit that a revision of a Hugging Face name stands for; offline, as it was last fetched."""
+    """Returns the commit of a revision on Hugging Face; offline, as it was last fetched."""
     from huggingface_hub import hf_hub_download
 
     look_for_hub()
@@ -189,10 +198,9 @@ def _commit(model: str, revision: str | None) -> str:
         raise explain_load_error(model, error, "configuration") from error
     commit = re.search(r"[\\/]snapshots[\\/]([0-9a-f]{40})[\\/]", file)
     if commit is None:
-        raise ModelError(
-            f"The commit of {model!r} cannot be determined from its location.", file=file
-        )
-    return commit.group(1)
+        message = f"The commit of {model!r} cannot be determined from its location."
+        raise ModelError(message, file=file)
+    return commit[1]
 
 
 def _cached_weights(model: str, revision: str) -> int | None:
@@ -203,11 +211,9 @@ def _cached_weights(model: str, revision: str) -> int | None:
     try:
         folder = Path(snapshot_download(model, revision=revision, local_files_only=True))
         index = min(folder.glob("*.index.json"), default=None)  # safetensors before pytorch_model
-        names = (
-            []
-            if index is None
-            else json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-        )
+        names: Collection[str] = ()
+        if index is not None:
+            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
     except (LocalEntryNotFoundError, OSError, ValueError, KeyError):
         return None
     return _weight_bytes(folder) if all((folder / name).exists() for name in names) else None
@@ -215,10 +221,8 @@ def _cached_weights(model: str, revision: str) -> int | None:
 
 def _weight_bytes(folder: Path) -> int | None:
     """Returns the size of the weights in a folder; None where there are none."""
-    weights = next(
-        filter(None, (list(folder.glob(f"*.{suffix}")) for suffix in ("safetensors", "bin"))), None
-    )
-    return None if weights is None else sum(file.stat().st_size for file in weights)
+    weights = list(folder.glob("*.safetensors")) or list(folder.glob("*.bin"))
+    return sum(file.stat().st_size for file in weights) if weights else None
 
 
 def _load_config(name: str, source: str, revision: str | None, task: Task) -> Any:
@@ -232,19 +236,15 @@ def _load_config(name: str, source: str, revision: str | None, task: Task) -> An
         raise explain_load_error(name, error, "configuration") from error
     if task == "text-generation":
         known = [auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING]
-        does, instead = (
-            "read and write text",
-            "a language model, such as meta-llama/Llama-3.2-3B-Instruct",
-        )
+        work = "read and write text"
+        instead = "a language model, such as meta-llama/Llama-3.2-3B-Instruct"
     else:
         known = [auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING]
-        does = "take an image and text and give text"
+        work = "take an image and text and give text"
         instead = "a vision-language model, such as meta-llama/Llama-3.2-11B-Vision-Instruct"
     if not any(type(config) in mapping for mapping in known):
-        raise ModelError(
-            f"The model {name!r} (of the type {config.model_type!r}) does not {does}.",
-            remedy=f"Choose {instead}.",
-        )
+        message = f"The model {name!r} (of the type {config.model_type!r}) does not {work}."
+        raise ModelError(message, remedy=f"Choose {instead}.")
     return config
 
 
@@ -260,11 +260,13 @@ def check_quantization(quantization: str) -> None:
 
 
 def quantization_config(quantization: str, dtype: Any) -> Any:
-    """Makes the settings of transformers for a format; all weights of linear layers but the last are in it.
+    """Makes the settings of transformers for a format of weights.
+
+    All weights of linear layers but the last are in it.
 
     Args:
-        quantization: "4bit" (NF4), which keeps only the weights in fewer bits, or "8bit" (LLM.int8()), which also
-            rounds what the layers are given.
+        quantization: "4bit" (NF4), which keeps only the weights in fewer bits, or "8bit"
+            (LLM.int8()), which also rounds the inputs of the layers.
         dtype: The torch dtype that the model computes in.
     """
     import logging

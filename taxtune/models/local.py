@@ -1,24 +1,24 @@
-"""Models that run in this process: checkpoints of Hugging Face transformers, and those of them that read text alone.
+"""Models that run in this process: checkpoints of Hugging Face transformers.
 
-Those that read images are in `vision.py`.
+Those that read text alone are here, those that read images in `vision.py`.
 """
 
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import replace
-from functools import cached_property
+from contextlib import ExitStack
+from copy import deepcopy
+from functools import cached_property, partial
 from hashlib import sha256
 from importlib.util import find_spec
 from itertools import accumulate, islice
 from typing import Any, ClassVar, NamedTuple
 
-from taxtune.errors import MissingExtraError, ModelError
+from taxtune.errors import MissingExtraError, ModelError, one_line
 from taxtune.hardware import (
     AdaptiveBatches,
     does_not_fit,
@@ -29,12 +29,12 @@ from taxtune.hardware import (
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import (
     Answer,
-    Candidates,
     Failure,
     Identity,
     ModelSettings,
     Reply,
     Request,
+    StreamingModel,
     Task,
 )
 from taxtune.models.checkpoint import (
@@ -53,23 +53,30 @@ __all__ = ["LocalLLM", "LocalModel", "Unanswerable"]
 _DATE = "26 Jul 2024"
 # From so many bytes of weights a user should know that the model will run on a CPU.
 _SLOW_ON_CPU = 8 * 1024**3
-# Tokens of padding in a batch from which a batch of its own is quicker: a second batch reads all weights again for
-# each token that it writes, which takes as long as computing some dozens (CPU) to hundreds (GPU) of tokens.
+# Tokens of padding in a batch from which a batch of its own is quicker: a second batch reads all
+# weights again for each token that it writes, which takes as long as computing some dozens (CPU) to
+# hundreds (GPU) of tokens.
 _PADDING = 1024
 
 
-class _Ready(NamedTuple):
+class Ready(NamedTuple):
     """A request that is prepared, with its place in the list and its length."""
 
     place: int
+    request: Request
     length: int
     prepared: Any
 
 
 class Generated(NamedTuple):
-    """What was generated for one row of a batch: its text, tokens read, tokens written, and logits by their places.
+    """The text that was generated for one row of a batch.
 
-    `cut` is whether it has no end token, None for a model that has none.
+    Attributes:
+        text: The text.
+        read: Tokens read.
+        tokens: Tokens written.
+        logits: From a place among these to the logits of the token there; None if not recorded.
+        cut: Whether it has no end token; None for a model that has none.
     """
 
     text: str
@@ -83,11 +90,12 @@ class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one reque
     """One request cannot be put to the model; its text is the reason of the failure."""
 
 
-class LocalModel(ABC):
+class LocalModel(StreamingModel):
     """A generative checkpoint, loaded at the first request.
 
-    The checkpoint's own chat template makes the model's input, one user turn per request. Inputs are padded on the
-    left, so that a batch is answered as each request alone. A subclass says how a request becomes an input.
+    The checkpoint's own chat template makes the model's input, one user turn per request. Inputs
+    are padded on the left, so that a batch is answered as each request alone. A subclass says how a
+    request becomes an input.
 
     Args:
         model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, or
@@ -107,18 +115,19 @@ class LocalModel(ABC):
         """Everything that can change an answer."""
         import transformers
 
-        settings = self.settings
-        return {
+        identity: dict[str, Any] = {
             "kind": "local",
             "model": self.checkpoint.name,
             "revision": self.checkpoint.revision,
             "dtype": self.dtype,
             "device": self.device.split(":")[0],
             **self._decoding(),
-            **({"quantization": settings.quantization} if settings.quantization else {}),
-            # Processors change between releases, seldom within one.
-            "transformers": ".".join(transformers.__version__.split(".")[:2]),
         }
+        if self.settings.quantization:
+            identity["quantization"] = self.settings.quantization
+        # Processors change between releases, seldom within one.
+        identity["transformers"] = ".".join(transformers.__version__.split(".")[:2])
+        return identity
 
     @abstractmethod
     def _decoding(self) -> Identity:
@@ -153,14 +162,14 @@ class LocalModel(ABC):
         return answer
 
     def _outcomes(
-        self, batch: Sequence[tuple[Any, Generated, Candidates]]
-    ) -> Sequence[Mapping[str, float] | None]:
-        """Weighs names for prepared requests and what was generated for them; see `Answer.outcomes`."""
+        self, batch: Sequence[Ready], generated: Sequence[Generated]
+    ) -> list[Mapping[str, float] | None]:
+        """Weighs the names that requests of a batch have as candidates; see `Answer.outcomes`."""
         return [None] * len(batch)
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
-        """Where the model is and which revision of it; found without loading the weights (see `find_checkpoint`)."""
+        """Where the model is and which revision of it, without its weights; see `find_checkpoint`."""
         return find_checkpoint(self.model, self.settings.revision, task=self.task)
 
     @cached_property
@@ -174,26 +183,31 @@ class LocalModel(ABC):
         return number_format(self.settings.dtype, self.device)
 
     def check(self) -> list[str]:
-        """Checks, without loading the weights, that the model can be loaded; returns what the user should know.
+        """Checks, without loading the weights, that the model can be loaded.
+
+        Returns:
+            Notes for the user.
 
         Raises:
-            ModelError: If the model cannot be had, or the device is not there or not for such weights.
+            ModelError: If the model cannot be had, or the device is not there or not for such
+                weights.
             MissingExtraError: If a package that the settings need is missing.
         """
-        checkpoint, device, settings = self.checkpoint, self.device, self.settings
+        checkpoint = self.checkpoint
+        device = self.device
+        settings = self.settings
         if settings.quantization is not None:
             check_quantization(settings.quantization)
         if settings.device_map is not None and find_spec("accelerate") is None:
             raise MissingExtraError("accelerate", "sharded", f"device_map: {settings.device_map}")
-        notes = (
-            []
-            if checkpoint.complete
-            else [f"The weights of {checkpoint.name} will be downloaded first."]
-        )
+        notes = []
+        if not checkpoint.complete:
+            notes.append(f"The weights of {checkpoint.name} will be downloaded first.")
         if device == "cpu" and checkpoint.weight_bytes > _SLOW_ON_CPU:
             size = checkpoint.weight_bytes / 1024**3
             notes.append(
-                f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, very slowly."
+                f"{checkpoint.name} has {size:.0f} GiB of weights and will run on the CPU, "
+                "very slowly."
             )
         return notes
 
@@ -210,7 +224,8 @@ class LocalModel(ABC):
 
     @cached_property
     def _processor(self) -> Any:
-        processor = self._load_processor()
+        with loading(f"the processor of {self.checkpoint.name}"):
+            processor = self._load_processor()
         tokenizer = getattr(processor, "tokenizer", processor)
         tokenizer.padding_side = "left"
         if tokenizer.pad_token_id is None:
@@ -225,49 +240,52 @@ class LocalModel(ABC):
     def _control_tokens(self) -> tuple[str, ...]:
         """Texts that the tokenizer reads as control tokens, the longest first."""
         tokenizer = self._tokenizer
-        tokens = {
-            str(token.content) for token in tokenizer.added_tokens_decoder.values() if token.special
-        }
-        tokens |= {
-            *map(str, tokenizer.all_special_tokens),
-            str(getattr(self._processor, "image_token", None) or ""),
-        }
-        return tuple(sorted(filter(None, tokens), key=lambda token: (-len(token), token)))
+        tokens = set(map(str, tokenizer.all_special_tokens))
+        tokens.add(str(getattr(self._processor, "image_token", None) or ""))
+        for token in tokenizer.added_tokens_decoder.values():
+            if token.special:
+                tokens.add(str(token.content))
+        tokens.discard("")
+        return tuple(sorted(tokens, key=lambda token: (-len(token), token)))
 
     @cached_property
     def _network(self) -> Any:
         import torch
 
-        where, dtype = self.checkpoint, getattr(torch, self.dtype)
-        quantization, device_map = self.settings.quantization, self.settings.device_map
-        placed: dict[str, Any] = {} if device_map is None else {"device_map": device_map}
+        checkpoint = self.checkpoint
+        dtype = getattr(torch, self.dtype)
+        quantization = self.settings.quantization
+        arguments: dict[str, Any] = {**checkpoint.arguments, "dtype": dtype}
+        if self.settings.device_map is not None:
+            arguments["device_map"] = self.settings.device_map
         try:
             if quantization is not None:
-                placed = {"device_map": device_map or self.device}
-                placed["quantization_config"] = quantization_config(quantization, dtype)
-            # The hub's own bars show a download.
-            with (
-                quiet_progress(),
-                loading(f"the weights of {where.name}") if where.complete else nullcontext(),
-            ):
-                network = self._family().from_pretrained(
-                    where.source, dtype=dtype, **where.arguments, **placed
-                )
-            return (network if placed else network.to(self.device)).eval()
+                arguments.setdefault("device_map", self.device)
+                arguments["quantization_config"] = quantization_config(quantization, dtype)
+            with ExitStack() as stack:
+                stack.enter_context(quiet_progress())
+                if checkpoint.complete:  # the hub's own bars show a download
+                    stack.enter_context(loading(f"the weights of {checkpoint.name}"))
+                network = self._family().from_pretrained(checkpoint.source, **arguments)
+            if "device_map" not in arguments:
+                network = network.to(self.device)
+            return network.eval()
         except Exception as error:
             if is_out_of_memory(error):
-                raise does_not_fit(where.name, self.device) from error
-            raise explain_load_error(where.name, error, "weights") from error
+                raise does_not_fit(checkpoint.name, self.device) from error
+            raise explain_load_error(checkpoint.name, error, "weights") from error
 
     @cached_property
     def _generation(self) -> Any:
         """The checkpoint's own generation settings, with our decoding."""
-        from copy import deepcopy
-
         config = deepcopy(self._network.generation_config)
-        config.max_new_tokens, config.max_length = self.settings.max_tokens, None
+        config.max_new_tokens = self.settings.max_tokens
+        config.max_length = None
         # What is drawn at random is drawn by `_Draw`.
-        config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
+        config.do_sample = False
+        config.temperature = None
+        config.top_p = None
+        config.top_k = None
         if self.temperature > 0:
             config.num_beams = 1
         # Not the checkpoint's own: that of Idefics3's kin may lie beyond the vocabulary.
@@ -279,110 +297,86 @@ class LocalModel(ABC):
     @cached_property
     def _recording(self) -> Any:
         """The same settings, where logits are wanted besides the tokens."""
-        from copy import deepcopy
-
         config = deepcopy(self._generation)
         config.update(return_dict_in_generate=True, output_logits=True)
         return config
 
-    def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Answers requests, in the same order and number; see `stream`."""
-        replies = dict(self.stream(requests))
-        return [replies[place] for place in range(len(requests))]
-
-    def score(self, requests: Sequence[Request], candidates: Candidates) -> list[Reply]:
-        """Answers requests greedily, and weighs the names that might stand where the answers have theirs."""
-        return self.answer([replace(request, candidates=candidates) for request in requests])
-
     def stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        """Answers requests batch by batch, the longest first, and gives each reply with its request's place.
+        """Answers batch by batch, the longest first, and gives (place, reply).
 
-        Threads prepare the requests of the next batches, at most three of them, while the device computes.
+        Threads prepare the requests of the next batches, at most three of them, while the device
+        computes.
 
         Raises:
-            ModelError: If the model cannot be loaded, or one request alone does not fit into the device's memory.
+            ModelError: If the model cannot be loaded, or one request alone does not fit into the
+                device's memory.
         """
         if not requests:
             return
+        # Before there are threads: two that import transformers for the first time break each
+        # other's import.
+        _ = self._processor
         # How many tokens a prompt has is known when it is prepared; how many characters, before.
         order = iter(sorted(range(len(requests)), key=lambda place: -len(requests[place].prompt)))
-        under_way: deque[tuple[int, Future[Any]]] = deque()
-        window: list[_Ready] = []
+        under_way: deque[tuple[int, Future[Ready]]] = deque()
+        window: list[Ready] = []
         threads = ThreadPoolExecutor(1 if self.device == "cpu" else 8, "taxtune-prepare")
 
-        def look_ahead(most: int) -> None:
-            for place in islice(order, max(0, most - len(under_way))):
-                under_way.append((place, threads.submit(self._prepare, requests[place])))
+        def look_ahead() -> None:
+            for place in islice(order, max(0, self.batch_size - len(under_way))):
+                future = threads.submit(self._ready, place, requests[place])
+                under_way.append((place, future))
 
-        # Found before there are threads: two that import transformers for the first time break each other's import.
-        name = self.checkpoint.name
         try:
-            with (
-                nullcontext()
-                if "_processor" in self.__dict__
-                else loading(f"the processor of {name}")
-            ):
-                _ = self._processor
-            look_ahead(self.batch_size)
+            look_ahead()
             _ = self._network  # which takes its time, while the first requests are prepared
             while under_way or window:
                 while under_way and len(window) < 2 * self.batch_size:
                     place, future = under_way.popleft()
-                    look_ahead(self.batch_size)
+                    look_ahead()
                     try:
-                        prepared = future.result()
-                    except Unanswerable as fault:
-                        yield place, Failure(str(fault), retryable=False)
-                    else:
-                        window.append(_Ready(place, self._length(prepared), prepared))
+                        window.append(future.result())
+                    except Unanswerable as problem:
+                        yield place, Failure(str(problem), retryable=False)
                 if window:
                     window.sort(key=lambda ready: -ready.length)
-                    padding = accumulate(window[0].length - ready.length for ready in window)
-                    alike = sum(tokens <= _PADDING for tokens in padding)
                     replies = self._batches.run(
-                        lambda size: self._answer_batch(requests, window[:size]), alike
+                        lambda size: self._answer_batch(window[:size]), _alike(window)
                     )
                     del window[: len(replies)]
                     yield from replies
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _answer_batch(
-        self, requests: Sequence[Request], batch: Sequence[_Ready]
-    ) -> list[tuple[int, Reply]]:
+    def _ready(self, place: int, request: Request) -> Ready:
+        prepared = self._prepare(request)
+        return Ready(place=place, request=request, length=self._length(prepared), prepared=prepared)
+
+    def _answer_batch(self, batch: Sequence[Ready]) -> list[tuple[int, Reply]]:
         started = time.perf_counter()
         try:
-            inputs = self._collate([one.prepared for one in batch])
+            inputs = self._collate([ready.prepared for ready in batch])
         except Exception as error:
             if isinstance(error, ModelError) or is_out_of_memory(error):
                 raise
             if len(batch) > 1:  # one of them is at fault
-                return [reply for one in batch for reply in self._answer_batch(requests, [one])]
-            image, reason = requests[batch[0].place].image, str(error)
+                return [reply for ready in batch for reply in self._answer_batch([ready])]
+            [ready] = batch
             if not isinstance(error, Unanswerable):
-                reason = f"the model's processor rejected the request: {' '.join(reason.split())}"
-                reason = f"{image}: {reason}" if image else reason
-            return [(batch[0].place, Failure(reason, retryable=False))]
+                error = rejected(ready.request, error)
+            return [(ready.place, Failure(str(error), retryable=False))]
         try:
-            rows = self._generate(inputs, [requests[one.place] for one in batch])
-            wanted = {
-                i: names
-                for i, one in enumerate(batch)
-                if (names := requests[one.place].candidates) is not None
-            }
-            weighed = self._outcomes(
-                [(batch[i].prepared, rows[i], names) for i, names in wanted.items()]
-            )
+            generated = self._generate(inputs, [ready.request for ready in batch])
+            outcomes = self._outcomes(batch, generated)
         except Exception as error:
             if isinstance(error, ModelError) or is_out_of_memory(error):
                 raise
             raise ModelError(
                 f"The model {self.checkpoint.name!r} failed while generating: {error}"
             ) from error
-        outcomes = dict(zip(wanted, weighed, strict=True))
         seconds = (time.perf_counter() - started) / len(batch)
         replies = []
-        for i, (one, row) in enumerate(zip(batch, rows, strict=True)):
+        for ready, row, weighed in zip(batch, generated, outcomes, strict=True):
             answer = Answer(
                 text=row.text,
                 prompt_tokens=row.read,
@@ -390,43 +384,43 @@ class LocalModel(ABC):
                 cost_usd=0.0,
                 seconds=seconds,
                 batch=len(batch),
-                outcomes=outcomes.get(i),
+                outcomes=weighed,
                 cut=row.cut,
             )
-            replies.append((one.place, self._finish(answer)))
+            replies.append((ready.place, self._finish(answer)))
         return replies
 
     def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[Generated]:
-        """Generates an answer for each row; a want of memory goes through to `answer`."""
+        """Generates an answer for each row; a want of memory goes through to `stream`."""
         import torch
 
         network = self._network
-        # What a decoder alone returns begins with the prompt, what an encoder-decoder does with a token to start from.
-        decoder_only = not getattr(network.config, "is_encoder_decoder", False)
-        start = inputs["input_ids"].shape[1] if decoder_only else 1
-        more: dict[str, Any] = {}
+        arguments: dict[str, Any] = {"generation_config": self._generation}
+        has_candidates = any(request.candidates for request in requests)
+        if has_candidates and self._generation.num_beams in (None, 1):
+            arguments["generation_config"] = self._recording
         if self.temperature > 0:
-            # Names are weighed after the greedy answer.
-            seeds = [
-                None if one.candidates else _seed_of(one, self.settings.seed) for one in requests
-            ]
-            more["logits_processor"] = [_Draw(self.temperature, seeds)]
-        weighs = any(one.candidates for one in requests) and self._generation.num_beams in (None, 1)
+            seeds = [_seed_of(request, self.settings.seed) for request in requests]
+            arguments["logits_processor"] = [_Draw(self.temperature, seeds)]
         with torch.inference_mode():
-            config = self._recording if weighs else self._generation
-            output = network.generate(**inputs, **more, generation_config=config)
-        new, steps = (
-            (output, None) if torch.is_tensor(output) else (output.sequences, output.logits)
-        )
+            output = network.generate(**inputs, **arguments)
+        sequences = output if torch.is_tensor(output) else output.sequences
+        steps = None if torch.is_tensor(output) else output.logits
+        # The output of a decoder alone begins with the prompt, that of an encoder-decoder with a
+        # token to start from.
+        is_decoder = not getattr(network.config, "is_encoder_decoder", False)
+        start = inputs["input_ids"].shape[1] if is_decoder else 1
         read = inputs["attention_mask"].sum(dim=1).tolist()
-        ends = self._ends
         rows = []
-        for row, ((text, tokens), n) in enumerate(
-            zip(self._written(new[:, start:]), read, strict=True)
-        ):
-            logits = steps and (lambda at, row=row: steps[at][row].float().cpu().numpy())
-            cut = tokens[-1:] == [] or tokens[-1] not in ends if ends else None
-            rows.append(Generated(text=text, read=int(n), tokens=tokens, logits=logits, cut=cut))
+        for row, (text, tokens) in enumerate(self._written(sequences[:, start:])):
+            generated = Generated(
+                text=text,
+                read=int(read[row]),
+                tokens=tokens,
+                logits=None if steps is None else partial(_logits_at, steps, row),
+                cut=self._is_cut(tokens),
+            )
+            rows.append(generated)
         return rows
 
     @property
@@ -436,25 +430,42 @@ class LocalModel(ABC):
         ends = ends if isinstance(ends, list) else [ends]
         return [end for end in ends if end is not None]
 
+    def _is_cut(self, tokens: Sequence[int]) -> bool | None:
+        ends = self._ends
+        if not ends:
+            return None
+        return not tokens or tokens[-1] not in ends
+
     def _written(self, new: Any) -> list[tuple[str, list[int]]]:
         """Returns text and tokens of each row of new tokens."""
-        ends = self._ends
-        # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
-        rows = [
-            row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))]
-            for row in new.tolist()
-        ]
-        shown = [[token for token in row if token not in self._hidden_tokens] for row in rows]
-        # What is hidden is taken out here if thoughts would lose their marks with it.
-        skips = not self._hidden_tokens
+        rows = [self._until_end(row) for row in new.tolist()]
+        hidden = self._hidden_tokens
+        shown = [[token for token in row if token not in hidden] for row in rows]
         texts = self._tokenizer.batch_decode(
-            shown, skip_special_tokens=skips, clean_up_tokenization_spaces=False
+            shown,
+            # The hidden tokens are left out here if thoughts would lose their marks with them.
+            skip_special_tokens=not hidden,
+            clean_up_tokenization_spaces=False,
         )
         return [(self._opening + text.strip(), row) for text, row in zip(texts, rows, strict=True)]
 
+    def _until_end(self, row: list[int]) -> list[int]:
+        """Returns the tokens that were written.
+
+        Rows that ended early are filled up to the longest.
+        """
+        ends = self._ends
+        for place, token in enumerate(row):
+            if token in ends:
+                return row[: place + 1]
+        return row
+
     @cached_property
     def _hidden_tokens(self) -> frozenset[int]:
-        """The special tokens that no answer shows; empty for a tokenizer without special marks of thoughts."""
+        """The special tokens that no answer shows.
+
+        They are none for a tokenizer without special marks of thoughts.
+        """
         added = self._tokenizer.added_tokens_decoder.items()
         special = {number: str(token.content) for number, token in added if token.special}
         hidden = frozenset(number for number, token in special.items() if not is_mark(token))
@@ -462,38 +473,56 @@ class LocalModel(ABC):
 
     @cached_property
     def _opening(self) -> str:
-        """The mark that opens a thought at the end of the checkpoint's prompts, which its answers lack."""
+        """The mark that opens a thought at the end of the prompts, which answers then lack."""
         return open_thought(self._chat("."))
 
     def _render(self, messages: list[dict[str, Any]], template: str) -> str:
         """Puts messages into the checkpoint's chat template."""
-        extra = {"date_string": _DATE} if "date_string" in str(template) else {}
-        return str(
-            self._processor.apply_chat_template(
-                messages,
-                chat_template=template,
-                add_generation_prompt=True,
-                tokenize=False,
-                **extra,
-            )
+        date = {"date_string": _DATE} if "date_string" in str(template) else {}
+        text = self._processor.apply_chat_template(
+            messages, chat_template=template, add_generation_prompt=True, tokenize=False, **date
         )
+        return str(text)
 
 
-def _seed_of(request: Request, seed: int) -> int:
-    """The seed of a request's answer, which depends on the request alone and not on its batch."""
-    text = f"{request.prompt}\0{request.image_sha256 or ''}" + (
-        f"\0{request.sample}" if request.sample else ""
-    )
-    digest = sha256(f"{seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
+def rejected(request: Request, error: Exception) -> Unanswerable:
+    """Returns the error of a request that the model's processor rejected."""
+    where = f"{request.image}: " if request.image else ""
+    return Unanswerable(f"{where}the model's processor rejected the request: {one_line(error)}")
+
+
+def _alike(window: Sequence[Ready]) -> int:
+    """Returns the number of requests, the longest first, that need little padding in a batch."""
+    padding = accumulate(window[0].length - ready.length for ready in window)
+    return sum(tokens <= _PADDING for tokens in padding)
+
+
+def _logits_at(steps: Sequence[Any], row: int, place: int) -> Any:
+    """Returns the logits of a row's token at a place, on the CPU."""
+    return steps[place][row].float().cpu().numpy()
+
+
+def _seed_of(request: Request, seed: int) -> int | None:
+    """Returns the seed of a request's answer, which depends on the request alone, not its batch.
+
+    It is None for a request with candidates: names are weighed after the greedy answer.
+    """
+    if request.candidates:
+        return None
+    text = f"{seed}\0{request.prompt}\0{request.image_sha256 or ''}"
+    if request.sample:
+        text += f"\0{request.sample}"
+    digest = sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:7], "big")
 
 
 class _Draw:
-    """Draws each row's next token with a generator of its own; for `generate`, as a processor of greedy decoding.
+    """Draws each row's next token with a generator of its own.
 
-    The most likely token, after Gumbel noise was added to the scaled scores, is a draw from their softmax (the
-    Gumbel-max trick). So an answer depends neither on the rows beside it nor on their order, as it would with one
-    generator for a batch.
+    For `generate` it is a processor of greedy decoding. The most likely token, after Gumbel noise
+    was added to the scaled scores, is a draw from their softmax (the Gumbel-max trick). So an answer
+    depends neither on the rows beside it nor on their order, as it would with one generator for a
+    batch.
 
     Args:
         temperature: What the scores are divided by, above 0.
@@ -510,43 +539,46 @@ class _Draw:
         import torch
 
         if not self._generators:
-            self._generators = [
-                None if seed is None else torch.Generator(scores.device).manual_seed(seed)
-                for seed in self.seeds
-            ]
+            self._generators = [_generator(scores.device, seed) for seed in self.seeds]
         noise = torch.ones_like(scores)
         for row, generator in zip(noise, self._generators, strict=True):
             if generator is not None:
                 row.exponential_(generator=generator)
-        return scores / self.temperature - noise.clamp_min_(torch.finfo(noise.dtype).tiny).log_()
+        smallest = torch.finfo(noise.dtype).tiny
+        return scores / self.temperature - noise.clamp_min_(smallest).log_()
+
+
+def _generator(device: Any, seed: int | None) -> Any:
+    import torch
+
+    return None if seed is None else torch.Generator(device).manual_seed(seed)
 
 
 class LocalLLM(LocalModel):
     """A language model that runs in this process.
 
-    A checkpoint without a chat template (Flan-T5) gets the prompt as it stands. A prompt that is longer than the model
-    reads fails; it is not cut. What a prompt holds of the model's control tokens is text like any other: an answer that
-    is judged must not be able to end the judge's turn.
+    A checkpoint without a chat template (Flan-T5) gets the prompt as it stands. A prompt that is
+    longer than the model reads fails; it is not cut. What a prompt holds of the model's control
+    tokens is text like any other: an answer that is judged must not be able to end the judge's
+    turn.
     """
 
     task = "text-generation"
 
     def _decoding(self) -> Identity:
-        settings = self.settings
-        decoding: dict[str, str | int | float | None] = {"max_tokens": settings.max_tokens}
+        decoding: dict[str, Any] = {"max_tokens": self.settings.max_tokens}
         if self.temperature > 0:
-            decoding |= {"temperature": self.temperature, "seed": settings.seed}
+            decoding |= {"temperature": self.temperature, "seed": self.settings.seed}
         return decoding
 
     def _load_processor(self) -> Any:
         from transformers import AutoTokenizer
 
+        checkpoint = self.checkpoint
         try:
-            return AutoTokenizer.from_pretrained(
-                self.checkpoint.source, **self.checkpoint.arguments
-            )
+            return AutoTokenizer.from_pretrained(checkpoint.source, **checkpoint.arguments)
         except Exception as error:
-            raise explain_load_error(self.checkpoint.name, error, "tokenizer") from error
+            raise explain_load_error(checkpoint.name, error, "tokenizer") from error
 
     def _family(self) -> Any:
         import transformers
@@ -571,7 +603,8 @@ class LocalLLM(LocalModel):
         tokens = self._tokens(request.prompt)
         if self._room is not None and len(tokens) > self._room:
             raise Unanswerable(
-                f"The prompt has {len(tokens):,} tokens; {name} has room for {self._room:,} besides its answer."
+                f"The prompt has {len(tokens):,} tokens; {name} has room for {self._room:,} "
+                "besides its answer."
             )
         return tokens
 
@@ -594,14 +627,12 @@ class LocalLLM(LocalModel):
         return len(prepared)
 
     def _collate(self, prepared: Sequence[list[int]]) -> Any:
-        inputs = self._tokenizer.pad(
-            {"input_ids": list(prepared)}, padding=True, return_tensors="pt"
-        ).to(self.device)
-        return {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        inputs = {"input_ids": list(prepared)}
+        padded = self._tokenizer.pad(inputs, padding=True, return_tensors="pt").to(self.device)
+        return {name: padded[name] for name in ("input_ids", "attention_mask")}
 
     def _finish(self, answer: Answer) -> Reply:
-        if not answer.text:
-            return Failure(
-                f"The model {self.checkpoint.name!r} gave an empty answer.", retryable=False
-            )
-        return answer
+        if answer.text:
+            return answer
+        reason = f"The model {self.checkpoint.name!r} gave an empty answer."
+        return Failure(reason, retryable=False)

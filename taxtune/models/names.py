@@ -1,7 +1,9 @@
-"""What the name of a model says, the same on the command line, in recipes and in Python, and the model itself.
+"""Names of models, the same on the command line, in recipes and in Python, and their models.
 
-- `PROVIDER/MODEL` ("openai/gpt-4o"), or `api:PROVIDER/MODEL` for any provider of litellm: a model behind an API.
-- `local:MODEL`, `hf:MODEL`: a checkpoint on this machine, by its name on Hugging Face, its folder or its file.
+- `PROVIDER/MODEL` ("openai/gpt-4o"), or `api:PROVIDER/MODEL` for any provider of litellm: a model
+  behind an API.
+- `local:MODEL`, `hf:MODEL`: a checkpoint on this machine, by its name on Hugging Face, its folder
+  or its file.
 - `builtin:NAME`: a checkpoint that comes with taxtune ("builtin:fieldguide").
 - `NAME`, `NAME:MODEL`: a model that an installed package adds (see `taxtune.plugins`).
 """
@@ -33,78 +35,69 @@ __all__ = [
 DEFAULT_LOCAL = "meta-llama/Llama-3.2-3B-Instruct"
 #: The group of entry points under which packages add models of their own: a name and a factory.
 PLUGINS = "taxtune.vlms"
-#: Providers that need no `api:` before them; litellm knows some hundred, but importing it takes seconds.
-_PROVIDERS = {
-    "anthropic",
-    "azure",
-    "azure_ai",
-    "baseten",
-    "bedrock",
-    "cerebras",
-    "cloudflare",
-    "cohere",
-}
-_PROVIDERS |= {
-    "cohere_chat",
-    "dashscope",
-    "databricks",
-    "deepinfra",
-    "deepseek",
-    "featherless_ai",
-    "fireworks_ai",
-}
-_PROVIDERS |= {
-    "friendliai",
-    "gemini",
-    "github",
-    "github_copilot",
-    "groq",
-    "hosted_vllm",
-    "huggingface",
-    "hyperbolic",
-}
-_PROVIDERS |= {
-    "lambda_ai",
-    "litellm_proxy",
-    "llamafile",
-    "lm_studio",
-    "meta_llama",
-    "minimax",
-    "mistral",
-    "moonshot",
-}
-_PROVIDERS |= {
-    "nebius",
-    "novita",
-    "nscale",
-    "nvidia_nim",
-    "oci",
-    "ollama",
-    "ollama_chat",
-    "openai",
-    "openai_like",
-}
-_PROVIDERS |= {
-    "openrouter",
-    "ovhcloud",
-    "perplexity",
-    "predibase",
-    "replicate",
-    "sagemaker",
-    "sambanova",
-    "scaleway",
-}
-_PROVIDERS |= {
-    "snowflake",
-    "together_ai",
-    "vertex_ai",
-    "vllm",
-    "volcengine",
-    "watsonx",
-    "xai",
-    "xinference",
-    "zai",
-}
+#: Providers that need no `api:` before them; litellm knows some hundred, but importing it takes
+#: seconds.
+_PROVIDERS = frozenset(
+    [
+        "anthropic",
+        "azure",
+        "azure_ai",
+        "baseten",
+        "bedrock",
+        "cerebras",
+        "cloudflare",
+        "cohere",
+        "cohere_chat",
+        "dashscope",
+        "databricks",
+        "deepinfra",
+        "deepseek",
+        "featherless_ai",
+        "fireworks_ai",
+        "friendliai",
+        "gemini",
+        "github",
+        "github_copilot",
+        "groq",
+        "hosted_vllm",
+        "huggingface",
+        "hyperbolic",
+        "lambda_ai",
+        "litellm_proxy",
+        "llamafile",
+        "lm_studio",
+        "meta_llama",
+        "minimax",
+        "mistral",
+        "moonshot",
+        "nebius",
+        "novita",
+        "nscale",
+        "nvidia_nim",
+        "oci",
+        "ollama",
+        "ollama_chat",
+        "openai",
+        "openai_like",
+        "openrouter",
+        "ovhcloud",
+        "perplexity",
+        "predibase",
+        "replicate",
+        "sagemaker",
+        "sambanova",
+        "scaleway",
+        "snowflake",
+        "together_ai",
+        "vertex_ai",
+        "vllm",
+        "volcengine",
+        "watsonx",
+        "xai",
+        "xinference",
+        "zai",
+    ]
+)
 
 
 class ModelName(NamedTuple):
@@ -112,8 +105,8 @@ class ModelName(NamedTuple):
 
     Attributes:
         kind: "local", "api" or "plugin".
-        model: What it is called there: "openai/gpt-4o", "HuggingFaceTB/SmolVLM-Instruct", "builtin:fieldguide"; empty
-            where "local" stands alone.
+        model: What it is called there: "openai/gpt-4o", "HuggingFaceTB/SmolVLM-Instruct",
+            "builtin:fieldguide"; empty where "local" stands alone.
     """
 
     kind: Literal["local", "api", "plugin"]
@@ -122,16 +115,15 @@ class ModelName(NamedTuple):
     @property
     def absolute(self) -> ModelName:
         """The same, with the folder of a checkpoint as an absolute path."""
-        here = self.kind == "local" and self.model and Path(self.model).is_dir()
-        return ModelName("local", str(Path(self.model).resolve())) if here else self
+        if self.kind != "local" or not self.model or not Path(self.model).is_dir():
+            return self
+        return ModelName("local", str(Path(self.model).resolve()))
 
     def __str__(self) -> str:
         """The name in full, which `parse_model` reads without a list of providers."""
-        return (
-            self.model
-            if self.kind == "plugin" or self.model.startswith("builtin:")
-            else f"{self.kind}:{self.model}"
-        )
+        if self.kind == "plugin" or self.model.startswith("builtin:"):
+            return self.model
+        return f"{self.kind}:{self.model}"
 
 
 def parse_model(name: str) -> ModelName:
@@ -144,12 +136,10 @@ def parse_model(name: str) -> ModelName:
         ModelError: If it names nothing, or neither a provider nor a kind of model.
     """
     kind, colon, rest = name.partition(":")
-    if not name.strip() or (
-        colon and kind in ("local", "hf", "api", "builtin") and not rest.strip()
-    ):
-        raise ModelError(
-            "The model's name is empty.", value=name, remedy="Write PROVIDER/MODEL or local:MODEL."
-        )
+    needs_rest = colon and kind in ("local", "hf", "api", "builtin")
+    if not name.strip() or (needs_rest and not rest.strip()):
+        remedy = "Write PROVIDER/MODEL or local:MODEL."
+        raise ModelError("The model's name is empty.", value=name, remedy=remedy)
     if kind == "local" or (kind == "hf" and colon):
         return ModelName("local", rest)
     if kind == "api" and colon:
@@ -161,16 +151,18 @@ def parse_model(name: str) -> ModelName:
     provider, slash, _ = name.partition("/")
     if slash and provider in _PROVIDERS:
         return ModelName("api", name)
-    said = (
-        f"{provider!r} is not a well-known provider."
-        if slash
-        else "The model's name has no provider."
-    )
+    if Path(name).expanduser().exists():
+        problem = "This is a file or folder."
+    elif slash:
+        problem = f"{provider!r} is not a well-known provider."
+    else:
+        problem = "The model's name has no provider."
     raise ModelError(
-        "This is a file or folder." if Path(name).expanduser().exists() else said,
+        problem,
         value=name,
-        remedy=f"Write local:{name} for a checkpoint on Hugging Face or in a folder, PROVIDER/MODEL for an API "
-        f"(openai/gpt-4o), or api:{name if slash else 'PROVIDER/MODEL'} for any other provider of litellm's.",
+        remedy=f"Write local:{name} for a checkpoint on Hugging Face or in a folder, "
+        "PROVIDER/MODEL for an API (openai/gpt-4o), or "
+        f"api:{name if slash else 'PROVIDER/MODEL'} for any other provider of litellm's.",
     )
 
 
@@ -195,9 +187,8 @@ def api_name(name: str, whose: str) -> str:
     """
     kind, model = parse_model(name)
     if kind != "api":
-        raise ModelError(
-            f"{whose} needs a model behind an API.", value=name, remedy="Write PROVIDER/MODEL."
-        )
+        message = f"{whose} needs a model behind an API."
+        raise ModelError(message, value=name, remedy="Write PROVIDER/MODEL.")
     return model
 
 
@@ -207,13 +198,13 @@ def make_model(
     """Returns the model that is meant; nothing is loaded or asked yet.
 
     Args:
-        spec: A model, as it is; a function (see `FunctionModel`); or the name of one, such as "openai/gpt-4o" or
-            "local:HuggingFaceTB/SmolVLM-Instruct" (see `taxtune.models.names`).
+        spec: A model, as it is; a function (see `FunctionModel`); or the name of one, such as
+            "openai/gpt-4o" or "local:HuggingFaceTB/SmolVLM-Instruct" (see `taxtune.models.names`).
         settings: How it is run.
 
     Raises:
-        ModelError: If the name stands for nothing, the package's factory fails or gives no model, or a function cannot
-            be called with an image and a prompt.
+        ModelError: If the name stands for nothing, the package's factory fails or gives no model,
+            or a function cannot be called with an image and a prompt.
         TaxtuneError: If two packages offer the name, or what it stands for cannot be imported.
     """
     settings = settings or ModelSettings()
@@ -238,26 +229,35 @@ def make_model(
 
 
 def _from_plugin(name: str, settings: ModelSettings) -> Model:
-    """Calls a package's factory with the settings that differ from the defaults, and `model` where one is named."""
+    """Calls a package's factory with the settings that differ from the defaults.
+
+    It gets `model` as well where one is named.
+    """
     kind, _, model = name.partition(":")
-    factory, default = find_plugin(PLUGINS, kind), ModelSettings()
-    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
-    given = {key: value for key, value in values.items() if value != getattr(default, key)}
+    factory = find_plugin(PLUGINS, kind)
+    default = ModelSettings()
+    arguments = {}
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        if value != getattr(default, setting.name):
+            arguments[setting.name] = value
+    if model:
+        arguments["model"] = model
     try:
-        return _as_model(factory(**given, **({"model": model} if model else {})), settings)
+        return _as_model(factory(**arguments), settings)
     except Exception as error:
-        said = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
-        raise ModelError(
-            f"The model {kind!r}, which a package provides, cannot be created: {said}"
-        ) from error
+        problem = str(error)
+        if not isinstance(error, TaxtuneError):
+            problem = f"{type(error).__name__}: {error}"
+        message = f"The model {kind!r}, which a package provides, cannot be created: {problem}"
+        raise ModelError(message) from error
 
 
 def _as_model(given: Callable[..., Any] | Model, settings: ModelSettings) -> Model:
-    # Not `isinstance`, which computes the identity in Python 3.11: it may hash the weights, or not be known yet.
-    if (
-        callable(getattr(given, "answer", None))
-        and getattr_static(given, "identity", None) is not None
-    ):
+    # Not `isinstance`, which computes the identity in Python 3.11: it may hash the weights, or not
+    # be known yet.
+    has_identity = getattr_static(given, "identity", None) is not None
+    if has_identity and callable(getattr(given, "answer", None)):
         return cast(Model, given)
     return FunctionModel(
         cast(Callable[..., Any], given),

@@ -1,4 +1,4 @@
-"""Vision-language models that run here: image-text-to-text checkpoints of Hugging Face transformers.
+"""Vision-language models that run here: checkpoints of Hugging Face transformers.
 
 In prompt tuning the images stay and the prompts change, so the features of images are cached
 (`prefix_cache.py`): a further prompt costs little more than its own tokens. Where that cannot be,
@@ -8,19 +8,20 @@ each question is read with its pixels.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import content_hash, load_image
-from taxtune.errors import ImageError, ModelError
+from taxtune.errors import ImageError, ModelError, one_line
 from taxtune.hardware import is_out_of_memory, memory_of_this_machine
 from taxtune.loading import explain_load_error
-from taxtune.models.base import Candidates, Identity, Request
-from taxtune.models.local import Generated, LocalModel, Unanswerable
+from taxtune.models.base import Identity, Request
+from taxtune.models.local import Generated, LocalModel, Ready, Unanswerable, rejected
 from taxtune.models.prefix_cache import (
     ImageFeatureCache,
     ImageFeatures,
@@ -39,37 +40,47 @@ __all__ = ["LocalVLM"]
 
 # The texts whose tokens are remembered: a run asks with one at a time.
 _TEXTS = 256
-# By so much, as a share of their range, the first token's logits may differ from those of the plain way.
+# The first token's logits may differ so much from those of a question with its pixels, as a share
+# of their range.
 _TOLERANCE = {"float32": 1e-3}
 _ROUGH_TOLERANCE = 0.05
 
 
 @dataclass(slots=True)
 class Question:
-    """A request on its way into a batch: its text in the chat template, the hash of its image, what is made of it."""
+    """A request on its way into a batch.
+
+    Attributes:
+        text: Its prompt in the chat template.
+        request: The request.
+        content: The hash of its image.
+        pixels: The image, once it is read and until it is processed.
+        inputs: The processor's tensors, once they are made and until the image is encoded.
+        features: The features of the image, once they are known.
+    """
 
     text: str
     request: Request
     content: str
     pixels: Image.Image | None = None
-    shown: Any = None
-    state: ImageFeatures | None = None
+    inputs: Any = None
+    features: ImageFeatures | None = None
 
 
 class LocalVLM(LocalModel):
     """A vision-language model that runs in this process.
 
-    The image comes before the prompt. A prompt that holds one of the model's control tokens, and an image that cannot
-    be read or that the processor refuses, fails alone.
+    The image comes before the prompt. A prompt that holds one of the model's control tokens, and an
+    image that cannot be read or that the processor refuses, fails alone.
 
-    Encoded images are kept, up to the settings' limit. The first batch shows whether answers from them are those of the
-    plain way; where they are not, or the network is of a kind for which this is not possible, every question is asked
-    with its pixels, and a note says so.
+    The features of images are cached, up to the settings' limit. The first batch shows whether
+    answers from them are those from pixels; where they are not, or the network is of a kind for
+    which this is not possible, every question is asked with its pixels, and a note says so.
     """
 
     task = "image-text-to-text"
 
-    #: Why images are not kept; None while they are.
+    #: Why no image's features are cached; None while they are.
     not_cached: str | None = None
     _parity_checked = False
 
@@ -79,10 +90,8 @@ class LocalVLM(LocalModel):
         import transformers
 
         # Processors resize otherwise with torchvision than without.
-        return {
-            **super().identity,
-            "torchvision": str(transformers.utils.is_torchvision_available()),
-        }
+        has_torchvision = transformers.utils.is_torchvision_available()
+        return {**super().identity, "torchvision": str(has_torchvision)}
 
     def _decoding(self) -> Identity:
         return {
@@ -92,42 +101,99 @@ class LocalVLM(LocalModel):
             "system_prompt": None,  # part of the keys of answers that are stored
         }
 
-    def _load_processor(self) -> Any:
-        from transformers import AutoProcessor
-
-        name = self.checkpoint.name
-        try:
-            processor = AutoProcessor.from_pretrained(
-                self.checkpoint.source, **self.checkpoint.arguments
-            )
-        except Exception as error:
-            raise explain_load_error(self.checkpoint.name, error, "processor") from error
-        tokenizer = getattr(processor, "tokenizer", None)
-        if tokenizer is None:
-            raise ModelError(f"The checkpoint {name!r} has no processor for images and text.")
-        if not (
-            getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None)
-        ):
-            raise ModelError(
-                f"The checkpoint {name!r} has no chat template, so it is not made for answering questions.",
-                remedy="Use the model's instruction-tuned checkpoint (often named ...-Instruct, ...-it or ...-hf).",
-            )
-        return processor
-
     def _family(self) -> Any:
         from transformers import AutoModelForImageTextToText
 
         return AutoModelForImageTextToText
 
-    def _prepare(self, request: Request) -> Question:
-        """Reads the image, unless what the network made of it is kept; called from several threads."""
-        if request.image is None:
-            raise Unanswerable(
-                f"{self.checkpoint.name} answers questions about images, but the request has no image."
+    # -- the processor -----------------------------------------------------------------------------
+
+    def _load_processor(self) -> Any:
+        from transformers import AutoProcessor
+
+        checkpoint = self.checkpoint
+        try:
+            processor = AutoProcessor.from_pretrained(checkpoint.source, **checkpoint.arguments)
+        except Exception as error:
+            raise explain_load_error(checkpoint.name, error, "processor") from error
+        tokenizer = getattr(processor, "tokenizer", None)
+        if tokenizer is None:
+            message = f"The checkpoint {checkpoint.name!r} has no processor for images and text."
+            raise ModelError(message)
+        if not any(getattr(part, "chat_template", None) for part in (processor, tokenizer)):
+            raise ModelError(
+                f"The checkpoint {checkpoint.name!r} has no chat template, so it is not made for "
+                "answering questions.",
+                remedy="Use the model's instruction-tuned checkpoint (often named ...-Instruct, "
+                "...-it or ...-hf).",
             )
-        held = next((token for token in self._control_tokens if token in request.prompt), None)
-        if held is not None:
-            raise Unanswerable(f"The prompt contains the model's control token {held!r}.")
+        return processor
+
+    def _chat(self, prompt: str) -> str:
+        """Puts a prompt into the checkpoint's chat template, after the image."""
+        template = getattr(self._processor, "chat_template", None) or self._tokenizer.chat_template
+        content = [{"type": "image"}, {"type": "text", "text": prompt}]
+        return self._render([{"role": "user", "content": content}], template)
+
+    def _process(self, texts: Sequence[str], images: Sequence[Image.Image]) -> Any:
+        """Returns texts with their images as tensors on the CPU, padded on the left."""
+        bos = self._tokenizer.bos_token
+        # A template that writes the start token itself must not get a second one.
+        has_bos = bool(bos) and texts[0].startswith(bos)
+        with self._processing:
+            return self._processor(
+                images=[[image] for image in images],
+                text=list(texts),
+                padding=True,
+                padding_side="left",
+                add_special_tokens=not has_bos,
+                return_tensors="pt",
+            )
+
+    @cached_property
+    def _processing(self) -> threading.RLock:
+        """Held while the processor works: tokenizers do not bear two threads."""
+        return threading.RLock()
+
+    def _on_device(self, inputs: Any) -> Any:
+        import torch
+
+        return inputs.to(self.device, dtype=getattr(torch, self.dtype))
+
+    @cached_property
+    def _image_token(self) -> int:
+        # Gemma's processor has the token that opens an image there, its tokenizer the one that
+        # stands for it.
+        for part in (self._tokenizer, self._processor):
+            number = getattr(part, "image_token_id", None)
+            if number is not None:
+                return int(number)
+        token = getattr(self._processor, "image_token", None) or "<image>"
+        return int(self._tokenizer.convert_tokens_to_ids(token))
+
+    @cached_property
+    def _ids(self) -> Callable[[str], list[int]]:
+        """From a text to its tokens as the processor writes them, with those of a small image."""
+        from PIL import Image
+
+        def read(text: str) -> list[int]:
+            inputs = self._process([text], [Image.new("RGB", (64, 64))])
+            ids: list[int] = inputs["input_ids"][0].tolist()
+            return ids
+
+        return lru_cache(maxsize=_TEXTS)(read)
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def _prepare(self, request: Request) -> Question:
+        """Reads the image, unless its features are cached; called from several threads."""
+        if request.image is None:
+            name = self.checkpoint.name
+            reason = f"{name} answers questions about images, but the request has no image."
+            raise Unanswerable(reason)
+        for token in self._control_tokens:
+            if token in request.prompt:
+                raise Unanswerable(f"The prompt contains the model's control token {token!r}.")
         try:
             content = request.image_sha256 or content_hash(request.image)
         except ImageError as error:
@@ -137,14 +203,16 @@ class LocalVLM(LocalModel):
             self._read(question)
             return question
         key = self._key(question)
-        # What is prepared for the first question about an image serves all others, however many are looked ahead.
+        # The tensors of the first question about an image serve all others, however many are looked
+        # ahead.
         if key not in self._cache and key not in self._coming:
             self._coming.add(key)
-            self._show(question)
+            self._process_alone(question)
         return question
 
     def _length(self, prepared: Question) -> int:
-        # Without the tokens of the image, which are of no interest where it is kept; four characters are about a token.
+        # Without the tokens of the image, which are of no interest where its features are cached;
+        # four characters are about a token.
         return len(self._ids(prepared.text)) if self._caches else len(prepared.text) // 4
 
     def _read(self, question: Question) -> Image.Image:
@@ -157,53 +225,19 @@ class LocalVLM(LocalModel):
                 raise Unanswerable(str(error)) from error
         return question.pixels
 
-    def _show(self, question: Question) -> Any:
+    def _process_alone(self, question: Question) -> Any:
         """Makes the processor's tensors of a question alone; done once."""
-        if question.shown is None:
+        if question.inputs is None:
             pixels = self._read(question)
             try:
-                question.shown = self._process([question.text], [pixels])
+                question.inputs = self._process([question.text], [pixels])
             except Exception as problem:
-                said = " ".join(str(problem).split())
-                reason = (
-                    f"{question.request.image}: the model's processor rejected the request: {said}"
-                )
-                raise Unanswerable(reason) from problem
+                raise rejected(question.request, problem) from problem
             question.pixels = None
-        return question.shown
-
-    def _process(self, texts: Sequence[str], images: Sequence[Image.Image]) -> Any:
-        """Returns texts with their images as tensors on the CPU, padded on the left."""
-        bos = self._tokenizer.bos_token
-        # A template that writes the start token itself must not get a second one.
-        starts = bool(bos) and texts[0].startswith(bos)
-        with self._processing:  # tokenizers do not bear two threads
-            return self._processor(
-                images=[[image] for image in images],
-                text=list(texts),
-                padding=True,
-                padding_side="left",
-                add_special_tokens=not starts,
-                return_tensors="pt",
-            )
-
-    @cached_property
-    def _processing(self) -> threading.RLock:
-        return threading.RLock()
-
-    def _on_device(self, inputs: Any) -> Any:
-        import torch
-
-        return inputs.to(self.device, dtype=getattr(torch, self.dtype))
-
-    def _chat(self, prompt: str) -> str:
-        """Puts a prompt into the checkpoint's chat template, after the image."""
-        template = getattr(self._processor, "chat_template", None) or self._tokenizer.chat_template
-        content = [{"type": "image"}, {"type": "text", "text": prompt}]
-        return self._render([{"role": "user", "content": content}], template)
+        return question.inputs
 
     def _collate(self, prepared: Sequence[Question], more: Sequence[Sequence[int]] = ()) -> Any:
-        """Makes a batch; `more` are tokens that follow the questions, as many each, if there are any."""
+        """Makes a batch; `more` are tokens that follow the questions, as many each, if any."""
         more = more or [()] * len(prepared)
         if self._caches:
             try:
@@ -212,11 +246,14 @@ class LocalVLM(LocalModel):
                 if isinstance(problem, ModelError | Unanswerable) or is_out_of_memory(problem):
                     raise
                 self._stop_caching(problem)
-        return self._plain(prepared, more)
+        return self._from_pixels(prepared, more)
 
-    def _plain(self, questions: Sequence[Question], more: Sequence[Sequence[int]]) -> Any:
-        inputs = self._process([q.text for q in questions], [self._read(q) for q in questions])
+    def _from_pixels(self, questions: Sequence[Question], more: Sequence[Sequence[int]]) -> Any:
+        texts = [question.text for question in questions]
+        inputs = self._process(texts, [self._read(question) for question in questions])
         return self._on_device(followed(inputs, more))
+
+    # -- cached image features ---------------------------------------------------------------------
 
     @property
     def _caches(self) -> bool:
@@ -224,103 +261,96 @@ class LocalVLM(LocalModel):
 
     @cached_property
     def _cache(self) -> ImageFeatureCache:
-        memory = self.settings.image_memory_gib
-        return ImageFeatureCache(
-            memory_of_this_machine() // 4 if memory is None else int(memory * 1024**3)
-        )
+        gib = self.settings.image_memory_gib
+        memory = memory_of_this_machine() // 4 if gib is None else int(gib * 1024**3)
+        return ImageFeatureCache(memory)
 
     @cached_property
     def _coming(self) -> set[str]:
-        """The keys of states whose image is prepared and not yet encoded."""
+        """The keys of images that are prepared and not yet encoded."""
         return set()
 
     @cached_property
-    def _maker(self) -> str:
-        """Everything but the image that a state depends on."""
+    def _cache_identity(self) -> str:
+        """Everything but the image that its features depend on."""
         identity = {**self.identity, "processor": self._processor.to_json_string()}
         return str(sorted(identity.items()))
 
     def _key(self, question: Question) -> str:
-        """The key of a state; the tokens before the image are part of it."""
+        """Returns the key of an image's features; the tokens before the image are part of it."""
         ids = self._ids(question.text)
         before = ids[: ids.index(self._image_token)] if self._image_token in ids else None
-        return sha256(f"{self._maker}\0{before}\0{question.content}".encode()).hexdigest()
-
-    @cached_property
-    def _image_token(self) -> int:
-        # Gemma's processor has the token that opens an image there, its tokenizer the one that stands for it.
-        named = (getattr(one, "image_token_id", None) for one in (self._tokenizer, self._processor))
-        number = next((number for number in named if number is not None), None)
-        if number is None:
-            number = self._tokenizer.convert_tokens_to_ids(
-                getattr(self._processor, "image_token", None) or "<image>"
-            )
-        return int(number)
-
-    def _ids(self, text: str) -> list[int]:
-        """Returns the tokens of a text as the processor writes them, with those of a small image in it."""
-        with self._processing:
-            known: dict[str, list[int]] = self.__dict__.setdefault("_known_ids", {})
-            if text not in known:
-                from PIL import Image
-
-                while len(known) >= _TEXTS:
-                    del known[next(iter(known))]
-                known[text] = self._process([text], [Image.new("RGB", (64, 64))])["input_ids"][
-                    0
-                ].tolist()
-            return known[text]
+        text = f"{self._cache_identity}\0{before}\0{question.content}"
+        return sha256(text.encode()).hexdigest()
 
     @cached_property
     def _prefix_cache(self) -> PrefixCache:
-        pad = int(self._tokenizer.pad_token_id)
-        way = prefix_cache_for(self.checkpoint.model_type)
-        return way(self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
+        make = prefix_cache_for(self.checkpoint.model_type)
+        return make(
+            network=self._network,
+            image_token=self._image_token,
+            pad_token=int(self._tokenizer.pad_token_id),
+            room=self.settings.max_tokens,
+            ids=self._ids,
+        )
 
     def _from_cache(
         self, questions: Sequence[Question], more: Sequence[Sequence[int]]
     ) -> dict[str, Any]:
         """Makes a batch in which no image is encoded again."""
-        states = [self._state(question) for question in questions]
+        texts = [question.text for question in questions]
+        features = [self._features(question) for question in questions]
         if not self._parity_checked:
-            self._check_parity(questions[:2], states[:2])
+            self._check_parity(questions[:2], features[:2])
             self._parity_checked = True
-        return self._prefix_cache.inputs([question.text for question in questions], states, more)
+        return self._prefix_cache.inputs(texts, features, more)
 
-    def _state(self, question: Question) -> ImageFeatures:
+    def _features(self, question: Question) -> ImageFeatures:
         import torch
 
-        if question.state is None:
+        if question.features is None:
             key = self._key(question)
-            question.state = self._cache.get(key)
-            if question.state is None:
+            question.features = self._cache.get(key)
+            if question.features is None:
+                inputs = self._on_device(self._process_alone(question))
                 with torch.inference_mode():
-                    question.state = self._prefix_cache.encode(
-                        self._on_device(self._show(question))
-                    )
-                self._cache.put(key, question.state)
+                    question.features = self._prefix_cache.encode(inputs)
+                self._cache.put(key, question.features)
                 self._coming.discard(key)
-                question.shown = None
-        return question.state
+                question.inputs = None
+        return question.features
 
-    def _check_parity(self, questions: Sequence[Question], states: Sequence[ImageFeatures]) -> None:
-        """Raises `Uncacheable` where the first token's logits differ from the plain way's by more than rounding."""
+    def _check_parity(
+        self, questions: Sequence[Question], features: Sequence[ImageFeatures]
+    ) -> None:
+        """Raises `Uncacheable` if the first token's logits are not those from pixels.
+
+        They may differ by rounding.
+        """
+        texts = [question.text for question in questions]
         none: list[Sequence[int]] = [()] * len(questions)
-        plain = self._first_logits(self._plain(questions, none))
-        kept = self._first_logits(
-            self._prefix_cache.inputs([question.text for question in questions], states, none)
-        )
-        scale = float(plain.amax() - plain.amin()) or 1.0
-        apart = float((plain - kept).abs().amax()) / scale
+        from_pixels = self._first_logits(self._from_pixels(questions, none))
+        from_cache = self._first_logits(self._prefix_cache.inputs(texts, features, none))
+        scale = float(from_pixels.amax() - from_pixels.amin()) or 1.0
+        apart = float((from_pixels - from_cache).abs().amax()) / scale
         if not apart <= _TOLERANCE.get(self.dtype, _ROUGH_TOLERANCE):
             raise Uncacheable(
                 f"the answers would not be those of the plain way (logits {apart:.1%} apart)"
             )
 
+    def _stop_caching(self, problem: Exception) -> None:
+        kind = type(problem).__name__
+        reason = one_line(problem) or kind
+        self._cache.clear()
+        self.not_cached = reason if isinstance(problem, Uncacheable) else f"{kind}: {reason}"
+        name = self.checkpoint.name
+        note(f"{name} encodes every image again for every prompt: {self.not_cached}.")
+
+    # -- probabilities of names --------------------------------------------------------------------
+
     @cached_property
     def _first_token(self) -> Any:
-        from copy import deepcopy
-
+        """The generation settings of one token and its logits."""
         config = deepcopy(self._recording)
         config.update(max_new_tokens=1, num_beams=1)
         return config
@@ -329,59 +359,57 @@ class LocalVLM(LocalModel):
         import torch
 
         with torch.inference_mode():
-            return (
-                self._network.generate(**inputs, generation_config=self._first_token)
-                .logits[0]
-                .float()
-            )
+            output = self._network.generate(**inputs, generation_config=self._first_token)
+            return output.logits[0].float()
 
     def _outcomes(
-        self, batch: Sequence[tuple[Question, Generated, Candidates]]
-    ) -> Sequence[Mapping[str, float] | None]:
-        def read(rows: Sequence[int], more: Sequence[Sequence[int]]) -> Iterator[Any]:
-            for _, alike in groupby(zip(rows, more, strict=True), key=lambda pair: len(pair[1])):
-                while some := [*islice(alike, self.batch_size)]:
-                    inputs = self._collate(
-                        [batch[row][0] for row, _ in some], [tokens for _, tokens in some]
-                    )
+        self, batch: Sequence[Ready], generated: Sequence[Generated]
+    ) -> list[Mapping[str, float] | None]:
+        outcomes = super()._outcomes(batch, generated)
+        if self._network.config.is_encoder_decoder:  # tokens would follow in the decoder
+            return outcomes
+        questions: list[Question] = []
+        answers: list[Written] = []
+        places = []
+        for place, (ready, row) in enumerate(zip(batch, generated, strict=True)):
+            if ready.request.candidates is None:
+                continue
+            context = self._context(ready.prepared.text)
+            places.append(place)
+            questions.append(ready.prepared)
+            answers.append(Written(context, row.tokens, row.logits, ready.request.candidates))
+
+        def read(numbers: Sequence[int], more: Sequence[Sequence[int]]) -> Iterator[Any]:
+            pairs = zip(numbers, more, strict=True)
+            for _, alike in groupby(pairs, key=lambda pair: len(pair[1])):
+                while some := list(islice(alike, self.batch_size)):
+                    asked = [questions[number] for number, _ in some]
+                    inputs = self._collate(asked, [tokens for _, tokens in some])
                     yield from self._first_logits(inputs).cpu().numpy()
 
-        if self._network.config.is_encoder_decoder:  # tokens would follow in the decoder
-            return super()._outcomes(batch)
-        answers = [
-            Written(self._context(q.text), row.tokens, row.logits, names) for q, row, names in batch
-        ]
-        return self._scorer.outcomes(answers, read)
+        weighed = self._scorer.outcomes(answers, read)
+        for place, outcome in zip(places, weighed, strict=True):
+            outcomes[place] = outcome
+        return outcomes
 
     @cached_property
     def _scorer(self) -> Scorer:
         def tokenize(texts: Sequence[str]) -> list[list[int]]:
             with self._processing:
-                made = self._tokenizer(
+                encoded = self._tokenizer(
                     list(texts), add_special_tokens=False, return_attention_mask=False
                 )
-                return list(made["input_ids"])
+            return list(encoded["input_ids"])
 
         def decode(tokens: Sequence[int]) -> str:
             with self._processing:
-                return str(
-                    self._tokenizer.decode(
-                        tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
-                    )
+                text = self._tokenizer.decode(
+                    tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
                 )
+            return str(text)
 
         return Scorer(tokenize, decode)
 
     def _context(self, text: str) -> str:
         """Returns the end of a text, from its last control token on."""
         return text[max(0, *(text.rfind(token) for token in self._control_tokens)) :]
-
-    def _stop_caching(self, problem: Exception) -> None:
-        said = " ".join(str(problem).split()) or type(problem).__name__
-        self._cache.clear()
-        self.not_cached = (
-            said if isinstance(problem, Uncacheable) else f"{type(problem).__name__}: {said}"
-        )
-        note(
-            f"{self.checkpoint.name} encodes every image again for every prompt: {self.not_cached}."
-        )

@@ -20,7 +20,7 @@ from taxtune.report.drawing import (
     look_of,
     padded,
 )
-from taxtune.report.scores import Result, number, result_runs, template_name
+from taxtune.report.formatting import Result, number, result_runs, template_name
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 from taxtune.tuning.selection import best_so_far
 

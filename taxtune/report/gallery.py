@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from taxtune.data.images import load_image
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.names import metric_name
-from taxtune.report.scores import Result, number, template_name
+from taxtune.report.formatting import Result, number, template_name
 from taxtune.report.summary import (
     ABSTAINED,
     EXACT,

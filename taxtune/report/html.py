@@ -16,21 +16,16 @@ from taxtune.progress import track
 from taxtune.report import gallery
 from taxtune.report.drawing import inline_svg, save_figure
 from taxtune.report.figures import draw_curves, draw_plane, selective_figure
-from taxtune.report.output import page
-from taxtune.report.scores import (
+from taxtune.report.formatting import (
     Result,
-    doubt_table,
     failed_calls,
-    iteration_table,
     number,
-    rank_table,
     result_runs,
-    score_table,
-    selective_table,
     signed,
     template_name,
     title,
 )
+from taxtune.report.output import page
 from taxtune.report.summary import (
     EXACT,
     GENERAL,
@@ -40,6 +35,13 @@ from taxtune.report.summary import (
     doubt_in_words,
     state_of,
     summarise,
+)
+from taxtune.report.tables import (
+    doubt_table,
+    iteration_table,
+    rank_table,
+    score_table,
+    selective_table,
 )
 from taxtune.tuning.records import SampleResult
 

@@ -10,10 +10,11 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
@@ -74,6 +75,28 @@ class Table:
                 raise ValueError(
                     f"Table {self.name}: {len(row)} cells for {len(self.columns)} columns: {row!r}"
                 )
+
+    @classmethod
+    def from_records(
+        cls,
+        name: str,
+        title: str,
+        records: Sequence[Mapping[str, Cell]],
+        *,
+        digits: Mapping[str, int] = MappingProxyType({}),
+        notes: Sequence[str] = (),
+    ) -> Table:
+        """Returns a table of mappings; the columns are their keys, in the order of appearance."""
+        columns = dict.fromkeys(column for record in records for column in record)
+        rows = [tuple(map(record.get, columns)) for record in records]
+        return cls(
+            name=name,
+            title=title,
+            columns=tuple(columns),
+            rows=tuple(rows),
+            digits=digits,
+            notes=tuple(notes),
+        )
 
     def records(self) -> list[dict[str, Cell]]:
         """Returns a mapping per row, unrounded; NaN and infinities, which JSON lacks, as None."""

@@ -16,8 +16,7 @@ from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
-from taxtune.report.output import Table
-from taxtune.report.scores import (
+from taxtune.report.formatting import (
     Result,
     difference,
     longest_answer,
@@ -26,6 +25,7 @@ from taxtune.report.scores import (
     score_of,
     template_name,
 )
+from taxtune.report.output import Table
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.plan import PowerAnalysis
 from taxtune.tuning.records import (

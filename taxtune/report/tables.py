@@ -1,85 +1,176 @@
-"""The summary of a run in the terminal, of at most 25 lines and 80 columns."""
+"""The tables of a result: held-out scores with differences, by rank, confidence, and iterations."""
 
 from __future__ import annotations
 
-import textwrap
-from typing import TYPE_CHECKING
-
+from taxtune.mapping.config import DOUBTFUL
+from taxtune.metrics.confidence import COVERAGES
 from taxtune.metrics.names import metric_name
-from taxtune.report.scores import Result, difference, failed_calls, template_name
-from taxtune.report.summary import Summary, doubt_lines, shown_columns, summarise, summary_table
-from taxtune.untrusted import visible
+from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.metrics.table import SCORES
+from taxtune.report.formatting import MINUS, Result, longest_answer, score_of, template_name
+from taxtune.report.output import Cell, Table
+from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult, cut_in_words
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-__all__ = ["print_result"]
-
-_WIDTH = 80
-# Lines of the prompts, so that the summary fits a screen of 25.
-_PROMPT_LINES = 9
+__all__ = ["doubt_table", "iteration_table", "rank_table", "score_table", "selective_table"]
 
 
-def print_result(console: Console, result: Result) -> None:
-    """Prints the summary of a run: counts of answers, scores, verdict, prompt, cost and the next command."""
-    for line in _summary_lines(result, min(_WIDTH, console.width)):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+def score_table(result: Result) -> Table:
+    """Returns the held-out scores and paired differences, with 95 % intervals and p values."""
+    rows: list[dict[str, Cell]] = []
+    for key in _shown_scores(result.heldout):
+        for held in result.heldout:
+            row: dict[str, Cell] = {"score": metric_name(key), "template": template_name(held.name)}
+            row["value"] = score_of(held.scores, key)
+            rows.append(row | _ends(held.intervals.get(key)) | {"p": None})
+        for pair in result.differences:
+            change = pair.metrics.get(key)
+            if change is not None:
+                names = f"{template_name(pair.name)} {MINUS} {template_name(pair.other)}"
+                row = {"score": metric_name(key), "template": names, "value": change.difference}
+                rows.append(row | _ends(change) | {"p": change.p_value})
+    notes = [
+        "Differences are paired over the same images; bootstrap intervals and two-sided p values."
+    ]
+    failed = [row for held in result.heldout for row in held.rows if row.failure is not None]
+    missing = len({row.example for row in failed})
+    if missing:
+        notes.append(
+            f"{missing:,} images without an answer to some template count for none of its scores."
+        )
+    title = "Scores"
+    if result.heldout:
+        first = result.heldout[0]
+        title = f"Scores: {first.scores.n:,} {first.split} images"
+    return Table.from_records("scores", title, rows, digits={"p": 4}, notes=notes)
 
 
-def _summary_lines(result: Result, width: int) -> list[str]:
-    summary = summarise(result)
-    table = summary_table(summary)
-    lines = (
-        table.lines(width, right=True) if summary.columns else ["There are no held-out results."]
+def _shown_scores(heldout: tuple[HeldoutResult, ...]) -> dict[str, None]:
+    """Returns the keys of the scores to show, in their order."""
+    if not heldout:
+        return {}
+    keys = dict.fromkeys(key for held in heldout for key in held.scores.means)
+    return {key: None for key in keys if key not in SCORES or not SCORES[key].fixed}
+
+
+def _ends(ends: Interval | PairedDifference | None) -> dict[str, Cell]:
+    if ends is None:
+        return {"95 % low": None, "95 % high": None}
+    return {"95 % low": ends.low, "95 % high": ends.high}
+
+
+def doubt_table(result: Result) -> Table:
+    """Returns hP and hR as they are, without doubtful placements, and with all of these wrong."""
+    rows: list[dict[str, Cell]] = []
+    for held in result.heldout:
+        doubt = held.doubt
+        if doubt is None:
+            continue
+        row: dict[str, Cell] = {"template": template_name(held.name), "doubtful": doubt.n}
+        row["share"] = doubt.n / held.scores.n
+        for key in ("hp", "hr"):
+            name = metric_name(key)
+            row[name] = score_of(held.scores, key)
+            row[f"{name} without them"] = (doubt.without or {}).get(key)
+            row[f"{name} if all are wrong"] = doubt.wrong.get(key)
+        rows.append(row)
+    note = (
+        "Doubtful: the mapper's confidence, the probability that a placement is acceptable, is "
+        f"below {DOUBTFUL:g}; of several answers, the majority vote comes out elsewhere without "
+        "such answers."
     )
-    lines += [
-        line
-        for text in (*_changes(summary), *doubt_lines(summary))
-        for line in _wrapped(text, width, hanging="  ")
-    ]
-    for winner in summary.winners:
-        verdict = [winner.verdict, visible(winner.placed_by)]
-        where = f"({winner.where}{'' if winner.file is None else f', {winner.file}'})"
-        if len(summary.winners) == 1:
-            heading = [*verdict, f"Prompt {where}"]
-        else:
-            heading = [f"{template_name(winner.name)} {where}", *verdict]
-        lines += [line for text in heading for line in _wrapped(text, width)]
-        texts = visible(winner.prompt).splitlines()
-        prompt = [line for text in texts for line in _wrapped(text, width, indent="  ") or [""]]
-        most = max(_PROMPT_LINES // len(summary.winners), 1)
-        if len(prompt) > most:
-            prompt = [*prompt[: most - 1], f"  ... ({len(prompt) - most + 1:,} more lines)"]
-        lines += prompt
-    failed = failed_calls(result)
-    for text in (f"Failed calls: {failed}" if failed else "", summary.cost):
-        lines += _wrapped(text, width)
-    pointers = [
-        f"Report {summary.report}" if summary.report else "",
-        f"Next: {summary.next}" if summary.next else "",
-    ]
-    together = "     ".join(filter(None, pointers))
-    return [*lines, *filter(None, [together] if len(together) <= width else pointers)]
+    return Table.from_records("doubtful", "Doubtful placements", rows, notes=[note])
 
 
-def _changes(summary: Summary) -> list[str]:
-    """Returns the differences from the baseline that have no room in the table: of winners in what they aim at."""
-    columns = shown_columns(summary)
-    aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
-    lines = []
-    for column in columns if len(columns) != 2 else ():
-        keys = [
-            key
-            for key in summary.scores
-            if key in aims.get(column.name, ["hp", "hr"]) and key in column.changes
-        ]
-        if keys:
-            changes = (f"{metric_name(key)} {difference(column.changes[key], key)}" for key in keys)
-            lines.append(f"{column.title} − baseline: {', '.join(changes)}")
-    return lines
+def selective_table(result: Result) -> Table:
+    """Returns the worth of each template's confidence: of its answers, and at each rank if known."""
+    rows: list[dict[str, Cell]] = []
+    for held in result.heldout:
+        selective = held.selective
+        if selective is None:
+            continue
+        name = template_name(held.name)
+        row: dict[str, Cell] = {
+            "template": name,
+            "at": "answers",
+            "of": held.scores.n,
+            "calibration error": selective.calibration_error,
+            "Brier score": selective.brier,
+            "AURC": selective.aurc,
+            "hAURC": None if selective.curve is None else selective.curve.area,
+        }
+        for coverage, risk in zip(COVERAGES, selective.risks, strict=True):
+            row[f"risk at {100 * coverage:.0f} %"] = risk
+        rows.append(row)
+        for rank in selective.ranks:
+            rows.append(
+                {
+                    "template": name,
+                    "at": rank.rank,
+                    "of": rank.n,
+                    "calibration error": rank.calibration_error,
+                    "Brier score": rank.brier,
+                }
+            )
+    note = (
+        "Risk: the mean of 1 - hP of the surest answers, and AURC its mean over all shares that "
+        "are kept; of single answers, sure means that the mapper understood them. hAURC: the share "
+        "of wrong nodes, over all coverages."
+    )
+    return Table.from_records("selective", "Confidence", rows, notes=[note])
 
 
-def _wrapped(text: str, width: int, indent: str = "", hanging: str = "") -> list[str]:
-    wrapper = textwrap.TextWrapper(width, initial_indent=indent, subsequent_indent=indent + hanging)
-    wrapper.break_long_words = wrapper.break_on_hyphens = False
-    return wrapper.wrap(text)
+def rank_table(result: Result) -> Table:
+    """Returns precision and recall at each rank of each template, with counts and 95 % intervals."""
+    rows: list[dict[str, Cell]] = []
+    order: dict[str, int] = {}
+    for held in result.heldout:
+        for ranked in held.ranks:
+            name = ranked.scores.rank
+            order.setdefault(name, len(order))
+            shares = {
+                "precision": (ranked.precision, ranked.scores.n_predicted),
+                "recall": (ranked.recall, ranked.scores.n_relevant),
+            }
+            for kind, (share, count) in shares.items():
+                row: dict[str, Cell] = {"rank": name, "template": template_name(held.name)}
+                row |= {"share": kind, "value": None if share is None else share.estimate}
+                rows.append(row | _ends(share) | {"of": count})
+    rows.sort(key=lambda row: order[str(row["rank"])])
+    note = "Precision is of the answers that name the rank, recall of the images that have it."
+    return Table.from_records("ranks", "Precision and recall at each rank", rows, notes=[note])
+
+
+def iteration_table(run: TuneResult) -> Table:
+    """Returns every iteration of a run with its scores on the tuning images and its template."""
+    scored = [record.scores for record in run.iterations if record.scores is not None]
+    own = [key for scores in scored for key in scores.measures]
+    limit = longest_answer(run)
+    rows: list[dict[str, Cell]] = []
+    for record in run.iterations:
+        row: dict[str, Cell] = {"iteration": record.iteration}
+        for key in dict.fromkeys(("hp", "hr", "hf", "accuracy", *own)):
+            row[metric_name(key)] = score_of(record.scores, key)
+        row["images"] = None if record.scores is None else record.scores.n
+        remarks = ["winner"] if record.iteration == run.winner else []
+        row["remarks"] = "; ".join([*remarks, *_remarks(record, limit)])
+        row["template"] = record.template or ""
+        rows.append(row)
+    title = f"Tuning for {metric_name(run.objective)}: {len(run.iterations):,} iterations"
+    failed = sum(record.state != "complete" for record in run.iterations)
+    if failed:
+        title += f", {failed:,} of them failed or void"
+    return Table.from_records("iterations", title, rows)
+
+
+def _remarks(record: IterationRecord, limit: int | None) -> list[str]:
+    remarks = []
+    if not record.feasible and not record.cut_short:
+        remarks.append("misses a constraint")
+    cut = cut_in_words(record.rows, limit)
+    if cut:
+        remarks.append(cut)
+    if record.reason is not None:
+        remarks.append(f"{record.state}: {record.reason}")
+    if record.missing:
+        remarks.append(f"{record.missing} without an answer")
+    return remarks

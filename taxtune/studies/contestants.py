@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from taxtune.answers import AnswerRow, AnswerTable, split_by
-from taxtune.answers.read import align, excluded_records
-from taxtune.answers.scores import as_child
-from taxtune.answers.scores import place_texts as answers_placed
+from taxtune.answers import AnswerRow, AnswerTable
+from taxtune.answers.matching import align, excluded_records, split_by
 from taxtune.errors import DataError
 from taxtune.metrics.consensus import Cider
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.registry import Measure, name_scores
+from taxtune.scoring.nodes import as_child, place_texts
 from taxtune.studies.settings import ContestantSettings, check_inputs
 from taxtune.taxonomy import Domain, Taxonomy
 
@@ -36,7 +36,7 @@ __all__ = [
     "missing_note",
     "named_paths",
     "place_answers",
-    "place_texts",
+    "place_distinct",
     "question_of",
     "read_tables",
     "text_scores",
@@ -87,15 +87,18 @@ def read_tables(
     """
     if settings.by and settings.guess:
         raise DataError("--by and --guess exclude each other.", remedy="Give one of them.")
+    by = (settings.by,) if settings.by else ()
     tables: dict[tuple[str, str], AnswerTable] = {}
     for name, path in files.items():
-        table = settings.read_answers(path, taxonomy, part, (settings.by,) if settings.by else ())
-        parts = {"": table}
+        table = settings.read_answers(path, taxonomy, part, by)
         if settings.by:
-            parts = split_by(table, settings.by)
-        elif settings.guess:
-            parts = {guess_name(guess): with_guess(table, guess) for guess in settings.guess}
-        tables |= {(name, value): one for value, one in parts.items()}
+            for value, rows in split_by(table, settings.by).items():
+                tables[name, value] = rows
+            continue
+        for guess in settings.guess:
+            tables[name, guess_name(guess)] = with_guess(table, guess)
+        if not settings.guess:
+            tables[name, ""] = table
     return tables
 
 
@@ -108,44 +111,42 @@ def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
     """
     chosen = _guess_range(guess)
     rows = []
+    missing = 0
     for row in answers.rows:
         guesses = row.guesses
         if len(guesses) == 1:
-            guesses = (
-                tuple(part.strip() for part in guesses[0].split(",") if part.strip()) or guesses
-            )
-        rows.append(
-            replace(row, answer=", ".join(guesses[chosen]) or None if guesses else row.answer)
-        )
-    missing = sum(
-        new.answer is None and row.answer is not None
-        for new, row in zip(rows, answers.rows, strict=True)
-    )
-    note = f"{answers.file}: {missing:,} of {len(rows):,} rows have no guess {guess} and count as missing"
-    return replace(answers, rows=tuple(rows), notes=(*answers.notes, *([note] if missing else [])))
+            parts = [part.strip() for part in guesses[0].split(",")]
+            guesses = tuple(filter(None, parts)) or guesses
+        if guesses:
+            answer = ", ".join(guesses[chosen]) or None
+            missing += answer is None and row.answer is not None
+            row = replace(row, answer=answer)
+        rows.append(row)
+    notes = answers.notes
+    if missing:
+        lacking = f"{missing:,} of {len(rows):,} rows have no guess {guess} and count as missing"
+        notes = (*notes, f"{answers.file}: {lacking}")
+    return replace(answers, rows=tuple(rows), notes=notes)
 
 
 def _guess_range(guess: str) -> slice:
+    """Returns the guesses that are joined, as a range of a list of them."""
     if guess == "all":
         return slice(None)
     number = guess.removeprefix("top-")
     if not number.isascii() or not number.isdigit() or int(number) < 1:
-        raise DataError(
-            "Unknown guess.", value=guess, remedy="Use a number (such as 2), top-3 or all."
-        )
-    return slice(0 if guess.startswith("top-") else int(number) - 1, int(number))
+        remedy = "Use a number (such as 2), top-3 or all."
+        raise DataError("Unknown guess.", value=guess, remedy=remedy)
+    first = 0 if guess.startswith("top-") else int(number) - 1
+    return slice(first, int(number))
 
 
 def guess_name(guess: str) -> str:
     """Returns the name of a choice of guesses in tables: "guess 2", "top 3", "all guesses"."""
     last = _guess_range(guess).stop
-    return (
-        "all guesses"
-        if last is None
-        else f"top {last}"
-        if guess.startswith("top-")
-        else f"guess {last}"
-    )
+    if last is None:
+        return "all guesses"
+    return f"top {last}" if guess.startswith("top-") else f"guess {last}"
 
 
 # -- one frame --------------------------------------------------------------------------------------------------------
@@ -171,57 +172,58 @@ def gather(
     Raises:
         DataError: If examples do not match (see `align`), or an answer lacks the question that `question_column` names.
     """
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     notes: list[str] = []
     matches = []
     for tables in groups:
         named = {":".join(filter(None, key)): table for key, table in tables.items()}
         aligned = align(named, settings.rows)
         matches.append(aligned)
-        notes += [note for table in named.values() for note in table.notes] + list(aligned.notes)
-        for key, (name, some) in zip(tables, aligned.rows.items(), strict=True):
-            asked = (question_of(name, row, settings.question_column) for row in some)
-            rows += [
-                (*key, row.answer, row.target, question)
-                for row, question in zip(some, asked, strict=True)
-            ]
-    answers = pd.DataFrame(
-        rows, columns=["model", "prompt", "answer", "target", "question"], dtype=object
-    )
+        for table in named.values():
+            notes += table.notes
+        notes += aligned.notes
+        for (model, prompt), (name, examples) in zip(tables, aligned.rows.items(), strict=True):
+            for row in examples:
+                question = question_of(name, row, settings.question_column)
+                contestant = {"model": model, "prompt": prompt}
+                example = {"answer": row.answer, "target": row.target, "question": question}
+                rows.append(contestant | example)
+    answers = pd.DataFrame(rows, dtype=object).astype({"target": np.int64})
     excluded = excluded_records((table for tables in groups for table in tables.values()), matches)
     # Parts of one file have the same notes.
-    return Contest(answers.astype({"target": np.int64}), list(dict.fromkeys(notes)), excluded)
+    return Contest(answers, list(dict.fromkeys(notes)), excluded)
 
 
-def place_texts(mapper: Mapper, texts: Iterable[str]) -> dict[str, Placement]:
+def place_distinct(mapper: Mapper, texts: Iterable[str]) -> dict[str, Placement]:
     """Returns the placement of each distinct text; raises a MapperError if the mapper's similarity needs images."""
     # Sorted, so that batches, and with them the last digits of an encoder's scores, do not depend on the order.
     distinct = sorted(set(texts))
-    return dict(zip(distinct, answers_placed(mapper, distinct), strict=True))
+    return dict(zip(distinct, place_texts(mapper, distinct), strict=True))
 
 
 def place_answers(mapper: Mapper, answers: pd.DataFrame) -> pd.DataFrame:
-    """Returns the answers with their placements, each distinct text placed once; errors as for `place_texts`.
+    """Returns the answers with their placements, each distinct text placed once; errors as for `place_distinct`.
 
     The columns added are node (-1 where there is no answer), as_child (scored as a child of the root that is never
     right), abstained and off_tree.
     """
-    placed = place_texts(mapper, answers["answer"].dropna())
-    own = [placed.get(answer) for answer in answers["answer"]]
-    return answers.assign(
-        node=np.array([-1 if one is None else one.node for one in own], dtype=np.int64),
-        as_child=as_child(mapper, own),
-        abstained=[one is not None and one.abstained for one in own],
-        off_tree=[one is not None and one.off_tree for one in own],
-    )
+    by_text = place_distinct(mapper, answers["answer"].dropna())
+    placements = [by_text.get(answer) for answer in answers["answer"]]
+    placed = answers.copy()
+    placed["node"] = [-1 if one is None else one.node for one in placements]
+    placed["as_child"] = as_child(mapper, placements)
+    placed["abstained"] = [one is not None and one.abstained for one in placements]
+    placed["off_tree"] = [one is not None and one.off_tree for one in placements]
+    return placed
 
 
 def answer_counts(placed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Returns `COUNTS` of the placed answers of each model or prompt, in their order."""
-    answered = placed["node"] >= 0
-    counted = placed.assign(answers=answered, missing=~answered).rename(
-        columns={"off_tree": "off the tree"}
-    )
+    counted = placed[by].copy()
+    counted["answers"] = placed["node"] >= 0
+    counted["missing"] = placed["node"] < 0
+    counted["abstained"] = placed["abstained"]
+    counted["off the tree"] = placed["off_tree"]
     return counted.groupby(by, sort=False)[COUNTS].sum()
 
 
@@ -236,14 +238,11 @@ def check_measures(measures: Sequence[str | Measure], question_column: str | Non
 
 def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) -> None:
     """Raises a DataError if two headings of measures, or of one and another column of a table, are the same."""
-    headings = [*reserved, *(measure.label for measure in measures)]
-    doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
+    counts = Counter([*reserved, *(measure.label for measure in measures)])
+    doubled = sorted(heading for heading, count in counts.items() if count > 1)
     if doubled:
-        raise DataError(
-            "Two columns have the same heading.",
-            value=doubled,
-            remedy="Choose one of these measures.",
-        )
+        remedy = "Choose one of these measures."
+        raise DataError("Two columns have the same heading.", value=doubled, remedy=remedy)
 
 
 def question_of(name: str, row: AnswerRow, column: str | None) -> str:
@@ -276,23 +275,32 @@ def text_scores(
             for the preferred one, "label", or "any-name" for all.
         read: The part of an answer that is compared; by default all of it.
     """
-    names: dict[int, tuple[str, ...]] = {}
+    names: dict[int, Sequence[str]] = {}
     for target in answers["target"].unique().tolist():
-        own = taxonomy.names(target) if reference == "any-name" else [taxonomy.common_name(target)]
-        names[target] = (taxonomy.labels[target],) if reference == "label" else tuple(own)
+        names[target] = _reference_names(taxonomy, target, reference)
     if isinstance(measure, Cider):
         # One document per target, so that a model's score does not depend on the answers of the others.
         measure.fit(list(names.values()))
-    given = answers.loc[answers["answer"].notna(), ["answer", "target", "question"]]
+    given = answers[["answer", "target", "question"]].dropna(subset="answer")
     given["answer"] = given["answer"].map(read)
     same = given.groupby(["answer", "target", "question"], sort=False)
     distinct = same.size().reset_index()
-    questions = distinct["question"].tolist() if measure.needs_questions else None
-    wanted = [names[target] for target in distinct["target"]]
-    scores = np.asarray(
-        name_scores(measure, distinct["answer"].tolist(), wanted, questions=questions), dtype=float
+    scores = name_scores(
+        measure,
+        distinct["answer"].tolist(),
+        [names[target] for target in distinct["target"]],
+        questions=distinct["question"].tolist() if measure.needs_questions else None,
     )
-    return pd.Series(scores[same.ngroup()], index=given.index, dtype=float).reindex(answers.index)
+    of_answers = np.asarray(scores, dtype=float)[same.ngroup()]
+    return pd.Series(of_answers, index=given.index, dtype=float).reindex(answers.index)
+
+
+def _reference_names(taxonomy: Taxonomy, node: int, reference: str) -> Sequence[str]:
+    if reference == "label":
+        return (taxonomy.labels[node],)
+    if reference == "common-name":
+        return (taxonomy.common_name(node),)
+    return tuple(taxonomy.names(node))
 
 
 # -- notes ------------------------------------------------------------------------------------------------------------
@@ -300,8 +308,10 @@ def text_scores(
 
 def missing_note(missing: int, scored: str) -> list[str]:
     """Returns a sentence on missing answers and what the scores are over instead; none if all answers are there."""
+    if not missing:
+        return []
     count = f"{missing:,} answer{' is' if missing == 1 else 's are'} missing (a failed call, or no such guess)."
-    return [f"{count} Missing answers do not count as zero: {scored}."] if missing else []
+    return [f"{count} Missing answers do not count as zero: {scored}."]
 
 
 def trivial_answer(taxonomy: Taxonomy, targets: NDArray[np.int64], name: str | None = None) -> str:
@@ -312,16 +322,18 @@ def trivial_answer(taxonomy: Taxonomy, targets: NDArray[np.int64], name: str | N
     """
     node = taxonomy.common_ancestor(np.unique(targets).tolist())
     scores = score(taxonomy, np.full(len(targets), node), targets)
+    of_set = "" if name is None else f"{name}: "
     return (
-        f"{'' if name is None else f'{name}: '}Always answering {taxonomy.labels[node]!r}, the lowest node above all "
-        f"targets, would have hP {scores.hp:.3f}, hR {scores.hr:.3f}, hF {scores.hf:.3f}."
+        f"{of_set}Always answering {taxonomy.labels[node]!r}, the lowest node above all targets, would have "
+        f"hP {scores.hp:.3f}, hR {scores.hr:.3f}, hF {scores.hf:.3f}."
     )
 
 
 def measure_notes(measures: Iterable[Measure]) -> list[str]:
     """Returns the notes of measures, each with the heading of its measure in front."""
-    return [
-        note if note.startswith(measure.label) else f"{measure.label}: {note}"
-        for measure in measures
-        for note in measure.notes
-    ]
+    notes = []
+    for measure in measures:
+        for note in measure.notes:
+            is_named = note.startswith(measure.label)
+            notes.append(note if is_named else f"{measure.label}: {note}")
+    return notes

@@ -23,9 +23,9 @@ from typer import Option
 
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
-from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
+from taxtune.studies.frames import groups, in_order
 from taxtune.studies.level_texts import (
     HELD_OUT,
     Levels,
@@ -34,7 +34,8 @@ from taxtune.studies.level_texts import (
     tree_levels,
     without_names,
 )
-from taxtune.studies.output import both_trees_table, draw_curves, frame_table
+from taxtune.studies.output import both_trees_table, draw_curves, frame_table, part_path
+from taxtune.studies.placements import PlacementScorer, wide_intervals
 from taxtune.studies.scorers import (
     AnnotatedAnswers,
     Scorer,
@@ -137,9 +138,12 @@ def place_all(
     levels = tree_levels(taxonomy, settings.by)
     drawing, choosing, leafing = np.random.default_rng(settings.seed).spawn(3)
     held_out, hidden, notes = held_out_texts(taxonomy, levels, settings.per_level, drawing)
-    named, more = template_texts(taxonomy, levels, settings.template, settings.per_level, choosing)
+    named, template_notes = template_texts(
+        taxonomy, levels, settings.template, settings.per_level, choosing
+    )
+    notes += template_notes
     tasks = language_tasks(taxonomy, levels, settings.per_level, leafing)
-    sets, notes = [held_out, named], notes + more
+    sets = [held_out, named]
     if answers is not None:
         placed = answers.frame[["answer", "target"]].rename(columns={"answer": "text"})
         sets.append(placed.assign(kind="placed answers"))
@@ -148,20 +152,21 @@ def place_all(
     if texts.empty:
         raise DataError("There are no texts to place.", remedy="Give a --template, or --answers.")
     texts["level"] = texts["target"].map(levels.of)
+    is_held_out = texts["kind"] == HELD_OUT
     # All encoders are made before the first works for minutes: one may not exist.
-    if camera := next(
-        (spec for spec in settings.encoder if split_name(spec)[1].startswith("clip-i2t:")), None
-    ):
-        raise DataError("The encoder needs images, but the texts have none.", value=camera)
+    for spec in settings.encoder:
+        if split_name(spec)[1].startswith("clip-i2t:"):
+            raise DataError("The encoder needs images, but the texts have none.", value=spec)
     scorers = make_scorers(settings.encoder, tree_names(taxonomy), settings, measures=False)
-    reduced, parts = without_names(taxonomy, hidden), []
+    reduced = without_names(taxonomy, hidden)
+    parts = []
     for scorer in scorers:
         language = _classified(taxonomy, scorer, tasks, levels, settings.seed)
-        whole = _placed(taxonomy, scorer, texts[texts["kind"] != HELD_OUT])
+        whole = _placed(taxonomy, scorer, texts[~is_held_out])
         # The encoder must not know the names that were taken off: lexical weighs n-grams by all names it has seen.
         kept = tree_names(reduced)
         scorer.similarity.fit(kept.vocabulary)
-        part = _placed(reduced, scorer._replace(names=kept), texts[texts["kind"] == HELD_OUT])
+        part = _placed(reduced, scorer._replace(names=kept), texts[is_held_out])
         parts.append(pd.concat([part, whole, language]).assign(encoder=scorer.name))
     frame = pd.concat(parts, ignore_index=True).astype({"node": np.int64, "target": np.int64})
     frame = frame.sort_values("kind", key=lambda kind: pd.factorize(kind)[0], kind="stable")
@@ -169,20 +174,18 @@ def place_all(
 
 
 def _placed(taxonomy: Taxonomy, scorer: Scorer, texts: pd.DataFrame) -> pd.DataFrame:
-    """The texts with their node, once per way; a blank text's nearest node is the root."""
+    """Returns the texts with their node, once per way; a blank text's nearest node is the root."""
     mapper = Mapper(taxonomy, scorer.similarity)
-    nodes: dict[str, tuple[int, int]] = {}
+    nodes: dict[str, dict[str, int]] = {NEAREST: {}, MAPPER: {}}
     for batch, table in scorer.tables(sorted(texts["text"].unique())):
         nearest, _ = nearest_nodes(taxonomy, table)
         for text, row, node in zip(batch, table, nearest.tolist(), strict=True):
-            nodes[text] = (
-                node if any(map(str.isalnum, text)) else taxonomy.root,
-                mapper.place_scored(text, row).node,
-            )
-    ways = [
-        texts.assign(way=way, node=[nodes[t][i] for t in texts["text"]])
-        for i, way in enumerate((NEAREST, MAPPER))
-    ]
+            is_blank = not any(map(str.isalnum, text))
+            nodes[NEAREST][text] = taxonomy.root if is_blank else node
+            nodes[MAPPER][text] = mapper.place_scored(text, row).node
+    ways = []
+    for way, by_text in nodes.items():
+        ways.append(texts.assign(way=way, node=texts["text"].map(by_text)))
     return pd.concat(ways)
 
 
@@ -198,46 +201,47 @@ def language_tasks(
     leaves = taxonomy.leaves
     if len(leaves) > per_level:
         leaves = np.sort(rng.choice(leaves, size=per_level, replace=False))
-    named = [len(taxonomy.names(v)) > 1 for v in range(len(taxonomy))]
+    texts = {
+        "common name": {v: taxonomy.common_name(v) for v in leaves.tolist()},
+        "label": {v: taxonomy.labels[v] for v in leaves.tolist()},
+    }
+    nameless = [v for v in leaves.tolist() if len(taxonomy.names(v)) == 1]
+    for leaf in nameless:
+        del texts["common name"][leaf]
+    rows: list[dict[str, Any]] = []
     sizes = levels.of.value_counts()
-    rows: list[tuple[Any, ...]] = []
-    for way in ("common name", "label") if any(named) else ("label",):
+    for way, of_leaf in texts.items():
         for level in levels.names:
-            for leaf in leaves.tolist() if sizes[level] > 1 else ():
-                above = [v for v in taxonomy.ancestors(leaf)[:-1].tolist() if levels.of[v] == level]
-                if above and (way == "label" or named[leaf]):
-                    text = taxonomy.labels[leaf] if way == "label" else taxonomy.common_name(leaf)
-                    rows.append((_LANGUAGE, way, level, text, above[-1], int(sizes[level])))
-    return pd.DataFrame(rows, columns=["kind", "way", "level", "text", "target", "classes"])
+            if sizes[level] == 1:
+                continue
+            for leaf, text in of_leaf.items():
+                path = taxonomy.ancestors(leaf)[:-1].tolist()
+                above = [node for node in path if levels.of[node] == level]
+                if above:
+                    row = {"kind": _LANGUAGE, "way": way, "level": level, "text": text}
+                    rows.append(row | {"target": above[-1], "classes": int(sizes[level])})
+    columns = ["kind", "way", "level", "text", "target", "classes"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _classified(
     taxonomy: Taxonomy, scorer: Scorer, tasks: pd.DataFrame, levels: Levels, seed: int
 ) -> pd.DataFrame:
-    """The tasks with the node of their level whose name is the most similar.
+    """Returns the tasks with the node of their level whose name is the most similar.
 
     Of equally similar ones one is drawn: the first would often be the largest, whose gain would be nobody's merit.
     """
     rng = np.random.default_rng(seed)
-    keys = list(tasks[["way", "level"]].drop_duplicates().itertuples(index=False, name=None))
-    classes = {level: np.array(levels.nodes(level)) for _, level in keys}
+    by_level = groups(tasks, ["way", "level"])
     chosen: dict[tuple[str, str, str], int] = {}
     for batch, table in scorer.tables(sorted(tasks["text"].unique())):
-        for way, level in keys:
-            best, _ = nearest_nodes(taxonomy, table[:, classes[level]], ties="random", rng=rng)
-            chosen.update(
-                zip(
-                    ((way, level, text) for text in batch),
-                    classes[level][best].tolist(),
-                    strict=True,
-                )
-            )
-    return tasks.assign(
-        node=[
-            chosen[key]
-            for key in tasks[["way", "level", "text"]].itertuples(index=False, name=None)
-        ]
-    )
+        for way, level in by_level:
+            classes = np.array(levels.nodes(level))
+            best, _ = nearest_nodes(taxonomy, table[:, classes], ties="random", rng=rng)
+            for text, node in zip(batch, classes[best].tolist(), strict=True):
+                chosen[way, level, text] = node
+    keys = zip(tasks["way"], tasks["level"], tasks["text"], strict=True)
+    return tasks.assign(node=[chosen[key] for key in keys])
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -251,40 +255,33 @@ def compare_encoders(
 ) -> StudyReport:
     """Places texts of every level with every encoder and returns the report; errors as `place_all`.
 
-    With `part`, what the tree is a part of, the scores on the whole are added.
+    With `part`, the domain that the tree is, the scores on the whole taxonomy are added.
     """
     placed, levels, encoders, notes = place_all(taxonomy, settings, answers)
     order = ["root", *levels.names]
     scores, differences, verdicts = _scores(taxonomy, placed, order, settings)
-    own, language = scores[scores["kind"] != _LANGUAGE], scores[scores["kind"] == _LANGUAGE]
+    is_language = scores["kind"] == _LANGUAGE
+    own, language = scores[~is_language], scores[is_language]
     choice, reason = _recommendation(verdicts, encoders, settings.metric)
-    tables = [_verdicts_table(verdicts, order, settings)]
-    tables += [
-        _kind_table(f"encoder-{i}", kind, own) for i, kind in enumerate(own["kind"].unique(), 1)
-    ]
+    tables = [_verdicts_table(verdicts, order, settings.metric)]
+    for i, (kind, of_kind) in enumerate(groups(own, "kind").items(), 1):
+        tables.append(_kind_table(f"encoder-{i}", kind, of_kind))
     if part is not None:
-        by = placed[placed["kind"] != _LANGUAGE].groupby(["kind", "way", "encoder"], sort=False)
-        rows = {
-            f"{kind} ({way}, {e})": (some["node"], some["target"]) for (kind, way, e), some in by
-        }
-        tables.append(both_trees_table(part, rows, "text (placed by, encoder)"))
-    tables.append(_kind_table("encoder-language", _LANGUAGE, language))
+        tables.append(_both_trees(part, placed))
+    tables.append(_language_table(language))
     figures = {"encoder-levels": partial(draw_curves, _drawn(own, "hf", order), "hF")}
     if len(language):
-        figures["encoder-language"] = partial(
-            draw_curves, _drawn(language, "accuracy", order), "accuracy"
-        )
+        accuracies = _drawn(language, "accuracy", order)
+        figures["encoder-language"] = partial(draw_curves, accuracies, "accuracy")
+    record = settings.record()
+    record["root"] = part_path(part)
+    record["levels"] = levels.names
+    record["level"] = levels.by
+    record["confidence_level"] = 0.95
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at each level of the taxonomy",
-        settings={
-            **settings.record(),
-            "taxonomy": taxonomy.source,
-            "root": None if part is None else "/".join(part.full.path(part.root)),
-            "levels": levels.names,
-            "level": levels.by,
-            "confidence_level": 0.95,
-        },
+        settings=record,
         tables=tuple(table for table in tables if table.rows),
         figures=figures,
         notes=(*notes, reason),
@@ -310,125 +307,131 @@ def _scores(
         low, high), differences (kind, way, level, first, second, metric, difference, low, high, p_value), and verdicts
         (kind, way, level, best: an encoder, or `NO_EVIDENCE`).
     """
-    scores: list[dict[str, Any]] = []
+    scorer = PlacementScorer(taxonomy, settings.resamples, settings.seed)
+    scores: list[pd.DataFrame] = []
     differences: list[dict[str, Any]] = []
     verdicts: list[dict[str, Any]] = []
-    draws: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
-    encoders = list(placed["encoder"].unique())
-    pairs = list(itertools.combinations(encoders, 2))
-    for (kind, way), group in placed.groupby(["kind", "way"], sort=False):
-        language = kind == _LANGUAGE
-        levels = [level for level in order if (group["level"] == level).any()] + (
-            [] if language else [_ALL]
-        )
+    pairs = list(itertools.combinations(placed["encoder"].unique(), 2))
+    for (kind, way), group in groups(placed, ["kind", "way"]).items():
+        is_language = kind == _LANGUAGE
+        by_level = groups(group, "level")
+        levels = {level: by_level[level] for level in order if level in by_level}
+        if not is_language:
+            levels[_ALL] = group
         alpha = (1 - 0.95) / max(1, len(levels) * len(pairs))
-        metric = "accuracy" if language else settings.metric
-        for level in levels:
-            here = dict(list(group[(group["level"] == level) | (level == _ALL)].groupby("encoder")))
-            about, targets = {"kind": kind, "way": way, "level": level}, here[encoders[0]]["target"]
-            samples = {e: hierarchical_sample(taxonomy, here[e]["node"], targets) for e in encoders}
-            largest = float(targets.value_counts(normalize=True).max()) if language else None
-            size = {
-                "n": len(targets),
-                "classes": here[encoders[0]]["classes"].iloc[0],
-                "largest": largest,
-            }
-            for e in encoders:
-                metrics = bootstrap(samples[e], **draws)
-                scores += [
-                    {**about, **size, "encoder": e, "metric": m, **asdict(one)}
-                    for m, one in metrics.items()
-                ]
+        metric = "accuracy" if is_language else settings.metric
+        for level, texts in levels.items():
+            about = {"kind": kind, "way": way, "level": level}
+            encoders = groups(texts, "encoder")
+            scores.append(_level_scores(scorer, texts, is_language).assign(**about))
             wins: Counter[str] = Counter()
-            for a, b in pairs:
-                paired = paired_bootstrap((samples[a], samples[b]), confidence=1 - alpha, **draws)
-                differences += [
-                    {**about, "first": a, "second": b, "metric": m, **asdict(d)}
-                    for m, d in paired.items()
-                ]
-                wins[a if paired[metric].difference > 0 else b] += paired[metric].p_value < alpha
-            best = (e for e in encoders if pairs and wins[e] == len(encoders) - 1)
-            verdicts.append({**about, "best": next(best, NO_EVIDENCE)})
-    return pd.DataFrame(scores), pd.DataFrame(differences), pd.DataFrame(verdicts)
+            for first, second in pairs:
+                changes = scorer.differences(encoders[first], encoders[second], 1 - alpha)
+                for name, change in changes.items():
+                    row = about | {"first": first, "second": second, "metric": name}
+                    differences.append(row | asdict(change))
+                if changes[metric].p_value < alpha:
+                    wins[first if changes[metric].difference > 0 else second] += 1
+            best = [name for name in encoders if pairs and wins[name] == len(encoders) - 1]
+            verdicts.append(about | {"best": best[0] if best else NO_EVIDENCE})
+    return (
+        pd.concat(scores, ignore_index=True),
+        pd.DataFrame(differences),
+        pd.DataFrame(verdicts),
+    )
+
+
+def _level_scores(scorer: PlacementScorer, texts: pd.DataFrame, is_language: bool) -> pd.DataFrame:
+    """Returns the scores of each encoder on the same texts, and how many texts and classes there are."""
+    scores = scorer.scores(texts, ["encoder"])
+    first = texts[texts["encoder"] == texts["encoder"].iloc[0]]
+    scores["n"] = len(first)
+    scores["classes"] = first["classes"].iloc[0]
+    frequencies = first["target"].value_counts(normalize=True)
+    scores["largest"] = frequencies.max() if is_language else None
+    return scores
 
 
 def _recommendation(
     verdicts: pd.DataFrame, encoders: Mapping[str, str], metric: str
 ) -> tuple[str | None, str]:
-    """The similarity that a recipe should use, or None, and why: one similarity serves all levels in the mapper."""
+    """Returns the similarity that a recipe should use, or None, and why; one similarity serves all levels."""
     if len(encoders) < 2:
         return None, "There is only one encoder; add another with --encoder to compare."
-    overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == _ALL)].set_index("kind")[
-        "best"
-    ]
-    winners = overall[overall != NO_EVIDENCE]
+    is_overall = (verdicts["way"] == MAPPER) & (verdicts["level"] == _ALL)
+    winners = verdicts[is_overall & (verdicts["best"] != NO_EVIDENCE)]
     if winners.empty:
         return None, "For a recipe: no evidence that the mapper's similarity matters on this tree."
-    by_kind = "; ".join(f"{best} on {kind}" for kind, best in winners.items())
-    if winners.nunique() > 1:
-        return (
-            None,
-            f"For a recipe: the kinds of text disagree ({by_kind}); choose the kind most like your answers.",
-        )
-    return encoders[
-        winners.iloc[0]
-    ], f"For a recipe, higher {_NAMES[metric]} over all levels: {by_kind}."
+    texts = [
+        f"{best} on {kind}" for kind, best in zip(winners["kind"], winners["best"], strict=True)
+    ]
+    by_kind = "; ".join(texts)
+    if winners["best"].nunique() > 1:
+        choose = "choose the kind most like your answers."
+        return None, f"For a recipe: the kinds of text disagree ({by_kind}); {choose}"
+    reason = f"For a recipe, higher {_NAMES[metric]} over all levels: {by_kind}."
+    return encoders[winners["best"].iloc[0]], reason
 
 
 def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFrame:
-    """One metric by level, as `draw_curves` takes it; "language only" with the share of the most frequent class."""
-    shown = scores[(scores["metric"] == metric) & scores["level"].isin(order)].rename(
-        columns={"encoder": "series"}
-    )
-    largest = shown.dropna(subset="largest").drop_duplicates(["way", "level"])
-    share = pd.DataFrame(
-        {**largest, "series": "always the most frequent class", "estimate": largest["largest"]}
-    )
-    shown = pd.concat([shown, share.assign(low=np.nan, high=np.nan)], ignore_index=True)
-    shown = shown.sort_values("level", key=lambda level: level.map(order.index), kind="stable")
-    return shown.rename(columns={"kind": "panel", "level": "x"})
+    """Returns one metric by level, as `draw_curves` takes it.
+
+    "language only" comes with the share of the most frequent class.
+    """
+    shown = scores[(scores["metric"] == metric) & scores["level"].isin(order)]
+    shown = shown.rename(columns={"encoder": "series"})
+    share = shown.dropna(subset="largest").drop_duplicates(["way", "level"]).copy()
+    share["series"] = "always the most frequent class"
+    share["estimate"] = share["largest"]
+    share[["low", "high"]] = np.nan
+    drawn = pd.concat([shown, share], ignore_index=True)
+    drawn = drawn.sort_values("level", key=lambda level: in_order(level, order), kind="stable")
+    return drawn.rename(columns={"kind": "panel", "level": "x"})
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _verdicts_table(
-    verdicts: pd.DataFrame, order: Sequence[str], settings: EncoderSettings
-) -> Table:
-    heads = pd.MultiIndex.from_frame(verdicts[["kind", "way"]].drop_duplicates())
-    wide = verdicts.pivot(index=["kind", "way"], columns="level", values="best").reindex(heads)
-    wide = wide[[level for level in (*order, _ALL) if level in wide]].reset_index()
+def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], metric: str) -> Table:
+    keys = ["kind", "way"]
+    wide = verdicts.pivot(index=keys, columns="level", values="best")
+    wide = wide.reindex(verdicts.drop_duplicates(keys).set_index(keys).index)
+    levels = [level for level in (*order, _ALL) if level in wide]
+    cells = wide[levels].reset_index().rename(columns={"kind": "text", "way": "placed by"})
     return frame_table(
         "encoder",
         "Which encoder is better, and where there is evidence",
-        wide.rename(columns={"kind": "text", "way": "placed by"}),
-        f"An encoder is named if its {_NAMES[settings.metric]} (language only: accuracy) is higher than that of "
-        "every other encoder and the interval of the paired difference excludes 0; the intervals of a row hold "
-        "jointly with 95 % confidence.",
+        cells,
+        f"An encoder is named if its {_NAMES[metric]} (language only: accuracy) is higher than that of every other "
+        "encoder and the interval of the paired difference excludes 0; the intervals of a row hold jointly with 95 % "
+        "confidence.",
     )
 
 
 def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
-    language = kind == _LANGUAGE
-    keys = ["way", "level", "n", *(["classes", "largest"] if language else []), "encoder"]
-    some = scores[scores["kind"] == kind]
-    wide = some.pivot(index=keys, columns="metric", values=["estimate", "low", "high"])
-    ends = {"estimate": "", "low": " low", "high": " high"}
-    cells = {
-        f"{shown}{end}": wide[value, metric]
-        for metric, shown in _NAMES.items()
-        for value, end in ends.items()
-    }
-    table = (
-        pd.DataFrame(cells)
-        .reindex(pd.MultiIndex.from_frame(some[keys].drop_duplicates()))
-        .reset_index()
-    )
-    if not language:
-        return frame_table(name, f"Text: {kind}", table.rename(columns={"way": "placed by"}))
+    keys = ["way", "level", "n", "encoder"]
+    cells = wide_intervals(scores, keys, _NAMES, ["estimate", "low", "high"]).reset_index()
+    return frame_table(name, f"Text: {kind}", cells.rename(columns={"way": "placed by"}))
+
+
+def _language_table(scores: pd.DataFrame) -> Table:
+    keys = ["way", "level", "n", "classes", "largest", "encoder"]
+    cells = wide_intervals(scores, keys, _NAMES, ["estimate", "low", "high"]).reset_index()
+    cells = cells.rename(columns={"way": "leaf's name"}).astype({"classes": int})
     return frame_table(
-        name,
+        "encoder-language",
         "Language only: a leaf's name to its ancestor at each level, top-1 (paper 3, Appendix B)",
-        table.rename(columns={"way": "leaf's name"}).astype({"classes": int}),
+        cells,
         "largest: the accuracy of always answering the most frequent class.",
     )
+
+
+def _both_trees(part: Domain, placed: pd.DataFrame) -> Table:
+    """Returns hP, hR and hF on both trees by kind of text, way and encoder."""
+    name = "text (placed by, encoder)"
+    own = placed[placed["kind"] != _LANGUAGE].copy()
+    own = own.sort_values(
+        ["kind", "way", "encoder"], key=lambda column: pd.factorize(column)[0], kind="stable"
+    )
+    own[name] = own["kind"] + " (" + own["way"] + ", " + own["encoder"] + ")"
+    return both_trees_table(part, own, name)

@@ -8,33 +8,31 @@ default mapper reads the answer as it is. Everything works on one frame with a r
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from typer import Argument, Option
 
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.normalize import plain_or_raw
 from taxtune.metrics.confidence import COVERAGES, calibration_error, risk_at_coverage
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.statistics import (
-    Interval,
-    bootstrap,
-    hierarchical_sample,
-    paired_bootstrap,
-    percentiles,
-)
+from taxtune.metrics.statistics import percentiles
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.contestants import place_texts
-from taxtune.studies.output import both_trees_table, draw_dots, frame_table
+from taxtune.studies.contestants import place_distinct
+from taxtune.studies.frames import groups, records
+from taxtune.studies.output import both_trees_table, draw_dots, frame_table, part_path
+from taxtune.studies.placements import PlacementScorer, wide_intervals
 from taxtune.studies.scorers import (
     UNPLACED,
     AnnotatedAnswers,
-    MeasureSimilarity,
     Scorer,
     make_scorers,
     nearest_nodes,
@@ -50,21 +48,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ALGORITHM", "ALONE", "DEFAULT", "MappingSettings", "mapping_report", "place_all", "run"]
 
+FloatArray = NDArray[np.float64]
+
 #: The ways of placing: the nearest name, the paper's listing, taxtune's default mapper.
 ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 # The scores with intervals, as they are printed.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "acceptable": "acceptable"}
-_COLUMNS = [
-    "answer",
-    "mapper",
-    "base",
-    "way",
-    "node",
-    "tied",
-    "abstained",
-    "off_tree",
-    "confidence",
-]
 
 
 class MappingSettings(ModelSettings, TreeSettings):
@@ -125,77 +114,81 @@ def place_all(
     Raises:
         TaxtuneError: If two measures have one name, or a model cannot be loaded.
     """
-    names, longest = (
-        tree_names(taxonomy, settings.names, plain_or_raw),
-        MapperConfig().max_characters,
-    )
-    stripped = [text.strip() for text in answers.frame["answer"]]
-    keys = [text[:longest] if any(map(str.isalnum, text[:longest])) else "" for text in stripped]
+    keys, notes = _read_texts(answers.frame["answer"])
     # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
     texts = sorted({*keys} - {""})
     label, spec = split_name(settings.similarity)
     mapper = Mapper(taxonomy, spec, device=settings.device, cache_dir=settings.cache_dir)
+    names = tree_names(taxonomy, settings.names, plain_or_raw)
     scorers = make_scorers(settings.measure, names, settings, measures=True)
     parts = []
+    identities = {}
     for scorer in scorers:
-        placed = _scored(taxonomy, scorer, texts, settings).loc[keys].assign(base=scorer.name)
+        placed = _scored(taxonomy, scorer, texts, settings)
+        placed["base"] = scorer.name
         listing = placed[["listing", "base"]].rename(columns={"listing": "node"})
         parts.append(placed.assign(mapper=scorer.name, way=ALONE))
         parts.append(listing.assign(mapper=f"{scorer.name} + Alg. 1", way=ALGORITHM))
-    name, columns = (
-        f"default mapper, {label or spec}",
-        ["node", "abstained", "off_tree", "confidence"],
-    )
-    cells = [
-        (p.node, p.abstained, p.off_tree, p.confidence)
-        for p in place_texts(mapper, ["", *texts]).values()
-    ]
-    default = pd.DataFrame(cells, ["", *texts], columns).loc[keys]
-    parts.append(default.assign(mapper=name, base=name, way=DEFAULT))
-    frame = pd.concat(
-        [part.reset_index(drop=True).rename_axis("answer").reset_index() for part in parts]
-    )
-    frame = frame.reindex(columns=_COLUMNS).join(
-        answers.frame[["target", "acceptable"]], on="answer"
-    )
-    frame = frame.reset_index(drop=True)
-    frame["acceptable"] = [
-        node in nodes for node, nodes in zip(frame["node"], frame["acceptable"], strict=True)
-    ]
-    counts = {
-        "answers have no letter or digit; every method places them on the root": keys.count(""),
-        f"answers are truncated to their first {longest:,} characters": sum(
-            len(text) > longest for text in stripped
-        ),
-    }
-    notes = [f"{count:,} {what}" for what, count in counts.items() if count]
-    identities: dict[str, Any] = {}
-    for scorer in scorers:
-        measure = (
-            scorer.similarity.measure if isinstance(scorer.similarity, MeasureSimilarity) else None
+        notes += [f"{scorer.name}: {note}" for note in scorer.notes]
+        identities[scorer.name] = scorer.identity()
+    default = _placed_by(mapper, texts)
+    name = f"default mapper, {label or spec}"
+    parts.append(default.assign(base=name, mapper=name, way=DEFAULT))
+    positions = range(len(keys))
+    frame = pd.concat([part.loc[keys].assign(answer=positions) for part in parts])
+    frame = frame.join(answers.frame[["target", "acceptable"]], on="answer")
+    choices = zip(frame["node"], frame["acceptable"], strict=True)
+    frame["acceptable"] = [node in nodes for node, nodes in choices]
+    return frame.reset_index(drop=True), notes, identities
+
+
+def _read_texts(answers: pd.Series[str]) -> tuple[list[str], list[str]]:
+    """Returns the part of each answer that is placed, "" where it has no letter or digit, and notes."""
+    longest = MapperConfig().max_characters
+    notes = []
+    stripped = answers.str.strip()
+    texts = stripped.str[:longest]
+    is_blank = ~texts.map(lambda text: any(map(str.isalnum, text)))
+    if is_blank.any():
+        notes.append(
+            f"{is_blank.sum():,} answers have no letter or digit; every method places them on the root"
         )
-        notes += [f"{scorer.name}: {note}" for note in (measure.notes if measure else ())]
-        identities[scorer.name] = (
-            dict(measure.identity()) if measure else {"similarity": scorer.spec}
+    is_cut = stripped.str.len() > longest
+    if is_cut.any():
+        notes.append(
+            f"{is_cut.sum():,} answers are truncated to their first {longest:,} characters"
         )
-    return frame, notes, identities
+    return texts.mask(is_blank, "").tolist(), notes
 
 
 def _scored(
     taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: MappingSettings
 ) -> pd.DataFrame:
-    """Placements by a measure, alone and with Algorithm 1, from one table of scores; "" is a blank answer's row."""
+    """Returns the placements by a measure, alone and with Algorithm 1, from one table of scores.
+
+    The index is the text, "" that of blank answers; the columns are node, tied and listing.
+    """
     rng = np.random.default_rng(settings.seed)
     listing = Mapper(taxonomy, scorer.similarity, MapperConfig(preset="paper-listing"))
     rows = [(taxonomy.root, 1, taxonomy.root)]
     for batch, table in scorer.tables(texts, plain_or_raw):
-        nodes, tied = nearest_nodes(taxonomy, table, ties=settings.ties, rng=rng)
+        nodes, ties = nearest_nodes(taxonomy, table, ties=settings.ties, rng=rng)
         finite = np.nan_to_num(table, nan=-np.inf)
-        for text, row, node, ties in zip(batch, finite, nodes.tolist(), tied.tolist(), strict=True):
-            rows.append(
-                (node, ties, UNPLACED if node == UNPLACED else listing.place_scored(text, row).node)
-            )
+        for text, row, node, tied in zip(batch, finite, nodes.tolist(), ties, strict=True):
+            by_listing = UNPLACED
+            if node != UNPLACED:
+                by_listing = listing.place_scored(text, row).node
+            rows.append((node, int(tied), by_listing))
     return pd.DataFrame(rows, index=["", *texts], columns=["node", "tied", "listing"])
+
+
+def _placed_by(mapper: Mapper, texts: list[str]) -> pd.DataFrame:
+    """Returns a mapper's placements: node, abstained, off_tree and confidence by text."""
+    placements = place_distinct(mapper, ["", *texts])
+    frame = pd.DataFrame({"placement": placements})
+    for name in ("node", "abstained", "off_tree", "confidence"):
+        frame[name] = frame["placement"].map(attrgetter(name))
+    return frame.drop(columns="placement")
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -209,123 +202,138 @@ def mapping_report(
 ) -> StudyReport:
     """Places the answers in every way and returns the report; arguments and errors as `place_all`.
 
-    With `part`, what the tree is a part of, the scores on the whole are added.
+    With `part`, the domain that the tree is, the scores on the whole taxonomy are added.
     """
     frame, notes, identities = place_all(taxonomy, answers, settings)
-    ways = frame.drop_duplicates("mapper").set_index("mapper")["way"]
-    order = list(ways.index)
-    # By way, so that what the ways have in common stands together.
-    by_way = sorted(order, key=lambda name: (ALONE, ALGORITHM, DEFAULT).index(ways[name]))
-    nodes = frame.pivot(index="answer", columns="mapper", values="node")[by_way]
-    # The share of answers that each two mappers place on the same node, of those that both have placed.
-    shares = nodes.where(nodes >= 0).corr(lambda a, b: float((a == b).mean()))  # type: ignore[arg-type]  # the stubs lack it
-    scores = _scores(taxonomy, frame, settings)
+    scorer = PlacementScorer(taxonomy, settings.resamples, settings.seed)
+    scores = _scores(scorer, frame)
     styles = _styles(taxonomy, frame, answers.frame["style"])
-    pairs = {name: (nodes[name], answers.frame["target"]) for name in order}
-    ends = scores.pivot(index="mapper", columns="metric", values=["low", "high"]).reindex(order)
-    intervals = {
-        f"{shown} {end}": ends[end, metric]
-        for metric, shown in _SHOWN.items()
-        for end in ("low", "high")
+    nodes = _nodes_by_mapper(frame)
+    # The share of answers that each two mappers place on the same node, of those that both have placed.
+    agreement = nodes.where(nodes >= 0).corr(_agreement)  # type: ignore[arg-type]  # the stubs lack it
+    tables = [_scores_table(taxonomy, frame, scores), _intervals_table(scores, settings.resamples)]
+    if part is not None:
+        tables.append(both_trees_table(part, frame, "mapper"))
+    tables.append(_differences_table(scorer, frame))
+    tables.append(_confidence_table(frame[frame["way"] == DEFAULT]))
+    tables.append(_styles_table(styles))
+    tables.append(_agreement_table(agreement))
+    record = settings.record()
+    record["root"] = part_path(part)
+    record["n"] = len(answers.frame)
+    record["confidence_level"] = 0.95
+    record["identities"] = identities
+    figures = {
+        "mapping-scores": partial(draw_dots, _drawn(scores), "score, 95 % interval"),
+        "mapping-agreement": partial(_draw_agreement, agreement),
     }
-    tables = [
-        _scores_table(taxonomy, frame, scores),
-        frame_table(
-            "mapping-intervals",
-            "95 % bootstrap intervals",
-            pd.DataFrame(intervals).reset_index(),
-            f"{settings.resamples:,} resamples of the answers, percentiles.",
-        ),
-        *([] if part is None else [both_trees_table(part, pairs, "mapper")]),
-        _differences(taxonomy, frame, settings),
-        _confidence_table(frame[frame["way"] == DEFAULT]),
-        frame_table(
-            "mapping-styles",
-            "Scores by answer style",
-            styles.rename(columns=_SHOWN),
-            "Scores over a few answers say little; n: the number of answers.",
-        ),
-        frame_table(
-            "mapping-agreement",
-            "Share of answers that two mappers place on the same node (paper 1, Figure 4)",
-            shares.reset_index(names="mapper"),
-            digits=dict.fromkeys(order, 2),
-        ),
-    ]
-    paths = {
-        node: "/".join(taxonomy.path(node))
-        for node in {*frame["node"], *frame["target"]} - {UNPLACED}
+    data = {
+        "excluded": list(answers.excluded),
+        "scores": scores.to_dict("records"),
+        "styles": styles.to_dict("records"),
+        "answers": _records(taxonomy, answers, nodes),
     }
-    records = (
-        answers.frame[["row", "answer"]]
-        .assign(truth=answers.frame["target"].map(paths))
-        .to_dict("records")
-    )
-    for record, placed in zip(records, nodes.to_dict("records"), strict=True):
-        record["placed"] = {name: paths.get(node) for name, node in placed.items()}
     return StudyReport(
         study="mapping",
         title="How well measures place answers on the taxonomy, alone and with Algorithm 1",
-        settings={
-            **settings.record(),
-            "taxonomy": taxonomy.source,
-            "root": None if part is None else "/".join(part.full.path(part.root)),
-            "n": len(answers.frame),
-            "confidence_level": 0.95,
-            "identities": identities,
-        },
+        settings=record,
         tables=tuple(table for table in tables if table.rows),
-        figures={
-            "mapping-scores": partial(draw_dots, _drawn(scores), "score, 95 % interval"),
-            "mapping-agreement": partial(_draw_agreement, shares),
-        },
+        figures=figures,
         notes=(*answers.notes, *notes),
-        data={
-            "excluded": list(answers.excluded),
-            "scores": scores.to_dict("records"),
-            "styles": styles.to_dict("records"),
-            "answers": records,
-        },
+        data=data,
     )
 
 
-def _scores(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) -> pd.DataFrame:
-    """One row per mapper and metric: mapper, base, way, metric, estimate, low, high; only of what is placed."""
-    rows = []
-    placed = frame[frame["node"] != UNPLACED]
-    for key, some in placed.groupby(["mapper", "base", "way"], sort=False):
-        sample = hierarchical_sample(taxonomy, some["node"], some["target"])
-        metrics = bootstrap(sample, resamples=settings.resamples, seed=settings.seed)
+def _nodes_by_mapper(frame: pd.DataFrame) -> pd.DataFrame:
+    """Returns the nodes with a row per answer and a column per mapper; mappers of one way stand together."""
+    mappers = frame.drop_duplicates("mapper").set_index("mapper")
+    order: list[str] = []
+    for way in (ALONE, ALGORITHM, DEFAULT):
+        order += mappers.index[mappers["way"] == way].tolist()
+    return frame.pivot(index="answer", columns="mapper", values="node")[order]
+
+
+def _agreement(first: FloatArray, second: FloatArray) -> float:
+    return float((first == second).mean())
+
+
+def _records(
+    taxonomy: Taxonomy, answers: AnnotatedAnswers, nodes: pd.DataFrame
+) -> list[dict[str, Any]]:
+    """Returns row, answer, truth and the node by each mapper of every answer, nodes as paths."""
+    used = {*answers.frame["target"], *np.unique(nodes)} - {UNPLACED}
+    paths = {node: "/".join(taxonomy.path(node)) for node in used}
+    frame = answers.frame[["row", "answer"]].copy()
+    frame["truth"] = answers.frame["target"].map(paths)
+    rows = records(frame)
+    for record, placed in zip(rows, nodes.to_dict("records"), strict=True):
+        record["placed"] = {name: paths.get(node) for name, node in placed.items()}
+    return rows
+
+
+def _scores(scorer: PlacementScorer, frame: pd.DataFrame) -> pd.DataFrame:
+    """Returns a row per mapper and metric: mapper, base, way, metric, estimate, low, high; only of placed answers."""
+    parts = []
+    for answers in groups(frame[frame["node"] != UNPLACED], "mapper").values():
+        scores = scorer.scores(answers, ["mapper", "base", "way"])
         # Of n resampled answers a binomial number is acceptable.
-        n, share = len(some), float(some["acceptable"].mean())
-        drawn = np.random.default_rng(settings.seed).binomial(n, share, size=settings.resamples) / n
-        metrics["acceptable"] = Interval(share, *percentiles(drawn))
-        rows += [(*key, metric, one.estimate, one.low, one.high) for metric, one in metrics.items()]
-    return pd.DataFrame(
-        rows, columns=["mapper", "base", "way", "metric", "estimate", "low", "high"]
-    )
+        share = float(answers["acceptable"].mean())
+        rng = np.random.default_rng(scorer.seed)
+        drawn = rng.binomial(len(answers), share, size=scorer.resamples) / len(answers)
+        low, high = percentiles(drawn)
+        acceptable = scores.iloc[:1].assign(metric="acceptable", estimate=share, low=low, high=high)
+        parts += [scores, acceptable]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series[str]) -> pd.DataFrame:
+    """Returns the mean scores by style, the largest first, and mapper; NaN where nothing of it was placed.
+
+    There are no rows where no answer has a style.
+    """
+    named = style.fillna("–")
+    sizes = named.value_counts(sort=False)
+    sizes = sizes.sort_values(ascending=False, kind="stable")
+    if style.isna().all():
+        sizes = sizes.iloc[:0]
+    placed = frame[frame["node"] != UNPLACED].copy()
+    placed["style"] = placed["answer"].map(named)
+    nodes, targets = placed["node"], placed["target"]
+    placed["hp"], placed["hr"] = precision_recall(taxonomy, nodes, targets)
+    placed["accuracy"] = nodes == targets
+    placed["depth"] = taxonomy.depth[nodes]
+    metrics = ["hp", "hr", "accuracy", "acceptable", "depth"]
+    means = placed.groupby(["style", "mapper"])[metrics].mean()
+    hf = 2 * means["hp"] * means["hr"] / (means["hp"] + means["hr"])
+    means.insert(2, "hf", hf)
+    mappers = frame["mapper"].unique()
+    index = pd.MultiIndex.from_product([sizes.index, mappers], names=["style", "mapper"])
+    wide = means.reindex(index).reset_index()
+    wide.insert(2, "n", wide["style"].map(sizes))
+    return wide
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
 def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame) -> Table:
-    flags = {
-        "tied": frame["tied"] > 1,
-        "on the root": frame["node"] == taxonomy.root,
-        "abstained": frame["abstained"].eq(True),
-        "off the tree": frame["off_tree"].eq(True),
-        "unscored": frame["node"] == UNPLACED,
-    }
-    by = frame.assign(n=frame["node"] != UNPLACED, **flags).groupby(["mapper", "way"], sort=False)
-    counts = by[["n", *flags]].sum().reset_index("way").astype(object)
+    counted = frame[["mapper", "way"]].copy()
+    counted["n"] = frame["node"] != UNPLACED
+    counted["tied"] = frame["tied"] > 1
+    counted["on the root"] = frame["node"] == taxonomy.root
+    counted["abstained"] = frame["abstained"].eq(True)
+    counted["off the tree"] = frame["off_tree"].eq(True)
+    counted["unscored"] = frame["node"] == UNPLACED
+    counts = counted.groupby(["mapper", "way"], sort=False).sum()
+    counts = counts.reset_index("way").astype(object)
     counts.loc[counts["way"] != ALONE, "tied"] = None
     counts.loc[counts["way"] != DEFAULT, ["abstained", "off the tree"]] = None
-    wide = scores.pivot(index="mapper", columns="metric", values="estimate").reindex(
-        columns=list(_SHOWN)
-    )
-    cells = counts[["n"]].join(wide.rename(columns=_SHOWN)).join(counts[[*flags]])
+    means = wide_intervals(scores, ["mapper"], _SHOWN, ["estimate"])
+    cells = counts[["way", "n"]].join(means).join(counts.drop(columns=["way", "n"]))
     return frame_table(
         "mapping",
         "Placements compared with those of people",
-        cells.reset_index(),
+        cells.drop(columns="way").reset_index(),
         "tied: answers for which several nodes shared the highest score, which --ties decides; unscored: answers that "
         "the measure did not score, which are excluded.",
         "An answer off the tree counts as placed on the root, where people place what the tree lacks: this study "
@@ -333,117 +341,100 @@ def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame)
     )
 
 
-def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) -> Table:
-    """What Algorithm 1 adds to each measure, and what the default mapper adds to each with Algorithm 1."""
-    by = {
-        (str(base), str(way)): some.reset_index()
-        for (base, way), some in frame.groupby(["base", "way"], sort=False)
-    }
-    algorithm = [base for base, way in by if way == ALGORITHM]
-    pairs = [((base, ALGORITHM), (base, ALONE)) for base in algorithm]
-    pairs += [(key, (base, ALGORITHM)) for key in by if key[1] == DEFAULT for base in algorithm]
-    rows: list[dict[str, Any]] = []
-    for a, b in pairs:
-        both = (by[a]["node"] != UNPLACED) & (by[b]["node"] != UNPLACED)
+def _intervals_table(scores: pd.DataFrame, resamples: int) -> Table:
+    cells = wide_intervals(scores, ["mapper"], _SHOWN, ["low", "high"])
+    note = f"{resamples:,} resamples of the answers, percentiles."
+    return frame_table("mapping-intervals", "95 % bootstrap intervals", cells.reset_index(), note)
+
+
+def _differences_table(scorer: PlacementScorer, frame: pd.DataFrame) -> Table:
+    """Returns the gains of each measure by Algorithm 1, and of the default mapper over each with Algorithm 1."""
+    by_mapper = groups(frame.set_index("answer"), "mapper")
+    alone, listing, default = [
+        [name for name, answers in by_mapper.items() if answers["way"].iloc[0] == way]
+        for way in (ALONE, ALGORITHM, DEFAULT)
+    ]
+    pairs = [*zip(listing, alone, strict=True), *itertools.product(default, listing)]
+    rows = []
+    for first_name, second_name in pairs:
+        first, second = by_mapper[first_name], by_mapper[second_name]
+        both = (first["node"] != UNPLACED) & (second["node"] != UNPLACED)
         if not both.any():
             continue
-        first, second = (by[key][both] for key in (a, b))
-        one, other = (
-            hierarchical_sample(taxonomy, some["node"], some["target"]) for some in (first, second)
-        )
-        changes = paired_bootstrap((one, other), resamples=settings.resamples, seed=settings.seed)
-        row = {
-            "first": first["mapper"].iloc[0],
-            "second": second["mapper"].iloc[0],
-            "n": len(first),
-        }
-        for metric, shown, short in (("hf", "hF", ""), ("accuracy", "accuracy", "acc. ")):
+        changes = scorer.differences(first[both], second[both])
+        row: dict[str, Any] = {"first": first_name, "second": second_name, "n": int(both.sum())}
+        for metric, prefix in (("hf", ""), ("accuracy", "acc. ")):
             change = changes[metric]
-            row |= {
-                shown: change.difference,
-                f"{short}low": change.low,
-                f"{short}high": change.high,
-            }
-            row |= {f"{short}p": change.p_value}
+            row[_SHOWN[metric]] = change.difference
+            row[f"{prefix}low"] = change.low
+            row[f"{prefix}high"] = change.high
+            row[f"{prefix}p"] = change.p_value
         rows.append(row)
     title = "Paired differences, first minus second, on the same answers"
-    return frame_table(
-        "mapping-differences", title, pd.DataFrame(rows), digits={"p": 4, "acc. p": 4}
-    )
+    digits = {"p": 4, "acc. p": 4}
+    return frame_table("mapping-differences", title, pd.DataFrame(rows), digits=digits)
 
 
 def _confidence_table(default: pd.DataFrame) -> Table:
-    """What the default mapper's confidence is worth."""
-    sure, right = default["confidence"].astype(float), default["acceptable"]
-    risks = zip(
-        (f"risk at {coverage:.0%}" for coverage in COVERAGES),
-        risk_at_coverage(sure, right),
-        strict=True,
-    )
-    row = {"mapper": default["mapper"].iloc[0], "n": len(default), **dict(risks)}
+    """Returns the worth of the default mapper's confidence."""
+    confidence = default["confidence"].astype(float)
+    right = default["acceptable"]
+    row = {"mapper": default["mapper"].iloc[0], "n": len(default)}
+    for coverage, risk in zip(COVERAGES, risk_at_coverage(confidence, right), strict=True):
+        row[f"risk at {coverage:.0%}"] = risk
+    row["calibration error"] = calibration_error(confidence, right)
     return frame_table(
         "mapping-confidence",
         "What the confidence is worth",
-        pd.DataFrame([row | {"calibration error": calibration_error(sure, right)}]),
+        pd.DataFrame([row]),
         "Risk: the share of placements that are not acceptable among those that the confidence puts first; calibration "
         "error: its mean distance from the share that is acceptable, in ten bins of equal mass.",
     )
 
 
-def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series) -> pd.DataFrame:
-    """The mean scores of each style, the largest first, and mapper; NaN where nothing of it was placed."""
-    named = style.fillna("–")
-    sizes = named.value_counts(sort=False).sort_values(ascending=False, kind="stable")
-    placed = frame[frame["node"] != UNPLACED].assign(style=lambda some: some["answer"].map(named))
-    placed["hp"], placed["hr"] = precision_recall(taxonomy, placed["node"], placed["target"])
-    placed["accuracy"], placed["depth"] = (
-        placed["node"] == placed["target"],
-        taxonomy.depth[placed["node"].to_numpy()],
-    )
-    means = placed.groupby(["style", "mapper"])[
-        ["hp", "hr", "accuracy", "acceptable", "depth"]
-    ].mean()
-    means.insert(2, "hf", 2 * means["hp"] * means["hr"] / (means["hp"] + means["hr"]))
-    shown = sizes.index[: None if style.notna().any() else 0]
-    index = pd.MultiIndex.from_product([shown, frame["mapper"].unique()], names=["style", "mapper"])
-    wide = means.reindex(index).reset_index()
-    wide.insert(2, "n", wide["style"].map(sizes))
-    return wide
+def _styles_table(styles: pd.DataFrame) -> Table:
+    note = "Scores over a few answers say little; n: the number of answers."
+    cells = styles.rename(columns=_SHOWN)
+    return frame_table("mapping-styles", "Scores by answer style", cells, note)
+
+
+def _agreement_table(agreement: pd.DataFrame) -> Table:
+    title = "Share of answers that two mappers place on the same node (paper 1, Figure 4)"
+    digits = dict.fromkeys(map(str, agreement), 2)
+    cells = agreement.reset_index(names="mapper")
+    return frame_table("mapping-agreement", title, cells, digits=digits)
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
 
 
 def _drawn(scores: pd.DataFrame) -> pd.DataFrame:
-    """The metrics that the figure shows, as `draw_dots` takes them."""
+    """Returns the metrics that the figure shows, as `draw_dots` takes them."""
     panels = {"hf": "hF", "accuracy": "accuracy (exact node)"}
     series = {ALONE: ALONE, ALGORITHM: f"with {ALGORITHM}", DEFAULT: "default mapper"}
-    shown = scores[scores["metric"].isin(panels)]
-    named = {
-        "panel": shown["metric"].map(panels),
-        "name": shown["base"],
-        "series": shown["way"].map(series),
-    }
-    return shown.assign(**named)
+    shown = scores[scores["metric"].isin(panels)].copy()
+    shown["panel"] = shown["metric"].map(panels)
+    shown["name"] = shown["base"]
+    shown["series"] = shown["way"].map(series)
+    return shown
 
 
 def _draw_agreement(agreement: pd.DataFrame) -> Figure:
-    """The agreement of mappers as a heat map, with the share in each cell."""
+    """Draws the agreement of mappers as a heat map, with the share in each cell."""
     from matplotlib.figure import Figure
 
-    n, names = len(agreement), [*map(str, agreement)]
-    figure = Figure(figsize=(2.9 + 0.46 * n, 1.9 + 0.46 * n), layout="constrained")
+    shares = agreement.to_numpy()
+    names = [str(name) for name in agreement]
+    size = 0.46 * len(names)
+    figure = Figure(figsize=(2.9 + size, 1.9 + size), layout="constrained")
     axes = figure.add_subplot()
-    image = axes.imshow(agreement.to_numpy(), cmap="Blues", vmin=0, vmax=1)
-    for (i, j), value in np.ndenumerate(agreement.to_numpy()):
-        text = "–" if np.isnan(value) else f"{value:.2f}"
-        axes.text(
-            j,
-            i,
-            text,
-            ha="center",
-            va="center",
-            fontsize=8,
-            color="white" if value > 0.55 else "black",
-        )
-    axes.set_xticks(range(n), names, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(n), names)
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for (row, column), share in np.ndenumerate(shares):
+        text = "–" if np.isnan(share) else f"{share:.2f}"
+        color = "white" if share > 0.55 else "black"
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=color)
+    ticks = range(len(names))
+    axes.set_xticks(ticks, names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(ticks, names)
     figure.colorbar(image, label="share of answers placed on the same node")
     return figure

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import pandas as pd
+from numpy.typing import NDArray
 
-from taxtune.metrics.hierarchical import flags, score
-from taxtune.metrics.statistics import Interval
+from taxtune.metrics.hierarchical import score
 from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE, PAPER
-from taxtune.report.output import Cell, Table, cut
+from taxtune.report.output import Table, cut
+from taxtune.studies.frames import groups, in_order
 from taxtune.taxonomy import Domain
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["both_trees_table", "draw_curves", "draw_dots", "draw_intervals", "frame_table"]
+__all__ = [
+    "both_trees_table",
+    "draw_curves",
+    "draw_dots",
+    "frame_table",
+    "in_order",
+    "part_path",
+    "series_look",
+]
 
 _COLUMNS = 3  # of panels with curves
-_LONGEST = 40
+_LONGEST = 40  # characters of a name
 
 
 def frame_table(
@@ -35,121 +43,105 @@ def frame_table(
         name: The stem of the table's files.
         title: Its title.
         frame: Its cells, in order; the index is left out.
-        *notes: What stands below it.
+        *notes: The notes below it.
         digits: Decimals by column, where they are not three.
     """
-    rows = tuple(frame.itertuples(index=False, name=None))
-    return Table(name, title, tuple(map(str, frame.columns)), rows, digits or {}, notes)
+    return Table(
+        name=name,
+        title=title,
+        columns=tuple(map(str, frame.columns)),
+        rows=tuple(frame.itertuples(index=False, name=None)),
+        digits=digits or {},
+        notes=notes,
+    )
 
 
-def both_trees_table(
-    part: Domain,
-    placed: Mapping[str, tuple[ArrayLike, ArrayLike]],
-    what: str = "model",
-    *,
-    off_tree: Mapping[str, ArrayLike] | None = None,
-) -> Table:
+def part_path(part: Domain | None) -> str | None:
+    """Returns the path on the whole taxonomy of the root of a part; None where there is no part."""
+    return None if part is None else "/".join(part.full.path(part.root))
+
+
+def both_trees_table(part: Domain, placed: pd.DataFrame, by: str) -> Table:
     """Returns hP, hR and hF of the same placements on a part of a taxonomy and on the whole of it.
 
     Args:
         part: The part.
-        placed: Nodes of answers and of their targets on the part by name, each of shape (n,); -1 is no answer.
-        what: Heading of the names.
-        off_tree: Which answers are scored as a child of the root that is never right, by name, each of shape (n,).
+        placed: Columns node and target (on the part; node -1 is no answer), `by`, and as_child where some answers are
+            scored as a child of the root that is never right.
+        by: The column of what is scored, which is the heading of its names.
     """
-    rows: list[tuple[Cell, ...]] = []
-    for name, (nodes, targets) in placed.items():
-        predicted: NDArray[np.int64] = np.asarray(nodes, dtype=np.int64)
-        known = predicted >= 0
-        predicted, truth = predicted[known], np.asarray(targets, dtype=np.int64)[known]
-        if not len(predicted):
-            rows.append((name, 0, *(None,) * 6))
-            continue
-        off = flags(None if off_tree is None else off_tree.get(name), len(known))[known]
-        here = score(part.tree, predicted, truth, off_tree=off)
-        there = score(part.full, part.on_full(predicted), part.on_full(truth), off_tree=off)
-        rows.append((name, len(predicted), here.hp, here.hr, here.hf, there.hp, there.hr, there.hf))
-    columns = [
-        f"{metric} on {label}"
-        for label in (part.label, part.full_label)
-        for metric in ("hP", "hR", "hF")
-    ]
-    return Table(
+    rows = []
+    for name, answers in groups(placed, by).items():
+        known = answers[answers["node"] >= 0]
+        row: dict[str, Any] = {by: name, "answers": len(known)}
+        nodes = known["node"].to_numpy(np.int64)
+        targets = known["target"].to_numpy(np.int64)
+        off_tree = known.get("as_child")
+        trees = {
+            part.label: (part.tree, nodes, targets),
+            part.full_label: (part.full, part.on_full(nodes), part.on_full(targets)),
+        }
+        for label, (tree, here, truth) in trees.items():
+            scores = score(tree, here, truth, off_tree=off_tree) if len(known) else None
+            for metric in ("hP", "hR", "hF"):
+                row[f"{metric} on {label}"] = getattr(scores, metric.lower(), None)
+        rows.append(row)
+    return frame_table(
         "both-trees",
         f"The same placements on {part.label} and on the whole taxonomy",
-        (what, "answers", *columns),
-        tuple(rows),
-        notes=(
-            f"In all other tables, hP, hR and hF are counted from {part.label}; counted from {part.full_label}, every "
-            "path also includes the nodes above it, which all placements share.",
-        ),
+        pd.DataFrame(rows),
+        f"In all other tables, hP, hR and hF are counted from {part.label}; counted from {part.full_label}, every "
+        "path also includes the nodes above it, which all placements share.",
     )
 
 
-def draw_intervals(
-    axes: Axes,
-    rows: Iterable[float],
-    intervals: Sequence[Interval | None],
-    *,
-    scale: float = 1.0,
-    **look: Any,
-) -> None:
-    """Draws a dot with its interval in each row, and the dot alone where the interval has no ends.
+# -- figures ----------------------------------------------------------------------------------------------------------
 
-    Args:
-        axes: The axes.
-        rows: The height of each dot.
-        intervals: The estimates with their intervals; None and NaN are not drawn.
-        scale: The factor of the values, such as 100 for %.
-        **look: Passed to `Axes.errorbar`.
-    """
-    known = [
-        (row, one)
-        for row, one in zip(rows, intervals, strict=True)
-        if one and np.isfinite(one.estimate)
-    ]
-    if not known:
-        return
-    values = scale * np.array([[one.low, one.estimate, one.high] for _, one in known])
-    ends = np.where(np.isfinite(values), values, values[:, 1:2])
-    spread = np.abs(ends[:, [0, 2]] - ends[:, 1:2]).T
-    axes.errorbar(ends[:, 1], [row for row, _ in known], xerr=spread, **look)
+
+def series_look(i: int) -> tuple[str, str]:
+    """Returns the colour and the marker of the i-th series of a figure."""
+    marker = MARKER_CYCLE[(i + i // len(CYCLE)) % len(MARKER_CYCLE)]
+    return CYCLE[i % len(CYCLE)], marker
 
 
 def draw_dots(frame: pd.DataFrame, label: str, *, scale: float = 1.0, zero: bool = False) -> Figure:
     """Draws estimates with their intervals: a panel per `panel`, a row per `name`, a colour and marker per `series`.
 
     Args:
-        frame: Columns panel, name, series, estimate, low and high, in the order in which they are drawn; what is NaN
-            is left out.
+        frame: Columns panel, name, series, estimate, low and high, in the order in which they are drawn; estimates of
+            NaN are left out.
         label: What the values are.
         scale: The factor of the values, such as 100 for %.
         zero: Whether to draw a line at 0.
     """
     from matplotlib.figure import Figure
 
-    panels, names, series = (list(frame[column].unique()) for column in ("panel", "name", "series"))
-    row = 0.22 + 0.2 * len(series)
-    figure = Figure(figsize=(2.6 + 2.9 * len(panels), 1.2 + row * len(names)), layout="constrained")
+    panels = list(frame["panel"].unique())
+    names = list(frame["name"].unique())
+    series = list(frame["series"].unique())
+    height = 1.2 + (0.22 + 0.2 * len(series)) * len(names)
+    figure = Figure(figsize=(2.6 + 2.9 * len(panels), height), layout="constrained")
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    known = frame.dropna(subset="estimate")
+    # The series of a row are drawn one below the other.
+    shift = (in_order(known["series"], series) - (len(series) - 1) / 2) * 0.8 / len(series)
+    known = known.assign(height=in_order(known["name"], names) + shift)
     for axes, panel in zip(grid, panels, strict=True):
-        for i, one in enumerate(series):
-            some = frame[(frame["panel"] == panel) & (frame["series"] == one)]
-            heights = [
-                names.index(name) + (i - (len(series) - 1) / 2) * 0.8 / len(series)
-                for name in some["name"]
-            ]
-            ends = [
-                Interval(*cells)
-                for cells in some[["estimate", "low", "high"]].itertuples(index=False)
-            ]
-            look = {
-                "fmt": MARKER_CYCLE[i % len(MARKER_CYCLE)],
-                "color": CYCLE[i % len(CYCLE)],
-                "ms": 5.5,
-            }
-            draw_intervals(
-                axes, heights, ends, scale=scale, elinewidth=1.3, label=cut(one, _LONGEST), **look
+        for i, one_series in enumerate(series):
+            dots = known[(known["panel"] == panel) & (known["series"] == one_series)]
+            if dots.empty:
+                continue
+            color, marker = series_look(i)
+            axes.errorbar(
+                scale * dots["estimate"],
+                dots["height"],
+                xerr=scale * _spread(dots),
+                color=color,
+                marker=marker,
+                ls="none",
+                ms=5.5,
+                elinewidth=1.3,
+                label=cut(one_series, _LONGEST),
             )
         if zero:
             axes.axvline(0, color=GREY, lw=0.8, zorder=0)
@@ -160,15 +152,10 @@ def draw_dots(frame: pd.DataFrame, label: str, *, scale: float = 1.0, zero: bool
     grid[0].set_yticks(range(len(names)), [cut(name, _LONGEST) for name in names])
     grid[0].set_ylim(len(names) - 0.4, -0.6)
     figure.supxlabel(label, fontsize=10)
-    handles = {
-        name: line
-        for axes in grid
-        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
+    handles = _handles(grid)
     if len(series) > 1 and handles:
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside upper center", ncols=min(4, len(handles))
-        )
+        columns = min(4, len(handles))
+        figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
     return figure
 
 
@@ -182,52 +169,64 @@ def draw_curves(frame: pd.DataFrame, label: str) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    panels, series, ways = (list(frame[column].unique()) for column in ("panel", "series", "way"))
+    panels = list(frame["panel"].unique())
     columns = min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(3.5 * columns + 1.2, 3.1 * rows + 0.8), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
+    series = list(frame["series"].unique())
     for axes, panel in zip(grid.flat, panels, strict=False):
-        some = frame[frame["panel"] == panel]
-        texts = (
-            list(some["x"].unique()) if some["x"].map(lambda x: isinstance(x, str)).all() else None
-        )
-        x = some["x"].map(texts.index) if texts else some["x"]
-        for (one, way), own in some.groupby(["series", "way"], sort=False):
-            i, solid = series.index(one), way == ways[0]
-            # Side by side, so that equal values can be distinguished.
-            step = (0.012 if texts else 0.004) * max(float(np.ptp(x)), 0.1)
-            shift = (2 * i + (not solid) - len(series) + 0.5) * step
-            spread = np.abs(own[["low", "high"]].to_numpy().T - own["estimate"].to_numpy())
-            axes.errorbar(
-                x[own.index] + shift,
-                own["estimate"],
-                yerr=np.nan_to_num(spread),
-                color=CYCLE[i % len(CYCLE)],
-                marker=MARKER_CYCLE[(i + i // len(CYCLE)) % len(MARKER_CYCLE)],
-                mfc=CYCLE[i % len(CYCLE)] if solid else PAPER,
-                ms=4.8,
-                ls="-" if solid else (0, (4, 2)),
-                lw=1.2,
-                elinewidth=0.9,
-                label=", ".join(filter(None, (one, way))),
-            )
-        if texts:
-            axes.set_xticks(
-                range(len(texts)), texts, rotation=40, ha="right", rotation_mode="anchor"
-            )
-        axes.set_title(
-            "\n".join(textwrap.wrap(str(panel), 34)), loc="left", fontsize=9.5, fontweight="bold"
-        )
+        _draw_panel(axes, frame[frame["panel"] == panel], series, frame["way"].iloc[0])
+        title = "\n".join(textwrap.wrap(str(panel), 34))
+        axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
         axes.set_ylabel(label)
         axes.grid(axis="y", color=FAINT, lw=0.6)
         axes.set_axisbelow(True)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
-    handles = {
-        name: line
-        for axes in grid.flat
-        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
+    handles = _handles(grid.flat)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
     return figure
+
+
+def _draw_panel(axes: Axes, frame: pd.DataFrame, series: list[str], solid_way: str) -> None:
+    is_text = frame["x"].map(lambda x: isinstance(x, str)).all()
+    texts = list(frame["x"].unique()) if is_text else []
+    x = in_order(frame["x"], texts) if is_text else frame["x"]
+    # Side by side, so that equal values can be distinguished.
+    step = (0.012 if is_text else 0.004) * max(float(np.ptp(x)), 0.1)
+    for (name, way), curve in groups(frame, ["series", "way"]).items():
+        i = series.index(name)
+        is_solid = way == solid_way
+        color, marker = series_look(i)
+        axes.errorbar(
+            x[curve.index] + (2 * i + (not is_solid) - len(series) + 0.5) * step,
+            curve["estimate"],
+            yerr=_spread(curve),
+            color=color,
+            marker=marker,
+            mfc=color if is_solid else PAPER,
+            ms=4.8,
+            ls="-" if is_solid else (0, (4, 2)),
+            lw=1.2,
+            elinewidth=0.9,
+            label=", ".join(filter(None, (name, way))),
+        )
+    if is_text:
+        axes.set_xticks(range(len(texts)), texts, rotation=40, ha="right", rotation_mode="anchor")
+
+
+def _spread(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Returns the distances of the ends from the estimates, shape (2, rows); 0 where there is no interval."""
+    ends = frame[["low", "high"]].to_numpy(np.float64).T
+    spread = np.abs(ends - frame["estimate"].to_numpy(np.float64))
+    return np.asarray(np.nan_to_num(spread))
+
+
+def _handles(grid: Iterable[Axes]) -> dict[str, Any]:
+    """Returns one handle of the legend for each name in any of the axes."""
+    handles: dict[str, Any] = {}
+    for axes in grid:
+        lines, names = axes.get_legend_handles_labels()
+        handles |= dict(zip(names, lines, strict=True))
+    return handles

@@ -6,6 +6,7 @@ three, none of which sees the truth.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,9 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from taxtune.answers.read import rows_error
 from taxtune.answers.records import read_records
-from taxtune.answers.targets import Target, target_finder
+from taxtune.answers.targets import Target, rows_error, target_finder
 from taxtune.errors import DataError, MapperError
 from taxtune.metrics.registry import MEASURES, Measure, make_measure
 from taxtune.progress import track
@@ -81,67 +81,80 @@ def read_annotated(
     Raises:
         DataError: If the file cannot be read, lacks a column, has rows that cannot be used, or none that is left.
     """
-    file, records = str(path), read_records(path, what="annotated answers")
+    file = str(path)
+    records = read_records(path, what="annotated answers")
     columns = sorted({name for _, record in records for name in record})
-    if lacking := next((name for name in ("answer", "node") if name not in columns), None):
-        raise DataError(f"The file has no column {lacking!r}.", file=file, value=columns)
-    find, label = target_finder(taxonomy, part), "" if part is None else part.label
-    rows: list[tuple[Any, ...]] = []
+    for name in ("answer", "node"):
+        if name not in columns:
+            raise DataError(f"The file has no column {name!r}.", file=file, value=columns)
+    find = target_finder(taxonomy, part)
+    label = "" if part is None else part.label
+    rows: list[dict[str, Any]] = []
     problems: list[tuple[int, str]] = []
     excluded: list[dict[str, Any]] = []
     counts: Counter[str] = Counter()
     for line, record in records:
-        answer, style = record.get("answer"), record.get("style")
-        empty = record.get("node") in (None, []) or not str(record["node"]).strip()
-        target = Target("", node=taxonomy.root) if empty else find(record["node"])
+        answer = record.get("answer")
+        is_empty = record.get("node") in (None, []) or not str(record["node"]).strip()
+        target = Target("", node=taxonomy.root) if is_empty else find(record["node"])
         others = [find(item) for item in _items(record.get("also"))]
         if target.outside or answer is None:
             reason = f"node outside {label}" if target.outside else "no answer"
             excluded.append({"file": file, "row": line, "reason": reason})
-        elif not isinstance(answer, str):
-            problems.append((line, f"answer is not text: {answer!r}"))
-        elif target.problem:
-            problems.append((line, f"node{target.problem_after}"))
-        elif wrong := next((other for other in others if other.problem), None):
-            problems.append((line, f"also{wrong.problem_after}"))
-        else:
-            acceptable = [other.node for other in others if other.node is not None]
-            counts += Counter(
-                nothing=empty, moved=target.moved, outside=len(acceptable) < len(others)
-            )
-            style = None if style in (None, "") else str(style)
-            rows.append((line, answer, target.node, frozenset((target.node, *acceptable)), style))
+            continue
+        problem = _problem(answer, target, others)
+        if problem is not None:
+            problems.append((line, problem))
+            continue
+        acceptable = [other.node for other in others if other.node is not None]
+        row = {"row": line, "answer": answer, "target": target.node}
+        row["acceptable"] = frozenset((target.node, *acceptable))
+        style = record.get("style")
+        row["style"] = None if style in (None, "") else str(style)
+        rows.append(row)
+        counts["nothing"] += is_empty
+        counts["moved"] += target.moved
+        counts["outside"] += len(acceptable) < len(others)
     if problems:
         raise rows_error(problems, file, len(records), remedy="Correct these rows.")
-    reasons = Counter(one["reason"] for one in excluded)
+    reasons = Counter(row["reason"] for row in excluded)
     if not rows:
         raise DataError("No usable rows are left.", file=file, value=dict(reasons))
-    told = {
+    meanings = {
         "nothing": "name no node, so their target is the root" + (f", {label}" if label else ""),
         "moved": "have the path of another tree as their node; it was found by its last name",
         "outside": f"have acceptable nodes outside {label}, which are ignored",
     }
-    notes = [
-        f"{count:,} of {len(records):,} rows are left out: {reason}"
-        for reason, count in reasons.items()
-    ]
-    notes += [
-        f"{counts[what]:,} of {len(rows):,} answers {text}"
-        for what, text in told.items()
-        if counts[what]
-    ]
-    frame = pd.DataFrame(
-        rows, columns=["row", "answer", "target", "acceptable", "style"], dtype=object
-    )
-    return AnnotatedAnswers(
-        frame.astype({"row": int, "target": int}), tuple(notes), tuple(excluded)
-    )
+    notes = []
+    for reason, count in reasons.items():
+        notes.append(f"{count:,} of {len(records):,} rows are left out: {reason}")
+    for what, meaning in meanings.items():
+        if counts[what]:
+            notes.append(f"{counts[what]:,} of {len(rows):,} answers {meaning}")
+    frame = pd.DataFrame(rows, dtype=object).astype({"row": int, "target": int})
+    return AnnotatedAnswers(frame, tuple(notes), tuple(excluded))
+
+
+def _problem(answer: object, target: Target, others: Sequence[Target]) -> str | None:
+    """Returns the problem of a row; None where it can be used."""
+    if not isinstance(answer, str):
+        return f"answer is not text: {answer!r}"
+    if target.problem:
+        return f"node{target.problem_after}"
+    for other in others:
+        if other.problem:
+            return f"also{other.problem_after}"
+    return None
 
 
 def _items(value: object) -> list[object]:
-    if isinstance(value, str):
-        return [part.strip() for part in value.replace("|", ";").split(";") if part.strip()]
-    return value if isinstance(value, list) else [] if value is None else [value]
+    """Returns the entries of a list, or of a cell with ";" or "|" between them."""
+    if value is None or isinstance(value, list):
+        return value or []
+    if not isinstance(value, str):
+        return [value]
+    parts = [part.strip() for part in re.split("[;|]", value)]
+    return [part for part in parts if part]
 
 
 # -- names and scores -------------------------------------------------------------------------------------------------
@@ -157,16 +170,15 @@ class NodeNames(NamedTuple):
     @classmethod
     def of(cls, names: Sequence[Sequence[str]]) -> NodeNames:
         """The columns of the names of each node, at least one each."""
-        codes, vocabulary = pd.factorize(
-            np.array([name for group in names for name in group], dtype=object)
-        )
-        return cls(tuple(vocabulary), codes, np.cumsum([0] + [len(group) for group in names[:-1]]))
+        flat = [name for group in names for name in group]
+        codes, vocabulary = pd.factorize(np.array(flat, dtype=object))
+        starts = np.cumsum([0] + [len(group) for group in names[:-1]])
+        return cls(tuple(vocabulary), codes, starts)
 
     def best(self, scores: NDArray[np.floating]) -> FloatMatrix:
         """From scores of shape (answers, vocabulary) to the best of each node, (answers, nodes); NaN where all are."""
-        best: FloatMatrix = np.fmax.reduceat(
-            np.asarray(scores, np.float32)[:, self.columns], self.starts, axis=1
-        )
+        of_names = np.asarray(scores, np.float32)[:, self.columns]
+        best: FloatMatrix = np.fmax.reduceat(of_names, self.starts, axis=1)
         return best
 
 
@@ -174,9 +186,11 @@ def tree_names(
     taxonomy: Taxonomy, which: str = "all", form: Callable[[str], str] = str
 ) -> NodeNames:
     """Returns "all" names of a tree's nodes or the "common" one (paper 1, §11), each passed through `form`."""
-    nodes = range(len(taxonomy))
-    names = [taxonomy.names(v) if which == "all" else (taxonomy.common_name(v),) for v in nodes]
-    return NodeNames.of([tuple(map(form, group)) for group in names])
+    names = []
+    for node in range(len(taxonomy)):
+        own = taxonomy.names(node) if which == "all" else [taxonomy.common_name(node)]
+        names.append([form(name) for name in own])
+    return NodeNames.of(names)
 
 
 class Scorer(NamedTuple):
@@ -190,6 +204,19 @@ class Scorer(NamedTuple):
     similarity: Similarity
     names: NodeNames
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """The notes of a measure; a similarity has none."""
+        if isinstance(self.similarity, MeasureSimilarity):
+            return self.similarity.measure.notes
+        return ()
+
+    def identity(self) -> dict[str, Any]:
+        """Returns the record of the measure or similarity that makes the scores."""
+        if isinstance(self.similarity, MeasureSimilarity):
+            return dict(self.similarity.measure.identity())
+        return {"similarity": self.spec}
+
     def tables(
         self, texts: Sequence[str], form: Callable[[str], str] = str
     ) -> Iterator[tuple[Sequence[str], FloatMatrix]]:
@@ -198,7 +225,8 @@ class Scorer(NamedTuple):
         with track(self.name, len(texts)) as task:
             for start in range(0, len(texts), _BATCH):
                 batch = texts[start : start + _BATCH]
-                yield batch, self.names.best(score([*map(form, batch)]))
+                scores = score([form(text) for text in batch])
+                yield batch, self.names.best(scores)
                 task.advance(len(batch))
 
 
@@ -207,37 +235,48 @@ def make_scorers(
 ) -> list[Scorer]:
     """Returns the scorers of `measures` or of a mapper's similarities, each "SPEC" or "NAME=SPEC".
 
-    "lexical" is always the mapper's similarity; `names` are what answers are compared with.
+    "lexical" is always the mapper's similarity; `names` are those that answers are compared with.
 
     Raises:
         TaxtuneError: If there is no such measure or similarity, a measure is a judge, two have the same name, or a
             model cannot be loaded.
     """
-    from taxtune.mapping import make_similarity
-
-    scorers = []
+    scorers: dict[str, Scorer] = {}
     for text in texts:
         name, spec = split_name(text)
-        kind, _, model = spec.partition(":")
-        short = model.rstrip("/").rsplit("/", 1)[-1]
-        similarity: Similarity
-        if measures and spec != "lexical":
-            measure = make_measure(spec, settings.measure_settings())
-            similarity = MeasureSimilarity(measure)
-            shown = (
-                measure.label
-                if model in ("", MEASURES[kind].default_model)
-                else f"{measure.label} {short}"
-            )
-        else:
-            similarity = make_similarity(spec, device=settings.device, cache_dir=settings.cache_dir)
-            shown = f"{kind} {short}" if model else spec
+        is_measure = measures and spec != "lexical"
+        shown, similarity = (_measure if is_measure else _similarity)(spec, settings)
         similarity.fit(names.vocabulary)
-        scorers.append(Scorer(name or shown, spec, similarity, names))
-    shown_names = [scorer.name for scorer in scorers]
-    if doubled := next((name for name in shown_names if shown_names.count(name) > 1), None):
-        raise DataError(f"Two measures are called {doubled!r}.", remedy="Name them with NAME=SPEC.")
-    return scorers
+        name = name or shown
+        if name in scorers:
+            raise DataError(
+                f"Two measures are called {name!r}.", remedy="Name them with NAME=SPEC."
+            )
+        scorers[name] = Scorer(name, spec, similarity, names)
+    return list(scorers.values())
+
+
+def _measure(spec: str, settings: ModelSettings) -> tuple[str, Similarity]:
+    """Returns a measure as a similarity, and its name in tables."""
+    kind, _, model = spec.partition(":")
+    measure = make_measure(spec, settings.measure_settings())
+    name = measure.label
+    if model not in ("", MEASURES[kind].default_model):
+        name = f"{name} {_short(model)}"
+    return name, MeasureSimilarity(measure)
+
+
+def _similarity(spec: str, settings: ModelSettings) -> tuple[str, Similarity]:
+    """Returns a mapper's similarity and its name in tables."""
+    from taxtune.mapping import make_similarity
+
+    kind, _, model = spec.partition(":")
+    similarity = make_similarity(spec, device=settings.device, cache_dir=settings.cache_dir)
+    return f"{kind} {_short(model)}" if model else spec, similarity
+
+
+def _short(model: str) -> str:
+    return model.rstrip("/").rpartition("/")[2]
 
 
 def nearest_nodes(
@@ -254,16 +293,14 @@ def nearest_nodes(
         table: Scores, shape (answers, nodes); NaN is never the highest.
         ties: Where several nodes share the highest score: the "deepest" of them (of equally deep ones the one with the
             smallest number), their lowest common "ancestor", or one of them at "random".
-        rng: What "random" draws from; None is a new generator of seed 0.
+        rng: The generator that "random" draws from; None is a new one of seed 0.
 
     Returns:
         Nodes, shape (answers,), `UNPLACED` where all scores are NaN; and the number of nodes with the highest score.
     """
     rng = rng or np.random.default_rng(0)
-    nodes, tied = (
-        np.full(len(table), UNPLACED, dtype=np.int64),
-        np.zeros(len(table), dtype=np.int64),
-    )
+    nodes = np.full(len(table), UNPLACED, dtype=np.int64)
+    tied = np.zeros(len(table), dtype=np.int64)
     for i, row in enumerate(table):
         if np.isnan(row).all():
             continue
@@ -271,30 +308,25 @@ def nearest_nodes(
         tied[i] = len(best)
         if ties == "deepest":
             nodes[i] = best[np.argmax(taxonomy.depth[best])]
+        elif ties == "ancestor":
+            nodes[i] = taxonomy.common_ancestor(best.tolist())
         else:
-            nodes[i] = (
-                taxonomy.common_ancestor(best.tolist()) if ties == "ancestor" else rng.choice(best)
-            )
+            nodes[i] = rng.choice(best)
     return nodes, tied
 
 
 def split_name(text: str) -> tuple[str | None, str]:
     """Returns the name in "NAME=SPEC", or None, and the specification; raises a DataError if one of them is empty."""
     name, equals, spec = text.partition("=")
-    if (
-        not equals or ":" in name or "/" in name
-    ):  # a colon or a slash belongs to the model, and so does the rest
+    # A colon or a slash belongs to the model, and so does the rest.
+    if not equals or ":" in name or "/" in name:
         name, spec = "", text
     elif not name.strip():
-        raise DataError(
-            "The name before = is empty.", value=text, remedy="Write NAME=SPEC, or SPEC alone."
-        )
+        remedy = "Write NAME=SPEC, or SPEC alone."
+        raise DataError("The name before = is empty.", value=text, remedy=remedy)
     if not spec.strip():
-        raise DataError(
-            "The specification is empty.",
-            value=text,
-            remedy="Write lexical, rouge-1, sentence:MODEL, …",
-        )
+        remedy = "Write lexical, rouge-1, sentence:MODEL, …"
+        raise DataError("The specification is empty.", value=text, remedy=remedy)
     return name.strip() or None, spec.strip()
 
 
@@ -315,7 +347,8 @@ class MeasureSimilarity:
                 value=measure.name,
                 remedy="Use a measure that compares texts.",
             )
-        self.measure, self.name = measure, measure.name
+        self.measure = measure
+        self.name = measure.name
 
     def fit(self, names: Sequence[str]) -> None:
         """Takes in the names."""
@@ -325,10 +358,12 @@ class MeasureSimilarity:
 
     def table(self, answers: Sequence[str]) -> NDArray[np.floating]:
         """Returns the measure's scores, shape (answers, names), NaN where it has none; call `fit` first."""
-        return np.asarray(self.measure.matrix(list(answers), self._names))[:, self._columns]
+        scores = np.asarray(self.measure.matrix(list(answers), self._names))
+        return scores[:, self._columns]
 
     def scores(
         self, answers: Sequence[str], images: Sequence[Image | None] | None = None
     ) -> FloatMatrix:
         """Returns the scores, shape (answers, names), -1 where the measure has none."""
-        return np.asarray(np.nan_to_num(self.table(answers), nan=-1.0), dtype=np.float32)
+        scores = np.nan_to_num(self.table(answers), nan=-1.0)
+        return np.asarray(scores, dtype=np.float32)

@@ -1,8 +1,9 @@
-"""A run's images as traces, its templates as versions of a prompt, and its winner as a model, in MLflow.
+"""A run's images as traces, its templates as versions of a prompt, its winner as a model, in MLflow.
 
-A recipe has one prompt. Its baseline is the first version that a run registers, each template that became the best so
-far is one after it, and an alias named after the objective is on the winner's; the runs of a comparison share versions
-and differ in the alias. The functions work on the store in force and the active run (`store.in_force`).
+A recipe has one prompt. Its baseline is the first version that a run registers, each template that
+became the best so far is one after it, and an alias named after the objective is on the winner's;
+the runs of a comparison share versions and differ in the alias. The functions work on the store in
+force and the active run (`store.in_force`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.metrics.names import metric_name
+from taxtune.report.formatting import number
 from taxtune.report.gallery import thumbnail
-from taxtune.report.scores import number
 from taxtune.report.summary import verdict
 from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.tracking.store import TrackingStore
@@ -43,16 +44,20 @@ __all__ = [
 
 #: The alias of the version that is to be used.
 CHAMPION = "champion"
-#: The tag of runs and versions that says whether the winner is "certified", "passes-alone" or an "estimate".
+#: The tag of runs and versions that says whether the winner is "certified", "passes-alone" or an
+#: "estimate".
 TARGET_REACHED = "taxtune.target_reached"
-_RUN, _ITERATION = "taxtune.run", "taxtune.iteration"
+_RUN = "taxtune.run"
+_ITERATION = "taxtune.iteration"
+#: Attributes of an image's spans, by the span's name, as JSON.
+Steps = dict[str, dict[str, str]]
 
 
 def log_traces(
     store: TrackingStore,
     run: str,
     template: IterationRecord | HeldoutResult,
-    prompt: Callable[[SampleResult], str] | None,
+    prompt: Callable[[SampleResult], str],
     *,
     number: int,
     identity: str,
@@ -61,17 +66,18 @@ def log_traces(
 ) -> list[str]:
     """Records a sample of a template's images as traces.
 
-    They are put together whole, since MLflow's own way of making traces follows code as it runs. The trace of an image
-    has the spans `ask`, `place` and `score`; its time is the image's share of the template's. The true label is its
-    expectation, hP and hR are feedback on it; an image without an answer has an error instead. Every template has
-    traces of the same images, as long as they were asked about. Ids follow from the identity: recorded again, a trace
-    replaces itself. A store that takes no spans gets none.
+    They are put together whole, since MLflow's own way of making traces follows code as it runs. The
+    trace of an image has the spans `ask`, `place` and `score`; its time is the image's share of the
+    template's. The true label is its expectation, hP and hR are feedback on it; an image without an
+    answer has an error instead. Every template has traces of the same images, as long as they were
+    asked about. Ids follow from the identity: recorded again, a trace replaces itself. A store that
+    takes no spans gets none.
 
     Args:
         store: The open store and the experiment.
         run: The MLflow run that the traces belong to.
         template: An iteration, or a template on the held-out images.
-        prompt: Returns the prompt of a row; None where there is no template.
+        prompt: Returns the prompt of a row.
         number: Most images to take.
         identity: The template's identity in the run.
         model: Name of the model that was asked.
@@ -80,145 +86,169 @@ def log_traces(
     Returns:
         The ids of the traces.
     """
-    from mlflow.entities import (
-        AssessmentSource,
-        Expectation,
-        Feedback,
-        Span,
-        TraceInfo,
-        TraceLocation,
-        TraceState,
-    )
     from mlflow.tracing.client import TracingClient
 
     if not store.spans:
         return []
-    client, source = TracingClient(store.uri), AssessmentSource("CODE", "taxtune")
+    client = TracingClient(store.uri)
     seconds = template.usage.seconds / max(1, len(template.rows))
     began = time.time_ns() - int(template.usage.seconds * 1e9)
-    ended = began + int(seconds * 1e9)
-    ids, spans = [], []
+    ids = []
+    spans: list[Any] = []
     for row in sorted(template.rows, key=lambda row: _hash(row.example, 64))[:number]:
-        key, status = (
-            _hash(f"{identity}\0{row.example}", 32),
-            "OK" if row.failure is None else "ERROR",
-        )
-        ids.append(trace_id := f"tr-{key}")
-        steps = _steps(
-            row, "" if prompt is None else prompt(row), model, (images or {}).get(row.example)
-        )
-        assessments = [Expectation("label", row.truth, source=source)]
-        for name, value in (("hp", row.hp), ("hr", row.hr)):
-            why = (
-                {"error": row.failure or "There is no answer."}
-                if value is None
-                else {"value": value}
-            )
-            assessments.append(Feedback(name, source=source, **why))
-        for i, assessment in enumerate(assessments):
-            assessment.assessment_id = f"a-{key[:24]}{i}"
-        info = TraceInfo(
-            trace_id=trace_id,
-            trace_location=TraceLocation.from_experiment_id(store.experiment),
-            request_time=began // 1_000_000,
-            execution_duration=int(seconds * 1000),
-            state=TraceState(status),
-            request_preview=row.image,
-            response_preview=row.failure or row.placement or "",
-            trace_metadata={
-                "mlflow.sourceRun": run,
-                "mlflow.traceInputs": steps["classify"]["mlflow.spanInputs"],
-                "mlflow.traceOutputs": steps["classify"]["mlflow.spanOutputs"],
-            },
-            tags={"mlflow.traceName": "classify", "taxtune.about": row.example},
-            assessments=assessments,
-        )
-        client.start_trace(info)
-        for i, (name, attributes) in enumerate(steps.items()):
-            span = {
-                "trace_id": trace_id,
-                "span_id": _hash(f"{trace_id}{i}", 16),
-                "parent_span_id": _hash(f"{trace_id}0", 16) if i else None,
-                "name": name,
-                "start_time_unix_nano": began if i < 2 else ended,  # the model takes the time
-                "end_time_unix_nano": ended,
-                "status": {"code": status, "message": row.failure or ""},
-                "attributes": {"mlflow.traceRequestId": json.dumps(trace_id), **attributes},
-            }
-            spans.append(Span.from_dict(span))
+        trace = "tr-" + _hash(f"{identity}\0{row.example}", 32)
+        steps = _steps(row, prompt(row), model, (images or {}).get(row.example))
+        client.start_trace(_trace_info(row, trace, run, store.experiment, began, seconds, steps))
+        spans += _spans(row, trace, began, began + int(seconds * 1e9), steps)
+        ids.append(trace)
     if spans:
         client.log_spans(store.experiment, spans)
     return ids
+
+
+def _trace_info(
+    row: SampleResult,
+    trace: str,
+    run: str,
+    experiment: str,
+    began: int,
+    seconds: float,
+    steps: Steps,
+) -> Any:
+    """Returns the head of a trace, which has no spans; it began at a time in nanoseconds."""
+    from mlflow.entities import TraceInfo, TraceLocation, TraceState
+
+    whole = steps["classify"]
+    return TraceInfo(
+        trace_id=trace,
+        trace_location=TraceLocation.from_experiment_id(experiment),
+        request_time=began // 1_000_000,
+        execution_duration=int(seconds * 1000),
+        state=TraceState(_status(row)),
+        request_preview=row.image,
+        response_preview=row.failure or row.placement or "",
+        trace_metadata={
+            "mlflow.sourceRun": run,
+            "mlflow.traceInputs": whole["mlflow.spanInputs"],
+            "mlflow.traceOutputs": whole["mlflow.spanOutputs"],
+        },
+        tags={"mlflow.traceName": "classify", "taxtune.about": row.example},
+        assessments=_assessments(row, trace),
+    )
+
+
+def _assessments(row: SampleResult, trace: str) -> list[Any]:
+    """Returns the true label as an expectation, and hP and hR as feedback."""
+    from mlflow.entities import AssessmentSource, Expectation, Feedback
+
+    source = AssessmentSource("CODE", "taxtune")
+    error = row.failure or "There is no answer."
+    made: list[Any] = [Expectation("label", row.truth, source=source)]
+    for name, value in {"hp": row.hp, "hr": row.hr}.items():
+        if value is None:
+            made.append(Feedback(name, source=source, error=error))
+        else:
+            made.append(Feedback(name, source=source, value=value))
+    for i, assessment in enumerate(made):
+        assessment.assessment_id = f"a-{trace.removeprefix('tr-')[:24]}{i}"
+    return made
+
+
+def _spans(row: SampleResult, trace: str, began: int, ended: int, steps: Steps) -> list[Any]:
+    """Returns the spans of a trace; the first one is the parent of the others."""
+    from mlflow.entities import Span
+
+    spans = []
+    for i, (name, attributes) in enumerate(steps.items()):
+        span = {
+            "trace_id": trace,
+            "span_id": _hash(f"{trace}{i}", 16),
+            "parent_span_id": _hash(f"{trace}0", 16) if i else None,
+            "name": name,
+            "start_time_unix_nano": began if i < 2 else ended,  # the model takes the time
+            "end_time_unix_nano": ended,
+            "status": {"code": _status(row), "message": row.failure or ""},
+            "attributes": {"mlflow.traceRequestId": json.dumps(trace), **attributes},
+        }
+        spans.append(Span.from_dict(span))
+    return spans
+
+
+def _status(row: SampleResult) -> str:
+    return "OK" if row.failure is None else "ERROR"
 
 
 def _hash(text: str, digits: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
-def _steps(
-    row: SampleResult, prompt: str, model: str, file: Path | None
-) -> dict[str, dict[str, str]]:
-    """Returns the attributes of an image's spans by name; without an answer there is none that places or scores it."""
-
-    def step(kind: str, inputs: Any, outputs: Any, **more: Any) -> dict[str, str]:
-        values = {
-            "mlflow.spanType": kind,
-            "mlflow.spanInputs": inputs,
-            "mlflow.spanOutputs": outputs,
-            **more,
-        }
-        return {key: json.dumps(value) for key, value in values.items()}
-
+def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> Steps:
+    """Returns the steps of an image; without an answer none places or scores it."""
     picture = None if file is None else thumbnail(file)
-    content: list[Any] = (
-        [] if picture is None else [{"type": "image_url", "image_url": {"url": picture}}]
-    )
-    messages = {
-        "messages": [{"role": "user", "content": [*content, {"type": "text", "text": prompt}]}]
-    }
-    about = {"mlflow.message.format": "openai", "from_store": row.from_store}
-    about |= {"mlflow.llm.model": model} if model else {}
+    content: list[Any] = [{"type": "text", "text": prompt}]
+    if picture is not None:
+        content.insert(0, {"type": "image_url", "image_url": {"url": picture}})
+    messages = {"messages": [{"role": "user", "content": content}]}
+    asked = {"mlflow.message.format": "openai", "from_store": row.from_store}
+    if model:
+        asked["mlflow.llm.model"] = model
     image = {"image": row.image, "example": row.example}
     if row.answer is None:
         return {
-            "classify": step("CHAIN", image, None),
-            "ask": step("CHAT_MODEL", messages, None, **about),
+            "classify": _step("CHAIN", image, None),
+            "ask": _step("CHAT_MODEL", messages, None) | _as_json(asked),
         }
     reply = {"choices": [{"message": {"role": "assistant", "content": row.answer}}]}
     placed = {
-        key: getattr(row, key)
-        for key in ("placement", "stage", "confidence", "off_tree", "abstained")
+        "placement": row.placement,
+        "stage": row.stage,
+        "confidence": row.confidence,
+        "off_tree": row.off_tree,
+        "abstained": row.abstained,
     }
-    scores = {
-        **row.scores,
-        **row.measures,
-        "unrated": row.unrated,
-    }
-    scored = {key: value for key, value in scores.items() if value is not None} | row.remarks
+    scores = {**row.scores, **row.measures}
+    scored: dict[str, Any] = {key: value for key, value in scores.items() if value is not None}
+    if row.unrated is not None:
+        scored["unrated"] = row.unrated
+    compared = {"placement": row.placement, "truth": row.truth}
     return {
-        "classify": step("CHAIN", image, {"answer": row.answer, **placed}),
-        "ask": step("CHAT_MODEL", messages, reply, **about),
-        "place": step("PARSER", {"answer": row.answer}, placed),
-        "score": step("EVALUATOR", {"placement": row.placement, "truth": row.truth}, scored),
+        "classify": _step("CHAIN", image, {"answer": row.answer, **placed}),
+        "ask": _step("CHAT_MODEL", messages, reply) | _as_json(asked),
+        "place": _step("PARSER", {"answer": row.answer}, placed),
+        "score": _step("EVALUATOR", compared, scored | row.remarks),
     }
+
+
+def _step(kind: str, inputs: object, outputs: object) -> dict[str, str]:
+    return _as_json(
+        {"mlflow.spanType": kind, "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs}
+    )
+
+
+def _as_json(values: Mapping[str, object]) -> dict[str, str]:
+    return {key: json.dumps(value) for key, value in values.items()}
+
+
+# -- templates as prompts --------------------------------------------------------------------------
 
 
 def registered_name(name: str, *, dots: bool = False) -> str:
-    """Returns a name for the registry; characters that MLflow does not take become dashes (models have no dots)."""
-    return (
-        re.sub(r"[^A-Za-z0-9_.-]+" if dots else r"[^A-Za-z0-9_-]+", "-", name).strip("-")
-        or "taxtune"
-    )
+    """Returns a name for the registry; what MLflow does not take become dashes (models: dots too)."""
+    foreign = r"[^A-Za-z0-9_.-]+" if dots else r"[^A-Za-z0-9_-]+"
+    return re.sub(foreign, "-", name).strip("-") or "taxtune"
 
 
 def register_prompts(
     result: TuneResult, *, root: str, runs: Mapping[int, list[str]]
 ) -> dict[int, str]:
-    """Registers the baseline, each template that became the best so far, and the winner, once however often called.
+    """Registers the baseline, each template that became the best so far, and the winner.
+
+    Called again it registers nothing twice.
 
     Args:
         result: The run.
-        root: Id of the run that registers them: of a comparison the one above its runs, which share versions.
+        root: Id of the run that registers them: of a comparison the one above its runs, which share
+            versions.
         runs: Ids of the runs to link each version to, by iteration.
 
     Returns:
@@ -226,20 +256,16 @@ def register_prompts(
     """
     import mlflow
 
-    client, name = mlflow.MlflowClient(), registered_name(result.name, dots=True)
-    known: dict[str, int] = {}
-    token = "" if client.get_prompt(name) is not None else None
-    while token is not None:
-        page = client.search_prompt_versions(name, page_token=token or None)
-        known |= {each.template: int(each.version) for each in page if each.tags.get(_RUN) == root}
-        token = page.token or None
+    client = mlflow.MlflowClient()
+    name = registered_name(result.name, dots=True)
+    known = _known_versions(client, name, root)
     held = {scored.template: scored.scores for scored in result.heldout}
-    best, before = best_so_far(result.iterations), None
+    best = best_so_far(result.iterations)
     addresses = {}
     for record, leader in zip(result.iterations, best, strict=True):
-        first, wins = record.iteration == 0, record.iteration == result.winner
-        became_best, before = leader is record and leader is not before, leader
-        if record.template is None or not (first or wins or became_best):
+        is_baseline = record.iteration == 0
+        is_winner = record.iteration == result.winner
+        if record.template is None or not (is_baseline or is_winner or leader is record):
             continue
         if record.template not in known:
             made = mlflow.genai.register_prompt(
@@ -252,26 +278,46 @@ def register_prompts(
         version = known[record.template]
         tags = {"objective": result.objective, _ITERATION: str(record.iteration)}
         tags |= _heldout_tags(held.get(record.template))
-        for (
-            key,
-            value,
-        ) in tags.items():  # not with the version: MLflow would give them to the prompt, too
+        # Not with the version: MLflow would give them to the prompt, too.
+        for key, value in tags.items():
             client.set_prompt_version_tag(name, version, key, cut(value, TAG_LIMIT))
-        for alias in ["baseline"] * first + [re.sub(r"[^\w-]+", "-", result.objective)] * wins:
-            mlflow.genai.set_prompt_alias(name, alias, version)
-        addresses[record.iteration] = f"prompts:/{name}/{version}"
+        if is_baseline:
+            mlflow.genai.set_prompt_alias(name, "baseline", version)
+        if is_winner:
+            mlflow.genai.set_prompt_alias(name, re.sub(r"[^\w-]+", "-", result.objective), version)
+        address = f"prompts:/{name}/{version}"
+        addresses[record.iteration] = address
         for run in runs.get(record.iteration, ()):
-            client.link_prompt_version_to_run(run, addresses[record.iteration])
+            client.link_prompt_version_to_run(run, address)
     return addresses
+
+
+def _known_versions(client: Any, name: str, root: str) -> dict[str, int]:
+    """Returns the versions of a prompt that a run has registered, by template."""
+    if client.get_prompt(name) is None:
+        return {}
+    known: dict[str, int] = {}
+    token = None
+    while True:
+        page = client.search_prompt_versions(name, page_token=token)
+        for version in page:
+            if version.tags.get(_RUN) == root:
+                known[version.template] = int(version.version)
+        token = page.token
+        if not token:
+            return known
 
 
 def _message(record: IterationRecord, objective: str) -> str:
     """Returns the reason for a template, from its proposer, and its score on the tuning images."""
-    value = "" if record.value is None else f": {metric_name(objective)} {number(record.value)}"
-    which = f"Iteration {record.iteration}" if record.iteration else "The baseline"
-    why = "; ".join(f"{key}: {text}" for key, text in record.parameters.items())
-    why = f" {why[0].upper()}{why[1:]}." if why else ""
-    return cut(f"{which}{value} on {len(record.rows)} tuning images.{why}", 1_000)
+    message = f"Iteration {record.iteration}" if record.iteration else "The baseline"
+    if record.value is not None:
+        message += f": {metric_name(objective)} {number(record.value)}"
+    message += f" on {len(record.rows)} tuning images."
+    reasons = "; ".join(f"{key}: {text}" for key, text in record.parameters.items())
+    if reasons:
+        message += f" {reasons[0].upper()}{reasons[1:]}."
+    return cut(message, 1_000)
 
 
 def _heldout_tags(scores: TemplateScores | None) -> dict[str, str]:
@@ -279,9 +325,10 @@ def _heldout_tags(scores: TemplateScores | None) -> dict[str, str]:
 
 
 def log_classifier(result: TuneResult, run: str, folder: Path) -> str:
-    """Logs a saved classifier as a model of the active run and registers it; a run that has a version gets no second.
+    """Logs a saved classifier as a model of the active run, and registers it.
 
-    The version gets the alias `champion`, unless the version that has it is certified and this one is not.
+    A run that has a version gets no second. The version gets the alias `champion`, unless the
+    version that has it is certified and this one is not.
 
     Args:
         result: The run whose winner it is.
@@ -293,41 +340,40 @@ def log_classifier(result: TuneResult, run: str, folder: Path) -> str:
     """
     import mlflow
 
-    client, name = (
-        mlflow.MlflowClient(),
-        registered_name(f"{result.name}-{result.objective}-classifier"),
-    )
-    there = client.search_model_versions(f"name = '{name}' and run_id = '{run}'")
-    if there:
-        return f"models:/{name}/{there[0].version}"
-    tags, status = (
-        {"objective": result.objective},
-        None if result.selection is None else result.selection.status,
-    )
+    client = mlflow.MlflowClient()
+    name = registered_name(f"{result.name}-{result.objective}-classifier")
+    versions = client.search_model_versions(f"name = '{name}' and run_id = '{run}'")
+    if versions:
+        return f"models:/{name}/{versions[0].version}"
+    tags = {"objective": result.objective}
     with warnings.catch_warnings():
         # The signature is given, and an image is no example that MLflow could show.
         warnings.filterwarnings("ignore", message=".*input example was not provided")
-        made = mlflow.pyfunc.log_model(
+        model = mlflow.pyfunc.log_model(
             **as_pyfunc(folder), name=name, tags=tags, model_type="classifier", step=result.winner
         )
-    tags |= _heldout_tags(result.heldout_winner.scores) | (
-        {} if status is None else {TARGET_REACHED: status}
-    )
-    known = client.search_registered_models(f"name = '{name}'")
-    champion = known[0].aliases.get(CHAMPION) if known else None
-    if not known:
+    status = None if result.selection is None else result.selection.status
+    tags |= _heldout_tags(result.heldout_winner.scores)
+    if status is not None:
+        tags[TARGET_REACHED] = status
+    if not client.search_registered_models(f"name = '{name}'"):
         client.create_registered_model(name)
     version = client.create_model_version(
         name,
-        made.model_uri,
+        model.model_uri,
         run_id=run,
         tags=tags,
-        model_id=made.model_id,
+        model_id=model.model_id,
         description=verdict(result) or None,
     )
-    certified = champion is not None and client.get_model_version(name, champion).tags.get(
-        TARGET_REACHED
-    )
-    if certified != "certified" or status == "certified":
+    if status == "certified" or _champion_status(client, name) != "certified":
         client.set_registered_model_alias(name, CHAMPION, version.version)
     return f"models:/{name}/{version.version}"
+
+
+def _champion_status(client: Any, name: str) -> str | None:
+    champion = client.get_registered_model(name).aliases.get(CHAMPION)
+    if champion is None:
+        return None
+    status: str | None = client.get_model_version(name, champion).tags.get(TARGET_REACHED)
+    return status

@@ -1,8 +1,9 @@
 """Records a run in MLflow, by its fluent API.
 
-A tuning run is a run, each iteration one nested in it, and a comparison one above its tuning runs. Names of runs are
-deterministic and a tag says that an iteration is wholly recorded: a run that is resumed records what is not yet
-recorded. Recording never decides over a run: where it fails, a note says so and the run goes on.
+A tuning run is a run, each iteration one nested in it, and a comparison one above its tuning runs.
+Names of runs are deterministic and a tag says that an iteration is wholly recorded: a run that is
+resumed records what is not yet recorded. Recording never decides over a run: if it fails, a note
+says so and the run goes on.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,13 @@ from taxtune.tracking.store import (
     unusable,
 )
 from taxtune.tuning.loop import Callback, Group
-from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
+from taxtune.tuning.records import (
+    ComparisonResult,
+    HeldoutResult,
+    IterationRecord,
+    SampleResult,
+    TuneResult,
+)
 from taxtune.tuning.selection import best_so_far
 from taxtune.tuning.template import render
 
@@ -41,9 +47,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MLflowTracker", "TrackingCallback"]
 
-_PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
-_KIND, _GROUP = "taxtune.kind", "taxtune.group"
-_ITERATION, _RECORDED = "taxtune.iteration", "taxtune.recorded"
+_PARENT = "mlflow.parentRunId"
+_NOTE = "mlflow.note.content"
+_KIND = "taxtune.kind"
+_GROUP = "taxtune.group"
+_ITERATION = "taxtune.iteration"
+_RECORDED = "taxtune.recorded"
 _PARAMETERS_PER_CALL = 100
 #: Most images of a template that become traces.
 _TRACES = 5
@@ -65,7 +74,8 @@ class MLflowTracker:
     def __init__(
         self, experiment: str, folder: str | Path, tracking_uri: str | None = None
     ) -> None:
-        self._experiment, self._folder = experiment, Path(folder)
+        self._experiment = experiment
+        self._folder = Path(folder)
         self._uri = store_uri(folder, tracking_uri)
         self._opened: TrackingStore | None = None
         self._run: str | None = None
@@ -73,10 +83,10 @@ class MLflowTracker:
         self._images: Mapping[str, Path] = {}
         self._render: Callable[[str, Mapping[str, object]], str] | None = None
         self._vlm = ""
-        self._runs: dict[str, str] = {}  # of iterations, by name, recorded or not
-        self._recorded: dict[
-            int, tuple[str, int]
-        ] = {}  # run and number of images of each recorded iteration
+        # The runs of iterations, by name, recorded or not.
+        self._runs: dict[str, str] = {}
+        # The run and the number of images of each recorded iteration.
+        self._recorded: dict[int, tuple[str, int]] = {}
         self.unrecorded: set[int] = set()
         self._failed = False
 
@@ -100,13 +110,14 @@ class MLflowTracker:
 
         Args:
             name: Name of the run.
-            parameters: The recipe; nested keys are joined with dots, and the whole of it is kept as `recipe.yaml` too,
-                since MLflow cuts long values. The values below "resolved" are left out there.
+            parameters: The recipe; nested keys are joined with dots, and the whole of it is kept as
+                `recipe.yaml` too, since MLflow cuts long values. The values below "resolved" are
+                left out there.
             tags: Tags of the run.
-            run_id: The run to continue; where the store does not know it, a new one is started.
-            group: The comparison that the run is part of; its run is made where there is none yet.
+            run_id: The run to continue; if the store does not know it, a new one is started.
+            group: The comparison that the run is part of; its run is made if there is none yet.
             images: Image files by example id, for pictures.
-            render: Returns the prompt that a template makes of what it uses of an image, for traces.
+            render: Returns the prompt of a template for what it uses of an image, for traces.
 
         Returns:
             The run's id.
@@ -114,10 +125,11 @@ class MLflowTracker:
         Raises:
             TaxtuneError: If the store cannot be reached or written.
         """
-        self._images, self._render = images or {}, render
+        self._images = images or {}
+        self._render = render
         self._vlm = str(parameters.get("resolved", {}).get("vlm", {}).get("model", ""))
         try:
-            with in_force(self._store()) as mlflow:
+            with self._in_force() as mlflow:
                 if group is not None:
                     self._above = self._group_run(mlflow, group, parameters)
                 self._run = self._continued(mlflow, run_id)
@@ -126,7 +138,8 @@ class MLflowTracker:
                     self._run = self._new_run(name, tags, self._above)
                     if run_id is not None:
                         note(
-                            f"MLflow does not know the run {run_id}; its iterations will be recorded again."
+                            f"MLflow does not know the run {run_id}; "
+                            "its iterations will be recorded again."
                         )
                 self._log_recipe(mlflow, self._run, parameters)
                 for run in self._search(mlflow, _PARENT, self._run):
@@ -151,41 +164,48 @@ class MLflowTracker:
         if self._recorded.get(number, ("", -1))[1] >= len(record.rows):
             return
         try:
-            with in_force(self._store()) as mlflow:
+            with self._in_force() as mlflow:
                 self._record(mlflow, record, best)
             self.unrecorded.discard(number)
         except Exception as error:
             # One note is enough: `finish` tries again.
             if not self.unrecorded:
                 note(
-                    f"MLflow could not record iteration {number}; the run continues: {short_reason(error)}"
+                    f"MLflow could not record iteration {number}; "
+                    f"the run continues: {short_reason(error)}"
                 )
             self.unrecorded.add(number)
 
     def finish(self, result: TuneResult) -> None:
-        """Records the held-out scores, the run's files and its templates, and each iteration as the race left it."""
+        """Records a finished run: each iteration as it ended, the result, prompts and traces."""
         for record, best in zip(result.iterations, best_so_far(result.iterations), strict=True):
             self.iteration(record, best)
         if self.unrecorded:
             numbers = ", ".join(map(str, sorted(self.unrecorded)))
             note(f"MLflow has no record of iterations {numbers}; the run's folder has one.")
-        self._try("the result", partial(self._finish, result=result))
-        self._try("the templates as prompts", partial(self._prompts, result=result))
-        self._try("traces", partial(self._trace_heldout, result=result))
+        with self._attempt("the result"), self._in_force() as mlflow:
+            self._finish(mlflow, result)
+        with self._attempt("the templates as prompts"), self._in_force() as mlflow:
+            self._register_prompts(mlflow, result)
+        with self._attempt("traces"), self._in_force():
+            for held in result.heldout:
+                self._trace(str(self._run), held, f"heldout/{held.name}")
         if result.heldout:
-            self._try("the winner as a model", partial(self._model, result=result))
+            with self._attempt("the winner as a model"), self._in_force() as mlflow:
+                self._log_classifier(mlflow, result)
 
     def group(self, result: ComparisonResult, group: Group) -> str | None:
-        """Records the result of runs that belong together, and replaces what was recorded of them before.
+        """Records the result of runs that belong together; it replaces an earlier record of them.
 
         Returns:
-            The id of the run above them, or None where it could not be recorded.
+            The id of the run above them, or None if it could not be recorded.
 
         Raises:
             TaxtuneError: If the store cannot be reached at all.
         """
         self._store()
-        self._try("the comparison", partial(self._finish_group, result=result, group=group))
+        with self._attempt("the comparison"), self._in_force() as mlflow:
+            self._finish_group(mlflow, result, group)
         return self._above
 
     def close(self, status: str = "FINISHED") -> None:
@@ -193,44 +213,47 @@ class MLflowTracker:
 
         The run above it continues unless this one failed: there may be others.
         """
-
-        def end(mlflow: Any) -> None:
-            runs = (
-                [self._run]
-                if status == "FINISHED"
-                else [*self._runs.values(), self._run, self._above]
-            )
-            # A run is left as "FAILED" by a call that could not record something.
-            ended = ("RUNNING", "FAILED") if status == "FINISHED" else ("RUNNING",)
+        if self._run is None:
+            return
+        runs: list[str | None] = [self._run]
+        # A run is left as "FAILED" by a call that could not record something.
+        ended = ["RUNNING", "FAILED"]
+        if status != "FINISHED":
+            runs = [*self._runs.values(), self._run, self._above]
+            ended = ["RUNNING"]
+        with self._attempt("the end of the run"), self._in_force() as mlflow:
             for run in runs:
                 if run is not None and mlflow.get_run(run).info.status in ended:
                     mlflow.MlflowClient().set_terminated(run, status)
 
-        if self._run is not None:
-            self._try("the end of the run", end)
-
     def where(self) -> str:
         """Returns the command or the address that shows the record."""
-        return (self._opened or TrackingStore(None, self._uri, "")).where(self._above or self._run)
+        store = self._opened or TrackingStore(None, self._uri, "")
+        return store.where(self._above or self._run)
 
     def _store(self) -> TrackingStore:
         if self._opened is None:
             self._opened = open_store(self._experiment, self._folder, self._uri)
         return self._opened
 
-    def _try(self, what: str, action: Callable[[Any], object]) -> None:
+    def _in_force(self) -> AbstractContextManager[Any]:
+        """Returns a block in which MLflow's fluent API is about the store; it yields `mlflow`."""
+        return in_force(self._store())
+
+    @contextmanager
+    def _attempt(self, what: str) -> Iterator[None]:
+        """Notes an error of the block in place of raising it."""
         try:
-            with in_force(self._store()) as mlflow:
-                action(mlflow)
+            yield
         except Exception as error:
             note(f"MLflow could not record {what}: {short_reason(error)}")
             self._failed = True
 
-    # -- runs ----------------------------------------------------------------------------------------------------------
+    # -- runs --------------------------------------------------------------------------------------
 
     @contextmanager
     def _active(self, mlflow: Any, run: str, status: str = "RUNNING") -> Iterator[Path]:
-        """Makes a run the active one for the block, after which it has a status; "FAILED" after an error.
+        """Makes a run the active one for the block, and gives it a status; "FAILED" after an error.
 
         Yields a folder whose files become artifacts; files of the same names are replaced.
         """
@@ -242,31 +265,26 @@ class MLflowTracker:
                 if any(Path(folder).iterdir()):
                     mlflow.log_artifacts(folder)
                     # By this tag MLflow's pages find the tables.
-                    tables = [
-                        {"path": name, "type": "table"}
-                        for name in values.TABLES
-                        if Path(folder, name).exists()
-                    ]
+                    there = [name for name in values.TABLES if Path(folder, name).exists()]
+                    tables = [{"path": name, "type": "table"} for name in there]
                     mlflow.set_tag("mlflow.loggedArtifacts", json.dumps(tables))
             ended = status
         finally:
             mlflow.end_run(ended)
 
     def _new_run(self, name: str, tags: Mapping[str, str], parent: str | None) -> str:
-        texts = {
-            key: values.cut(str(value), values.TAG_LIMIT) for key, value in tags.items() if value
-        }
-        texts = {
-            "mlflow.source.name": "taxtune",
-            **texts,
-            **({} if parent is None else {_PARENT: parent}),
-        }
+        texts = {"mlflow.source.name": "taxtune"}
+        for key, value in tags.items():
+            if value:
+                texts[key] = values.cut(str(value), values.TAG_LIMIT)
+        if parent is not None:
+            texts[_PARENT] = parent
         # Not by `mlflow.start_run`, which nests it in a run that the caller of `tune` has active.
         store = self._store()
         return str(store.client.create_run(store.experiment, tags=texts, run_name=name).info.run_id)
 
     def _continued(self, mlflow: Any, run_id: str | None) -> str | None:
-        """Returns the run to continue, None where the store does not know it: another store, or its file is gone."""
+        """Returns the run to continue; None if the store does not know it."""
         if run_id is None:
             return None
         try:
@@ -284,65 +302,54 @@ class MLflowTracker:
 
     def _group_run(self, mlflow: Any, group: Group, parameters: Mapping[str, Any] | None) -> str:
         """Returns the run above those of a group, which continues, or which is made."""
-        if there := self._search(mlflow, _GROUP, group.identity):
-            run = str(there[-1].info.run_id)  # the first that was made
+        known = self._search(mlflow, _GROUP, group.identity)
+        if known:
+            run = str(known[-1].info.run_id)  # the first that was made
             with self._active(mlflow, run):
                 pass
         else:
             tags = {_KIND: "comparison", _GROUP: group.identity, _NOTE: values.UNFINISHED}
             run = self._new_run(f"compare: {group.name}", tags, None)
         if parameters is not None:
-            shared = {
-                key: value
-                for key, value in parameters.items()
-                if key not in ("objective", "resolved")
-            }
+            shared = dict(parameters)
+            shared.pop("objective", None)
+            shared.pop("resolved", None)
             self._log_recipe(mlflow, run, shared)
         return run
 
     def _log_recipe(self, mlflow: Any, run: str, parameters: Mapping[str, Any]) -> None:
         # MLflow refuses to change a parameter, and a resumed run has them.
         known = mlflow.get_run(run).data.params
-        new = [(key, value) for key, value in values.flatten(parameters) if key not in known]
+        new = [pair for pair in values.parameter_texts(parameters) if pair[0] not in known]
         for start in range(0, len(new), _PARAMETERS_PER_CALL):
             mlflow.log_params(dict(new[start : start + _PARAMETERS_PER_CALL]), run_id=run)
-        recipe = {key: value for key, value in plain(parameters).items() if key != "resolved"}
-        mlflow.log_text(
-            yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), "recipe.yaml", run_id=run
-        )
+        recipe = plain(parameters)
+        recipe.pop("resolved", None)
+        text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
+        mlflow.log_text(text, "recipe.yaml", run_id=run)
 
     def _search(self, mlflow: Any, tag: str, value: str) -> list[Any]:
-        found = mlflow.search_runs(
-            [self._store().experiment], f"tags.`{tag}` = '{value}'", output_format="list"
-        )
+        experiments = [self._store().experiment]
+        found = mlflow.search_runs(experiments, f"tags.`{tag}` = '{value}'", output_format="list")
         return list(found)
 
-    # -- iterations ----------------------------------------------------------------------------------------------------
+    # -- iterations --------------------------------------------------------------------------------
 
     def _record(self, mlflow: Any, record: IterationRecord, best: IterationRecord | None) -> None:
-        """Records an iteration, or what the race has added to it; a step is a number of images, which grows."""
-        number, new = record.iteration, record.iteration not in self._recorded
-        name = "baseline" if number == 0 else f"iteration {number:02d}"
-        tags = {_ITERATION: str(number), _KIND: "iteration", "taxtune.state": record.state}
-        tags |= {
-            "taxtune.feasible": str(record.feasible).lower(),
-            _NOTE: values.about_iteration(record),
-        }
-        tags |= (
-            {}
-            if record.reason is None
-            else {"taxtune.reason": values.cut(record.reason, values.TAG_LIMIT)}
-        )
-        run = self._runs.get(name)
-        if run is None:
-            run = self._runs[name] = self._new_run(name, tags, self._run)
-        with self._active(
-            mlflow, run, "FINISHED" if record.state == "complete" else "FAILED"
-        ) as folder:
+        """Records an iteration, or the images that it was asked about since it was recorded.
+
+        A step of its metrics is a number of images, which grows.
+        """
+        number = record.iteration
+        is_new = number not in self._recorded
+        run = self._iteration_run(record)
+        status = "FINISHED" if record.state == "complete" else "FAILED"
+        with self._active(mlflow, run, status) as folder:
             values.write_iteration(folder, record, self._images)
-            mlflow.log_params(dict(values.flatten({"iteration": number, **record.parameters})))
+            parameters = {"iteration": number, **record.parameters}
+            mlflow.log_params(dict(values.parameter_texts(parameters)))
             mlflow.log_metrics(values.iteration_metrics(record), step=len(record.rows))
-            if new:
+            if is_new:
                 self._trace(run, record, str(number))
                 curves = {"objective": record.value, **values.headline_metrics(record.scores)}
                 curves["best.objective"] = None if best is None else best.value
@@ -350,25 +357,41 @@ class MLflowTracker:
         mlflow.MlflowClient().set_tag(run, _RECORDED, "true")
         self._recorded[number] = (run, len(record.rows))
 
+    def _iteration_run(self, record: IterationRecord) -> str:
+        """Returns the run of an iteration, which is made if there is none yet."""
+        name = f"iteration {record.iteration:02d}" if record.iteration else "baseline"
+        if name not in self._runs:
+            tags = {
+                _ITERATION: str(record.iteration),
+                _KIND: "iteration",
+                "taxtune.state": record.state,
+                "taxtune.feasible": str(record.feasible).lower(),
+                _NOTE: values.about_iteration(record),
+                "taxtune.reason": record.reason or "",
+            }
+            self._runs[name] = self._new_run(name, tags, self._run)
+        return self._runs[name]
+
     def _trace(self, run: str, template: IterationRecord | HeldoutResult, what: str) -> None:
         """Records a sample of a template's images as traces."""
-        source, render = template.template, self._render
+        source = template.template
+        render = self._render
+
+        def prompt(row: SampleResult) -> str:
+            return "" if source is None or render is None else render(source, row.context)
+
         entities.log_traces(
             self._store(),
             run,
             template,
-            None if source is None or render is None else lambda row: render(source, row.context),
+            prompt,
             number=_TRACES,
             identity=f"{self._run}/{what}",
             model=self._vlm,
             images=self._images,
         )
 
-    def _trace_heldout(self, _: Any, result: TuneResult) -> None:
-        for held in result.heldout:
-            self._trace(str(self._run), held, f"heldout/{held.name}")
-
-    # -- results -------------------------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------
 
     def _finish(self, mlflow: Any, result: TuneResult) -> None:
         with self._active(mlflow, str(self._run)) as folder:
@@ -380,33 +403,32 @@ class MLflowTracker:
             for step, held in zip((0, result.winner), result.heldout[:2], strict=False):
                 mlflow.log_metrics(values.heldout_metrics(held), step=step)
             usage = result.usage
-            mlflow.log_metrics(
-                values.finite({"seconds": usage.seconds, "cost_usd": usage.cost_usd})
-            )
+            spent = {"seconds": usage.seconds, "cost_usd": usage.cost_usd}
+            mlflow.log_metrics(values.finite(spent))
 
     def _finish_group(self, mlflow: Any, result: ComparisonResult, group: Group) -> None:
-        run = self._above = self._group_run(mlflow, group, None)
+        run = self._group_run(mlflow, group, None)
+        self._above = run
         if not self._images:  # its runs were finished before
             self._images = {key: Path(file) for key, file in result.provenance.images.items()}
         with self._active(mlflow, run, "FINISHED") as folder:
             values.write_result(folder, result, self._images)
             mlflow.set_tag(_NOTE, values.about_result(result))
             for held in result.heldout:
-                name = entities.registered_name(
-                    held.name, dots=True
-                )  # a measure's may hold its model's slash
+                # A measure's name may hold its model's slash.
+                name = entities.registered_name(held.name, dots=True)
                 (folder / f"template_{name}.j2").write_text(held.template, encoding="utf-8")
                 mlflow.log_metrics(values.heldout_metrics(held, held.name))
 
-    def _prompts(self, mlflow: Any, result: TuneResult) -> None:
+    def _register_prompts(self, mlflow: Any, result: TuneResult) -> None:
         run = str(self._run)
         runs = {number: [run, child] for number, (child, _) in self._recorded.items()}
         addresses = entities.register_prompts(result, root=self._above or run, runs=runs)
         with self._active(mlflow, run):
             mlflow.set_tag("taxtune.prompt", addresses[result.winner])
 
-    def _model(self, mlflow: Any, result: TuneResult) -> None:
-        """Logs the winner as a model that MLflow can serve, where nothing of it was given in Python."""
+    def _log_classifier(self, mlflow: Any, result: TuneResult) -> None:
+        """Logs the winner as a model that MLflow can serve, if nothing of it was given in Python."""
         from taxtune.classifier import load_classifier
 
         try:
@@ -419,16 +441,15 @@ class MLflowTracker:
             self._active(mlflow, str(self._run)),
             tempfile.TemporaryDirectory(prefix="taxtune-") as saved,
         ):
-            entities.log_classifier(
-                result, str(self._run), classifier.save(Path(saved) / "classifier")
-            )
+            folder = classifier.save(Path(saved) / "classifier")
+            entities.log_classifier(result, str(self._run), folder)
 
 
 class TrackingCallback(Callback):
-    """Records runs in MLflow: a run each, a nested run an iteration, templates in the prompt entities.
+    """Records runs in MLflow, with a nested run for each iteration and templates as prompts.
 
-    Iterations are recorded in a thread, so that the model need not wait for MLflow; the end of a run waits until all is
-    recorded.
+    Iterations are recorded in a thread, so that the model need not wait for MLflow; the end of a run
+    waits until all is recorded.
 
     Args:
         make_tracker: Returns a new record of a run; called once a run.
@@ -441,7 +462,7 @@ class TrackingCallback(Callback):
         self._thread: ThreadPoolExecutor | None = None
 
     def where(self) -> dict[str, str]:
-        """Returns where to look at what is recorded."""
+        """Returns the place to look at the record."""
         return {"experiments": self._make().where()}
 
     def settled(self) -> bool:
@@ -457,7 +478,8 @@ class TrackingCallback(Callback):
         self._lost = not self.settled()
         self.tracker = self._make()
         experiment = tuner.experiment
-        objective, splits = experiment.objective, experiment.splits
+        objective = experiment.objective
+        examples = (*experiment.splits.tuning, *experiment.splits.heldout)
         parameters = dict(experiment.settings)
         parameters["objective"] = {"kind": objective.name, **objective.identity()}
         # What the model turned out to be: the commit behind a branch, the dtype behind "auto".
@@ -472,9 +494,7 @@ class TrackingCallback(Callback):
             {"taxtune.recipe": experiment.recipe.name, "taxtune.objective": objective.name},
             tuner.history.note("mlflow_run"),
             group=tuner.group,
-            images={
-                each.id: Path(each.image).resolve() for each in (*splits.tuning, *splits.heldout)
-            },
+            images={example.id: Path(example.image).resolve() for example in examples},
             render=lambda template, context: render(template, {**experiment.variables, **context}),
         )
         # Before anything is asked: of a run that is killed there would be a second record otherwise.
@@ -504,8 +524,7 @@ class TrackingCallback(Callback):
         self.tracker.close(_STATUS[status])
 
     def _then(self, work: Callable[..., None], *arguments: Any) -> Future[None]:
-        """Has the thread do something after what it is doing."""
+        """Has the thread do something after its present work."""
         assert self._thread is not None
-        return self._thread.submit(
-            copy_context().run, work, *arguments
-        )  # notes go to the display in force here
+        # Notes go to the display in force here.
+        return self._thread.submit(copy_context().run, work, *arguments)

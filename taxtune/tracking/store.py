@@ -1,7 +1,7 @@
 """The MLflow store of a run: where it is, whether it can be written, and how to look at it.
 
-MLflow is loaded here, with its telemetry off, its chatter silenced and its patience with a server that does not answer
-cut from minutes to seconds. Settings of the user's environment are kept.
+MLflow is loaded here, with its telemetry off, its chatter silenced and its patience with a server
+that does not answer cut from minutes to seconds. Settings of the user's environment are kept.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ __all__ = [
     "unusable",
 ]
 
-#: The database in a run's folder, and the folder of artifacts beside it.
-DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
+#: The database in a run's folder.
+DATABASE = "mlflow.db"
+#: The folder of artifacts beside it.
+ARTIFACTS = "mlartifacts"
 _OWN_DATABASE = re.compile(r"(sqlite|postgresql|mysql|mssql)\b")
-_DATABASE = "A store in a database (sqlite:///mlflow.db) takes them."
-#: The job runner of MLflow's pages is of no use here and loads litellm, which waits for a price list without a network.
+#: The job runner of MLflow's pages is of no use here and loads litellm, which waits for a price list
+#: without a network.
 UI_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -72,23 +74,25 @@ class TrackingStore:
     spans: bool = True
 
     def where(self, run: str | None = None) -> str:
-        """Returns where to look: the address of a tracking server, or the command that shows a local store."""
+        """Returns the address of a tracking server, or the command that shows a local store."""
         if self.uri.startswith(("http://", "https://")):
             page = redact(self.uri).rstrip("/")
-            page += f"/#/experiments/{self.experiment}" if self.experiment else ""
+            if self.experiment:
+                page += f"/#/experiments/{self.experiment}"
             return page if run is None else f"{page}/runs/{run}"
         database = _sqlite_path(self.uri)
         if database is None:
             return f"mlflow server --backend-store-uri {shlex.quote(redact(self.uri))}"
         file = database.relative_to(Path.cwd()) if database.is_relative_to(Path.cwd()) else database
-        return command(
-            "mlflow", file.parent if file.name == DATABASE and file.parent != Path() else file
-        )
+        if file.name == DATABASE and file.parent != Path():
+            file = file.parent
+        return command("mlflow", file)
 
 
 def store_uri(folder: str | Path, tracking_uri: str | None = None) -> str:
-    """Returns the tracking URI: the argument, else `MLFLOW_TRACKING_URI`, else a SQLite file in the folder."""
-    if chosen := tracking_uri or os.environ.get("MLFLOW_TRACKING_URI"):
+    """Returns the tracking URI: the argument, `MLFLOW_TRACKING_URI`, or a SQLite file in the folder."""
+    chosen = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
+    if chosen:
         return chosen
     database = Path(folder).resolve() / DATABASE
     atomic.check_in_place(database, database.with_name(ARTIFACTS))
@@ -108,7 +112,8 @@ def open_store(
 
     Args:
         experiment: Name of the experiment.
-        folder: The run's folder; the artifacts of a store without a server lie in it, or beside its SQLite file.
+        folder: The run's folder; the artifacts of a store without a server lie in it, or beside its
+            SQLite file.
         tracking_uri: See `store_uri`.
 
     Raises:
@@ -127,10 +132,12 @@ def open_store(
             spans = takes_spans(uri)
             found = client.get_experiment_by_name(experiment)
             if found is None:
-                beside = Path(folder).resolve() if database is None else database.parent
-                # A server decides for itself; with a database MLflow would put them into the current folder.
-                own = _OWN_DATABASE.match(uri)
-                artifacts = (beside / ARTIFACTS).as_uri() if own else None
+                artifacts = None
+                if _OWN_DATABASE.match(uri):
+                    # A server decides for itself; with a database MLflow would put them into the
+                    # current folder.
+                    beside = Path(folder).resolve() if database is None else database.parent
+                    artifacts = (beside / ARTIFACTS).as_uri()
                 made = client.create_experiment(experiment, artifact_location=artifacts)
                 return TrackingStore(client, uri, str(made), spans)
             if database is not None and database == Path(folder).resolve() / DATABASE:
@@ -145,15 +152,15 @@ def open_store(
 
 
 def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
-    """Checks that the store can be reached, or made, and makes nothing; raises a TaxtuneError if not.
+    """Raises a TaxtuneError if the store can be neither reached nor made; nothing is made.
 
-    That it takes no spans is noted.
+    A note says if it takes no spans.
     """
     uri = store_uri(folder, tracking_uri)
-    if (database := _sqlite_path(uri)) is not None:
-        atomic.check_folder(
-            database.parent
-        )  # first: a name that is too long cannot even be looked up
+    database = _sqlite_path(uri)
+    if database is not None:
+        # First: a name that is too long cannot even be looked up.
+        atomic.check_folder(database.parent)
         if database.exists():
             _check_sqlite(database)
         return
@@ -162,46 +169,44 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
             _client(uri).search_experiments(max_results=1)
             if not takes_spans(uri):
                 note(
-                    f"MLflow at {redact(uri)} takes no spans, so images have no traces there. {_DATABASE}"
+                    f"MLflow at {redact(uri)} takes no spans, so images have no traces there. "
+                    "A store in a database (sqlite:///mlflow.db) takes them."
                 )
     except Exception as error:
         raise unusable(uri, error) from error
 
 
 def takes_spans(uri: str) -> bool:
-    """Tells whether a store takes the spans of traces: it is given one for an experiment that it cannot have."""
+    """Tells whether a store takes spans; it is given one for an experiment that it cannot have."""
     if _OWN_DATABASE.match(uri) or uri.startswith("databricks"):
         return True
     from mlflow.entities import Span
     from mlflow.tracing.client import TracingClient
 
     trace = f"tr-{0:032}"
-    probe: dict[str, Any] = {
+    probe = {
         "trace_id": trace,
         "span_id": f"{0:016}",
         "parent_span_id": None,
         "name": "probe",
-    }
-    probe |= {
         "start_time_unix_nano": 0,
         "end_time_unix_nano": 0,
         "status": {"code": "OK", "message": ""},
+        "attributes": {"mlflow.traceRequestId": json.dumps(trace)},
     }
-    probe["attributes"] = {"mlflow.traceRequestId": json.dumps(trace)}
     try:
         TracingClient(uri).log_spans("-1", [Span.from_dict(probe)])
     except NotImplementedError:
         return False
-    except (
-        Exception
-    ) as error:  # a store with spans lacks the experiment; a server passes on what its store says
+    except Exception as error:
+        # A store with spans lacks the experiment; a server passes on what its store says.
         return "not supported" not in str(error)
     return True
 
 
 @contextlib.contextmanager
 def in_force(store: TrackingStore) -> Iterator[Any]:
-    """Makes a store and its experiment those of MLflow's fluent API for the block, and yields the module `mlflow`."""
+    """Makes a store and its experiment those of MLflow's fluent API for the block; yields `mlflow`."""
     import mlflow
     from mlflow.tracking import fluent
 
@@ -212,8 +217,10 @@ def in_force(store: TrackingStore) -> Iterator[Any]:
         "MLFLOW_RUN_ID",
     )
     before = {name: os.environ.pop(name, None) for name in names}
-    # What `mlflow.set_experiment` of the caller has set comes before the variable, and is of another store.
-    chosen, fluent._active_experiment_id = fluent._active_experiment_id, None
+    # What `mlflow.set_experiment` of the caller has set comes before the variable, and is of another
+    # store.
+    chosen = fluent._active_experiment_id
+    fluent._active_experiment_id = None
     try:
         with _quiet():
             mlflow.set_tracking_uri(store.uri)
@@ -230,15 +237,19 @@ def in_force(store: TrackingStore) -> Iterator[Any]:
 def unusable(uri: str, error: Exception) -> TaxtuneError:
     """Returns the error of a store that cannot be reached or written."""
     if _sqlite_path(uri) is not None:
-        remedy = "Free some space or repair the database, or turn recording off: --set tracking.mlflow=false"
+        remedy = (
+            "Free some space or repair the database, or turn recording off: "
+            "--set tracking.mlflow=false"
+        )
     else:
-        remedy = "Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record in the run's folder."
-    reason = (
-        "nothing is listening there" if "Connection refused" in str(error) else short_reason(error)
-    )
-    return TaxtuneError(
-        f"MLflow cannot record at {redact(uri)}: {reason.rstrip('.')}.", remedy=remedy
-    )
+        remedy = (
+            "Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record in the "
+            "run's folder."
+        )
+    reason = short_reason(error).rstrip(".")
+    if "Connection refused" in str(error):
+        reason = "nothing is listening there"
+    return TaxtuneError(f"MLflow cannot record at {redact(uri)}: {reason}.", remedy=remedy)
 
 
 def short_reason(error: BaseException, limit: int = 300) -> str:
@@ -249,7 +260,10 @@ def short_reason(error: BaseException, limit: int = 300) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps log records below warnings off the terminal: MLflow's migrations set up loggers of their own."""
+    """Keeps log records below warnings off the terminal.
+
+    MLflow's migrations set up loggers of their own.
+    """
     before = logging.root.manager.disable
     if os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING") == "WARNING":
         logging.disable(max(before, logging.INFO))
@@ -262,8 +276,9 @@ def _quiet() -> Iterator[None]:
 def bring_along(database: Path) -> None:
     """Corrects the paths in a database that was moved together with its artifacts.
 
-    MLflow writes down where artifacts lie by their full path: with experiments and runs, models and traces. Where a
-    run's folder was moved, renamed or copied, every text that begins with the old path begins with the new one after.
+    MLflow writes down where artifacts lie by their full path: with experiments and runs, models and
+    traces. If a run's folder was moved, renamed or copied, every text that begins with the old path
+    begins with the new one after.
     """
     artifacts = database.resolve().parent / ARTIFACTS
     if not (database.exists() and artifacts.is_dir()):
@@ -276,34 +291,41 @@ def bring_along(database: Path) -> None:
         ).fetchall()
         if ("experiments", "artifact_location") not in columns:
             return
-        for (old,) in connection.execute(
-            "SELECT DISTINCT artifact_location FROM experiments"
-        ).fetchall():
+        query = "SELECT DISTINCT artifact_location FROM experiments"
+        for (old,) in connection.execute(query).fetchall():
             # Others belong to experiments that were made in this database without taxtune.
-            if old and old.startswith("file:") and old.endswith(f"/{ARTIFACTS}") and old != here:
-                inside = (here, len(old) + 1, old, len(old) + 1, f"{old}/")
-                for table, column in columns:
-                    connection.execute(
-                        f'UPDATE "{table}" SET "{column}" = ? || substr("{column}", ?) '
-                        f'WHERE "{column}" = ? OR substr("{column}", 1, ?) = ?',
-                        inside,
-                    )
+            is_own = old and old.startswith("file:") and old.endswith(f"/{ARTIFACTS}")
+            if not is_own or old == here:
+                continue
+            inside = (here, len(old) + 1, old, len(old) + 1, f"{old}/")
+            for table, column in columns:
+                connection.execute(
+                    f'UPDATE "{table}" SET "{column}" = ? || substr("{column}", ?) '
+                    f'WHERE "{column}" = ? OR substr("{column}", 1, ?) = ?',
+                    inside,
+                )
 
 
 def _check_places(database: Path, experiment: str) -> None:
-    """Raises a `TaxtuneError` where a run's own database, which may be a stranger's, has artifacts sent elsewhere."""
+    """Raises a `TaxtuneError` if a run's own database has artifacts sent elsewhere.
+
+    The database may be a stranger's.
+    """
     here = (database.parent / ARTIFACTS).as_uri()
-    query = "SELECT artifact_location FROM experiments WHERE experiment_id = :it UNION "
-    query += "SELECT artifact_uri FROM runs WHERE experiment_id = :it"
+    query = (
+        "SELECT artifact_location FROM experiments WHERE experiment_id = :it UNION "
+        "SELECT artifact_uri FROM runs WHERE experiment_id = :it"
+    )
     with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection:
         places = [str(place) for (place,) in connection.execute(query, {"it": experiment})]
     for place in places:
-        if not f"{place}/".startswith(f"{here}/") or re.search(
-            r"/(\.|%2e){2}", place, re.IGNORECASE
-        ):
-            message = "The database has what is recorded kept elsewhere than beside it."
+        climbs = re.search(r"/(\.|%2e){2}", place, re.IGNORECASE)
+        if climbs or not f"{place}/".startswith(f"{here}/"):
             raise TaxtuneError(
-                message, file=database, value=redact(place), remedy="Move it away to begin another."
+                "The database has what is recorded kept elsewhere than beside it.",
+                file=database,
+                value=redact(place),
+                remedy="Move it away to begin another.",
             )
 
 
@@ -314,12 +336,10 @@ def _client(uri: str) -> Any:
     from mlflow import MlflowClient
     from mlflow.tracking._tracking_service import utils
 
-    if (
-        os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING"
-    ):  # which counts only where MLflow has not been imported before
-        logging.getLogger("mlflow").setLevel(
-            max(logging.WARNING, logging.getLogger("mlflow").getEffectiveLevel())
-        )
+    if os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
+        # The variable counts only if MLflow has not been imported before.
+        logger = logging.getLogger("mlflow")
+        logger.setLevel(max(logging.WARNING, logger.getEffectiveLevel()))
         # It writes a traceback of every error of a database, which is raised as well.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     # MLflow keeps for good where runs' artifacts lie, and a folder may have been moved.
@@ -328,7 +348,10 @@ def _client(uri: str) -> Any:
 
 
 def _make(database: Path) -> None:
-    """Makes a database beside its place and moves it there: one without all of its tables cannot be opened again."""
+    """Makes a database beside its place, and moves it there.
+
+    A database without all of its tables cannot be opened again.
+    """
     unfinished = database.with_name(f".{database.name}-{os.getpid()}")
     try:
         _client(f"sqlite:///{unfinished.as_posix()}").search_experiments(max_results=1)

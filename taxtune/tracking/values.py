@@ -1,7 +1,8 @@
-"""A run's records for MLflow, within its limits: flat parameters, a few finite metrics, tables and files.
+"""A run's records for MLflow, within its limits: parameters, a few finite metrics, tables, files.
 
-A metric is a column of MLflow's table of runs and a chart of its own, so that only headline scores are metrics. All
-else (intervals, scores by rank, in bits, calls and tokens) is in tables and JSON among the artifacts.
+A metric is a column of MLflow's table of runs and a chart of its own, so that only headline scores
+are metrics. All else (intervals, scores by rank, in bits, calls and tokens) is in tables and JSON
+among the artifacts.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from typing import Any
 
 from taxtune.errors import command
 from taxtune.metrics.table import SCORES
+from taxtune.recipe import flatten
+from taxtune.report.formatting import Result, score_of
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
-from taxtune.report.scores import Result, rank_table, score_of, score_table
 from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
+from taxtune.report.tables import rank_table, score_table
 from taxtune.tuning.records import (
     HeldoutResult,
     IterationRecord,
@@ -44,58 +47,78 @@ __all__ = [
     "cut",
     "example_table",
     "finite",
-    "flatten",
     "headline_metrics",
     "heldout_metrics",
     "iteration_metrics",
+    "parameter_texts",
     "write_result",
     "write_table",
 ]
 
-# MLflow's own limits are 6,000 characters for a parameter (500 before 2.8) and 8,000 for a tag (5,000 on some stores).
-PARAMETER_LIMIT, TAG_LIMIT = 500, 4_500
+#: Characters of a parameter; MLflow takes 6,000, and 500 before version 2.8.
+PARAMETER_LIMIT = 500
+#: Characters of a tag; MLflow takes 8,000, and 5,000 on some stores.
+TAG_LIMIT = 4_500
 #: Files of tables, which MLflow's pages show.
 TABLES = ("examples.json", "heldout.json", "ranks.json", "heldout_images.json")
 #: The scores that are metrics.
 HEADLINE = ("hp", "hr", "hf", "accuracy", "off_tree", "abstained", "selective_hp")
 UNFINISHED = "*The run is not finished.*"
 _WIDTH = 96  # characters of a line of a template
-#: How many rows of a table have pictures: the worst of an iteration, and of the held-out images what changed most.
-PICTURES, HELDOUT_PICTURES = 24, 100
+#: How many rows of a table have pictures: the worst of an iteration.
+PICTURES = 24
+#: The same of the held-out images: what changed most.
+HELDOUT_PICTURES = 100
 _SIDE = 128  # pixels of the longest side of a picture in a table
+#: The columns of every table of an iteration's images, but for the last ones.
+_FIELDS = (
+    "image",
+    "answer",
+    "placement",
+    "truth",
+    "stage",
+    "confidence",
+    "doubtful",
+    "hp",
+    "hr",
+    "ihp",
+    "ihr",
+    "abstained",
+    "off_tree",
+)
+_HEADINGS = {
+    "hp": "hP",
+    "hr": "hR",
+    "ihp": "ihP",
+    "ihr": "ihR",
+    "off_tree": "off the tree",
+    "from_store": "from store",
+}
 #: Columns by name, all of the same length.
 Columns = dict[str, list[Any]]
 
 
-def flatten(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def parameter_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yields parameters with dotted keys, long values cut, passwords in addresses left out."""
-    for name, value in _dotted(plain(values)).items():
-        yield (
-            name,
-            cut(
-                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
-                PARAMETER_LIMIT,
-            ),
-        )
+    for name, value in flatten(plain(values)).items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield name, cut(text, PARAMETER_LIMIT)
 
 
 def cut(text: str, limit: int) -> str:
-    """Returns the text, or where it is too long its beginning with a note of its length."""
+    """Returns the text, or if it is too long its beginning with a note of its length."""
     note = f"… ({len(text)} characters)"
     return text if len(text) <= limit else text[: limit - len(note)] + note
 
 
 def finite(values: Mapping[str, float | None]) -> dict[str, float]:
     """Returns the values that are known and finite."""
-    return {
-        key: float(value)
-        for key, value in values.items()
-        if value is not None and math.isfinite(value)
-    }
+    known = {key: value for key, value in values.items() if value is not None}
+    return {key: float(value) for key, value in known.items() if math.isfinite(value)}
 
 
 def headline_metrics(scores: TemplateScores | None) -> dict[str, float]:
-    """Returns the headline scores of a template and those of the run's own measures; nothing where there are none."""
+    """Returns the headline scores of a template and those of the run's own measures, if any."""
     if scores is None:
         return {}
     own = {re.sub(r"[^\w. -]", "-", key): value for key, value in scores.measures.items()}
@@ -103,7 +126,7 @@ def headline_metrics(scores: TemplateScores | None) -> dict[str, float]:
 
 
 def iteration_metrics(record: IterationRecord) -> dict[str, float]:
-    """Returns an iteration's metrics; those that are unknown (a price, a failed iteration's hP) are left out."""
+    """Returns an iteration's metrics, without unknown ones (a price, a failed iteration's hP)."""
     return finite(
         {
             "objective": record.value,
@@ -120,49 +143,45 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
 def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, float]:
     """Returns a template's held-out headline scores as `heldout/SCORE`, or `heldout/SCORE/NAME`.
 
-    Beside them are the share of doubtful placements, hP and hR without these and with all of them wrong, and the worth
-    of the confidence.
+    Beside them are the share of doubtful placements, hP and hR without these and with all of them
+    wrong, and the worth of the confidence.
     """
+    metrics: dict[str, float | None] = {**headline_metrics(held.scores)}
+    doubt = held.doubt
+    if doubt is not None:
+        metrics["doubtful"] = doubt.n / held.scores.n
+        for key, value in (doubt.without or {}).items():
+            metrics[f"{key}_doubtful_without"] = value
+        for key, value in doubt.wrong.items():
+            metrics[f"{key}_doubtful_wrong"] = value
+    selective = held.selective
+    if selective is not None:
+        metrics["aurc"] = selective.aurc
+        metrics["calibration_error"] = selective.calibration_error
+        metrics["brier"] = selective.brier
+        metrics["haurc"] = None if selective.curve is None else selective.curve.area
     end = "" if name is None else "/" + re.sub(r"[^\w. -]", "-", name)
-    doubts = {} if held.doubt is None else {"doubtful": held.doubt.n / held.scores.n}
-    for how in ("without", "wrong") if held.doubt else ():
-        doubts |= {
-            f"{key}_doubtful_{how}": value
-            for key, value in (getattr(held.doubt, how) or {}).items()
-        }
-    worth = {
-        key: getattr(held.selective, key, None) for key in ("aurc", "calibration_error", "brier")
-    }
-    worth["haurc"] = getattr(held.selective and held.selective.curve, "area", None)
-    found = headline_metrics(held.scores) | doubts | finite(worth)
-    return {f"heldout/{key}{end}": value for key, value in found.items()}
+    return {f"heldout/{key}{end}": value for key, value in finite(metrics).items()}
 
 
 def all_scores(record: IterationRecord) -> dict[str, float]:
-    """Returns every number of an iteration by name, with scores by rank, calls, tokens and faults by kind."""
+    """Returns every number of an iteration: scores, also by rank, calls, tokens and faults."""
     values: dict[str, Any] = {**iteration_metrics(record)}
     if record.scores is not None:
         values |= {key: mean for key, mean in record.scores.means.items() if key in SCORES}
         for row in record.scores.ranks:
-            values |= {f"precision.{row.rank}": row.precision, f"recall.{row.rank}": row.recall}
-    values |= _dotted(asdict(record.usage))
+            values[f"precision.{row.rank}"] = row.precision
+            values[f"recall.{row.rank}"] = row.recall
+    values |= flatten(asdict(record.usage))
     return finite({key: value for key, value in values.items() if value != {}})
 
 
-def _dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested values by dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= (
-            _dotted(value, f"{prefix}{key}.")
-            if isinstance(value, Mapping) and value
-            else {f"{prefix}{key}": value}
-        )
-    return flat
-
-
 def write_iteration(folder: Path, record: IterationRecord, images: Mapping[str, Path]) -> None:
-    """Writes the template, every number, the refused templates, the proposer's turns, and the table of the images."""
+    """Writes the files of an iteration.
+
+    They are the template, every number, the refused templates, the proposer's turns, and the table
+    of the images.
+    """
     if record.template is not None:
         (folder / "template.j2").write_text(record.template, encoding="utf-8")
     data: dict[str, Any] = {"scores": all_scores(record)}
@@ -174,98 +193,77 @@ def write_iteration(folder: Path, record: IterationRecord, images: Mapping[str, 
     for stem, content in data.items():
         text = json.dumps(plain(content), ensure_ascii=False, indent=2)
         (folder / f"{stem}.json").write_text(text, encoding="utf-8")
-    write_table(
-        folder, "examples.json", example_table(record.rows), images=images, pictures=PICTURES
-    )
+    table = example_table(record.rows)
+    write_table(folder, "examples.json", table, images=images, pictures=PICTURES)
 
 
 def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> None:
     """Writes the tables of a result, and copies of the files in its folder.
 
-    The tables are the held-out scores with intervals and differences, the scores by rank, and the held-out images.
+    The tables are the held-out scores with intervals and differences, the scores by rank, and the
+    held-out images.
     """
     for name, table in {
         "heldout.json": score_table(result),
         "ranks.json": rank_table(result),
     }.items():
-        columns = zip(table.columns, zip(*table.rows, strict=True), strict=False)
-        write_table(folder, name, {column: list(cells) for column, cells in columns})
+        columns = zip(table.columns, map(list, zip(*table.rows, strict=True)), strict=False)
+        write_table(folder, name, dict(columns))
     by_image = image_table(result.heldout)
     write_table(folder, "heldout_images.json", by_image, images=images, pictures=HELDOUT_PICTURES)
-    source, figures = Path(result.folder), folder / "figures"
+    source = Path(result.folder)
     # With result.json and provenance.json `load_run` reads the run where its folder is not there.
     for name in ("report.html", "result.json", "provenance.json", "winner.txt", "winner.j2"):
         if (source / name).exists():
             shutil.copy(source / name, folder)
+    figures = folder / "figures"
     for file in (*source.glob("*.png"), *source.glob("*.svg")):
         figures.mkdir(exist_ok=True)
         shutil.copy(file, figures)
 
 
 def example_table(rows: Sequence[SampleResult]) -> Columns:
-    """Returns one row per image, as columns, the worst first; the values that a failed call lacks are None."""
+    """Returns one row per image, as columns, the worst first; a failed call lacks most values."""
     rows = sorted(rows, key=_worth)
-    fields = [
-        "image",
-        "answer",
-        "placement",
-        "truth",
-        "stage",
-        "confidence",
-        "doubtful",
-        "hp",
-        "hr",
-        "ihp",
-        "ihr",
-    ]
-    fields += ["abstained", "off_tree", *["masked"] * any(row.masked for row in rows)]
-    fields += ["cut"] * any(row.cut for row in rows)
-    fields += ["from_store", "failure", "example"]
-    named = {
-        "hp": "hP",
-        "hr": "hR",
-        "ihp": "ihP",
-        "ihr": "ihR",
-        "off_tree": "off the tree",
-        "from_store": "from store",
-    }
+    shown = [*_FIELDS]
+    if any(row.masked for row in rows):
+        shown.append("masked")
+    if any(row.cut for row in rows):
+        shown.append("cut")
+    shown += ["from_store", "failure", "example"]
+    table: Columns = {}
     flat = [row.as_row() for row in rows]
-    table = {named.get(field, field): [row.get(field) for row in flat] for field in fields}
-    own = dict.fromkeys(key for row in rows for key in row.measures)
-    return table | {key: [row.measures.get(key) for row in rows] for key in own}
+    for field in shown:
+        table[_HEADINGS.get(field, field)] = [row.get(field) for row in flat]
+    for key in dict.fromkeys(key for row in rows for key in row.measures):
+        table[key] = [row.measures.get(key) for row in rows]
+    return table
 
 
 def image_table(heldout: Sequence[HeldoutResult]) -> Columns:
-    """Returns one row per held-out image, with every template's answer side by side, what changed most first."""
-    rows = [{row.example: row for row in held.rows} for held in heldout]
-    images = {
-        example: [by[example] for by in rows if example in by] for by in rows for example in by
-    }
+    """Returns one row per held-out image with all templates' answers, what changed most first."""
+    images: dict[str, dict[str, SampleResult]] = {}
+    for held in heldout:
+        for row in held.rows:
+            images.setdefault(row.example, {})[held.name] = row
 
     def change(example: str) -> tuple[float, float]:
-        worth = [_worth(row) for row in images[example]]
+        worth = [_worth(row) for row in images[example].values()]
         return min(worth) - max(worth), min(worth)
 
     examples = sorted(images, key=change)
-    table: Columns = {
-        name: [getattr(images[example][0], name) for example in examples]
-        for name in ("image", "truth")
-    }
-    for held, by in zip(heldout, rows, strict=True):
-        for name, field in (
-            ("answer", "answer"),
-            ("placement", "placement"),
-            ("hP", "hp"),
-            ("hR", "hr"),
-        ):
-            table[f"{held.name}: {name}"] = [
-                getattr(by.get(example), field, None) for example in examples
-            ]
+    shown = [next(iter(images[example].values())) for example in examples]
+    table: Columns = {"image": [row.image for row in shown], "truth": [row.truth for row in shown]}
+    for held in heldout:
+        rows = [images[example].get(held.name) for example in examples]
+        for field in ("answer", "placement", "hp", "hr"):
+            column = f"{held.name}: {_HEADINGS.get(field, field)}"
+            table[column] = [getattr(row, field, None) for row in rows]
     return table | {"example": examples}
 
 
 def _worth(row: SampleResult) -> float:
-    """Returns hP and hR together; a row without them, since the call failed, is below all others."""
+    """Returns hP and hR together; a row without them, as the call failed, is below all others."""
     return -1.0 if row.hp is None or row.hr is None else row.hp + row.hr
 
 
@@ -279,25 +277,27 @@ def write_table(
 ) -> None:
     """Writes a table with pictures, if it has rows, as MLflow's pages show it.
 
-    MLflow's own `log_table` takes a call for each of two copies of each picture, and appends to a table that is there.
+    MLflow's own `log_table` takes a call for each of two copies of each picture, and appends to a
+    table that is there.
 
     Args:
         folder: A folder that becomes a run's artifacts.
         name: The file's name; it ends in .json.
         columns: The columns; pictures need one called "example".
         images: Image files by example id.
-        pictures: How many rows have the image's small copy in a first column; the others have a grey square, since
-            MLflow shows a column as pictures only where all of its cells are some.
+        pictures: How many rows have the image's small copy in a first column; the others have a grey
+            square, since MLflow shows a column as pictures only if all of its cells are some.
     """
     if not any(columns.values()):
         return
     if pictures:
+        beside = Path("table_images", Path(name).stem)
+        (folder / beside).mkdir(parents=True, exist_ok=True)
         cells = []
         for number, example in enumerate(columns["example"]):
             file = (images or {}).get(example) if number < pictures else None
             picture = None if file is None else small_jpeg(file, _SIDE)
-            path = f"table_images/{Path(name).stem}/{'none' if picture is None else f'{number:03d}'}.jpg"
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            path = (beside / ("none.jpg" if picture is None else f"{number:03d}.jpg")).as_posix()
             (folder / path).write_bytes(picture or _grey_square())
             cells.append({"type": "image", "filepath": path, "compressed_filepath": path})
         columns = {"picture": cells, **columns}
@@ -314,36 +314,42 @@ def _grey_square() -> bytes:
     return buffer.getvalue()
 
 
-# -- descriptions, as Markdown ----------------------------------------------------------------------------------------
+# -- descriptions, as Markdown ---------------------------------------------------------------------
 
 
 def about_iteration(record: IterationRecord) -> str:
-    """Returns an iteration's template, and why it has no scores where it has none."""
+    """Returns an iteration's template, and the reason for having no scores if it has none."""
     why = "" if record.reason is None else f"**{record.state}**: {record.reason}"
     return _joined(why, _code(record.template or ""))
 
 
 def about_result(result: Result) -> str:
-    """Returns the winners with verdicts, the report's first table, the cost, and the commands to continue with."""
-    summary, parts = summarise(result), []
+    """Returns the winners with verdicts, the report's first table, the cost, and next commands."""
+    summary = summarise(result)
+    parts = []
     for winner in summary.winners:
-        parts += [f"### {winner.heading} ({winner.where})", _code(winner.prompt)]
-        parts += [f"**{winner.verdict}**" if winner.verdict else ""]
-    parts += [summary_table(summary).markdown()] if summary.columns else []
-    parts += ["\n".join(f"- {text}" for text in doubt_lines(summary))]
-    parts += [
-        "### Cost",
-        "\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage)),
-    ]
-    commands = (command("classify", result.folder, "IMAGES"), command("report", result.folder))
-    return _joined(*parts, "### Next steps", _code("\n".join(commands)))
+        parts.append(f"### {winner.heading} ({winner.where})")
+        parts.append(_code(winner.prompt))
+        parts.append(f"**{winner.verdict}**" if winner.verdict else "")
+    if summary.columns:
+        parts.append(summary_table(summary).markdown())
+    parts.append("\n".join(f"- {text}" for text in doubt_lines(summary)))
+    parts.append("### Cost")
+    parts.append("\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage)))
+    parts.append("### Next steps")
+    classify = command("classify", result.folder, "IMAGES")
+    report = command("report", result.folder)
+    parts.append(_code(f"{classify}\n{report}"))
+    return _joined(*parts)
 
 
 def _code(text: str) -> str:
     """Returns a text as a Markdown code block, which shows it as it is, in lines that fit the page."""
-    lines = (part for line in text.splitlines() for part in wrap(line, _WIDTH) or [""])
+    lines = []
+    for line in text.splitlines():
+        lines += wrap(line, _WIDTH) or [""]
     return "\n".join(f"    {line}" for line in lines)
 
 
 def _joined(*parts: str) -> str:
-    return cut("\n\n".join(part for part in parts if part), TAG_LIMIT)
+    return cut("\n\n".join(filter(None, parts)), TAG_LIMIT)

@@ -173,7 +173,7 @@ class Tuner:
         self._started = time.monotonic()
         check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
-            for text in (*experiment.baseline_notes(), *experiment.allowed_notes()):
+            for text in experiment.notes():
                 note(text)
             if not is_begun(self.folder):
                 experiment.check_models()
@@ -365,7 +365,7 @@ class Tuner:
             iteration=claim.iteration,
             state="complete",
             template=proposal.template,
-            prompt=experiment.prompt(proposal.template),
+            prompt=experiment.rules.prompt(proposal.template),
             parameters=dict(proposal.parameters),
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,
@@ -459,7 +459,7 @@ class Tuner:
                 replace(experiment.goal(), ask=None if drafts.left == 0 else drafts),
                 iteration=claim.iteration,
                 seed=experiment.recipe.seed,
-                check=lambda template: experiment.check(template, earlier),
+                check=lambda template: experiment.rules.check(template, earlier),
             )
             tried = proposal.trials + drafts.usage(proposal.template)
             proposal = replace(

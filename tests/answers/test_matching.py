@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from taxtune.answers.read import align, excluded_records
+from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
 from taxtune.taxonomy import Taxonomy, restrict
 from tests.answers.reading import read_file

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from taxtune.answers import AnswerTable
-from taxtune.answers.scores import mean_interval, measure_answers
 from taxtune.errors import DataError
 from taxtune.metrics.registry import FloatArray, Measure, make_measure
+from taxtune.scoring.texts import mean_interval, measure_answers
 from tests.answers.reading import read_file as read_any
 
 

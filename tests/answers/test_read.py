@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from taxtune.answers import split_by
+from taxtune.answers.matching import split_by
 from taxtune.errors import DataError
 from taxtune.taxonomy import Taxonomy, restrict
 from tests.answers.reading import read_file

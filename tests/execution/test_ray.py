@@ -54,7 +54,7 @@ def test_what_cannot_have_workers_says_so(spec, said):
 def test_a_model_that_miscounts_is_an_error():
     worker = Worker("builtin:fieldguide", ModelSettings())
     worker._model = Mock(answer=lambda requests: [], batch_size=1)
-    assert worker.answer([Request("a")], 0).error == "The model gave 0 answers to 1 requests."
+    assert worker.answer([Request("a")]).error == "The model gave 0 answers to 1 requests."
 
 
 @pytest.mark.heavy

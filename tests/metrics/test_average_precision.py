@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taxtune.metrics.statistics import (
+from taxtune.metrics.average_precision import (
     average_precision,
     bootstrap_average_precision,
     resample_counts,

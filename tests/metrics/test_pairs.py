@@ -17,7 +17,7 @@ class Lengths(PairsMeasure):
     """Scores a pair by the lengths of its texts, and remembers what it was asked."""
 
     def __init__(self, settings: MeasureSettings) -> None:
-        super().__init__(settings, model="lengths")
+        super().__init__("lengths", settings)
         self.asked: list[list[Pair]] = []
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:

@@ -87,7 +87,7 @@ class Fixed(SentenceMeasure):
     kind = MEASURES["sentence"]
 
     def __init__(self, encoder: FixedEncoder, settings: MeasureSettings) -> None:
-        PairsMeasure.__init__(self, settings, model="model")
+        PairsMeasure.__init__(self, "model", settings)
         self.encoder = encoder  # type: ignore[assignment]
 
 

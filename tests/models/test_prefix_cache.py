@@ -223,4 +223,9 @@ def test_the_cache_has_the_name_that_the_network_knows(
     forward: Callable[..., None], name: str
 ) -> None:
     network = SimpleNamespace(forward=forward, config=SimpleNamespace(is_encoder_decoder=False))
-    assert KeyValueCache(network, 1, 0, 8, lambda text: []).cache_name == name
+    assert (
+        KeyValueCache(
+            network=network, image_token=1, pad_token=0, room=8, ids=lambda text: []
+        ).cache_name
+        == name
+    )

@@ -21,7 +21,7 @@ from PIL import Image
 
 from taxtune.models import Answer, AnswerStore, FunctionModel, ModelSettings, Request, ask, scoring
 from taxtune.models.base import OTHERWISE, Candidates
-from taxtune.models.outcomes import find_name, forms, frame_of, unsettled
+from taxtune.models.outcomes import find_name, forms, frame_of, undecided
 from taxtune.models.scoring import Scorer, Written
 from taxtune.models.vision import LocalVLM
 from tests.tiny_models import FAMILIES, make_checkpoint
@@ -72,7 +72,7 @@ def test_a_name_is_found_and_the_text_before_it(text: str, found: tuple[Any, ...
 def test_how_names_are_written_and_what_they_share() -> None:
     assert forms("barn owl") == ("barn owl", "Barn owl", "Barn Owl")
     assert forms("European robin") == ("European robin", "european robin", "European Robin")
-    assert (unsettled(["grey heron", "grey wagtail"]), unsettled(["a", "b"])) == ("grey …", "…")
+    assert (undecided(["grey heron", "grey wagtail"]), undecided(["a", "b"])) == ("grey …", "…")
 
 
 # -- against brute force, with tokenizers that merge and a model of any distribution -----------------------------------
@@ -459,7 +459,11 @@ def test_plain_answers_stay_beside_scored_ones_which_are_greedy(
         return read(inputs)
 
     monkeypatch.setattr(warm, "_first_logits", tight)
-    for reply, halved in zip(both[4:], warm.score(plain, names), strict=True):
+    for reply, halved in zip(
+        both[4:],
+        warm.answer([replace(request, candidates=names) for request in plain]),
+        strict=True,
+    ):
         assert isinstance(reply, Answer)
         assert isinstance(halved, Answer)
         assert reply.outcomes is not None

@@ -11,7 +11,6 @@ from taxtune.recipe import load_recipe
 from taxtune.resources import prompts_dir, recipes_dir, template_path
 from taxtune.settings import BASELINE
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.template import check_template, render
 
 SEEDS = {
@@ -29,7 +28,7 @@ def test_a_seed_does_in_every_recipe_and_names_no_label(name: str) -> None:
         tree = read_taxonomy(recipe.taxonomy.path)
         labels = [label for leaf in tree.leaves for label in tree.names(int(leaf))]
     for seed in SEEDS.values():
-        check_template(seed, forbidden_labels=labels, samples=[template_variables(recipe.prompt)])
+        check_template(seed, forbidden_labels=labels, samples=[recipe.prompt.variables])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from taxtune.progress import note, showing, track
-from taxtune.report.progress import Terminal, TuningProgress
+from taxtune.report.progress import TuningProgress
+from taxtune.report.terminal import Terminal
 from taxtune.tuning.objective import make_objective
 from taxtune.tuning.selection import best_so_far, choose, rungs
 from tests.report import samples

@@ -1,79 +1,96 @@
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
-from taxtune.report.tables import print_result
-from taxtune.tuning.records import ComparisonResult, TuneResult
+from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.ranks import RankIntervals, RankScores
+from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.report import formatting, tables
+from taxtune.tuning.records import Difference
 from tests.report import samples
-from tests.report.test_summary import certified
 
 
-def printed(result: TuneResult | ComparisonResult) -> str:
-    stream = io.StringIO()
-    print_result(Console(file=stream, width=80), result)
-    return stream.getvalue()
+def test_numbers_have_a_true_minus_and_no_negative_zero() -> None:
+    assert formatting.number(0.9714) == "0.971"
+    assert formatting.number(None) == "–"
+    assert formatting.number(4.1234, "depth") == "4.12"
+    assert [formatting.signed(value) for value in (-0.02, 0.02, -0.0001)] == [
+        "−0.020",
+        "+0.020",
+        "0.000",
+    ]
 
 
-def with_prompt(run: TuneResult, prompt: str) -> TuneResult:
-    won = tuple(
-        replace(each, template=prompt) if each.iteration == run.winner else each
-        for each in run.iterations
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("baseline", "baseline"),
+        ("iteration 3", "iteration 3"),
+        ("hp", "hP-tuned"),
+        ("hr_at_hp", "hR-at-hP-tuned"),
+        ("rouge-1", "ROUGE-tuned"),
+        ("paper1-minimal", "paper1-minimal"),
+    ],
+)
+def test_a_template_is_named_after_its_objective_or_by_its_own_name(name: str, shown: str) -> None:
+    assert formatting.template_name(name) == shown
+
+
+def test_a_pair_is_found_in_whichever_order_it_is_kept() -> None:
+    kept = PairedDifference(-0.1, -0.13, -0.08, 0.01)
+    result = replace(
+        samples.comparison(n=2), differences=(Difference("accuracy", "hp", {"hp": kept}),)
     )
-    return replace(run, iterations=won)
-
-
-def evaluated(templates: int) -> ComparisonResult:
-    """An evaluation of so many templates whose names are long."""
-    found = samples.comparison(2)
-    names = [f"paper{i}-question-answer" for i in range(templates)]
-    held = (found.heldout[0], *(replace(found.heldout[1], name=name) for name in names))
-    differences = tuple(replace(found.differences[0], name=name) for name in names)
-    return replace(found, runs=(), heldout=held, differences=differences)
-
-
-def test_the_verdict_of_a_run_fits_a_screen() -> None:
-    run = with_prompt(certified(samples.tune(n=20)), "Name the bird. " * 90)
-    text = printed(run)
-    lines = text.splitlines()
-    assert len(lines) <= 25
-    assert max(map(len, lines)) <= 80
-    assert lines[0].split()[-2:] == ["baseline", "tuned"]
-    assert "Certified: hP is at least 0.985 with 90 % confidence (120 tuning images)." in lines
-    (scored,) = (line for line in lines if "precision hP" in line)
-    assert scored.endswith("0.871  0.962  +0.091 (+0.070 to +0.111)")
-    counts = [line.split()[-2:] for line in lines[1:6]]
-    assert [sum(int(count[i].replace(",", "")) for count in counts) for i in (0, 1)] == [200, 200]
-    assert "baseline, 28 doubtful: hP 0.891, hR 0.748 without them; 0.811, 0.688 if wrong" in lines
-    assert "tuned, 28 doubtful: hP 0.982, hR 0.643 without them; 0.902, 0.583 if wrong" in lines
-    sure = tuple(
-        replace(held, doubt=replace(held.doubt, n=0)) for held in run.heldout if held.doubt
+    assert formatting.paired(result, "hp", "accuracy", "hp") == PairedDifference(
+        0.1, 0.08, 0.13, 0.01
     )
-    assert "doubtful" not in printed(replace(run, heldout=sure))
-    assert "more lines)" in text
-    assert "better" not in text
-    assert "\x1b" not in text
+    assert formatting.paired(result, "accuracy", "hp", "hp") == kept
+    assert formatting.paired(result, "hp", "baseline", "hp") is None
+    assert formatting.paired(result, "hp", "accuracy", "hr") is None
 
 
-@pytest.mark.parametrize("templates", [1, 2, 4, 9])
-def test_an_evaluation_fits_80_columns_however_many_templates_it_has(templates: int) -> None:
-    text = printed(evaluated(templates))
-    assert max(map(len, text.splitlines())) <= 80
-    assert text.count("exact") == 1
-    assert "+0.091 (+0.070 to +0.111)" in text
-    for i in range(templates) if templates > 1 else ():
-        assert f"paper{i}-question-answer − baseline: hP +0.091 (+0.070 to +0.111)" in text
+def test_every_score_and_every_difference_is_in_one_table() -> None:
+    table = tables.score_table(samples.comparison(2))
+    rows = {(score, template): values for score, template, *values in table.rows}
+    assert rows["hP", "hP-tuned"] == [0.962, pytest.approx(0.944), pytest.approx(0.9782), None]
+    assert rows["hP", "accuracy-tuned − baseline"] == [
+        -0.024,
+        pytest.approx(-0.045),
+        pytest.approx(-0.004),
+        0.0004,
+    ]
+    assert len([key for key in rows if key[0] == "ihP"]) == 6
+    assert rows["off the tree", "baseline"] == [0.05, None, None, None]
 
 
-def test_the_prompt_is_shown_as_it_is_and_markup_in_it_stays_text() -> None:
-    text = printed(with_prompt(samples.tune(n=2), "[bold]Name[/bold] it.\n\n[red]{% if ranks %}"))
-    assert "\n  [bold]Name[/bold] it.\n\n  [red]{% if ranks %}\n" in text
-
-
-def test_control_characters_in_foreign_text_are_shown_and_not_obeyed() -> None:
-    assert "safe\\x1b[2Jtext\\u202e\\r" in printed(
-        with_prompt(samples.tune(n=1), "safe\x1b[2Jtext\u202e\r")
+def test_a_table_of_what_hangs_on_doubtful_placements() -> None:
+    run = samples.tune(n=2)
+    (baseline, winner) = tables.doubt_table(run).rows
+    assert baseline == (
+        "baseline",
+        28,
+        0.14,
+        *map(pytest.approx, (0.871, 0.891, 0.811, 0.738, 0.748, 0.688)),
     )
+    all_of_them = replace(run.heldout[1], doubt=Doubt(200, {"hp": 0.5, "hr": 0.2}))
+    table = tables.doubt_table(
+        replace(run, heldout=(replace(run.heldout[0], doubt=None), all_of_them))
+    )
+    assert table.rows == (("winner", 200, 1.0, 0.962, None, 0.5, 0.633, None, 0.2),)
+    assert winner[0] == "winner"
+
+
+def test_precision_and_recall_at_each_rank_with_their_counts() -> None:
+    run = samples.tune(n=2)
+    off = RankIntervals(RankScores("off the tree", 4, 0, 0), Interval(0, 0, 0), None)
+    heldout = (replace(run.heldout[0], ranks=(*run.heldout[0].ranks, off)), run.heldout[1])
+    rows = {
+        row[:3]: (row[3], row[6]) for row in tables.rank_table(replace(run, heldout=heldout)).rows
+    }
+    assert rows["order", "baseline", "precision"] == (0.995, 200)
+    # What no image has gets no number, and a template without such an answer no row.
+    assert rows["off the tree", "baseline", "precision"] == (0, 4)
+    assert rows["off the tree", "baseline", "recall"] == (None, 0)
+    assert ("off the tree", "winner", "precision") not in rows

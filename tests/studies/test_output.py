@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 import pytest
 
 from taxtune.errors import TaxonomyError
@@ -24,13 +24,11 @@ def test_means_on_both_trees_are_those_of_sets_of_ancestors(tmp_path: Path) -> N
     label = {name: tree.resolve(name) for name in ("bird", "duck", "mallard", "gull")}
     pairs = [("duck", "mallard"), ("gull", "mallard"), ("bird", "gull")]
     nodes, targets = ([label[pair[side]] for pair in pairs] for side in (0, 1))
-    (row, none) = both_trees_table(
-        part,
-        {
-            "one": ([*nodes, -1], [*targets, label["gull"]]),
-            "none": (np.array([-1]), np.array([label["gull"]])),
-        },
-    ).records()
+    placed = pd.DataFrame(
+        {"model": "one", "node": [*nodes, -1], "target": [*targets, label["gull"]]}
+    )
+    nothing = pd.DataFrame({"model": "none", "node": [-1], "target": [label["gull"]]})
+    (row, none) = both_trees_table(part, pd.concat([placed, nothing]), "model").records()
     assert (row["model"], row["answers"]) == ("one", 3)
     # bird/duck of bird/duck/mallard; bird of bird/gull; bird. On life two more nodes are shared each time.
     assert row["hP on bird"] == pytest.approx((1 + 1 / 2 + 1) / 3)
@@ -39,9 +37,8 @@ def test_means_on_both_trees_are_those_of_sets_of_ancestors(tmp_path: Path) -> N
     assert row["hR on life"] == pytest.approx((4 / 5 + 3 / 5 + 3 / 4) / 3)
     assert (none["answers"], none["hP on bird"], none["hF on life"]) == (0, None, None)
     # The duck is off the tree now: a child of bird there, and of life on the whole.
-    (row,) = both_trees_table(
-        part, {"one": (nodes, targets)}, off_tree={"one": [True, False, False]}
-    ).records()
+    off_tree = placed[:3].assign(as_child=[True, False, False])
+    (row,) = both_trees_table(part, off_tree, "model").records()
     assert row["hP on bird"] == pytest.approx((1 / 2 + 1 / 2 + 1) / 3)
     assert row["hR on bird"] == pytest.approx((1 / 3 + 1 / 3 + 1 / 2) / 3)
     assert row["hP on life"] == pytest.approx((1 / 2 + 3 / 4 + 1) / 3)

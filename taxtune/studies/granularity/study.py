@@ -18,15 +18,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerTable, Excluded
-from taxtune.answers.read import excluded_records
+from taxtune.answers.matching import excluded_records
 from taxtune.errors import DataError
-from taxtune.metrics.statistics import (
-    Interval,
+from taxtune.metrics.average_precision import (
     average_precision,
     bootstrap_average_precision,
-    percentiles,
     resample_counts,
 )
+from taxtune.metrics.statistics import Interval, percentiles
 from taxtune.report.output import StudyReport, intervals_table
 from taxtune.studies.granularity.classes import (
     ask_models,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, rankdata
 
-from taxtune.studies.ranking.study import Measured, kendall_taus, rank_models
+from taxtune.studies.ranking.ranks import Measured, kendall_taus, rank_models
 
 NAN = float("nan")
 

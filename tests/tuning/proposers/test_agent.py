@@ -15,7 +15,8 @@ from taxtune.errors import ModelError, ProposerError
 from taxtune.models import RetryPolicy
 from taxtune.models.api import ToolCall
 from taxtune.recipe import load_recipe
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning import build as build_module
+from taxtune.tuning.build import Setup
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.agent import TOOLS, AgentProposer, AgentTools
@@ -439,8 +440,8 @@ def test_names_and_recipes_make_it(tmp_path, monkeypatch: pytest.MonkeyPatch):
         make_proposer("agent:")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     given = "{kind: agent, model: openai/o4}"
-    parts = Experiment(load_recipe("fieldguide", [f"proposer={given}"]), tmp_path)
-    known = parts.proposer.identity()
+    parts = Setup(load_recipe("fieldguide", [f"proposer={given}"]), tmp_path)
+    known = build_module.make_proposer(parts.recipe).identity()
     assert known == make_proposer("agent:openai/o4").identity()
     assert KEY not in str(known)
     plan = make_plan(parts)

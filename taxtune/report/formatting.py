@@ -1,0 +1,119 @@
+"""Scores, differences and templates of a result as text."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from taxtune.metrics.names import metric_name
+from taxtune.metrics.registry import MEASURES
+from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.metrics.table import SCORES
+from taxtune.tuning.records import ComparisonResult, TemplateScores, TuneResult
+
+__all__ = [
+    "MINUS",
+    "Result",
+    "difference",
+    "failed_calls",
+    "interval",
+    "longest_answer",
+    "number",
+    "paired",
+    "result_runs",
+    "score_of",
+    "signed",
+    "template_name",
+    "title",
+]
+
+Result = TuneResult | ComparisonResult
+MINUS = "−"
+
+
+def number(value: float | None, metric: str = "hp") -> str:
+    """Returns a score with three digits (depth and bits: two), or a dash if there is none."""
+    return "–" if value is None else f"{value:.{_digits(metric)}f}".replace("-", MINUS)
+
+
+def signed(value: float, metric: str = "hp") -> str:
+    """Returns a difference with its sign; one that rounds to zero has none."""
+    text = f"{value:+.{_digits(metric)}f}"
+    if not re.search("[1-9]", text):
+        text = text[1:]
+    return text.replace("-", MINUS)
+
+
+def interval(value: Interval, metric: str = "hp") -> str:
+    """Returns the ends of a score's interval, as "0.912 to 0.958"."""
+    return f"{number(value.low, metric)} to {number(value.high, metric)}"
+
+
+def difference(value: PairedDifference, metric: str = "hp") -> str:
+    """Returns a paired difference with its interval, as "+0.056 (+0.031 to +0.082)"."""
+    ends = f"{signed(value.low, metric)} to {signed(value.high, metric)}"
+    return f"{signed(value.difference, metric)} ({ends})"
+
+
+def _digits(metric: str) -> int:
+    return SCORES[metric].digits if metric in SCORES else 3
+
+
+def score_of(scores: TemplateScores | None, key: str) -> float | None:
+    """Returns a score, or None if there is none of that name."""
+    return None if scores is None else scores.means.get(key)
+
+
+# A page asks per image, and listing the measures of installed packages takes 20 ms.
+@lru_cache(maxsize=256)
+def template_name(name: str) -> str:
+    """Returns the name that a held-out result is shown by: "baseline", "winner", or "hP-tuned".
+
+    A template that was evaluated under a name of its own keeps it.
+    """
+    shown = metric_name(name)
+    is_metric = shown != name or name in SCORES or name in MEASURES
+    return f"{shown.replace(' ', '-')}-tuned" if is_metric else name
+
+
+def result_runs(result: Result) -> tuple[TuneResult, ...]:
+    """Returns the tuning runs of a result: itself, or those compared."""
+    return result.runs if isinstance(result, ComparisonResult) else (result,)
+
+
+def title(result: Result) -> str:
+    """Returns the title of a result: its objectives, or the templates that were evaluated."""
+    objectives = dict.fromkeys(metric_name(run.objective) for run in result_runs(result))
+    if objectives:
+        return f"{result.name}: tuning for {' and '.join(objectives)}"
+    templates = " and ".join(map(template_name, result.contenders))
+    return f"{result.name}: {templates} against the baseline"
+
+
+def paired(result: Result, name: str, other: str, metric: str) -> PairedDifference | None:
+    """Returns the paired difference `name` minus `other` of a metric, in whichever order it is kept.
+
+    It is None if the two were not compared.
+    """
+    kept = result.against(name, other)
+    if kept is not None:
+        return kept.metrics.get(metric)
+    swapped = result.against(other, name)
+    value = None if swapped is None else swapped.metrics.get(metric)
+    return None if value is None else -value
+
+
+def longest_answer(result: Result) -> int | None:
+    """Returns the most tokens that an answer of a result could have, None if that is not known."""
+    facts = result.provenance.facts.get("Model", {})
+    limit = facts.get("max tokens") or facts.get("max new tokens") or ""
+    return int(limit) if limit.isdecimal() else None
+
+
+def failed_calls(result: Result) -> str | None:
+    """Returns the counts of failed calls by kind, those made again included; None if none failed."""
+    parts = []
+    for who, counts in result.faults.items():
+        kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in counts.items())
+        parts.append(f"{sum(counts.values()):,} of the {who} ({kinds})")
+    return "; ".join(parts) or None

@@ -1,0 +1,464 @@
+"""The scores of a table of answers on the label tree, with intervals.
+
+They are hP, hR, hF, accuracy and depth, the same in bits, and precision and recall at each rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.answers import AnswerTable
+from taxtune.answers.targets import make_information
+from taxtune.mapping import Mapper, Placement
+from taxtune.mapping.config import DOUBTFUL
+from taxtune.metrics import (
+    Information,
+    Interval,
+    bootstrap,
+    bootstrap_ranks,
+    hierarchical_sample,
+    information_sample,
+    information_values,
+    precision_recall,
+)
+from taxtune.metrics.confidence import COVERAGES, Doubt, influence_of_doubt
+from taxtune.metrics.names import metric_name
+from taxtune.metrics.ranks import RankIntervals
+from taxtune.metrics.selective import Selective, selective_scores
+from taxtune.progress import note, track
+from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.taxonomy import Domain, Taxonomy
+
+__all__ = ["as_child", "interval_cells", "place_texts", "score_answers"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_CONFIDENCE = 0.95
+_AT_ONCE = 1_000
+_MOST_ROWS = 20
+#: The scores that have a unit.
+_IN_UNITS = ("depth", "remaining_uncertainty", "misinformation")
+_HEADS = ("score", "estimate", "low", "high")
+_RANK_HEADS = (
+    "rank",
+    "predicted",
+    "precision",
+    "precision low",
+    "precision high",
+    "relevant",
+    "recall",
+    "recall low",
+    "recall high",
+)
+
+
+def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
+    """Returns a placement for each text, in order, and shows the progress.
+
+    Equal texts share one placement. A blank one is an abstention.
+    """
+    placements: dict[str, Placement] = {}
+    distinct = list(dict.fromkeys(texts))
+    with track("placing answers", len(distinct)) as task:
+        for start in range(0, len(distinct), _AT_ONCE):
+            some = distinct[start : start + _AT_ONCE]
+            placements.update(zip(some, mapper.place(some), strict=True))
+            task.advance(len(some))
+    return [placements[text] for text in texts]
+
+
+def as_child(mapper: Mapper, placements: Iterable[Placement | None]) -> Mask:
+    """Returns which placements are scored as a child of the root that is never right, shape (n,).
+
+    They are those off the tree, unless the mapper's settings (`MapperConfig.off_tree`) score these as
+    the root. A missing answer has the placement None.
+    """
+    is_child = mapper.identity().get("off_tree") == "child"
+    off_tree = [placement is not None and placement.off_tree for placement in placements]
+    return np.array(off_tree, dtype=bool) & is_child
+
+
+def interval_cells(interval: Interval | None) -> tuple[float | None, float | None, float | None]:
+    """Returns the estimate and the ends of an interval as cells of a table."""
+    if interval is None:
+        return None, None, None
+    return interval.estimate, interval.low, interval.high
+
+
+def score_answers(
+    answers: AnswerTable,
+    taxonomy: Taxonomy,
+    mapper: Mapper | None = None,
+    *,
+    part: Domain | None = None,
+    frequencies: str | None = None,
+    smoothing: float = 0.0,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> StudyReport:
+    """Returns every score of answers, or of predicted nodes where the rows have them.
+
+    A missing answer says nothing.
+
+    Args:
+        answers: The answers with their targets.
+        taxonomy: The tree that the targets are on.
+        mapper: The mapper that places answers on it. None takes the default mapper.
+        part: What `taxonomy` is a part of. The scores on the whole are added.
+        frequencies: How often nodes occur, see `make_information`.
+        smoothing: Added to the frequency of each leaf.
+        resamples: Bootstrap resamples. The same seed draws the same for every score.
+        seed: Their seed.
+
+    Raises:
+        DataError: If the frequencies cannot be used.
+        MapperError: If the mapper's similarity needs images.
+    """
+    table = _PlacedTable.of(answers, taxonomy, mapper)
+    information = make_information(
+        taxonomy, frequencies, smoothing=smoothing, targets=table.targets, part=part
+    )
+    full_scores = None
+    if part is not None:
+        full_table = table.on_full(part)
+        full_information = make_information(
+            part.full, frequencies, smoothing=smoothing, targets=full_table.targets
+        )
+        full_scores = full_table.intervals(full_information, resamples, seed)
+    ranks = bootstrap_ranks(
+        taxonomy,
+        table.nodes,
+        table.targets,
+        off_tree=table.off_tree,
+        resamples=resamples,
+        confidence=_CONFIDENCE,
+        seed=seed,
+    )
+    scores = _Scores(
+        table=table,
+        part=part,
+        information=information,
+        on_part=table.intervals(information, resamples, seed),
+        on_full=full_scores,
+        ranks=ranks,
+        doubt=table.doubt(),
+        selective=table.selective(),
+    )
+    summary = scores.summary(resamples, seed)
+    return StudyReport(
+        study="score",
+        title="Scores of answers",
+        settings={
+            "file": answers.file,
+            "taxonomy": taxonomy.source,
+            "frequencies": frequencies,
+            "smoothing": smoothing,
+        },
+        tables=scores.tables(),
+        notes=answers.notes,
+        data={**summary, "rows": scores.rows()},
+    )
+
+
+@dataclass(frozen=True)
+class _PlacedTable:
+    """Answers with their nodes on a tree.
+
+    Attributes:
+        answers: The answers.
+        taxonomy: The tree.
+        nodes: The node of each answer, shape (n,).
+        targets: The node of each target, shape (n,).
+        placements: How the answers were placed. Empty where the rows have nodes instead.
+        off_tree: Which answers are scored as a child of the root, shape (n,). None for given nodes.
+        mapper: The mapper's identity. None for given nodes.
+    """
+
+    answers: AnswerTable
+    taxonomy: Taxonomy
+    nodes: IntArray
+    targets: IntArray
+    placements: Sequence[Placement] = ()
+    off_tree: Mask | None = None
+    mapper: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, answers: AnswerTable, taxonomy: Taxonomy, mapper: Mapper | None) -> _PlacedTable:
+        """Places the answers, unless they have nodes."""
+        targets = np.array([row.target for row in answers.rows], dtype=np.int64)
+        if answers.has_nodes:
+            nodes = np.array([row.predicted for row in answers.rows], dtype=np.int64)
+            return cls(answers, taxonomy, nodes, targets)
+        mapper = mapper or Mapper(taxonomy)
+        placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
+        return cls(
+            answers=answers,
+            taxonomy=taxonomy,
+            nodes=np.array([placement.node for placement in placements], dtype=np.int64),
+            targets=targets,
+            placements=placements,
+            off_tree=as_child(mapper, placements),
+            mapper=dict(mapper.identity()),
+        )
+
+    def on_full(self, part: Domain) -> _PlacedTable:
+        """Returns the same answers on the whole of which the tree is a part."""
+        return replace(
+            self,
+            taxonomy=part.full,
+            nodes=part.on_full(self.nodes),
+            targets=part.on_full(self.targets),
+        )
+
+    def count(self, claim: Literal["abstained", "off_tree"]) -> int:
+        """Returns the number of answers that abstain, or are off the tree."""
+        return sum(getattr(placement, claim) for placement in self.placements)
+
+    def precision_recall(self) -> tuple[FloatArray, FloatArray]:
+        """Returns hP and hR of each answer, shape (n,) each."""
+        return precision_recall(self.taxonomy, self.nodes, self.targets, off_tree=self.off_tree)
+
+    def intervals(self, information: Information, resamples: int, seed: int) -> dict[str, Interval]:
+        """Returns the scores on the tree and in bits, by name."""
+        on_tree = hierarchical_sample(
+            self.taxonomy, self.nodes, self.targets, off_tree=self.off_tree
+        )
+        in_bits = information_sample(information, self.nodes, self.targets, off_tree=self.off_tree)
+        return bootstrap(on_tree, in_bits, resamples=resamples, confidence=_CONFIDENCE, seed=seed)
+
+    def doubt(self) -> Doubt | None:
+        """Returns the influence of doubtful placements. None where that is not known of each."""
+        if self.answers.has_nodes:
+            return None
+        doubtful = [placement.doubtful for placement in self.placements]
+        return influence_of_doubt(
+            self.taxonomy, self.nodes, self.targets, doubtful, off_tree=self.off_tree
+        )
+
+    def selective(self) -> Selective | None:
+        """Returns the worth of the confidence: the mapper's, or the column `confidence` beside nodes.
+
+        The mapper's is no probability that the node is exactly right; a column is, if it is in [0, 1].
+        """
+        hp, _ = self.precision_recall()
+        if not self.answers.has_nodes:
+            confidence = np.array([one.confidence for one in self.placements], dtype=np.float64)
+            return None if np.isnan(confidence).any() else selective_scores(confidence, hp)
+        column: list[Any] = [row.fields.get("confidence") for row in self.answers.rows]
+        try:
+            confidence = np.array(column, dtype=np.float64)
+        except ValueError:
+            confidence = np.array([np.nan])
+        if np.isnan(confidence).any():
+            if any(cell not in (None, "") for cell in column):
+                note(
+                    f"{self.answers.file}: the column confidence has no number in some rows; it is "
+                    "not scored"
+                )
+            return None
+        if ((confidence < 0) | (confidence > 1)).any():
+            return selective_scores(confidence, hp)
+        return selective_scores(confidence, hp, hp == 1)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """The scores of placed answers, which are shown as tables and written as JSON.
+
+    Attributes:
+        table: The answers.
+        part: What their tree is a part of. None for a whole tree.
+        information: Weights of the tree's nodes.
+        on_part: The scores on their tree, by name.
+        on_full: The scores on the whole tree. None where theirs is the whole.
+        ranks: Precision and recall at each rank.
+        doubt: What hangs on doubtful placements.
+        selective: The worth of the confidence.
+    """
+
+    table: _PlacedTable
+    part: Domain | None
+    information: Information
+    on_part: dict[str, Interval]
+    on_full: dict[str, Interval] | None
+    ranks: Sequence[RankIntervals]
+    doubt: Doubt | None
+    selective: Selective | None
+
+    @property
+    def _target_depth(self) -> float:
+        return float(self.table.taxonomy.depth[self.table.targets].mean())
+
+    @property
+    def _target_bits(self) -> float:
+        return float(self.information.content[self.table.targets].mean())
+
+    def summary(self, resamples: int, seed: int) -> dict[str, Any]:
+        """Returns all scores as plain values, with what they were drawn with."""
+        table = self.table
+        answers = table.answers
+        summary: dict[str, Any] = dict.fromkeys(
+            ("root", "abstained", "off_tree", "doubtful", "selective", "full_scores")
+        )
+        if self.part is not None:
+            summary["root"] = "/".join(self.part.full.path(self.part.root))
+        if table.mapper is not None:
+            summary["abstained"] = table.count("abstained")
+            summary["off_tree"] = table.count("off_tree")
+        if self.doubt is not None:
+            summary["doubtful"] = {"below": DOUBTFUL, **asdict(self.doubt)}
+        if self.selective is not None:
+            summary["selective"] = asdict(self.selective)
+        if self.on_full is not None:
+            summary["full_scores"] = _as_dicts(self.on_full)
+        summary["ranks"] = []
+        for row in self.ranks:
+            intervals = asdict(row)
+            counts = intervals.pop("scores")
+            summary["ranks"].append(counts | intervals)
+        return summary | {
+            "scored": "placement" if answers.has_nodes else "answer",
+            "n": len(answers.rows),
+            "left_out": list(answers.unanswered),
+            "outside": list(answers.outside),
+            "confidence_level": _CONFIDENCE,
+            "resamples": resamples,
+            "seed": seed,
+            "scores": _as_dicts(self.on_part),
+            "targets": {"depth": self._target_depth, "bits": self._target_bits},
+            "information": self.information.as_dict(),
+            "mapper": table.mapper,
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns the scores of each answer."""
+        table = self.table
+        tree = table.taxonomy
+        hp, hr = table.precision_recall()
+        bits = information_values(
+            self.information, table.nodes, table.targets, off_tree=table.off_tree
+        )
+        scores = {"hp": hp, "hr": hr}
+        names = ("ihp", "ihr", "remaining_uncertainty", "misinformation")
+        scores.update(zip(names, bits, strict=True))
+        if self.part is not None:
+            scores["full_hp"], scores["full_hr"] = table.on_full(self.part).precision_recall()
+        columns: dict[str, Iterable[Any]] = {
+            "row": [row.row for row in table.answers.rows],
+            "truth": ["/".join(tree.path(node)) for node in table.targets.tolist()],
+            "placement": ["/".join(tree.path(node)) for node in table.nodes.tolist()],
+        }
+        for name, values in scores.items():
+            columns[name] = values.tolist()
+        if table.placements:
+            columns["stage"] = [str(placement.stage) for placement in table.placements]
+            for name in ("answer", "evidence", "confidence", "abstained", "off_tree"):
+                columns[name] = [getattr(placement, name) for placement in table.placements]
+        rows = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def tables(self) -> tuple[Table, ...]:
+        """Returns the tables of the scores, of those with a unit, and of the ranks."""
+        plain: list[tuple[Cell, ...]] = []
+        in_units: list[tuple[Cell, ...]] = []
+        for label, key, interval in self._labelled():
+            rows = in_units if key in _IN_UNITS else plain
+            rows.append((label, *interval_cells(interval)))
+        ranks: list[tuple[Cell, ...]] = []
+        for row in self.ranks:
+            precision = interval_cells(row.precision)
+            recall = interval_cells(row.recall)
+            counts = row.scores
+            ranks.append((counts.rank, counts.n_predicted, *precision, counts.n_relevant, *recall))
+        return (
+            Table("scores", "Scores with 95 % intervals", _HEADS, tuple(plain)),
+            Table(
+                "bits", "Depth and information", _HEADS, tuple(in_units), dict.fromkeys(_HEADS, 2)
+            ),
+            Table("ranks", "At each rank", _RANK_HEADS, tuple(ranks), notes=tuple(self._notes())),
+        )
+
+    def _labelled(self) -> Iterator[tuple[str, str, Interval]]:
+        """Yields each score with its label and its key, those on the whole tree last."""
+        where = "" if self.part is None else f" on {self.part.label}"
+        for key in self.on_part:
+            name = metric_name(key)
+            label = name if key == "accuracy" else f"{name}{where}"
+            yield label, key, self.on_part[key]
+        if self.part is None or self.on_full is None:
+            return
+        for key in self.on_full:
+            # Whether a node is exactly right does not depend on the root.
+            if key != "accuracy":
+                yield f"{metric_name(key)} on {self.part.full_label}", key, self.on_full[key]
+
+    def _notes(self) -> list[str]:
+        notes = [self._examples_note()]
+        if self.doubt is not None and self.doubt.n:
+            notes.append(self._doubt_note(self.doubt))
+        if self.selective is not None:
+            notes.append(_confidence_note(self.selective))
+        answers = self.table.answers
+        if answers.unanswered:
+            notes.append(_left_out_note(answers.unanswered, "without an answer"))
+        if answers.outside and self.part is not None:
+            reason = f"with a target outside {self.part.label}"
+            notes.append(_left_out_note(answers.outside, reason))
+        notes.append(
+            f"targets: mean depth {self._target_depth:.2f}, mean information "
+            f"{self._target_bits:.2f} bits ({self.information.counted})"
+        )
+        return notes
+
+    def _examples_note(self) -> str:
+        n = len(self.table.answers.rows)
+        examples = "1 example" if n == 1 else f"{n:,} examples"
+        if self.table.mapper is None:
+            return examples
+        abstained = self.table.count("abstained")
+        off_tree = self.table.count("off_tree")
+        return (
+            f"{examples}, {abstained:,} ({100 * abstained / n:.1f} %) of them abstentions, which "
+            f"claim nothing, and {off_tree:,} ({100 * off_tree / n:.1f} %) off the tree, which are "
+            "wrong"
+        )
+
+    def _doubt_note(self, doubt: Doubt) -> str:
+        wrong = doubt.wrong
+        means = [f"hP {wrong['hp']:.3f} and hR {wrong['hr']:.3f} if all of them are wrong"]
+        if doubt.without is not None:
+            rest = doubt.without
+            means.insert(0, f"hP {rest['hp']:.3f} and hR {rest['hr']:.3f} without them")
+        return (
+            f"doubtful placements (confidence below {DOUBTFUL:g}): {doubt.n:,}; {', '.join(means)}"
+        )
+
+
+def _as_dicts(scores: Mapping[str, Interval]) -> dict[str, dict[str, float]]:
+    return {name: asdict(interval) for name, interval in scores.items()}
+
+
+def _confidence_note(selective: Selective) -> str:
+    measures = [f"AURC {selective.aurc:.3f}"]
+    if selective.calibration_error is not None:
+        measures.append(f"calibration error {selective.calibration_error:.3f}")
+    if selective.brier is not None:
+        measures.append(f"Brier score {selective.brier:.3f}")
+    risks = []
+    for coverage, risk in zip(COVERAGES, selective.risks, strict=True):
+        risks.append(f"{risk:.3f} at {100 * coverage:.0f} %")
+    return f"confidence: {', '.join(measures)}; 1 - hP by coverage: {', '.join(risks)}"
+
+
+def _left_out_note(rows: Sequence[int], reason: str) -> str:
+    shown = ", ".join(map(str, rows[:_MOST_ROWS]))
+    more = ", …" if len(rows) > _MOST_ROWS else ""
+    plural = "" if len(rows) == 1 else "s"
+    return f"{len(rows):,} row{plural} {reason} left out: {shown}{more}"
