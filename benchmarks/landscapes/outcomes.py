@@ -28,7 +28,7 @@ from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.models import ModelSettings, Request, make_model
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.tuning.template import render
+from taxtune.tuning.template import Template
 
 VOTES = Path(__file__).resolve().parent / "votes.npz"
 FRAME = "A:"
@@ -203,7 +203,7 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
     found: dict[str, Any] = {"logp": [], "greedy": [], "off_tree": []}
     for number, source in enumerate(sources):
-        prompt = render(source, variables)
+        prompt = Template.parse(source).render(variables)
         texts = [
             _text(reply)
             for reply in asked.answer([Request(prompt, images / row["image"]) for row in rows])

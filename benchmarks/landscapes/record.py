@@ -28,7 +28,7 @@ from taxtune.models.vision import LocalVLM
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import read_taxonomy
 from taxtune.tuning.proposers.fragments import Fragments, read_fragments
-from taxtune.tuning.template import render
+from taxtune.tuning.template import Template
 
 FRAGMENTS = Path(__file__).resolve().parent / "fragments.yaml"
 #: 1,280 images hold 601 degraded ones: enough for 800 images of which three quarters are.
@@ -75,7 +75,7 @@ def record(
     placed: dict[str, Placement] = {}
     said: list[list[str]] = []
     for number, source in enumerate(sources):
-        prompt = render(source, variables)
+        prompt = Template.parse(source).render(variables)
         replies = model.answer(
             [Request(prompt, file, content) for file, content in zip(files, contents, strict=True)]
         )
@@ -84,7 +84,9 @@ def record(
         placed.update(zip(new, mapper.place(new), strict=True))
         if number % 20 == 0:
             print(f"{number + 1} of {len(sources)} templates", file=sys.stderr, flush=True)
-    _compare(model, files, [render(source, variables) for source in sources], said, check)
+    _compare(
+        model, files, [Template.parse(source).render(variables) for source in sources], said, check
+    )
     return {
         "nodes": np.array(
             [[placed[text].node for text in texts] for texts in said], dtype=np.uint8

@@ -27,7 +27,7 @@ from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.models import ModelSettings, Request, make_model
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.template import render
+from taxtune.tuning.template import Template
 
 LANDSCAPE = Path(__file__).resolve().parent / "fieldguide.npz"
 
@@ -77,7 +77,7 @@ def record(
     placed: dict[str, int] = {}
     nodes, which, number = [], [], []
     for t, source in enumerate(sources):
-        prompt = render(source, variables)
+        prompt = Template.parse(source).render(variables)
         for sample in range(first or samples if t == 0 else samples):
             each = [
                 Request(prompt, file, content, sample)

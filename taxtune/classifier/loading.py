@@ -29,7 +29,7 @@ from taxtune.tuning.build import (
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
-from taxtune.tuning.template import variables_of
+from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -138,7 +138,7 @@ def load_classifier(
         variables = known.prompt.variables
         allowed = make_checklist(parts.recipe, parts.taxonomy, parts.part)
         used = {
-            *variables_of(template, blank(result.context)),
+            *Template.parse(template, blank(result.context)).variables,
             *(allowed.variables if allowed else ()),
         }
         context = tuple(variable for variable in result.context if variable.name in used)

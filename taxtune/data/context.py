@@ -1,4 +1,4 @@
-"""What a template may know of an image besides its pixels: columns of the data, EXIF, another classifier's guesses."""
+"""What a template may know of an image: columns of the data, EXIF, another classifier's guesses."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ class Variable:
     top: int | None = None
 
     def value(self, cell: object) -> Value:
-        """Returns the value of a cell; one of more than `MAX_VALUE` characters or `MAX_ITEMS` items ends in "…".
+        """Returns the value of a cell.
+
+        One of more than `MAX_VALUE` characters or `MAX_ITEMS` items ends in "…".
 
         Raises:
             ValueError: If it is not of this kind.
@@ -120,7 +122,8 @@ def make_variables(
         top: Most candidates.
 
     Raises:
-        DataError: If a column makes no name, or a name that is taken, or a meaning is of no variable.
+        DataError: If a column makes no name, or a name that is taken, or a meaning is of no
+            variable.
     """
     found: dict[str, Variable] = {}
     for column in columns:
@@ -198,7 +201,7 @@ def blank(variables: Iterable[Variable]) -> dict[str, Value]:
 
 
 def exif_values(file: Path, columns: Sequence[str]) -> dict[str, object]:
-    """Returns the wanted columns of `EXIF` out of a file, None where it does not tell; degrees to a tenth."""
+    """Returns the wanted columns of `EXIF` out of a file, degrees to a tenth; None where it lacks them."""
     wanted = [column for column in columns if column in EXIF]
     told = read_exif(file) if wanted else {}
     return {column: told.get(column.removeprefix("exif:")) for column in wanted}
@@ -220,7 +223,7 @@ def _text(cell: Any) -> str | None:
 
 
 def _parsed(cell: Any) -> Any:
-    """Returns text as the list that it holds: JSON, Python's way of writing a list, or names between semicolons."""
+    """Returns text as the list that it holds: JSON, a list of Python, or names between semicolons."""
     if not isinstance(cell, str):
         return cell
     if cell.lstrip()[:1] in ("[", "{"):

@@ -86,7 +86,7 @@ def _identity_with_preprocessing(encoder: ClipEncoder) -> Identity:
 
 
 def _hash_or_blank(file: Path) -> str:
-    """Returns the content hash, or "" of a file that cannot be read: the check names all of them."""
+    """Returns the content hash, "" for a file that cannot be read: the check names all of them."""
     try:
         return content_hash(file)
     except ImageError:

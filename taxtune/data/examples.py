@@ -46,8 +46,9 @@ class Example:
         label: The label as the source writes it.
         target: Number of the node that the label names on the taxonomy.
         sha256: SHA-256 of the image file's bytes; "" until the file is read.
-        context: What a template may know of it, by variable; None for a text or a number that is missing. Examples that
-            were just loaded have the cells as they stand in the source, by column.
+        context: What a template may know of it, by variable; None for a text or a number that is
+            missing. Examples that were just loaded have the cells as they stand in the source, by
+            column.
     """
 
     id: str
@@ -76,12 +77,13 @@ def load_examples(
     """Reads a source of labelled images and finds the node of every label.
 
     Args:
-        source: A path: a manifest (CSV, TSV, XLSX, Parquet or JSONL with an image and a label per row,
-            or any text file with `pattern`), a folder with a sub-folder per class, or iNaturalist's
-            COCO-style JSON; or a list of pairs (image, label), a pandas `DataFrame` or a Hugging Face
-            `Dataset`, whose images are paths, PIL images, or the bytes of image files (also as the
-            value of "bytes" in an object).
-        taxonomy: The tree of the labels, which are a node's label, an alias, or its path with slashes.
+        source: A path: a manifest (CSV, TSV, XLSX, Parquet or JSONL with an image and a label per
+            row, or any text file with `pattern`), a folder with a sub-folder per class, or
+            iNaturalist's COCO-style JSON; or a list of pairs (image, label), a pandas `DataFrame`
+            or a Hugging Face `Dataset`, whose images are paths, PIL images, or the bytes of image
+            files (also as the value of "bytes" in an object).
+        taxonomy: The tree of the labels, which are a node's label, an alias, or its path with
+            slashes.
         kind: "manifest", "folder" or "inat21" for a path. By default it follows from the path.
         images: The folder that image names are relative to. By default it is that of the file.
         image_column: Column of the images.
@@ -95,12 +97,13 @@ def load_examples(
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
 
     Returns:
-        The examples, in the order of the source, each image once. Every image has been decoded, unless
-        there are more than 10,000 or the kind is "inat21": then `split` decodes what it draws.
+        The examples, in the order of the source, each image once. Every image has been decoded,
+        unless there are more than 10,000 or the kind is "inat21": then `split` decodes what it
+        draws.
 
     Raises:
-        DataError: If the source is malformed, labels are not on the taxonomy (all are listed), an image
-            has two labels, or there are images in no file and `folder` is not given.
+        DataError: If the source is malformed, labels are not on the taxonomy (all are listed), an
+            image has two labels, or there are images in no file and `folder` is not given.
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
     opened = _Opened.of(source, kind, images)
@@ -334,7 +337,7 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
     return ", ".join(names[:limit]) + more
 
 
-# -- labels ------------------------------------------------------------------------------------------------------------
+# -- labels ----------------------------------------------------------------------------------------
 
 
 def _find_nodes(
@@ -344,9 +347,10 @@ def _find_nodes(
     source: str,
     problems: Problems,
 ) -> Mapping[tuple[Reference, ...], int | None]:
-    """Returns the node of each record's references, None where it is on the whole tree outside the part.
+    """Returns the node of each record's references.
 
-    Labels that name no single node are a problem; their node is `_UNKNOWN`.
+    It is None where the node is on the whole tree, outside the part. Labels that name no single
+    node are a problem; their node is `_UNKNOWN`.
     """
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}

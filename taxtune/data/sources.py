@@ -1,4 +1,4 @@
-"""Readers of labelled images: tables, text lines, a folder per class, iNaturalist's JSON, lists, frames, data sets."""
+"""Readers of labelled images: tables, folders per class, iNaturalist's JSON, lists, data sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ __all__ = [
     "walk_images",
 ]
 
-#: What images are read from: a path, a list of (image, label), a pandas `DataFrame` or a Hugging Face `Dataset`.
+#: What images are read from: a path, a list of (image, label), a pandas `DataFrame` or a Hugging
+#: Face `Dataset`.
 Source = object
 #: The endings of lists of images.
 LISTS = (".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".ndjson")
@@ -91,13 +92,13 @@ def read_labelled(
             classes' names.
         image_column: Column (in JSONL: key) of the image. In CSV and XLSX case does not count.
         label_column: Column of the label.
-        pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The images'
-            names get the ending .jpg.
+        pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The
+            images' names get the ending .jpg.
         further: Columns (of a pattern: groups) whose cells come along, which may be empty.
 
     Raises:
-        DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it names
-            the rows.
+        DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it
+            names the rows.
     """
     name = str(source) if isinstance(source, Path) else type(source).__name__
     columns = (image_column, label_column, *further)
@@ -155,7 +156,7 @@ def _is_odd(value: object) -> bool:
     return not label_text(value) and not is_image_data(value)
 
 
-# -- in memory ---------------------------------------------------------------------------------------------------------
+# -- in memory -------------------------------------------------------------------------------------
 
 
 def _pairs(source: Any, name: str) -> Iterator[_Cells]:
@@ -206,7 +207,7 @@ def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[_
         yield _Cells(f"row {number}", image, label, dict(zip(others[1:], rest, strict=True)))
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def _file_rows(path: Path, columns: Sequence[str]) -> Iterator[_Cells]:
@@ -292,10 +293,11 @@ def refuse_columns(columns: Iterable[str], name: str) -> None:
 
 
 def read_inat21(path: Path) -> Iterator[Record]:
-    """Yields the images of iNaturalist 2021's COCO-style JSON (`train.json`, `val.json`) with their categories.
+    """Yields the images of iNaturalist 2021's COCO-style JSON with their categories.
 
-    The label of an image is its category's path from the kingdom down to the species, so that names which occur twice
-    on the tree are no trouble. A category without ranks, as in other COCO files, is looked up by its name.
+    The label of an image is its category's path from the kingdom down to the species, so that names
+    which occur twice on the tree are no trouble. A category without ranks, as in other COCO files,
+    is looked up by its name.
     """
     remedy = "Give iNaturalist's train.json or val.json."
     try:
@@ -304,7 +306,10 @@ def read_inat21(path: Path) -> Iterator[Record]:
         categories = {row["id"]: _category(row) for row in data["categories"]}
         pairs = [(row["image_id"], row["category_id"]) for row in data["annotations"]]
     except (KeyError, TypeError) as error:
-        message = f"images, annotations and categories must be lists of objects; there is a problem with {error}."
+        message = (
+            "images, annotations and categories must be lists of objects; there is a problem with "
+            f"{error}."
+        )
         raise DataError(message, file=path, remedy=remedy) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"The file is not valid JSON: {error}.", file=path, remedy=remedy) from None
@@ -317,7 +322,8 @@ def read_inat21(path: Path) -> Iterator[Record]:
             raise DataError(f"{message} category_id.", file=path, value=category)
         first = chosen.setdefault(image, category)
         if first != category:
-            message = f"The image has two categories, {categories[first][0]!r} and {categories[category][0]!r}."
+            labels = f"{categories[first][0]!r} and {categories[category][0]!r}"
+            message = f"The image has two categories, {labels}."
             raise DataError(
                 message, file=path, value=names[image], remedy="Keep one category per image."
             )
@@ -345,13 +351,14 @@ def _needed(row: dict[str, Any]) -> dict[str, Any]:
     return {key: row[key] for key in row.keys() & _NEEDED}
 
 
-# -- one folder for each class -----------------------------------------------------------------------------------------
+# -- one folder for each class ---------------------------------------------------------------------
 
 
 def read_folder(path: Path) -> Iterator[Record]:
     """Yields the images of one folder for each class, ordered by path.
 
-    The name of a class folder is a node's label, alias, id or, in nested folders, path; see `label_references`.
+    The name of a class folder is a node's label, alias, id or, in nested folders, path; see
+    `label_references`.
 
     Args:
         path: The folder that holds the class folders.
@@ -392,9 +399,10 @@ def read_folder(path: Path) -> Iterator[Record]:
 
 
 def walk_images(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yields for a folder and each folder below it: its path from there, its images and its other files.
+    """Yields the path, the images and the other files of a folder and each folder below it.
 
-    What is hidden is passed over, and links are followed, but to no folder twice. All is sorted by name.
+    What is hidden is passed over, and links are followed, but to no folder twice. All is sorted by
+    name.
     """
     seen: set[str] = set()
     for current, folders, files in os.walk(path, followlinks=True):

@@ -47,11 +47,11 @@ class SplitSizes(NamedTuple):
 
 
 def default_split(n_photos: int) -> SplitSizes:
-    """Returns the sizes of the splits that `taxtune init` writes and `taxtune.tune` takes by default.
+    """Returns the sizes of the splits of `taxtune init`, and of `taxtune.tune` by default.
 
     Below 150 images three fifths are for tuning (100 can then prove an hP of 0.98) and none for
-    calibration. From 150 on two fifths are for tuning, at most 400, and seven twentieths held out, at
-    most 200; 38 or more are left.
+    calibration. From 150 on two fifths are for tuning, at most 400, and seven twentieths held out,
+    at most 200; 38 or more are left.
 
     Args:
         n_photos: The number of different images, at least 1.
@@ -71,7 +71,8 @@ def split_sizes(
 
     Args:
         n_photos: The number of different images, at least 1.
-        tuning: Size of the tuning split. None for the default, or what `heldout` leaves, at most 400.
+        tuning: Size of the tuning split. None for the default, or what `heldout` leaves, at most
+            400.
         heldout: Size of the held-out split. None for the default, or what `tuning` leaves, at most
             200.
     """
@@ -105,12 +106,13 @@ def split(
     heldout: int,
     seed: int,
 ) -> Splits:
-    """Draws a tuning and a held-out split that are stratified by target and disjoint by image content.
+    """Draws a tuning and a held-out split, stratified by target and disjoint by image content.
 
-    All examples are put in one order: one example of every target, then a second of every target that has two, and so
-    on, in an order that depends on the seed and on each example's `id` and target alone. The tuning split takes the
-    front of it and the held-out split what follows. Images are read and hashed as they are drawn; content that was
-    drawn before is passed over, so that a copy of a tuning image is never in the held-out split.
+    All examples are put in one order: one example of every target, then a second of every target
+    that has two, and so on, in an order that depends on the seed and on each example's `id` and
+    target alone. The tuning split takes the front of it and the held-out split what follows. Images
+    are read and hashed as they are drawn; content that was drawn before is passed over, so that a
+    copy of a tuning image is never in the held-out split.
 
     Args:
         examples: The examples to draw from.
@@ -176,7 +178,7 @@ def remaining(
 
 
 def _checked(batch: Sequence[Example]) -> list[Example]:
-    """Returns examples with their content hashes, once the files that were not read yet were decoded."""
+    """Returns examples with their content hashes, whose files are all decoded."""
     unread = [example.image for example in batch if not example.sha256]
     hashes = check_images(unread) if unread else {}
     return [replace(e, sha256=hashes[e.image]) if e.image in hashes else e for e in batch]

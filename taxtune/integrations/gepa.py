@@ -346,7 +346,8 @@ class Adapter:
                 trajectories=refused,
                 num_metric_calls=0,
             )
-        evaluation = self._evaluator.evaluate(template, batch)
+        parsed = self.experiment.rules.parse(template)
+        evaluation = self._evaluator.evaluate(parsed, batch)
         rows = list(evaluation.rows)
         self.usage += evaluation.usage.new()
         new = [row for row in rows if row.answer is not None and not row.from_store]
@@ -376,7 +377,8 @@ class Adapter:
         answered = [(row, value) for row, value in pairs if row.node is not None]
         rows = [row for row, _ in answered]
         goal = self.experiment.goal()
-        prompt = self.experiment.rules.prompt(candidate[COMPONENT])
+        rules = self.experiment.rules
+        prompt = rules.prompt(rules.parse(candidate[COMPONENT]))
         tiles = self._show_failures(rows, goal, prompt)
         records = []
         hidden = hidden_answers(rows, goal, template=prompt)

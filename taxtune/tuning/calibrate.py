@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.atomic import write_json
 from taxtune.data import Example
+from taxtune.data.context import blank
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
 from taxtune.metrics.information import leaf_information
@@ -44,6 +45,7 @@ from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult, cut_in_words
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.selection import TOLERANCE
+from taxtune.tuning.template import Template
 from taxtune.tuning.thresholds import can_choose, recorded_paths
 
 if TYPE_CHECKING:
@@ -185,6 +187,12 @@ class CalibrationRun:
         return make_data(self.settings, *self.tree, None, self.folder)
 
     @cached_property
+    def template(self) -> Template:
+        """The run's winner."""
+        source = str(self.result.best.template)
+        return Template.parse(source, blank(self.run_data.variables))
+
+    @cached_property
     def asker(self) -> Asker:
         """What asks the run's model, for self-consistency at a temperature at which answers differ."""
         recipe = self.settings
@@ -251,8 +259,7 @@ class CalibrationRun:
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
-        template = str(self.result.best.template)
-        requests, _ = self.asker.requests(template, self.examples)
+        requests, _ = self.asker.requests(self.template, self.examples)
         wanted = [request for some in requests for request in some]
         answers = answers_of(self.folder)
         if not answers.exists():
@@ -272,7 +279,6 @@ class CalibrationRun:
         examples, max_missing = self.examples, self.settings.max_missing
         n, (tree, _) = len(examples), self.tree
         vlm, mapper = self.asker.model, self.asker.mapper
-        template = str(self.result.best.template)
         if self.policy.samples > 1 and vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
@@ -286,7 +292,7 @@ class CalibrationRun:
             )
         with AnswerStore(answers_of(self.folder)) as store:
             evaluator = Evaluator(self.asker, leaf_information(tree), store)
-            evaluation = evaluator.evaluate(template, examples)
+            evaluation = evaluator.evaluate(self.template, examples)
         if told := cut_in_words(
             evaluation.rows, getattr(getattr(vlm, "settings", None), "max_tokens", None)
         ):
@@ -309,7 +315,7 @@ class CalibrationRun:
         kept = [level for level in levels if level.kept]
         calibration = Calibration(
             run=self.result.name,
-            template=template,
+            template=self.template.source,
             samples=self.policy.samples,
             names=self.policy.names,
             threshold=kept[-1].threshold if kept else None,
@@ -357,7 +363,7 @@ def posterior_offer(
         examples = experiment.splits.tuning[: len(winner.rows)][:_OFFERED]
         weighing = evaluator.with_policy(Posterior().fitted(experiment.cross_fit))
         weighing = replace(weighing, metrics=(), needs=())  # no judge is asked again
-        found = weighing.evaluate(str(winner.template), examples).scores
+        found = weighing.evaluate(experiment.rules.parse(str(winner.template)), examples).scores
     except TaxtuneError:  # a network that cannot be read so has nothing to offer
         return {}
     now = sum(row.hr or 0.0 for row in rows) / len(rows)

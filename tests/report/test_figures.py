@@ -73,15 +73,11 @@ def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_i
         "self-consistency": ([0.2, 0.6, 0.8], [1.0, 0.99, 0.9]),
         "names": ([0.2, 0.7, 0.9], [1.0, 0.99, 0.93]),
     }
-    figure = selective_figure(
-        curves, {"names: chosen": (0.7, 0.99), "the constant .65": (0.75, 0.97)}
-    )
-    axes = figure.axes[0]
+    points = {"names: chosen": (0.7, 0.99), "the constant .65": (0.75, 0.97)}
+    (axes,) = selective_figure(curves, points).axes
     first, second, chosen, constant = axes.lines
-    assert [tuple(line.get_xdata()) for line in (first, second)] == [
-        (0.2, 0.6, 0.8),
-        (0.2, 0.7, 0.9),
-    ]
+    assert list(first.get_xdata()) == [0.2, 0.6, 0.8]
+    assert list(second.get_xdata()) == [0.2, 0.7, 0.9]
     assert chosen.get_color() == second.get_color() != first.get_color()
     assert constant.get_color() not in (first.get_color(), second.get_color())
     assert chosen.get_label() == "names: chosen\nhP 0.990, hR 0.700"

@@ -73,43 +73,35 @@ def certified(run: TuneResult) -> TuneResult:
 
 def test_report_and_result_say_what_the_terminal_says() -> None:
     run = certified(samples.tune(n=3))
-    assert (
-        verdict(run) == "Certified: hP is at least 0.985 with 90 % confidence (120 tuning images)."
-    )
-    assert verdict(run) in render_report(run)
+    expected = "Certified: hP is at least 0.985 with 90 % confidence (120 tuning images)."
+    assert verdict(run) == expected
+    assert expected in render_report(run)
     assert verdict(samples.tune(n=3)) == ""
 
 
 def test_counts_add_up_whatever_became_of_the_answers() -> None:
-    truths = ["a/b/c"] * 6
     run = samples.answered(
-        truths,
+        ["a/b/c"] * 6,
         baseline=["a/b/c", "a/b", "a/x", "a/b/c", "a/b/c", None],
         winner=["a/b/c", "a/b", "a/b", "a", "a", "a/b/c"],
     )
-    rows = run.heldout[1].rows
-    strange = (
-        *rows[:3],
-        changed_row(rows[3], abstained=True),
-        changed_row(rows[4], off_tree=True),
-        rows[5],
-    )
-    held = (run.heldout[0], replace(run.heldout[1], rows=strange))
-    found = summarise(replace(run, heldout=held))
+    baseline, winner = run.heldout
+    rows = list(winner.rows)
+    rows[3] = changed_row(rows[3], abstained=True)
+    rows[4] = changed_row(rows[4], off_tree=True)
+    found = summarise(replace(run, heldout=(baseline, replace(winner, rows=tuple(rows)))))
     assert found.images == 6
-    assert found.counts == (
-        "wrong",
-        "off the tree",
-        "abstained",
-        "right, but general",
-        "exact",
-        "missing",
-    )
-    assert [tuple(each.counts.values()) for each in found.columns] == [
-        (1, 0, 0, 1, 3, 1),
-        (0, 1, 1, 2, 2, 0),
-    ]
-    assert all(sum(each.counts.values()) == 6 for each in found.columns)
+    before, after = (column.counts for column in found.columns)
+    assert before == {
+        "wrong": 1,
+        "off the tree": 0,
+        "abstained": 0,
+        "right, but general": 1,
+        "exact": 3,
+        "missing": 1,
+    }
+    assert list(after.values()) == [0, 1, 1, 2, 2, 0]
+    assert found.counts == tuple(before)
 
 
 def test_the_scores_that_matter_with_their_goals() -> None:
@@ -130,7 +122,7 @@ def test_the_scores_that_matter_with_their_goals() -> None:
     [
         (ObjectiveSpec("hf", "hf"), "the highest hF"),
         (
-            ObjectiveSpec("hr_at_hp", "hr", (Constraint("hp", 0.98, 0.9),)),
+            ObjectiveSpec("hr_at_hp", "hr", HELD),
             "the highest hR, with hP at least 0.980 (90 % confidence)",
         ),
         (

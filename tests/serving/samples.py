@@ -12,7 +12,7 @@ from taxtune.recipe import load_recipe
 from taxtune.serving.app import make_app
 from taxtune.serving.pyfunc import ServedClassifier
 from taxtune.tuning.build import build, make_mapper, make_taxonomy, make_vlm
-from taxtune.tuning.template import render
+from tests.tuning.templates import render
 from tests.tuning.toy import ToyVLM, make_parts
 
 #: A bird of the field guide.

@@ -21,6 +21,7 @@ from taxtune.tracking.values import heldout_metrics
 from taxtune.tuning.build import build
 from taxtune.tuning.calibrate import CalibrationRun, read_calibration
 from taxtune.tuning.records import TuneResult
+from tests.tuning.templates import WHAT
 from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
@@ -105,7 +106,7 @@ def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vo
     parts = build(make_parts(tmp_path / "in", tmp_path / "run", Faulty(), SAMPLED))
     evaluator = parts.evaluator(None)
     splits = parts.splits
-    found = evaluator.evaluate("What is this?", [*splits.tuning, *splits.heldout])
+    found = evaluator.evaluate(WHAT, [*splits.tuning, *splits.heldout])
     rows = {row.image: row for row in found.rows}
     assert rows["scarlet0.png"].failure == "the content filter"
     assert rows["navy1.png"].failure == "a rate limit"

@@ -135,7 +135,7 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
         assert record.scores is not None
         true_rows = (
             whole.evaluator(None)
-            .evaluate(record.template, whole.splits.tuning[: len(record.rows)])
+            .evaluate(whole.rules.parse(record.template), whole.splits.tuning[: len(record.rows)])
             .rows
         )
         for row, true in zip(record.rows, true_rows, strict=True):

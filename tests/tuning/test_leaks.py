@@ -11,8 +11,8 @@ from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.build import build
 from taxtune.tuning.leaks import find_labels, group_names
-from taxtune.tuning.template import check_template
 from tests.tuning.proposers.answered import BIRDS
+from tests.tuning.templates import check
 from tests.tuning.toy import make_parts
 
 TREES = (
@@ -116,10 +116,8 @@ def test_a_template_that_names_groups_is_refused():
         BIRDS, BIRDS.resolve("bird"), [BIRDS.resolve("goldfinch"), BIRDS.resolve("snowy owl")]
     )
     with pytest.raises(TemplateError, match=r"'finch', 'owls'.*a group of such labels"):
-        check_template("Answer finch, or owls where it is dark.", forbidden_labels=secret)
-    check_template(
-        "Name the bird's family or order, such as that of crows.", forbidden_labels=secret
-    )
+        check("Answer finch, or owls where it is dark.", forbidden=secret)
+    check("Name the bird's family or order, such as that of crows.", forbidden=secret)
 
 
 @pytest.mark.parametrize(

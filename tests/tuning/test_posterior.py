@@ -16,6 +16,7 @@ from taxtune.models.base import OTHERWISE
 from taxtune.policies import MappedReplies, Posterior, weighted_paths
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import build
+from taxtune.tuning.template import Template
 from taxtune.tuning.thresholds import CrossFit
 from tests import servers
 from tests.tuning.toy import Weighing, make_parts, tuned
@@ -190,7 +191,11 @@ def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Pat
         vlm = ApiModel("openai/gpt-4o", servers.model_settings(server, api_key="sk-of-a-test"))
         parts = make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "policy.threshold=0.8"))
         parts = build(parts)
-        row = parts.evaluator(None).evaluate("Which colour?", parts.splits.tuning[:1]).rows[0]
+        row = (
+            parts.evaluator(None)
+            .evaluate(Template.parse("Which colour?"), parts.splits.tuning[:1])
+            .rows[0]
+        )
     assert (row.answer, row.placement) == ("A: scarlet.", "colour/reddish")
     assert row.placed.probabilities == pytest.approx((1.0, 0.9, 0.7))
     assert row.placed.named == pytest.approx(0.9)

@@ -22,7 +22,6 @@ from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, m
 from taxtune.tuning.proposers.agent import TOOLS, AgentProposer, AgentTools
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import IterationRecord, SampleResult
-from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
@@ -34,6 +33,7 @@ from tests.servers import (
     status,
     text,
 )
+from tests.tuning import templates
 from tests.tuning.proposers.answered import BIRDS, rows
 from tests.tuning.proposers.histories import goal as make_goal
 from tests.tuning.proposers.histories import record
@@ -99,7 +99,7 @@ def agent(server: OpenAIServer, **settings: Any) -> AgentProposer:
 
 def check(source: str) -> None:
     earlier = [trial.template for trial in HISTORY if trial.template]
-    check_template(source, earlier=earlier, samples=[SAMPLE], forbidden_labels=TRUTHS)
+    templates.check(source, earlier=earlier, forbidden=TRUTHS)
 
 
 def propose(
