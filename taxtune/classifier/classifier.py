@@ -25,8 +25,8 @@ from taxtune.answers.classifier_scores import few
 from taxtune.atomic import make_folder, write_json
 from taxtune.data import Example
 from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
-from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError, TaxonomyError, TemplateError
+from taxtune.images import content_hash, is_image_data, store_image
 from taxtune.models import AnswerStore, Failure, Model, Request
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
 from taxtune.policies.allowed import Checklist, Occurrence
