@@ -396,7 +396,7 @@ def _confidences(
     tree: Taxonomy,
     reliability: Reliability | None,
 ) -> Sequence[float | None]:
-    """Returns how sure it is that an image belongs to each node of its path, see `Step`."""
+    """Returns the confidence of each node of an image's path, see `Step`."""
     if placed.votes:
         votes = np.maximum(placed.votes, tree.root)
         shares: list[float] = (tree.lineage[votes][:, : len(nodes)] == nodes).mean(axis=0).tolist()

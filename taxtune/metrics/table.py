@@ -243,7 +243,7 @@ class ScoreTable:
         return list(dict.fromkeys((*SCORES, *self.columns)))
 
     def column(self, name: str) -> FloatArray:
-        """Returns what each image adds to the mean of a score, shape (n,); NaN for nothing.
+        """Returns the part of each image in the mean of a score, shape (n,); NaN for none.
 
         A harmonic mean of two means is no mean. Its column is the linear approximation around the
         two: the mean is the same, and so is the spread to first order.
@@ -320,7 +320,7 @@ class ScoreTable:
         return paired_bootstrap(*pairs, seed=seed)
 
     def _samples(self) -> list[Sample]:
-        """Returns what is resampled: scores of paths together, scores in bits, each other alone."""
+        """Returns the samples to draw from: paths together, bits together, each other score alone."""
         hp, hr, depth = (self.column(name) for name in ("hp", "hr", "depth"))
         paths = {"hp": hp, "hr": hr, "accuracy": self.column("accuracy"), "depth": depth}
         bits = {name: self.column(name) for name in INFORMATION_METRICS if name != "ihf"}

@@ -337,7 +337,7 @@ def verdict(run: TuneResult) -> str:
 
 
 def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
-    """Returns what is known of a winner: certified, passing alone, a best estimate, or the best.
+    """Returns the standing of a winner: certified, passing alone, a best estimate, or the best.
 
     Args:
         selection: The choice.

@@ -489,7 +489,7 @@ class _Test:
         )
 
     def held(self, template: int) -> Held:
-        """Returns what is known of one of the templates."""
+        """Returns the standing of one of the templates."""
         values = self.measured[template]
         losses = 1 - values[~np.isnan(values)]
         confidence = self.constraint.confidence
@@ -562,7 +562,7 @@ def _alike(measured: Sequence[Sequence[FloatArray]], templates: int) -> BoolArra
 def _probability(
     posterior: _Posterior, objective: Objective, baseline: TemplateScores | None
 ) -> FloatArray:
-    """Returns how likely each template is to keep every constraint in `TOLERANCE`, shape (k,)."""
+    """Returns the probability of each template to keep every constraint, shape (k,)."""
     from scipy.special import ndtr
 
     likely = np.ones(len(posterior.mean))
