@@ -211,7 +211,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
     """Runs the field guide with MLflow and prints, as JSON, what each part took."""
     clock = Clock()
     clock.wrap(builtins, "__import__", "imports")
-    from taxtune.api import tracking_callbacks
+    from taxtune import runs
     from taxtune.recipe import load_recipe
     from taxtune.report import html
     from taxtune.report.progress import TuningProgress
@@ -245,7 +245,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
     parts = build.Setup(load_recipe("fieldguide", [f"iterations={iterations}"]), folder)
     experiment = build.build(parts)
     progress = TuningProgress(Terminal(quiet=True))
-    watching = [progress, html.ReportCallback(), *tracking_callbacks(parts)]
+    watching = [progress, *runs.recording_callbacks(parts)]
     loop.Tuner(experiment, folder, callbacks=watching).run()
     clock.stop()
     others = time.process_time() - time.thread_time()

@@ -16,12 +16,12 @@ import numpy as np
 from landscapes.landscape import FloatArray, IntArray, Landscape
 from numpy.typing import NDArray
 
-from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.metrics.table import with_derived
 from taxtune.tuning.objective import Aims, Constraint, make_objective
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer
 from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
-from taxtune.tuning.selection import choose, next_steps, rounds
+from taxtune.tuning.selection import choose, next_steps, rungs
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
 PAPER_IMAGES = 20
@@ -475,16 +475,9 @@ class Replay:
     def ask(self, proposal: Proposal, iteration: int, images: int) -> IterationRecord:
         """Asks with an iteration's template about the first so many tuning images, and keeps the record."""
         hp, hr = self.questions.ask(self.number[proposal.template], images)
-        mean_hp = float(hp.mean())
-        mean_hr = float(hr.mean())
-        scores = TemplateScores(
-            hp=mean_hp,
-            hr=mean_hr,
-            hf=harmonic_mean(mean_hp, mean_hr),
-            accuracy=float(((hp == 1) & (hr == 1)).mean()),
-            depth=math.nan,
-            n=images,
-        )
+        means = {"hp": float(hp.mean()), "hr": float(hr.mean())}
+        means["accuracy"] = float(((hp == 1) & (hr == 1)).mean())
+        scores = TemplateScores(n=images, means=with_derived(means))
         baseline = self.records[0].scores if self.records else scores
         record = IterationRecord(
             iteration,
@@ -526,7 +519,7 @@ def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     templates = len(task.landscape.templates)
     floored = int(task.aim.name == "hp")
     stages = {
-        budget: rounds(min(BLOCK, images), images, templates, budget, always=floored)
+        budget: rungs(min(BLOCK, images), images, templates, budget, always=floored)
         for budget in budgets
     }
     # A proposal depends on earlier questions alone, so that the search of a small budget is the beginning of that

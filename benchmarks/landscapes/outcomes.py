@@ -22,8 +22,8 @@ from PIL import Image
 from record import DEGRADED, IMAGES, SEED, _text
 
 from fieldguide.draw import make_dataset
-from taxtune.data.images import load_image
 from taxtune.fieldguide import MODEL_FOLDER, TAXONOMY_FILE
+from taxtune.images import load_image
 from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.models import ModelSettings, Request, make_model
 from taxtune.recipe import load_recipe

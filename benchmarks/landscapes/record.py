@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from fieldguide.draw import make_dataset
-from taxtune.data.images import content_hash
 from taxtune.fieldguide import TAXONOMY_FILE
+from taxtune.images import content_hash
 from taxtune.mapping import Mapper, MapperConfig, Placement, make_similarity
 from taxtune.models.base import Answer, ModelSettings, Reply, Request
 from taxtune.models.vision import LocalVLM

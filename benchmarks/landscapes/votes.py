@@ -21,8 +21,8 @@ import numpy as np
 from record import DEGRADED, IMAGES, SEED, _text
 
 from fieldguide.draw import make_dataset
-from taxtune.data.images import content_hash
 from taxtune.fieldguide import MANIFEST_FILE, TAXONOMY_FILE
+from taxtune.images import content_hash
 from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.models import ModelSettings, Request, make_model
 from taxtune.recipe import load_recipe

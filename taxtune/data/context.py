@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from taxtune.data.images import read_exif
 from taxtune.errors import DataError, shortened
+from taxtune.images import read_exif
 from taxtune.tables import column_key
 
 __all__ = [

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taxtune.data.images import check_images, content_hash, load_image
 from taxtune.encoders.base import FloatMatrix
 from taxtune.encoders.vectors import VectorStore
 from taxtune.errors import ImageError
+from taxtune.images import check_images, content_hash, load_image
 from taxtune.progress import track
 from taxtune.store import Identity
 

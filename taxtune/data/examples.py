@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from taxtune.data.context import EXIF, exif_values
-from taxtune.data.images import check_images, is_image_data, store_image
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
 from taxtune.data.sources import (
@@ -22,6 +21,7 @@ from taxtune.data.sources import (
     refuse_columns,
 )
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
+from taxtune.images import check_images, is_image_data, store_image
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taxtune.data.images import IMAGE_SUFFIXES, is_image_data, lacking_decoder
 from taxtune.data.labels import Reference, label_references, label_text
 from taxtune.errors import DataError, shortened
+from taxtune.images import IMAGE_SUFFIXES, is_image_data, lacking_decoder
 from taxtune.progress import note
 from taxtune.tables import column_key, lost_to_pandas, read_table, read_text
 

@@ -11,8 +11,8 @@ from functools import cache
 from typing import NamedTuple
 
 from taxtune.data.examples import Example, distinct, note_repeated
-from taxtune.data.images import check_images
 from taxtune.errors import DataError
+from taxtune.images import check_images
 
 __all__ = [
     "CALIBRATION_FROM",

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from taxtune.data.columns import IMAGES, LABELS, find_column
-from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.data.names import find_file
 from taxtune.data.sources import LISTS, read_folder, read_labelled, walk_images
 from taxtune.errors import DataError, Problems
+from taxtune.images import IMAGE_SUFFIXES
 from taxtune.progress import Display, showing
 from taxtune.tables import read_table
 

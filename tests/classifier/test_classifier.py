@@ -17,9 +17,9 @@ from PIL import Image
 
 import taxtune
 from taxtune.classifier import Classifier, load_classifier
-from taxtune.data.images import content_hash
 from taxtune.errors import DataError, RecipeError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
+from taxtune.images import content_hash
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.policies import SelfConsistency, Single
 from taxtune.taxonomy import Taxonomy

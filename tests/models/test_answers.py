@@ -12,7 +12,7 @@ IDENTITY = {"kind": "local", "model": "m", "temperature": 0.0}
 REQUEST = Request("What bird?", Path("a.jpg"), "f" * 64)
 
 
-def test_an_answer_comes_back_as_it_was_and_marked_as_cached(tmp_path: Path) -> None:
+def test_an_answer_comes_back_as_it_was_and_marked_as_cached(tmp_path):
     answers = [Answer("A: a robin 🐦.", False, 12, 5, 0.002, 1.5), Answer("")]
     requests = [REQUEST, replace(REQUEST, prompt="b")]
     with AnswerStore(tmp_path / "answers.db") as store:
@@ -20,7 +20,7 @@ def test_an_answer_comes_back_as_it_was_and_marked_as_cached(tmp_path: Path) -> 
         assert store.get(IDENTITY, requests) == [replace(answer, cached=True) for answer in answers]
 
 
-def test_prompt_content_and_sample_change_the_key_and_the_file_name_does_not() -> None:
+def test_prompt_content_and_sample_change_the_key_and_the_file_name_does_not():
     key = answer_key(IDENTITY, REQUEST)
     assert answer_key(IDENTITY, replace(REQUEST, image=Path("elsewhere/b.png"))) == key
     others = [
@@ -33,7 +33,7 @@ def test_prompt_content_and_sample_change_the_key_and_the_file_name_does_not() -
     assert len({key, *(answer_key(IDENTITY, other) for other in others)}) == 6
 
 
-def test_answers_of_earlier_versions_are_found() -> None:
+def test_answers_of_earlier_versions_are_found():
     """Keys as stores hold them; they change only where answers may, as when images are sent in another form."""
     assert (
         answer_key(IDENTITY, REQUEST)
@@ -51,7 +51,7 @@ def test_answers_of_earlier_versions_are_found() -> None:
     assert key == "efa1de9d0962c986bf8550a92d07c542ead50bbda709a54a8bb42fe8a9e91a44"
 
 
-def test_half_a_surrogate_pair_does_not_break_the_batch(tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_does_not_break_the_batch(tmp_path):
     requests = [replace(REQUEST, prompt="\ud83d"), REQUEST]
     with AnswerStore(tmp_path / "answers.db") as store:
         store.put(IDENTITY, [(requests[0], Answer("a \ud83d bird")), (requests[1], Answer("x"))])

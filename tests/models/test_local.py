@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from taxtune.errors import ModelError, TaxtuneError
-from taxtune.models import Answer, ModelSettings, Reply, Request, checkpoint, local, make_model
+from taxtune.models import Answer, ModelSettings, Request, checkpoint, local, make_model
 from taxtune.models.local import LocalModel
 from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
 
@@ -21,12 +19,12 @@ Make = Callable[..., LocalModel]
 
 
 @pytest.fixture(params=["llava", "llama"])
-def family(request: pytest.FixtureRequest) -> str:
+def family(request):
     return str(request.param)
 
 
 @pytest.fixture
-def requests(family: str, pictures: list[Path]) -> list[Request]:
+def requests(family, pictures):
     return [
         Request(f"Bird {i}?", None if family in TEXT_FAMILIES else pictures[i % 4])
         for i in range(7)
@@ -34,10 +32,10 @@ def requests(family: str, pictures: list[Path]) -> list[Request]:
 
 
 @pytest.fixture
-def make(family: str, checkpoints: Callable[[str], Path]) -> Make:
+def make(family, checkpoints):
     """Makes a model of the family, or of a folder, with settings."""
 
-    def made(folder: Path | None = None, **settings: Any) -> LocalModel:
+    def made(folder=None, **settings):
         task = "text-generation" if family in TEXT_FAMILIES else "image-text-to-text"
         model = make_model(
             f"local:{folder or checkpoints(family)}",
@@ -49,14 +47,12 @@ def make(family: str, checkpoints: Callable[[str], Path]) -> Make:
     return made
 
 
-def texts(replies: list[Reply]) -> list[str]:
+def texts(replies):
     assert all(isinstance(reply, Answer) for reply in replies), replies
     return [reply.text for reply in replies if isinstance(reply, Answer)]
 
 
-def test_the_identity_pins_weights_and_decoding(
-    make: Make, family: str, checkpoints: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_the_identity_pins_weights_and_decoding(make, family, checkpoints, tmp_path):
     folder = tmp_path / checkpoints(family).name
     shutil.copytree(checkpoints(family), folder)
     base = make(folder).identity
@@ -75,9 +71,7 @@ def test_the_identity_pins_weights_and_decoding(
 
 
 @pytest.mark.heavy
-def test_out_of_memory_halves_the_batch(
-    make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_halves_the_batch(make, requests, monkeypatch):
     import torch
     from transformers import GenerationMixin
 
@@ -85,7 +79,7 @@ def test_out_of_memory_halves_the_batch(
     expected = texts(model.answer(requests))
     real, sizes = GenerationMixin.generate, []
 
-    def tight(network: Any, **inputs: Any) -> Any:
+    def tight(network, **inputs):
         sizes.append(len(inputs["input_ids"]))
         if sizes[-1] > 2:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
@@ -97,7 +91,7 @@ def test_out_of_memory_halves_the_batch(
     assert model.batch_size == 1
 
 
-def of_lengths(requests: list[Request], lengths: list[int]) -> list[Request]:
+def of_lengths(requests, lengths):
     """Requests with prompts of so many characters, one token each, and no two alike."""
     return [
         replace(requests[i % len(requests)], prompt=f"{i:02}".ljust(length, "?"))
@@ -106,13 +100,11 @@ def of_lengths(requests: list[Request], lengths: list[int]) -> list[Request]:
 
 
 @pytest.fixture
-def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+def batches(monkeypatch):
     """The tokens read of each row, batch by batch, as the network is given them."""
     real, seen = LocalModel._generate, []
 
-    def noted(
-        model: LocalModel, inputs: Any, requests: Sequence[Request]
-    ) -> list[tuple[str, int, int]]:
+    def noted(model, inputs, requests):
         seen.append(inputs["attention_mask"].sum(dim=1).tolist())
         return real(model, inputs, requests)
 
@@ -123,8 +115,8 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 @pytest.mark.parametrize("family", ["llava", "llama", "t5"], indirect=True)
 @pytest.mark.parametrize(("temperature", "batch_size"), [(0.0, 1), (0.0, 4), (0.8, 3), (0.8, 32)])
 def test_an_answer_depends_neither_on_its_batch_nor_on_the_order(
-    make: Make, requests: list[Request], temperature: float, batch_size: int
-) -> None:
+    make, requests, temperature, batch_size
+):
     asked = of_lengths(requests, [5, 90, 17, 40, 2, 61, 5, 33, 90, 12])
     asked += [replace(request, sample=1) for request in asked[:3]]
     expected = dict(zip(asked, texts(make(temperature=temperature).answer(asked)), strict=True))
@@ -135,17 +127,15 @@ def test_an_answer_depends_neither_on_its_batch_nor_on_the_order(
         assert texts(model.answer(shuffled)) == [expected[one] for one in shuffled]
 
 
-def test_a_batch_ends_where_it_would_be_mostly_padding(
-    make: Make, requests: list[Request], batches: list[list[int]]
-) -> None:
+def test_a_batch_ends_where_it_would_be_mostly_padding(make, requests, batches):
     model = make(batch_size=8, max_tokens=1)
     model.answer(of_lengths(requests, [10, 900, 800, 20, 10, 850]))
     assert [len(batch) for batch in batches] == [3, 3]
 
 
 def test_three_batches_at_most_are_in_memory_and_a_closed_stream_prepares_no_more(
-    make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    make, requests, monkeypatch
+):
     model, asked = make(batch_size=3), of_lengths(requests, [20] * 40)
     real, prepared = model._prepare, []
     monkeypatch.setattr(
@@ -162,7 +152,7 @@ def test_three_batches_at_most_are_in_memory_and_a_closed_stream_prepares_no_mor
     assert len(prepared) == done + 2
 
 
-def test_accelerate_may_place_the_layers(make: Make, requests: list[Request]) -> None:
+def test_accelerate_may_place_the_layers(make, requests):
     pytest.importorskip("accelerate")
     plain, spread = make(), make(device="auto", device_map="auto")
     if spread.device != "cpu":
@@ -172,9 +162,7 @@ def test_accelerate_may_place_the_layers(make: Make, requests: list[Request]) ->
 
 
 @pytest.mark.parametrize("quantization", ["4bit", "8bit"])
-def test_weights_in_fewer_bits(
-    make: Make, family: str, requests: list[Request], quantization: str, tmp_path: Path
-) -> None:
+def test_weights_in_fewer_bits(make, family, requests, quantization, tmp_path):
     from torch.nn import Parameter
 
     pytest.importorskip("bitsandbytes")
@@ -208,12 +196,12 @@ def test_weights_in_fewer_bits(
     ],
 )
 def test_what_the_weights_need_is_missed_before_they_are_loaded(
-    make: Make,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: dict[str, Any],
-    missing: str,
-    message: str,
-) -> None:
+    make,
+    monkeypatch,
+    settings,
+    missing,
+    message,
+):
     for module in (local, checkpoint):
         monkeypatch.setattr(
             module, "find_spec", lambda package: None if package == missing else object()
@@ -232,14 +220,12 @@ def test_what_the_weights_need_is_missed_before_they_are_loaded(
         ("device-side assert triggered", "failed while generating: device-side assert"),
     ],
 )
-def test_what_the_network_cannot_do_ends_the_work(
-    make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch, fault: str, message: str
-) -> None:
+def test_what_the_network_cannot_do_ends_the_work(make, requests, monkeypatch, fault, message):
     from transformers import GenerationMixin
 
     model = make()
 
-    def fail(*_: Any, **__: Any) -> Any:
+    def fail(*_, **__):
         raise RuntimeError(fault)
 
     monkeypatch.setattr(GenerationMixin, "generate", fail)
@@ -260,14 +246,12 @@ def test_what_the_network_cannot_do_ends_the_work(
         *(("device_map", "cuda"), ("temperature", -1.0), ("image_memory_gib", float("nan"))),
     ],
 )
-def test_settings_out_of_range_are_refused(key: str, value: object) -> None:
+def test_settings_out_of_range_are_refused(key, value):
     with pytest.raises(ValidationError, match=key):
-        ModelSettings(**{key: value})  # type: ignore[arg-type]
+        ModelSettings(**{key: value})
 
 
-def test_a_model_is_not_asked_what_it_cannot_read(
-    make: Make, family: str, pictures: list[Path]
-) -> None:
+def test_a_model_is_not_asked_what_it_cannot_read(make, family, pictures):
     wrong = Request("Bird?", pictures[0] if family in TEXT_FAMILIES else None)
     (reply,) = make().answer([wrong])
     assert not isinstance(reply, Answer)

@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -28,11 +27,11 @@ PROMPTS = [
 
 
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
+def checkpoints(tmp_path_factory):
     """Gives the folder of a family's checkpoint that writes words, so that a text tells its tokens, of many lengths."""
     parent, made = tmp_path_factory.mktemp("words"), dict[str, Path]()
 
-    def get(family: str) -> Path:
+    def get(family):
         if family not in made:
             folder = made[family] = write_checkpoint(
                 family, parent / family, Shape(vocabulary=4000)
@@ -47,7 +46,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
     return get
 
 
-def plain_loop(folder: Path, pairs: list[tuple[str, Path]]) -> list[tuple[str, int, int]]:
+def plain_loop(folder, pairs):
     """Returns text, tokens read and tokens written of each question, asked alone as a model card shows it."""
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
@@ -73,11 +72,11 @@ def plain_loop(folder: Path, pairs: list[tuple[str, Path]]) -> list[tuple[str, i
     return answers
 
 
-def local(folder: Path, **settings: Any) -> LocalVLM:
+def local(folder, **settings):
     return LocalVLM(str(folder), ModelSettings(max_tokens=NEW_TOKENS, device="cpu", **settings))
 
 
-def said(vlm: LocalVLM, pairs: list[tuple[str, Path]]) -> list[tuple[str, int, int]]:
+def said(vlm, pairs):
     replies = ask(vlm, [Request(prompt, image) for prompt, image in pairs], None)
     assert all(isinstance(reply, Answer) for reply in replies), replies
     return [
@@ -86,9 +85,7 @@ def said(vlm: LocalVLM, pairs: list[tuple[str, Path]]) -> list[tuple[str, int, i
 
 
 @pytest.mark.parametrize("family", EACH_FAMILY)
-def test_answers_are_those_of_a_plain_loop(
-    family: str, checkpoints: Checkpoints, pictures: list[Path]
-) -> None:
+def test_answers_are_those_of_a_plain_loop(family, checkpoints, pictures):
     folder = checkpoints(family)
     pairs = [(prompt, image) for prompt in PROMPTS for image in pictures]
     expected = plain_loop(folder, pairs)
@@ -111,9 +108,7 @@ def test_answers_are_those_of_a_plain_loop(
             assert vlm.not_cached is None
 
 
-def test_a_sliding_window_that_is_shorter_than_a_question(
-    tmp_path: Path, pictures: list[Path]
-) -> None:
+def test_a_sliding_window_that_is_shorter_than_a_question(tmp_path, pictures):
     """What is kept would fill the window up with padding: the plain way is taken, with the same answers."""
     narrow = Shape(vocabulary=4000, text={"sliding_window": 16})
     folder = write_checkpoint("gemma3", tmp_path / "gemma3", narrow)

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,7 +29,7 @@ PROMPTS = [
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def images(tmp_path_factory):
     """Pictures of several sizes: one tile and several, tall and wide."""
     folder = tmp_path_factory.mktemp("shapes")
     files = []
@@ -42,11 +41,11 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return files
 
 
-def local(folder: Path, **settings: Any) -> LocalVLM:
+def local(folder, **settings):
     return LocalVLM(str(folder), ModelSettings(device="cpu", **{"max_tokens": 10, **settings}))
 
 
-def said(vlm: LocalVLM, questions: list[Request]) -> list[tuple[str, int, int]]:
+def said(vlm, questions):
     replies = vlm.answer(questions)
     assert all(isinstance(reply, Answer) for reply in replies), replies
     return [
@@ -54,12 +53,12 @@ def said(vlm: LocalVLM, questions: list[Request]) -> list[tuple[str, int, int]]:
     ]
 
 
-def count_encodings(vlm: LocalVLM, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def count_encodings(vlm, monkeypatch):
     """Returns a list that grows by one at each image that the network reads to keep it."""
-    read: list[int] = []
+    read = []
     encode = vlm._prefix_cache.encode
 
-    def counted(inputs: Any) -> Any:
+    def counted(inputs):
         read.append(len(inputs["input_ids"]))
         return encode(inputs)
 
@@ -68,17 +67,15 @@ def count_encodings(vlm: LocalVLM, monkeypatch: pytest.MonkeyPatch) -> list[int]
 
 
 class Notes(Display):
-    def __init__(self) -> None:
+    def __init__(self):
         self.notes: list[str] = []
 
-    def note(self, text: str) -> None:
+    def note(self, text):
         self.notes.append(text)
 
 
 @pytest.mark.parametrize("family", EACH_FAMILY)
-def test_answers_are_those_of_the_plain_way(
-    family: str, checkpoints: Checkpoints, images: list[Path], request_for: Ask
-) -> None:
+def test_answers_are_those_of_the_plain_way(family, checkpoints, images, request_for):
     questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
     plain = said(local(checkpoints(family), image_memory_gib=0, batch_size=1), questions)
     assert len({text for text, _, _ in plain}) > len(questions) // 2, (
@@ -94,12 +91,12 @@ def test_answers_are_those_of_the_plain_way(
 
 @pytest.mark.parametrize("family", ["mllama", "qwen2_5_vl"])
 def test_an_image_is_read_once_whatever_is_asked(
-    family: str,
-    checkpoints: Checkpoints,
-    images: list[Path],
-    request_for: Ask,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    family,
+    checkpoints,
+    images,
+    request_for,
+    monkeypatch,
+):
     vlm = local(checkpoints(family), batch_size=4)
     read = count_encodings(vlm, monkeypatch)
     for prompt in PROMPTS:
@@ -108,14 +105,14 @@ def test_an_image_is_read_once_whatever_is_asked(
 
 
 def test_an_image_is_prepared_once_for_all_prompts_that_are_asked_together(
-    checkpoints: Checkpoints, images: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    checkpoints, images, request_for, monkeypatch
+):
     vlm = local(checkpoints("mllama"), batch_size=4)
     questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
-    shown: list[str] = []
+    shown = []
     process = vlm._process
 
-    def counted(texts: Any, pictures: Any) -> Any:
+    def counted(texts, pictures):
         shown.extend(str(picture.size) for picture in pictures if picture.size != (64, 64))
         return process(texts, pictures)
 
@@ -127,20 +124,20 @@ def test_an_image_is_prepared_once_for_all_prompts_that_are_asked_together(
     assert len(shown) == len(images)
 
 
-def wrong(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def wrong(encode):
     return lambda inputs: {
         name: t * 2 if name == "keys" else t for name, t in encode(inputs).items()
     }
 
 
-def refusing(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def refuse(inputs: Any) -> Any:
+def refusing(encode):
+    def refuse(inputs):
         raise Uncacheable("its layers are of another kind")
 
     return refuse
 
 
-def broken(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def broken(encode):
     return lambda inputs: {}
 
 
@@ -153,13 +150,13 @@ def broken(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
     ],
 )
 def test_where_images_cannot_be_kept_the_plain_way_is_taken_and_a_note_says_so(
-    fault: Any,
-    reason: str,
-    checkpoints: Checkpoints,
-    images: list[Path],
-    request_for: Ask,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    fault,
+    reason,
+    checkpoints,
+    images,
+    request_for,
+    monkeypatch,
+):
     questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
     plain = said(local(checkpoints("llava"), image_memory_gib=0), questions)
     vlm = local(checkpoints("llava"), batch_size=4)
@@ -173,14 +170,14 @@ def test_where_images_cannot_be_kept_the_plain_way_is_taken_and_a_note_says_so(
 
 
 def test_a_want_of_memory_halves_the_batch_and_loses_nothing(
-    checkpoints: Checkpoints, images: list[Path], request_for: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    checkpoints, images, request_for, monkeypatch
+):
     questions = [request_for(prompt, image) for prompt in PROMPTS for image in images]
     vlm = local(checkpoints("mllama"), batch_size=8)
     expected = said(vlm, questions)
     inputs = vlm._prefix_cache.inputs
 
-    def tight(texts: Any, states: Any, more: Any) -> Any:
+    def tight(texts, states, more):
         if len(texts) > 2:
             raise RuntimeError("CUDA out of memory. Tried to allocate")
         return inputs(texts, states, more)
@@ -195,7 +192,7 @@ def test_a_want_of_memory_halves_the_batch_and_loses_nothing(
 
 
 @given(st.lists(st.integers(0, 9), max_size=80), st.integers(1, 6))
-def test_images_are_kept_as_far_as_the_limit_goes(wanted: list[int], room: int) -> None:
+def test_images_are_kept_as_far_as_the_limit_goes(wanted, room):
     import torch
 
     one = torch.zeros(100)
@@ -219,9 +216,7 @@ def test_images_are_kept_as_far_as_the_limit_goes(wanted: list[int], room: int) 
     ],
     ids=["before 5.2x", "since", "passed on"],
 )
-def test_the_cache_has_the_name_that_the_network_knows(
-    forward: Callable[..., None], name: str
-) -> None:
+def test_the_cache_has_the_name_that_the_network_knows(forward, name):
     network = SimpleNamespace(forward=forward, config=SimpleNamespace(is_encoder_decoder=False))
     assert (
         KeyValueCache(

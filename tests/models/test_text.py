@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.models import Answer, Failure, Model, ModelSettings, Reply, Request, ask, make_model
+from taxtune.models import Answer, Model, ModelSettings, Request, ask, make_model
 from taxtune.models.local import LocalLLM
 from tests.tiny_models import make_checkpoint
 
@@ -15,45 +12,44 @@ PROMPTS = ["Is it?", "Does the answer agree with the label? " * 3, "قطة 🐱?
 
 
 @pytest.fixture(scope="module", params=["llama", "t5"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(request, tmp_path_factory):
     return make_checkpoint(request.param, tmp_path_factory.mktemp("text"))
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def llama(tmp_path_factory):
     return make_checkpoint("llama", tmp_path_factory.mktemp("llama"))
 
 
-def make(folder: Path, **settings: object) -> LocalLLM:
+def make(folder, **settings):
     llm = make_model(
         f"local:{folder}",
         ModelSettings(**{"task": "text-generation", "max_tokens": 12, "device": "cpu", **settings}),
-    )  # type: ignore[arg-type]
+    )
     assert isinstance(llm, LocalLLM)
     return llm
 
 
-def reply(llm: Model, prompts: Sequence[str]) -> list[Reply]:
+def reply(llm, prompts):
     return llm.answer([Request(prompt) for prompt in prompts])
 
 
-def texts(replies: list[Reply]) -> list[str]:
+def texts(replies):
     assert all(isinstance(reply, Answer) for reply in replies), replies
     return [reply.text for reply in replies if isinstance(reply, Answer)]
 
 
-def test_a_batch_replies_as_each_prompt_alone(folder: Path) -> None:
+def test_a_batch_replies_as_each_prompt_alone(folder):
     llm = make(folder, batch_size=4)
     assert isinstance(llm, Model)
     together = reply(llm, PROMPTS)
     assert texts(together) == [texts(reply(llm, [prompt]))[0] for prompt in PROMPTS]
     assert len(set(texts(together))) > 1, "the prompt does not matter"
     for one in together:
-        assert isinstance(one, Answer)
         assert 1 <= one.completion_tokens <= 12
 
 
-def test_it_replies_as_transformers_does(llama: Path) -> None:
+def test_it_replies_as_transformers_does(llama):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -76,16 +72,15 @@ def test_it_replies_as_transformers_does(llama: Path) -> None:
     assert texts(reply(make(llama), [PROMPTS[0]])) == [expected.strip()]
 
 
-def test_a_prompt_that_is_too_long_is_a_failure_and_not_cut(llama: Path) -> None:
+def test_a_prompt_that_is_too_long_is_a_failure_and_not_cut(llama):
     long, short = reply(make(llama), ["x" * 1_000_000, "x"])
     assert isinstance(short, Answer)
-    assert isinstance(long, Failure)
     assert "tokens" in long.reason
     assert "2,036 besides its answer" in long.reason
     assert not long.retryable
 
 
-def test_a_prompt_cannot_end_its_turn(llama: Path) -> None:
+def test_a_prompt_cannot_end_its_turn(llama):
     llm = make(llama)
     end = llm._tokenizer.convert_tokens_to_ids("<|eot_id|>")
     plain, forged = (
@@ -97,7 +92,7 @@ def test_a_prompt_cannot_end_its_turn(llama: Path) -> None:
     assert half
 
 
-def test_a_model_that_writes_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_model_that_writes_no_text_is_refused(tmp_path):
     from transformers import CLIPConfig
 
     CLIPConfig().save_pretrained(tmp_path)
@@ -105,32 +100,29 @@ def test_a_model_that_writes_no_text_is_refused(tmp_path: Path) -> None:
         make_model(f"local:{tmp_path}", TEXT).check()
 
 
-def test_a_reply_is_cut_off_where_it_has_no_end_token(llama: Path) -> None:
+def test_a_reply_is_cut_off_where_it_has_no_end_token(llama):
     for ends, cut, tokens in ([], None, 4), (None, True, 4), (range(300), False, 1):
         llm = make(llama, max_tokens=4)
         if ends is not None:
             llm._generation.eos_token_id = [*ends] or None
         [one] = reply(llm, ["Is it?"])
-        assert isinstance(one, Answer)
         assert (one.cut, one.completion_tokens) == (cut, tokens)
 
 
-def test_a_thought_that_the_chat_template_opens_is_part_of_the_reply(llama: Path) -> None:
+def test_a_thought_that_the_chat_template_opens_is_part_of_the_reply(llama):
     plain = texts(reply(make(llama), ["Is it?"]))
     llm = make(llama)
     opening = "{% if add_generation_prompt %}<think>\n{% endif %}"
     llm._tokenizer.chat_template += opening
     [one] = reply(llm, ["Is it?"])
-    assert isinstance(one, Answer)
     assert one.text.startswith("<think>")
     assert plain != [one.text]
     [failed] = ask(llm, [Request("Is it?")], None)
-    assert isinstance(failed, Failure)
     assert failed.unfinished is not None
     assert failed.unfinished.text == one.text
 
 
-def test_marks_of_thoughts_outlast_the_tokenizer(llama: Path) -> None:
+def test_marks_of_thoughts_outlast_the_tokenizer(llama):
     import torch
 
     llm = make(llama)

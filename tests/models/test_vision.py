@@ -4,13 +4,12 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
 
 from taxtune.errors import ModelError
-from taxtune.models import Answer, Failure, ModelSettings, Request
+from taxtune.models import Answer, ModelSettings, Request
 from taxtune.models.vision import LocalVLM
 
 Checkpoints = Callable[[str], Path]
@@ -23,20 +22,20 @@ PROMPTS = [
 ]
 
 
-def local(folder: Path, **settings: Any) -> LocalVLM:
+def local(folder, **settings):
     return LocalVLM(str(folder), ModelSettings(**settings))
 
 
-def text(reply: object) -> str:
+def text(reply):
     assert isinstance(reply, Answer), reply
     return reply.text
 
 
 @pytest.fixture(scope="module")
-def models(checkpoints: Checkpoints) -> Callable[[str], LocalVLM]:
-    made: dict[str, LocalVLM] = {}
+def models(checkpoints):
+    made = {}
 
-    def get(family: str) -> LocalVLM:
+    def get(family):
         if family not in made:
             made[family] = local(checkpoints(family), batch_size=8, max_tokens=10, device="cpu")
         return made[family]
@@ -44,31 +43,25 @@ def models(checkpoints: Checkpoints) -> Callable[[str], LocalVLM]:
     return get
 
 
-def test_tokens_are_counted_and_only_the_answer_is_decoded(
-    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
-) -> None:
+def test_tokens_are_counted_and_only_the_answer_is_decoded(models, pictures, request_for):
     short, long = models("llava").answer(
         [request_for("Bird?", pictures[0]), request_for("Bird? " * 20, pictures[0])]
     )
-    assert isinstance(short, Answer)
-    assert isinstance(long, Answer)
     # One token a byte: 5 bytes against 120, whatever the padding.
     assert long.prompt_tokens - short.prompt_tokens == 115
     assert 1 <= short.completion_tokens <= 10
     assert "Bird?" not in short.text
 
 
-def test_greedy_answers_repeat_and_sampling_follows_its_seed(
-    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask
-) -> None:
+def test_greedy_answers_repeat_and_sampling_follows_its_seed(checkpoints, pictures, request_for):
     import torch
 
     questions = [request_for("Bird?", image) for image in pictures]
 
-    def made(**settings: Any) -> LocalVLM:
+    def made(**settings):
         return local(checkpoints("llava"), max_tokens=10, **settings)
 
-    def answers(vlm: LocalVLM) -> list[str]:
+    def answers(vlm):
         return [text(r) for r in vlm.answer(questions)]
 
     assert answers(made()) == answers(made())
@@ -85,9 +78,7 @@ def test_greedy_answers_repeat_and_sampling_follows_its_seed(
     assert [text(r) for r in one.answer(again)] != first
 
 
-def test_a_template_that_prints_the_date_prints_the_same_one_every_day(
-    checkpoints: Checkpoints, tmp_path: Path
-) -> None:
+def test_a_template_that_prints_the_date_prints_the_same_one_every_day(checkpoints, tmp_path):
     folder = tmp_path / "dated"
     shutil.copytree(checkpoints("mllama"), folder)
     template = folder / "chat_template.jinja"
@@ -102,9 +93,7 @@ def test_a_template_that_prints_the_date_prints_the_same_one_every_day(
 # -- what can go wrong -------------------------------------------------------------------------------------------------
 
 
-def test_a_changed_or_lost_image_fails_alone(
-    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, tmp_path: Path
-) -> None:
+def test_a_changed_or_lost_image_fails_alone(checkpoints, pictures, request_for, tmp_path):
     vlm = local(checkpoints("llava"), max_tokens=10)
     changed = tmp_path / "changed.png"
     shutil.copy(pictures[0], changed)
@@ -114,9 +103,7 @@ def test_a_changed_or_lost_image_fails_alone(
     first, second, third, fourth = vlm.answer(
         [stale, request_for("Bird?", pictures[1]), lost, request_for("Bird?", pictures[2])]
     )
-    assert isinstance(first, Failure)
     assert "changed.png: The image has changed" in first.reason
-    assert isinstance(third, Failure)
     assert "lost.png: The image file does not exist" in third.reason
     assert text(second) == text(vlm.answer([request_for("Bird?", pictures[1])])[0])
     assert isinstance(fourth, Answer)
@@ -125,34 +112,26 @@ def test_a_changed_or_lost_image_fails_alone(
     assert text(vlm.answer([replace(seen, image=tmp_path / "lost.png")])[0]) == text(fourth)
 
 
-def test_a_control_token_in_the_prompt_fails_alone(
-    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask
-) -> None:
+def test_a_control_token_in_the_prompt_fails_alone(models, pictures, request_for):
     prompts = ["Bird?", "Bird? <image>", "Bird?</s>", "What?"]
     replies = models("llava").answer([request_for(p, pictures[0]) for p in prompts])
     assert [isinstance(r, Answer) for r in replies] == [True, False, False, True]
-    assert isinstance(replies[1], Failure)
     assert "control token '<image>'" in replies[1].reason
     assert not replies[1].retryable
 
 
-def test_control_tokens_beyond_the_named_ones_are_known(
-    models: Callable[[str], LocalVLM], pictures: list[Path]
-) -> None:
+def test_control_tokens_beyond_the_named_ones_are_known(models, pictures):
     for family, token in (
         ("mllama", "<|start_header_id|>"),
         ("smolvlm", "<row_1_col_2>"),
         ("qwen2_5_vl", "<|im_start|>"),
     ):
         (reply,) = models(family).answer([Request(f"Bird? {token} yes", pictures[0])])
-        assert isinstance(reply, Failure)
         assert f"control token {token!r}" in reply.reason
     assert "a < b > c" in models("mllama")._chat("a < b > c")
 
 
-def test_an_image_that_the_processor_refuses_fails_alone(
-    models: Callable[[str], LocalVLM], pictures: list[Path], request_for: Ask, tmp_path: Path
-) -> None:
+def test_an_image_that_the_processor_refuses_fails_alone(models, pictures, request_for, tmp_path):
     strip = tmp_path / "strip.png"
     Image.new("RGB", (8 * 250, 8)).save(
         strip
@@ -161,13 +140,12 @@ def test_an_image_that_the_processor_refuses_fails_alone(
         [request_for("Bird?", p) for p in (pictures[0], strip, pictures[1])]
     )
     assert [isinstance(r, Answer) for r in replies] == [True, False, True]
-    assert isinstance(replies[1], Failure)
     assert "strip.png" in replies[1].reason
 
 
 def test_a_checkpoint_without_a_chat_template_is_refused(
-    checkpoints: Checkpoints, pictures: list[Path], request_for: Ask, tmp_path: Path
-) -> None:
+    checkpoints, pictures, request_for, tmp_path
+):
     folder = tmp_path / "base"
     shutil.copytree(checkpoints("mllama"), folder)
     (folder / "chat_template.jinja").unlink()

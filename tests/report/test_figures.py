@@ -11,9 +11,9 @@ import pytest
 
 from taxtune.report.drawing import save_figure
 from taxtune.report.figures import draw_curves, draw_plane, selective_figure
-from taxtune.report.summary import standard_error
-from taxtune.tuning.records import IterationRecord, SampleResult
+from taxtune.tuning.records import IterationRecord
 from tests.report import samples
+from tests.rows import sample_row
 
 DRAWINGS = (draw_plane, draw_curves)
 
@@ -53,19 +53,19 @@ def test_runs_with_next_to_nothing_are_drawn_too(
 
 def record(*hp: float | None) -> IterationRecord:
     rows = tuple(
-        SampleResult(str(i), f"{i}.png", 0, "a", node=None if p is None else 0, hp=p, hr=p)
+        sample_row(example=str(i), target=0, truth="a", node=None if p is None else 0, hp=p, hr=p)
         for i, p in enumerate(hp)
     )
     return replace(samples.iteration(0), rows=rows)
 
 
 def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_none() -> None:
-    assert standard_error(record(1.0, 0.5, 0.5, None), "hp") == pytest.approx(0.5 / 3)
-    assert standard_error(record(1.0, 1.0), "hp") is None, (
+    assert record(1.0, 0.5, 0.5, None).table.standard_error("hp") == pytest.approx(0.5 / 3)
+    assert record(1.0, 1.0).table.standard_error("hp") is None, (
         "of images that are all alike the spread is not known"
     )
-    assert standard_error(record(1.0, None), "hp") is None
-    assert standard_error(record(1.0, 0.0), "hf") is None, "no mean over images"
+    assert record(1.0, None).table.standard_error("hp") is None
+    assert record(1.0, 0.0).table.standard_error("hf") is None, "no mean over images"
 
 
 def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_its_curve() -> None:
@@ -73,15 +73,11 @@ def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_i
         "self-consistency": ([0.2, 0.6, 0.8], [1.0, 0.99, 0.9]),
         "names": ([0.2, 0.7, 0.9], [1.0, 0.99, 0.93]),
     }
-    figure = selective_figure(
-        curves, {"names: chosen": (0.7, 0.99), "the constant .65": (0.75, 0.97)}
-    )
-    axes = figure.axes[0]
+    points = {"names: chosen": (0.7, 0.99), "the constant .65": (0.75, 0.97)}
+    (axes,) = selective_figure(curves, points).axes
     first, second, chosen, constant = axes.lines
-    assert [tuple(line.get_xdata()) for line in (first, second)] == [
-        (0.2, 0.6, 0.8),
-        (0.2, 0.7, 0.9),
-    ]
+    assert list(first.get_xdata()) == [0.2, 0.6, 0.8]
+    assert list(second.get_xdata()) == [0.2, 0.7, 0.9]
     assert chosen.get_color() == second.get_color() != first.get_color()
     assert constant.get_color() not in (first.get_color(), second.get_color())
     assert chosen.get_label() == "names: chosen\nhP 0.990, hR 0.700"

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerTable
+from taxtune.data import load_examples
 from taxtune.data.embeddings import stored_images
 from taxtune.encoders.base import FloatMatrix, TextEncoder
 from taxtune.errors import DataError, TaxonomyError
@@ -24,7 +25,6 @@ from taxtune.studies.embedding import (
     label_texts,
     make_clip,
     make_encoder,
-    read_images,
     read_label_prompts,
     rounded,
     shown_name,
@@ -187,7 +187,7 @@ def _read_examples(
     settings: GranularitySettings, tree: Taxonomy, part: Domain | None
 ) -> list[Example]:
     assert settings.data is not None
-    examples = read_images(settings.data, tree, part, settings.images)
+    examples = list(load_examples(settings.data, tree, part=part, images=settings.images))
     targets = np.array([example.target for example in examples])
     check_targets(targets, tree, str(settings.data))
     return examples

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import NamedTuple
 
-from taxtune.studies.embedding import plural
+from taxtune.studies.plurals import plural
 
 __all__ = ["Mention", "Words", "is_head", "mention_finder", "read_words", "swapped"]
 
