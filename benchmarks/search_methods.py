@@ -16,12 +16,12 @@ import numpy as np
 from landscapes.landscape import FloatArray, IntArray, Landscape
 from numpy.typing import NDArray
 
-from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.metrics.table import with_derived
 from taxtune.tuning.objective import Aims, Constraint, make_objective
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer
 from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
-from taxtune.tuning.selection import choose, next_steps, rounds
+from taxtune.tuning.selection import choose, next_steps, rungs
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
 PAPER_IMAGES = 20
@@ -221,7 +221,8 @@ def tpe(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    landscape, rng = task.landscape, task.rng(3)
+    landscape = task.landscape
+    rng = task.rng(3)
     slots = sorted({slot for each in landscape.parameters for slot in each})
     choices = {
         slot: sorted({each[slot] for each in landscape.parameters if slot in each})
@@ -314,7 +315,8 @@ def everything(margin: float) -> Method:
     """
 
     def search(task: Task, budget: int) -> Chosen:
-        questions, images = Questions(task, budget), len(task.tuning)
+        questions = Questions(task, budget)
+        images = len(task.tuning)
         for template in range(len(questions.hp)):
             questions.ask(template, images)
         if task.aim.name == "hp":
@@ -343,7 +345,8 @@ def gepa(task: Task, budget: int) -> Chosen:
     from gepa import optimize
     from gepa.core.adapter import EvaluationBatch
 
-    landscape, rng = task.landscape, task.rng(5)
+    landscape = task.landscape
+    rng = task.rng(5)
     number = {template: i for i, template in enumerate(landscape.templates)}
     questions = Questions(task, budget)
     validation = list(range(min(len(task.tuning), max(PAPER_IMAGES, budget // 20))))
@@ -472,15 +475,9 @@ class Replay:
     def ask(self, proposal: Proposal, iteration: int, images: int) -> IterationRecord:
         """Asks with an iteration's template about the first so many tuning images, and keeps the record."""
         hp, hr = self.questions.ask(self.number[proposal.template], images)
-        mean_hp, mean_hr = float(hp.mean()), float(hr.mean())
-        scores = TemplateScores(
-            hp=mean_hp,
-            hr=mean_hr,
-            hf=harmonic_mean(mean_hp, mean_hr),
-            accuracy=float(((hp == 1) & (hr == 1)).mean()),
-            depth=math.nan,
-            n=images,
-        )
+        means = {"hp": float(hp.mean()), "hr": float(hr.mean())}
+        means["accuracy"] = float(((hp == 1) & (hr == 1)).mean())
+        scores = TemplateScores(n=images, means=with_derived(means))
         baseline = self.records[0].scores if self.records else scores
         record = IterationRecord(
             iteration,
@@ -517,10 +514,12 @@ def fragments(task: Task, budgets: Sequence[int]) -> list[Chosen]:
 
 def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     """The package: its `fragments` proposer, its race over the tuning images, and its choice of the winner."""
-    images, found = len(task.tuning), []
-    templates, floored = len(task.landscape.templates), int(task.aim.name == "hp")
+    images = len(task.tuning)
+    found = []
+    templates = len(task.landscape.templates)
+    floored = int(task.aim.name == "hp")
     stages = {
-        budget: rounds(min(BLOCK, images), images, templates, budget, always=floored)
+        budget: rungs(min(BLOCK, images), images, templates, budget, always=floored)
         for budget in budgets
     }
     # A proposal depends on earlier questions alone, so that the search of a small budget is the beginning of that
