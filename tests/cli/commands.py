@@ -65,7 +65,7 @@ def run_well(*arguments: object, folder: Path | None = None, stdin: bytes = b"")
 
 
 def run_json(*arguments: object, folder: Path | None = None) -> Any:
-    """Returns what `taxtune ARGUMENTS --json` prints; it must end well."""
+    """Returns the JSON that `taxtune ARGUMENTS` prints; it must end well."""
     return json.loads(run_well(*arguments, "--json", folder=folder).out)
 
 
