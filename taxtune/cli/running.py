@@ -221,13 +221,10 @@ def _print_plan(plan: Plan) -> None:
     console = Console()
     # A file or a pipe gets a line for each fact, whatever its length.
     width = console.width if console.is_terminal else sys.maxsize
-    lines = []
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * 16)
     for name, value in _plan_facts(plan):
-        start = f"{name:<16}"
-        lines.append(
-            textwrap.fill(visible(value), width, initial_indent=start, subsequent_indent=" " * 16)
-        )
-    for line in lines:
+        wrapper.initial_indent = f"{name:<16}"
+        line = wrapper.fill(visible(value))
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if not plan.problems:
         console.print("\nAll checks passed. Nothing has been run.")
@@ -249,9 +246,9 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if left > 0:
         splits += f", {left:,} in neither"
     facts.append(("splits", splits))
-    if len(plan.stages) > 1:
-        stages = [f"{stage.templates} templates on {stage.images} images" for stage in plan.stages]
-        facts.append(("race", ", ".join(stages)))
+    if len(plan.rungs) > 1:
+        rungs = [f"{rung.templates} templates on {rung.images} images" for rung in plan.rungs]
+        facts.append(("rungs", ", ".join(rungs)))
     facts += [("provable", text) for text in power_in_words(plan.power)]
     facts.append(("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"))
     if plan.judge:
