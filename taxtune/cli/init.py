@@ -55,7 +55,7 @@ def init(
     from taxtune.models.names import parse_model
     from taxtune.progress import note
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.rows import write_taxonomy
+    from taxtune.taxonomy.write import write_taxonomy
 
     asked = parse_model(model)
     if file.exists() and not force:
