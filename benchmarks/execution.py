@@ -18,8 +18,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from taxtune.data.images import content_hash
 from taxtune.execution import deploy
+from taxtune.images import content_hash
 from taxtune.models import Request
 from taxtune.settings import ExecutionSettings
 

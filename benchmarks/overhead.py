@@ -122,7 +122,7 @@ def write_fragments(file: Path, slots: int = 4, choices: int = 12) -> None:
 def loop(folder: Path, iterations: int) -> Table:
     """Returns the time of an iteration without a model, after so many of them."""
     from taxtune.recipe import load_recipe
-    from taxtune.tuning.experiment import Experiment
+    from taxtune.tuning.build import Setup, build
     from taxtune.tuning.loop import Tuner
 
     write_fragments(folder / "many.yaml")
@@ -133,8 +133,9 @@ def loop(folder: Path, iterations: int) -> Table:
         "tracking.mlflow=false",
     )
     vlm = Instant()
-    parts = Experiment(load_recipe("fieldguide", [*data, *many]), folder / "loop", vlm=vlm)
-    vlm.labels = parts.taxonomy.labels
+    parts = Setup(load_recipe("fieldguide", [*data, *many]), folder / "loop", vlm=vlm)
+    experiment = build(parts)
+    vlm.labels = experiment.taxonomy.labels
     stamps: list[tuple[float, float]] = []
 
     def stamp(record: Any, best: Any) -> None:
@@ -143,7 +144,7 @@ def loop(folder: Path, iterations: int) -> Table:
             raise KeyboardInterrupt  # what comes after the loop is part of the run below
 
     with contextlib.suppress(KeyboardInterrupt):
-        Tuner(parts.tuned_for(), parts.folder, callbacks=[stamp]).run()
+        Tuner(experiment, parts.folder, callbacks=[stamp]).run()
     rows = []
     for after in sorted({min(each, iterations) for each in LOOKED_AT}):
         begin = max(1, after - max(5, after // 10))
@@ -213,12 +214,11 @@ def run_by_part(folder: Path, iterations: int) -> None:
     from taxtune.report.progress import TuningProgress
     from taxtune.report.terminal import Terminal
     from taxtune.tracking import TrackingCallback
-    from taxtune.tuning import evaluation, loop
-    from taxtune.tuning.experiment import Experiment
+    from taxtune.tuning import asker, build, evaluation, loop
 
     for owner, name, part in (
-        (Experiment, "tuned_for", "read tree and images"),
-        (evaluation, "ask", "the model and the store of its answers"),
+        (build, "build", "read tree and images"),
+        (asker.Asker, "ask", "the model and the store of its answers"),
         (loop.Tuner, "_propose", "propose and check"),
         (evaluation.Evaluator, "evaluate", "render, place and score"),
         (loop.History, "__init__", "open the history"),
@@ -239,8 +239,8 @@ def run_by_part(folder: Path, iterations: int) -> None:
         (html, "write_report", "figures, report and result"),
     ):
         clock.wrap(owner, name, part)
-    parts = Experiment(load_recipe("fieldguide", [f"iterations={iterations}"]), folder)
-    experiment = parts.tuned_for()
+    parts = build.Setup(load_recipe("fieldguide", [f"iterations={iterations}"]), folder)
+    experiment = build.build(parts)
     progress = TuningProgress(Terminal(quiet=True))
     watching = [progress, html.ReportCallback(), *tracking_callbacks(parts)]
     loop.Tuner(experiment, folder, callbacks=watching).run()

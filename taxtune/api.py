@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from taxtune.recipe import Recipe
     from taxtune.settings import Effort
     from taxtune.taxonomy import Taxonomy
+    from taxtune.tuning.build import Setup
     from taxtune.tuning.calibrate import Calibration
-    from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers import Proposer
     from taxtune.tuning.records import ComparisonResult, SampleResult, TemplateScores, TuneResult
@@ -68,14 +68,13 @@ def _parts(
     recipe: Recipe | str | Path | None,
     settings: Mapping[str, Any] | None,
     out: str | Path | None,
-) -> Experiment:
+) -> Setup:
     """Returns the recipe with what is given in it, and with the objects that replace its parts."""
     from taxtune.execution import deploy
-    from taxtune.mapping import Mapper
     from taxtune.models.names import parse_model
     from taxtune.recipe import Recipe, load_recipe
     from taxtune.settings import with_kind
-    from taxtune.tuning.experiment import Experiment
+    from taxtune.tuning.build import Setup
     from taxtune.tuning.metrics import as_metrics
     from taxtune.tuning.run_folder import STAND_INS, default_folder
 
@@ -104,22 +103,20 @@ def _parts(
     recipe = recipe.changed(
         {key: value for key, value in keys.items() if value is not None} | proposer_keys | own
     )
-    experiment = Experiment(
-        recipe,
-        folder,
+    model = None
+    if vlm is not None and not isinstance(vlm, str):
+        model = deploy(vlm, execution=recipe.execution)
+    return Setup(
+        recipe=recipe,
+        folder=folder,
+        vlm=model,
+        mapper=mapper,
+        policy=policy,
         proposer=own_proposer,
         taxonomy=None if taxonomy is None else _tree(taxonomy),
         examples=examples,
         metrics=as_metrics(metrics),
-        policy=policy,
-        vlm=None
-        if vlm is None or isinstance(vlm, str)
-        else deploy(vlm, execution=recipe.execution),
     )
-    if mapper is not None:
-        given = mapper if isinstance(mapper, Mapper) else Mapper(experiment.taxonomy, config=mapper)
-        experiment.mapper = experiment.given["mapper"] = given
-    return experiment
 
 
 def _proposer(
@@ -135,17 +132,6 @@ def _proposer(
     if isinstance(proposer, str) and proposer not in plugin_names(PROPOSER_PLUGINS):
         return {f"proposer.{key}": part for key, part in proposer_named(proposer).items()}, None
     return {}, make_proposer(proposer)
-
-
-def _experiments(experiment: Experiment, objectives: Sequence[Any]) -> list[Experiment]:
-    """Makes the folder, and returns an experiment for each objective, or for the recipe's own."""
-    from taxtune.atomic import make_folder
-
-    make_folder(experiment.folder)
-    if not experiment.recipe.prompt.domain:
-        name = experiment.taxonomy.common_name(experiment.domain)
-        experiment.recipe = experiment.recipe.changed({"prompt.domain": name})
-    return [experiment.tuned_for(objective) for objective in objectives or (None,)]
 
 
 def tune(
@@ -211,7 +197,9 @@ def tune(
         TaxtuneError: If something is missing or wrong, or the run cannot go on; what is done is kept.
         KeyboardInterrupt: On Ctrl-C; the run goes on with `resume=True`.
     """
+    from taxtune.atomic import make_folder
     from taxtune.report.html import ReportCallback
+    from taxtune.tuning.build import build
     from taxtune.tuning.history import locked
     from taxtune.tuning.loop import Tuner
     from taxtune.tuning.objective import make_objective
@@ -233,15 +221,14 @@ def tune(
         out,
     )
     aim = parts.recipe.objective.kind if objective is None else objective
-    make_objective(
-        aim, metrics=tuple(parts.own_metrics)
-    )  # an unknown name is told before images are read
+    make_objective(aim, metrics=tuple(parts.metrics))  # a wrong name is told before images are read
     if goal is not None and aim not in ("hr_at_hp", "ihr_at_ihp"):
         remedy = "Leave out goal, or objective."
         raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy=remedy)
     check_run_folder(parts.folder, resume=resume)
     with _shown(progress) as shown, locked(parts.folder) as lock:
-        (made,) = _experiments(parts, [objective])
+        make_folder(parts.folder)
+        made = build(parts, objective)
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
         return Tuner(made, parts.folder, callbacks=told, resume=resume, lock=lock).run()
 
@@ -296,7 +283,9 @@ def compare(
         TaxtuneError: If something is missing or wrong, or a run cannot go on; what is done is kept.
         KeyboardInterrupt: On Ctrl-C; the runs go on with `resume=True`.
     """
+    from taxtune.atomic import make_folder
     from taxtune.report.html import ReportCallback
+    from taxtune.tuning.build import build_each
     from taxtune.tuning.compare import check_objectives, compare_objectives
     from taxtune.tuning.history import locked
     from taxtune.tuning.objective import make_objective
@@ -317,11 +306,12 @@ def compare(
         settings,
         out,
     )
-    names = [make_objective(each, metrics=tuple(parts.own_metrics)).name for each in objectives]
+    names = [make_objective(each, metrics=tuple(parts.metrics)).name for each in objectives]
     check_objectives(names)
     check_run_folder(parts.folder, names, resume=resume)
     with _shown(progress) as shown, locked(parts.folder):
-        made = _experiments(parts, objectives)
+        make_folder(parts.folder)
+        made = build_each(parts, objectives)
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
         return compare_objectives(made, parts.folder, callbacks=told, resume=resume)
 
@@ -364,7 +354,9 @@ def evaluate(
     Raises:
         TaxtuneError: If a template cannot be used, or something is missing or wrong.
     """
+    from taxtune.atomic import make_folder
     from taxtune.report.html import ReportCallback
+    from taxtune.tuning.build import build
     from taxtune.tuning.compare import evaluate_templates
 
     if split not in get_args(SplitName):
@@ -390,9 +382,10 @@ def evaluate(
         out,
     )
     with _shown(progress) as shown:
-        (made,) = _experiments(parts, ())
+        make_folder(parts.folder)
+        made = build(parts)
         for name, source in templates.items():
-            for text in made.own_notes(source, f"The template {name!r}"):
+            for text in made.rules.notes(source, f"The template {name!r}"):
                 note(text)
         given = {"baseline": made.recipe.prompt.baseline, **templates}
         return evaluate_templates(
@@ -569,7 +562,7 @@ def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
     return as_taxonomy(given)
 
 
-def tracking_callbacks(parts: Experiment) -> list[Any]:
+def tracking_callbacks(parts: Setup) -> list[Any]:
     """Returns the callbacks that record an experiment's run in MLflow, if its recipe wants that."""
     if not parts.recipe.tracking.mlflow:
         return []

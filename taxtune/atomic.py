@@ -1,7 +1,8 @@
 """Files that are there whole or not at all.
 
-A result is written to a temporary file in the same folder, flushed to the disk and then
-moved over the old one in a single step. A full disk, a read-only folder or a crash leaves the old file as it was.
+A result is written to a temporary file in the same folder, flushed to the disk and then moved over
+the old one in a single step. A full disk, a read-only folder or a crash leaves the old file as it
+was.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def make_folder(path: str | Path) -> Path:
 
 
 def check_folder(path: str | Path) -> None:
-    """Checks that a folder could be made, or written to where it is there, and leaves nothing behind.
+    """Checks that a folder could be made, or written to if it exists; leaves nothing behind.
 
     Raises:
         TaxtuneError: If not.
@@ -70,7 +71,9 @@ def check_folder(path: str | Path) -> None:
 
 
 def check_in_place(*paths: Path) -> None:
-    """Checks files that are written in place, such as databases: none may be a link, behind which anything may lie.
+    """Checks files that are written in place, such as databases.
+
+    None may be a link, behind which anything may lie.
 
     Raises:
         TaxtuneError: If one is.
@@ -78,9 +81,8 @@ def check_in_place(*paths: Path) -> None:
     for path in paths:
         if path.is_symlink():
             message = "This is a link, and writing here would change the file behind it."
-            raise TaxtuneError(
-                message, file=path, remedy="Remove the link, or put the file itself in its place."
-            )
+            remedy = "Remove the link, or put the file itself in its place."
+            raise TaxtuneError(message, file=path, remedy=remedy)
 
 
 def _probe(folder: Path) -> None:
@@ -108,7 +110,9 @@ def write_bytes(path: str | Path, data: bytes) -> Path:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[IO[bytes]]:
-    """Opens a file to be written bit by bit, which takes the place of the old one when the block ends without an error.
+    """Opens a file to be written bit by bit.
+
+    It takes the place of the old one when the block ends without an error.
 
     Raises:
         TaxtuneError: If the file cannot be written whole; the old file, if any, is untouched.
@@ -157,21 +161,24 @@ def write_json(path: str | Path, value: Any, *, indent: int | None = 2) -> Path:
         ValueError: If a number is NaN or infinite.
         TypeError: If a value is not plain.
     """
-    return write_text(
-        path, json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False) + "\n"
-    )
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    return write_text(path, text + "\n")
 
 
 def _create_beside(target: Path) -> tuple[Path, int]:
-    """Creates a new temporary file in the target's folder, with the permissions that a plain `open` would give."""
+    """Creates a temporary file in the target's folder, with the permissions of a plain `open`."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
-    # A name near the file system's limit of 255 bytes must stay possible, so the temporary name does not contain it.
+    # A name near the file system's limit of 255 bytes must stay possible, so the temporary name
+    # does not contain it.
     temporary = target.parent / f".taxtune-{os.getpid()}-{secrets.token_hex(6)}.tmp"
     return temporary, os.open(temporary, flags, 0o666)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flushes the folder's entry, where the system can: without it the move itself may be lost in a power cut."""
+    """Flushes the folder's entry, where the system can.
+
+    Without it the move itself may be lost in a power cut.
+    """
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

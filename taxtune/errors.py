@@ -1,7 +1,8 @@
 """The errors that taxtune shows to people.
 
-Every error that bad input can cause derives from `TaxtuneError`; the command line prints its message and exits with
-code 2. A message names the file, the row and the value where there are any, and says what to do about it.
+Every error that bad input can cause derives from `TaxtuneError`; the command line prints its
+message and exits with code 2. A message names the file, the row and the value where there are any,
+and says what to do about it.
 """
 
 from __future__ import annotations
@@ -40,14 +41,15 @@ class TaxtuneError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        where = (
-            ""
-            if self.file is None
-            else self.file + ("" if self.row is None else f":{self.row}") + ": "
-        )
-        what = "" if self.value is None else f" (got {_short(self.value)})"
-        remedy = "" if self.remedy is None else f" {self.remedy}"
-        return f"{where}{self.message}{what}{remedy}"
+        text = self.message
+        if self.file is not None:
+            where = self.file if self.row is None else f"{self.file}:{self.row}"
+            text = f"{where}: {text}"
+        if self.value is not None:
+            text += f" (got {_short(self.value)})"
+        if self.remedy is not None:
+            text += f" {self.remedy}"
+        return text
 
 
 def _short(value: object, limit: int = 120) -> str:
@@ -58,13 +60,12 @@ def _short(value: object, limit: int = 120) -> str:
 def shortened(lines: Sequence[str], limit: int = 10_000) -> list[str]:
     """Returns the lines of a message, or the first of them and how many more there are.
 
-    A message names everything that is wrong, so that it can be fixed at once; but not a million times the same.
+    A message names everything that is wrong, so that it can be fixed at once; but not a million
+    times the same.
     """
-    return (
-        list(lines)
-        if len(lines) <= limit
-        else [*lines[:limit], f"  and {len(lines) - limit:,} more"]
-    )
+    if len(lines) <= limit:
+        return list(lines)
+    return [*lines[:limit], f"  and {len(lines) - limit:,} more"]
 
 
 def one_line(text: object) -> str:
@@ -73,12 +74,18 @@ def one_line(text: object) -> str:
 
 
 def command(*words: str | Path) -> str:
-    """Returns a command line of taxtune for a message: `command("tune", Path("my birds.yaml"))`, quoted for a shell."""
+    """Returns a command line of taxtune, quoted for a shell, for a message.
+
+    Example: `command("tune", Path("my birds.yaml"))`.
+    """
     return shlex.join(["taxtune", *map(str, words)])
 
 
 def install_extra(extra: str) -> str:
-    """Returns the command that installs an extra of taxtune, which is on no package index: from its clone."""
+    """Returns the command that installs an extra of taxtune from its clone.
+
+    (It is on no package index.)
+    """
     return f"pip install '.[{extra}]' (in the clone of taxtune)"
 
 
@@ -130,7 +137,7 @@ class ProposerError(TaxtuneError):
 
 
 class MapperError(TaxtuneError):
-    """A similarity does not exist or lacks what it compares, or a mapper setting is out of range."""
+    """A similarity does not exist or lacks its texts, or a mapper setting is out of range."""
 
 
 class ModelError(TaxtuneError):

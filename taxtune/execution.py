@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, MissingExtraError, ModelError, TaxtuneError
 from taxtune.hardware import memory_of_this_machine
+from taxtune.images import content_hash
 from taxtune.models.base import (
     Failure,
     Fault,

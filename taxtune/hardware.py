@@ -1,4 +1,4 @@
-"""The device that a model runs on: which there is, which number format it computes in, and its memory."""
+"""Devices that models run on: which there are, their number formats, and their memory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ __all__ = [
     "number_format",
 ]
 
-# Items of a batch where no number is asked for, and most of one that grows: more at once gain little.
-_START, _MOST = 8, 128
+# Items of a batch where no number is asked for.
+_START = 8
+# Most items of a batch that grows: more at once gain little.
+_MOST = 128
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,25 +37,22 @@ def find_device(asked: str) -> str:
     import torch
 
     if asked == "auto":
-        return (
-            "cuda"
-            if torch.cuda.is_available()
-            else "mps"
-            if torch.backends.mps.is_available()
-            else "cpu"
-        )
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         torch.empty(1, device=asked).cpu()
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # as the backends have it
+        reason = str(error).strip().splitlines()[0].rstrip(".")
         raise ModelError(
-            f"The device {asked!r} is not available on this machine: {str(error).strip().splitlines()[0].rstrip('.')}.",
+            f"The device {asked!r} is not available on this machine: {reason}.",
             remedy="Use auto (the best device available), cpu, cuda, cuda:N or mps.",
         ) from error
     return asked
 
 
 def memory_of_this_machine() -> int:
-    """Bytes of memory of this machine; 16 GiB where it cannot be told."""
+    """Returns the bytes of memory of this machine; 16 GiB where that cannot be told."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows
@@ -74,15 +73,14 @@ def number_format(asked: str, device: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tells whether an error means that the memory of a device or of this machine did not suffice."""
+    """Tells whether an error means that the memory of a device or this machine ran out."""
     import torch
 
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
     text = str(error).lower()
-    return isinstance(error, RuntimeError) and (
-        "out of memory" in text or "can't allocate memory" in text
-    )
+    is_named = "out of memory" in text or "can't allocate memory" in text
+    return isinstance(error, RuntimeError) and is_named
 
 
 def free_memory(device: str) -> None:
@@ -97,7 +95,13 @@ def free_memory(device: str) -> None:
 
 
 def does_not_fit(model: str, device: str, *, item: str | None = None) -> ModelError:
-    """Makes the error of a model that does not fit into a device's memory, alone or beside one item, such as "text"."""
+    """Returns the error of a model that does not fit into a device's memory.
+
+    Args:
+        model: The model.
+        device: The device.
+        item: What it does not fit beside, such as "text"; None for nothing.
+    """
     beside = f" with a single {item}" if item else ""
     return ModelError(
         f"The model {model!r} does not fit into the memory of the device {device!r}{beside}.",
@@ -106,10 +110,12 @@ def does_not_fit(model: str, device: str, *, item: str | None = None) -> ModelEr
 
 
 class AdaptiveBatches:
-    """How many items a model computes at once: as asked, or as many as the device's memory has room for.
+    """The number of items that a model computes at once.
 
-    Where the memory runs out the batch is halved for good, and the same items are computed again. With "auto" on CUDA
-    batches begin small and are doubled while they fit.
+    It is as asked, or as many as the device's memory has room for.
+
+    Where the memory runs out the batch is halved for good, and the same items are computed again.
+    With "auto" on CUDA batches begin small and are doubled while they fit.
 
     Args:
         size: Items at once, at least 1, or "auto".
@@ -121,10 +127,13 @@ class AdaptiveBatches:
     def __init__(
         self, size: int | Literal["auto"], *, model: str, device: str, item: str = "text"
     ) -> None:
-        self.model, self.device, self.item = model, device, item
+        self.model = model
+        self.device = device
+        self.item = item
         #: Items at once from now on.
         self.size = _START if size == "auto" else size
-        self._most = _MOST if size == "auto" and device.startswith("cuda") else self.size
+        is_growing = size == "auto" and device.startswith("cuda")
+        self._most = _MOST if is_growing else self.size
 
     def map(
         self,
@@ -156,7 +165,8 @@ class AdaptiveBatches:
         """Computes one batch.
 
         Args:
-            compute: From the number of items to a result; begun anew with half as many where memory runs out.
+            compute: From the number of items to a result; begun anew with half as many where memory
+                runs out.
             most: Items that there are.
 
         Raises:
@@ -173,8 +183,10 @@ class AdaptiveBatches:
                 if size == self.size:
                     self.size = min(2 * self.size, self._most)
                 return result
-            # Not in the except clause, whose traceback would hold on to the tensors of the failed batch.
+            # Not in the except clause, whose traceback would hold on to the tensors of the failed
+            # batch.
             free_memory(self.device)
             if size == 1:
                 raise does_not_fit(self.model, self.device, item=self.item)
-            self.size = self._most = size // 2
+            self._most = size // 2
+            self.size = self._most

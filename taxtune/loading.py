@@ -1,4 +1,4 @@
-"""Loading a model of Hugging Face, whatever it is for: no waiting for a hub that is out of reach, and why it failed."""
+"""Loading models of Hugging Face: no waiting for a hub that is out of reach, and errors explained."""
 
 from __future__ import annotations
 
@@ -15,61 +15,83 @@ from taxtune.errors import ModelError, TaxtuneError
 
 __all__ = ["explain_load_error", "is_out_of_reach", "look_for_hub", "not_here", "quiet_progress"]
 
-# Seconds that the hub may take for each step of an answer, and for all of it with the look-up of its name, which takes
-# no time limit; and seconds for which what was found out holds.
-_STEP, _WHOLE, _HOLDS = 1.0, 2.0, 60.0
+# Seconds that the hub may take for each step of an answer.
+_STEP = 1.0
+# Seconds that it may take in all, with the look-up of its name, which takes no time limit.
+_WHOLE = 2.0
+# Seconds for which the finding holds.
+_HOLDS = 60.0
+# Classes of errors of a library that could not reach the hub.
+_UNREACHABLE = (
+    "LocalEntryNotFoundError",
+    "OfflineModeIsEnabled",
+    "ConnectionError",
+    "ConnectError",
+)
 
 
 class _Hub:
-    """Whether the hub was found out of reach here, until when that holds, and what was said."""
+    """Whether the hub was found out of reach, and until when that holds."""
 
     out_of_reach = False
     until = 0.0
 
 
 def look_for_hub() -> None:
-    """Sets Hugging Face's client offline while the hub cannot be reached: call it before anything is loaded by name.
+    """Sets Hugging Face's client offline while the hub cannot be reached.
 
-    Without a network the client tries for half a minute, also where the model is in its cache. Offline it loads what is
-    there at once, and what is not fails at once.
+    Call it before anything is loaded by name.
+
+    Without a network the client tries for half a minute, also where the model is in its cache.
+    Offline it loads what is there at once, and what is not fails at once.
     """
     from huggingface_hub import constants
 
     if monotonic() < _Hub.until or (constants.HF_HUB_OFFLINE and not _Hub.out_of_reach):
         return
     answers: list[bool] = []
-    asking = Thread(
-        target=lambda: answers.append(_answers(constants.ENDPOINT)), name="taxtune-hub", daemon=True
-    )
-    asking.start()
-    asking.join(_WHOLE)
+
+    def ask() -> None:
+        answers.append(_answers(constants.ENDPOINT))
+
+    thread = Thread(target=ask, name="taxtune-hub", daemon=True)
+    thread.start()
+    thread.join(_WHOLE)
     _Hub.out_of_reach = answers != [True]
     _Hub.until = monotonic() + _HOLDS
     constants.HF_HUB_OFFLINE = _Hub.out_of_reach
 
 
 def _answers(address: str) -> bool:
-    """Tells whether anything answers at an address, also through a proxy; any status counts as an answer."""
+    """Tells whether anything answers at an address, also through a proxy.
+
+    Any status counts as an answer.
+    """
+    request = urllib.request.Request(address, method="HEAD")
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=_STEP):
+        with urllib.request.urlopen(request, timeout=_STEP):
             return True
     except urllib.error.HTTPError:
         return True
     except (OSError, ValueError, http.client.HTTPException) as error:
-        return isinstance(
-            getattr(error, "reason", None), ssl.SSLError
-        )  # a server whose certificate is disputed
+        reason = getattr(error, "reason", None)
+        return isinstance(reason, ssl.SSLError)  # a server whose certificate is disputed
 
 
 def not_here(name: str, what: str) -> ModelError:
-    """Makes the error of a checkpoint of which a part ("configuration", "weights") is neither here nor within reach."""
+    """Returns the error of a part of a checkpoint that is neither here nor within reach.
+
+    Args:
+        name: The checkpoint.
+        what: The part: "configuration", "weights".
+    """
     from huggingface_hub import constants
 
     lacking = f"The model {name!r} is" if what == "configuration" else f"The {what} of {name!r} are"
-    chosen = constants.HF_HUB_OFFLINE and not _Hub.out_of_reach
+    is_chosen = constants.HF_HUB_OFFLINE and not _Hub.out_of_reach
+    why = "HF_HUB_OFFLINE is set" if is_chosen else f"{constants.ENDPOINT} cannot be reached"
     return ModelError(
-        f"{lacking} not on this machine, and "
-        + ("HF_HUB_OFFLINE is set." if chosen else f"{constants.ENDPOINT} cannot be reached."),
+        f"{lacking} not on this machine, and {why}.",
         remedy=f"Run `hf download {name}` while online, or give the folder of a copy.",
     )
 
@@ -111,25 +133,24 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
 
 
 def is_out_of_reach(error: BaseException) -> bool:
-    """Tells whether an error of Hugging Face's libraries means that a file is neither here nor within reach."""
+    """Tells whether an error means that a file of Hugging Face is out of reach and not here."""
     names, text, _ = _causes(error)
-    return bool(
-        names
-        & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError"}
-        or any(hint in text for hint in ("couldn't connect", "offline mode", "name resolution"))
-    )
+    hints = ("couldn't connect", "offline mode", "name resolution")
+    return not names.isdisjoint(_UNREACHABLE) or any(hint in text for hint in hints)
 
 
 def _causes(error: BaseException) -> tuple[set[str], str, str]:
-    """Returns the classes of an error and its causes, all their texts, and the first line that tells most."""
+    """Returns the classes of an error and its causes, all their texts, and the telling line."""
     chain = [error]
-    while len(chain) < 10 and (link := chain[-1].__cause__ or chain[-1].__context__) is not None:
-        chain.append(link)
-    names = {one.__name__ for link in chain for one in type(link).__mro__}
+    while len(chain) < 10:
+        cause = chain[-1].__cause__ or chain[-1].__context__
+        if cause is None:
+            break
+        chain.append(cause)
+    names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     telling = next((link for link in chain if isinstance(link, ImportError)), error)
-    first = next(
-        (line.strip() for line in str(telling).splitlines() if line.strip()), type(telling).__name__
-    )
+    lines = [line.strip() for line in str(telling).splitlines() if line.strip()]
+    first = lines[0] if lines else type(telling).__name__
     return names, " ".join(map(str, chain)).lower(), first
 
 

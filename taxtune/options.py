@@ -1,6 +1,7 @@
-"""The options that commands and studies share, each declared once, and the checks that go with them.
+"""Options that commands and studies share, each declared once, and the checks of their values.
 
-An option that means something else in one command is declared there. Defaults stand in the commands' signatures.
+An option that means something else in one command is declared there. Defaults stand in the
+commands' signatures.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def measure_option(more: str) -> Any:
     return opt(text, "--measure", "-m", metavar="SPEC")
 
 
-# -- the taxonomy ------------------------------------------------------------------------------------------------------
+# -- the taxonomy ----------------------------------------------------------------------------------
 
 _TAXONOMY = "The taxonomy file, or builtin:NAME for that of a built-in recipe."
 TaxonomyOption = Annotated[str, taxonomy_option()]
@@ -45,13 +46,20 @@ TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help=_TAXONOMY)
 FormatOption = Annotated[
     str, opt("Format of the taxonomy (see `taxtune taxonomy check --help`).", "--format")
 ]
-FileFormatOption = Annotated[str, opt(
-    "Format of the taxonomy: paths, edges, inat21-csv, inat21-json, nested-json, rdf or obo; auto detects it.",
-    "--format",
-)]  # fmt: skip
-RootOption = Annotated[str | None, opt(
-    "Score on the part of the taxonomy below this node (a label or path), and on the whole as well.", "--root",
-)]  # fmt: skip
+FileFormatOption = Annotated[
+    str,
+    opt(
+        "Format of the taxonomy: paths, edges, inat21-csv, inat21-json, nested-json, rdf or obo; auto detects it.",
+        "--format",
+    ),
+]
+RootOption = Annotated[
+    str | None,
+    opt(
+        "Score on the part of the taxonomy below this node (a label or path), and on the whole as well.",
+        "--root",
+    ),
+]
 RootLabelOption = Annotated[
     str | None, opt("Label of the root, for formats without a root of their own.")
 ]
@@ -59,7 +67,7 @@ EnglishNamesOption = Annotated[
     bool, opt("Add the English names of Latin taxa that come with taxtune.", "--names/--no-names")
 ]
 
-# -- files of answers --------------------------------------------------------------------------------------------------
+# -- files of answers ------------------------------------------------------------------------------
 
 #: Takes the columns that the command needs.
 ANSWERS_HELP = "CSV, XLSX, Parquet or JSONL with the {}; or a run as RUN, RUN:baseline or RUN:N."
@@ -75,10 +83,13 @@ IdColumnOption = Annotated[str, opt("Column that identifies the example.", "--id
 QuestionColumnOption = Annotated[
     str, opt("Column with the question, which judges need.", "--question-column")
 ]
-InputOption = Annotated[str, opt(
-    "text, csv, jsonl, json, xlsx or parquet; auto goes by the file's name and its content, and stdin is text.",
-    "--input",
-)]  # fmt: skip
+InputOption = Annotated[
+    str,
+    opt(
+        "text, csv, jsonl, json, xlsx or parquet; auto goes by the file's name and its content, and stdin is text.",
+        "--input",
+    ),
+]
 WhereOption = Annotated[
     list[str] | None,
     opt("Read only rows with this value; may be repeated.", "--where", metavar="COLUMN=VALUE"),
@@ -104,31 +115,50 @@ MissingKeptOption = Annotated[
         "What to do with rows without an answer: keep (and count), error or leave-out.", "--missing"
     ),
 ]
-MissingMeansOption = Annotated[Literal["error", "leave-out", "abstain"], opt(
-    "A row without an answer: error, failed call (leave-out) or abstain.", "--missing"
-)]  # fmt: skip
+MissingMeansOption = Annotated[
+    Literal["error", "leave-out", "abstain"],
+    opt("A row without an answer: error, failed call (leave-out) or abstain.", "--missing"),
+]
 #: What an `AnswerSchema` does with missing answers, by the value of `MissingMeansOption`.
 MISSING_MEANS: dict[str, Any] = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
-RowsOption = Annotated[str, opt(
-    "What to do with examples that are not in every file: error, or common to leave them out and count them.", "--rows"
-)]  # fmt: skip
+RowsOption = Annotated[
+    str,
+    opt(
+        "What to do with examples that are not in every file: error, or common to leave them out and count them.",
+        "--rows",
+    ),
+]
 
-# -- measures, mappers and models --------------------------------------------------------------------------------------
+# -- measures, mappers and models ------------------------------------------------------------------
 
-SimilarityOption = Annotated[str, opt(
-    "Similarity of the mapper: lexical, or sentence:MODEL or clip:MODEL (a name or a folder).", "--similarity",
-)]  # fmt: skip
-PresetOption = Annotated[str, opt(
-    "Settings of the mapper: default, or Algorithm 1 as printed (paper-listing) or told (paper-prose).", "--preset",
-)]  # fmt: skip
-ArbiterOption = Annotated[str | None, opt(
-    "Chat model that chooses among candidate nodes where the mapper is in doubt: PROVIDER/MODEL or local:MODEL.",
-    "--arbiter",
-)]  # fmt: skip
-OffTreeAsOption = Annotated[str, opt(
-    "Score of what the taxonomy lacks: child (a wrong child of the root) or root (hP 1, as in the paper).",
-    "--off-tree-as",
-)]  # fmt: skip
+SimilarityOption = Annotated[
+    str,
+    opt(
+        "Similarity of the mapper: lexical, or sentence:MODEL or clip:MODEL (a name or a folder).",
+        "--similarity",
+    ),
+]
+PresetOption = Annotated[
+    str,
+    opt(
+        "Settings of the mapper: default, or Algorithm 1 as printed (paper-listing) or told (paper-prose).",
+        "--preset",
+    ),
+]
+ArbiterOption = Annotated[
+    str | None,
+    opt(
+        "Chat model that chooses among candidate nodes where the mapper is in doubt: PROVIDER/MODEL or local:MODEL.",
+        "--arbiter",
+    ),
+]
+OffTreeAsOption = Annotated[
+    str,
+    opt(
+        "Score of what the taxonomy lacks: child (a wrong child of the root) or root (hP 1, as in the paper).",
+        "--off-tree-as",
+    ),
+]
 DeviceOption = Annotated[
     str, opt("Device for models on this machine: auto, cpu, cuda, ...", "--device")
 ]
@@ -141,13 +171,23 @@ ConcurrencyOption = Annotated[
 ApiBaseOption = Annotated[
     str | None, opt("Address of an OpenAI-compatible server for the judge.", "--api-base")
 ]
-CacheDirOption = Annotated[Path | None, opt(
-    "Folder for cached replies and embeddings.", "--cache-dir", shown="the user's cache folder", file_okay=False
-)]  # fmt: skip
-FrequenciesOption = Annotated[str | None, opt(
-    "How often nodes occur: a CSV with columns node and count, or targets (as the labels do).",
-    "--frequencies", shown="all leaves alike",
-)]  # fmt: skip
+CacheDirOption = Annotated[
+    Path | None,
+    opt(
+        "Folder for cached replies and embeddings.",
+        "--cache-dir",
+        shown="the user's cache folder",
+        file_okay=False,
+    ),
+]
+FrequenciesOption = Annotated[
+    str | None,
+    opt(
+        "How often nodes occur: a CSV with columns node and count, or targets (as the labels do).",
+        "--frequencies",
+        shown="all leaves alike",
+    ),
+]
 SmoothingOption = Annotated[
     float,
     opt(
@@ -157,7 +197,7 @@ SmoothingOption = Annotated[
     ),
 ]
 
-# -- chance and results ------------------------------------------------------------------------------------------------
+# -- chance and results ----------------------------------------------------------------------------
 
 ResamplesOption = Annotated[
     int, opt("Number of bootstrap resamples.", "--resamples", min=1, max=1_000_000)
@@ -174,7 +214,7 @@ JsonRowsOption = Annotated[
     bool, opt("Print one JSON object with a record for each answer.", "--json")
 ]
 
-# -- checks ------------------------------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What other packages add to taxtune: entry points, found by group and name.
 
-The groups are `taxtune.proposers`, `taxtune.vlms`, `taxtune.measures` and `taxtune.readers`. A package
-declares what it adds in its own `pyproject.toml`:
+The groups are `taxtune.proposers`, `taxtune.vlms`, `taxtune.measures` and `taxtune.readers`. A
+package declares what it adds in its own `pyproject.toml`:
 
     [project.entry-points."taxtune.proposers"]
     greedy = "my_package.proposers:Greedy"
@@ -33,19 +33,20 @@ def find_plugin(group: str, name: str) -> Any:
         name: The name.
 
     Raises:
-        TaxtuneError: If two packages add the same name, or what the name stands for cannot be imported.
+        TaxtuneError: If two packages add the same name, or what the name stands for cannot be
+            imported.
     """
     from importlib.metadata import entry_points
 
-    found = {point.value: point for point in entry_points(group=group, name=name)}
-    if not found:
+    points = {point.value: point for point in entry_points(group=group, name=name)}
+    if not points:
         return None
-    if len(found) > 1:
+    if len(points) > 1:
         raise TaxtuneError(
-            f"Several packages register {name!r} for {group}: {', '.join(sorted(found))}.",
+            f"Several packages register {name!r} for {group}: {', '.join(sorted(points))}.",
             remedy="Uninstall all but one of them.",
         )
-    (point,) = found.values()
+    [point] = points.values()
     try:
         return point.load()
     except Exception as error:
@@ -59,5 +60,6 @@ def find_plugin(group: str, name: str) -> Any:
 def names_near(name: str, known: Iterable[str]) -> str:
     """Returns the remedy for a name that is not known: the nearest one that is, and all of them."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    return (f"Did you mean {near[0]!r}? " if near else "") + f"Known names: {', '.join(known)}."
+    nearest = difflib.get_close_matches(name, known, n=1)
+    question = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    return f"{question}Known names: {', '.join(known)}."

@@ -1,11 +1,12 @@
-"""Progress of long work and notes about it: the work reports them, and the display in force shows them.
+"""Progress of long work, and notes about it, for the display in force.
 
     for file in track_each(files, "reading images"): ...
     with loading("the weights of the model"): ...
     note("12 images are left out: their label is not in the taxonomy.")
 
-Without a display nothing is shown, and notes are logged as warnings of the logger "taxtune". The display in force is a
-context variable: tasks of asyncio inherit it, and threads that report anything run in a copied context.
+Without a display nothing is shown, and notes are logged as warnings of the logger "taxtune". The
+display in force is a context variable: tasks of asyncio inherit it, and threads that report
+anything run in a copied context.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ class Task:
 
 
 class Display:
-    """Shows no progress and logs notes as warnings; subclass it to show more. Called from any thread."""
+    """Shows no progress and logs notes as warnings; subclass it to show more.
+
+    It is called from any thread.
+    """
 
     def note(self, text: str) -> None:
         """Shows a note that needs no action."""
@@ -85,7 +89,14 @@ def note(text: str) -> None:
 
 @contextmanager
 def track(what: str, total: int | None = None, *, done: int = 0, stored: int = 0) -> Iterator[Task]:
-    """Reports the progress of the block, of which `done` steps are done already; yields the task to `advance`."""
+    """Reports the progress of the block and yields the task to `advance`.
+
+    Args:
+        what: The work.
+        total: The number of steps.
+        done: Steps that are done already.
+        stored: How many of these came from a store.
+    """
     task = Task(what, total, _display.get(), done, stored)
     task.advance(0)
     try:

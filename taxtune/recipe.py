@@ -1,8 +1,8 @@
 """The recipe: one YAML file that says everything about a tuning run.
 
-A recipe is read into typed models; an unknown key, a wrong type or a value out of range is a `RecipeError` that names
-the file and the line and suggests the right key. Relative paths are relative to the recipe's folder; `${NAME}` in a
-path is an environment variable.
+A recipe is read into typed models; an unknown key, a wrong type or a value out of range is a
+`RecipeError` that names the file and the line and suggests the right key. Relative paths are
+relative to the recipe's folder; `${NAME}` in a path is an environment variable.
 """
 
 from __future__ import annotations
@@ -66,16 +66,17 @@ class Recipe(Settings):
         name: Names the run folder, the MLflow runs and the registered prompt.
         description: For people.
         seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap.
-        effort: How much the search may spend: light, medium or heavy, which is 10, 20 or 40 templates and at most 800,
-            1,600 or 3,200 calls of the VLM about tuning images (several answers about an image count as one). Medium,
-            unless `iterations` or `budget.vlm_calls` say it.
-        iterations: Templates to try after the baseline, at most; those of the effort, or as many as a budget of calls
-            gives, when left out.
+        effort: How much the search may spend: light, medium or heavy, which is 10, 20 or 40
+            templates and at most 800, 1,600 or 3,200 calls of the VLM about tuning images (several
+            answers about an image count as one). Medium, unless `iterations` or `budget.vlm_calls`
+            say it.
+        iterations: Templates to try after the baseline, at most; those of the effort, or as many as
+            a budget of calls gives, when left out.
         budget: What the run may spend.
-        max_missing: Largest share of images without an answer, or without a value of what is tuned for, before an
-            iteration is void.
-        max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree; above it
-            the run ends, since the tree or the domain is not that of the images.
+        max_missing: Largest share of images without an answer, or without a value of what is tuned
+            for, before an iteration is void.
+        max_off_tree: Largest share of the baseline's answers to the tuning images that may be off
+            the tree; above it the run ends, since the tree or the domain is not that of the images.
         judge: The language model that rates answers, for objectives that ask one.
     """
 
@@ -99,7 +100,8 @@ class Recipe(Settings):
     max_off_tree: Number = Field(0.5, ge=0, le=1)
     tracking: TrackingSettings = TrackingSettings()
     _source: Path | None = PrivateAttr(None)
-    # Keys whose values are the user's own, with all below them; "" is all of them. No file can say so.
+    # Keys whose values are the user's own, with all below them; "" is all of them. No file can say
+    # so.
     _own: frozenset[str] = PrivateAttr(frozenset({""}))
 
     @field_validator("name")
@@ -144,7 +146,8 @@ class Recipe(Settings):
         """Returns a path of the recipe: `${NAME}` and `~` expanded, relative to the recipe's folder.
 
         Raises:
-            RecipeError: If the path uses an environment variable that is not set, or cannot be a path.
+            RecipeError: If the path uses an environment variable that is not set, or cannot be a
+                path.
         """
         if "\0" in text:
             raise RecipeError("A path cannot hold a NUL character.", file=self.source, value=text)
@@ -170,7 +173,8 @@ class Recipe(Settings):
         The key is always the one in the provider's own variable: a recipe names none.
 
         Raises:
-            TaxtuneError: If a file names a server that the user does not trust; see `taxtune.trust`.
+            TaxtuneError: If a file names a server that the user does not trust; see
+                `taxtune.trust`.
         """
         settings: Any = getattr(self, group)
         named = "arbiter" if group == "mapper" else "model"
@@ -227,7 +231,8 @@ def recipe_path(reference: str | Path) -> Path:
     if path.is_file():
         return path
     shipped = {file.stem: file for file in sorted(recipes_dir().glob("*.yaml"))}
-    # "fieldguide", "fieldguide.yaml" and "recipes/fieldguide.yaml" all work in a folder without a checkout.
+    # "fieldguide", "fieldguide.yaml" and "recipes/fieldguide.yaml" all work in a folder without a
+    # checkout.
     if (
         path.parts[:-1] in ((), ("recipes",))
         and path.suffix in ("", ".yaml", ".yml")
@@ -249,11 +254,13 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] | Mapping[str, A
 
     Args:
         reference: A YAML file, or the name of a recipe that comes with taxtune ("fieldguide").
-        overrides: Settings that replace those of the file, each "dotted.key=value" with a YAML value, or values by
-            dotted key. Another `kind` of a group takes the file's keys that only the former kind knows with it.
+        overrides: Settings that replace those of the file, each "dotted.key=value" with a YAML
+            value, or values by dotted key. Another `kind` of a group takes the file's keys that
+            only the former kind knows with it.
 
     Raises:
-        RecipeError: If the file is missing or no YAML, a key is unknown or a value is wrong; all in one message.
+        RecipeError: If the file is missing or no YAML, a key is unknown or a value is wrong; all in
+            one message.
     """
     path = recipe_path(reference)
     stated, text = read_mapping(path)
@@ -346,7 +353,7 @@ def _kinds(group: str) -> dict[str, list[str]]:
     }
 
 
-# -- what pydantic finds wrong -----------------------------------------------------------------------------------------
+# -- what pydantic finds wrong ---------------------------------------------------------------------
 
 
 def _problems(

@@ -47,7 +47,8 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
     """Returns the mapping that a YAML file holds, and the file's text.
 
     Raises:
-        RecipeError: If the file cannot be read, is empty, no UTF-8, no YAML or no mapping, or a key stands twice.
+        RecipeError: If the file cannot be read, is empty, no UTF-8, no YAML or no mapping, or a key
+            stands twice.
     """
     text = read_text(path, error=RecipeError, what="recipe")
     try:

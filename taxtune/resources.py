@@ -1,4 +1,4 @@
-"""Where the prompts, recipes and their trees are: at the top of a checkout, and inside an installed wheel."""
+"""Prompts, recipes and their trees: at the top of a checkout, and inside an installed wheel."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ def recipes_dir() -> Path:
 
 
 def builtin_trees() -> dict[str, Path]:
-    """Returns the files of the label trees that come with taxtune, by name: "dishes" for builtin:dishes."""
+    """Returns the label trees that come with taxtune, by name: "dishes" for builtin:dishes."""
     of_recipes = {file.stem: file for file in sorted(recipes_dir().glob("trees/*.csv"))}
     return {"fieldguide": _PACKAGE / "fieldguide" / "taxonomy.csv"} | of_recipes
 
 
 def template_path(reference: str | Path) -> Path:
-    """Returns the file of a template given by path, or as "builtin:NAME" for one of `prompts/seeds/`.
+    """Returns the file of a template.
+
+    Args:
+        reference: Its path, or "builtin:NAME" for one of `prompts/seeds/`.
 
     Raises:
         TemplateError: If no template of this name comes with taxtune.

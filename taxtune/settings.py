@@ -33,7 +33,8 @@ def _no_bool(value: object) -> object:
     return value
 
 
-# YAML reads `yes` as true, which would silently be 1; and 1e-3, without a dot, as text, which is meant as a number.
+# YAML reads `yes` as true, which would silently be 1; and 1e-3, without a dot, as text, which is
+# meant as a number.
 Number = Annotated[float, BeforeValidator(_no_bool)]
 
 
@@ -54,13 +55,16 @@ class TaxonomySettings(Settings):
 
     Attributes:
         path: A file, or "builtin:NAME" for the tree of a recipe that comes with taxtune.
-        root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics.
-            Images of anything else are left out and counted.
-        domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
-        frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the columns node and
-            count, or "targets" for the labels of the tuning split; all leaves equally likely when left out.
-        allowed: What may occur where and when: a CSV with the column node and any of place, from month and to month.
-            What an answer names and cannot be there goes to the deepest node above it that can.
+        root: Restrict the tree to the part below this label or path ("Aves"), which becomes the
+            root of all metrics. Images of anything else are left out and counted.
+        domain: The node of the trivial answer ("always say bird"); the lowest node above all labels
+            when left out.
+        frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the
+            columns node and count, or "targets" for the labels of the tuning split; all leaves
+            equally likely when left out.
+        allowed: What may occur where and when: a CSV with the column node and any of place, from
+            month and to month. What an answer names and cannot be there goes to the deepest node
+            above it that can.
     """
 
     path: str
@@ -74,9 +78,10 @@ class ContextSettings(Settings):
     """What templates may know of each image: columns of the data are variables of their names, as {{ place }}.
 
     Attributes:
-        columns: Columns of the data; or exif:month, exif:hour, exif:latitude and exif:longitude, out of the files.
-        candidates: A classifier's scores of the images, in the formats of `taxtune calibrate`; {{ candidates }} are
-            their names with the scores, best first.
+        columns: Columns of the data; or exif:month, exif:hour, exif:latitude and exif:longitude,
+            out of the files.
+        candidates: A classifier's scores of the images, in the formats of `taxtune calibrate`; {{
+            candidates }} are their names with the scores, best first.
         top: How many candidates each image has at most.
         describe: What variables mean, by name, for the proposer.
     """
@@ -122,8 +127,10 @@ class ManifestData(_Images):
         image_column: Column with the image's path.
         label_column: Column with the label: a label, alias or path of the taxonomy.
         pattern: For a text file without columns: a regular expression that matches each line, with
-            the groups `image`, without the ending .jpg, and `label`: '(?P<image>[0-9]+) (?P<label>.+)'.
-        skip_broken: Leave out images that are missing or unreadable, and name them, instead of refusing to run.
+            the groups `image`, without the ending .jpg, and `label`: '(?P<image>[0-9]+)
+            (?P<label>.+)'.
+        skip_broken: Leave out images that are missing or unreadable, and name them, instead of
+            refusing to run.
     """
 
     kind: Literal["manifest"] = "manifest"
@@ -140,7 +147,8 @@ class FolderData(_Images):
 
     Attributes:
         path: The folder. The sub-folders' names are the labels.
-        skip_broken: Leave out images that are unreadable, and name them, instead of refusing to run.
+        skip_broken: Leave out images that are unreadable, and name them, instead of refusing to
+            run.
     """
 
     kind: Literal["folder"] = "folder"
@@ -192,6 +200,16 @@ class PromptSettings(Settings):
     ranks: tuple[str, ...] = Field((), max_length=32)
     examples: tuple[str, ...] = Field((), max_length=32)
 
+    @property
+    def variables(self) -> dict[str, object]:
+        """The variables of templates, whatever the image."""
+        return {
+            "question": self.question,
+            "domain": self.domain,
+            "ranks": list(self.ranks),
+            "examples": list(self.examples),
+        }
+
 
 def _auto_or_count(value: object) -> object:
     if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -211,10 +229,10 @@ class LocalVLMSettings(Settings):
     Attributes:
         model: "local:" and a name on Hugging Face or a folder, or "builtin:fieldguide".
         revision: Branch, tag or commit on Hugging Face; its default branch if omitted.
-        device: auto, cpu, cuda, cuda:1, mps, ...; or balanced, balanced_low_0 or sequential, which spread the layers
-            of a model that is too large for one card over several.
-        batch_size: Images per batch, halved when memory runs out; auto takes what fits into a CUDA card's memory, and 8
-            elsewhere.
+        device: auto, cpu, cuda, cuda:1, mps, ...; or balanced, balanced_low_0 or sequential, which
+            spread the layers of a model that is too large for one card over several.
+        batch_size: Images per batch, halved when memory runs out; auto takes what fits into a CUDA
+            card's memory, and 8 elsewhere.
         quantization: Weights in fewer bits, by bitsandbytes: 4bit or 8bit.
         max_tokens: Longest answer, in tokens.
         temperature: 0 for greedy decoding; above 0 for sampling.
@@ -239,7 +257,8 @@ class ApiVLMSettings(Settings):
         concurrency: Maximum number of concurrent calls; auto is 16.
         max_tokens: Longest answer, in tokens.
         temperature: Sampling temperature; null leaves it to the provider.
-        reasoning_effort: How long a model may think, as its provider names it: low; left to that by default.
+        reasoning_effort: How long a model may think, as its provider names it: low; left to that by
+            default.
         extra: Further fields of a call, as the provider names them: {top_p: 0.9}.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
@@ -271,7 +290,8 @@ def with_kind(value: Any) -> Any:
     """Returns the settings of a model with the kind that its name says; a name alone is settings, too.
 
     Raises:
-        ValueError: If the name stands for nothing, or for a model of another kind than the settings say.
+        ValueError: If the name stands for nothing, or for a model of another kind than the settings
+            say.
     """
     settings = {"model": value} if isinstance(value, str) else value
     if not isinstance(settings, dict) or not isinstance(settings.get("model"), str):
@@ -320,8 +340,10 @@ class MapperSettings(Settings):
     """How free text is placed on the taxonomy (paper 1, Algorithm 1).
 
     Attributes:
-        similarity: lexical, sentence:MODEL, clip:MODEL, or clip-i2t:MODEL, which compares the image with the names.
-        preset: default, or Algorithm 1 of the paper: paper-listing as printed, paper-prose as its text describes it.
+        similarity: lexical, sentence:MODEL, clip:MODEL, or clip-i2t:MODEL, which compares the image
+            with the names.
+        preset: default, or Algorithm 1 of the paper: paper-listing as printed, paper-prose as its
+            text describes it.
     """
 
     similarity: str = "lexical"
@@ -424,14 +446,17 @@ class PolicySettings(Settings):
     """How an image is asked about, and what makes one node of what the model says.
 
     Attributes:
-        kind: self_consistency (an image goes to the deepest node that enough of several answers have; one answer is
-            placed as it is) or posterior (one call that gives the probabilities of the tree's names: the deepest node
-            that holds enough).
-        samples: Answers per image of self-consistency, each a call of the VLM, at a temperature of at least 1.
-        threshold: Share of the answers, or of the probability, that a node needs. Default: 0.7 for self_consistency;
-            for posterior chosen on the tuning images for what the run is tuned for.
-        names: What posterior weighs: all (label and preferred common name of each node; what inner nodes get goes to
-            the leaves below them), aliases (every alias as well) or species (leaves alone).
+        kind: self_consistency (an image goes to the deepest node that enough of several answers
+            have; one answer is placed as it is) or posterior (one call that gives the probabilities
+            of the tree's names: the deepest node that holds enough).
+        samples: Answers per image of self-consistency, each a call of the VLM, at a temperature of
+            at least 1.
+        threshold: Share of the answers, or of the probability, that a node needs. Default: 0.7 for
+            self_consistency; for posterior chosen on the tuning images for what the run is tuned
+            for.
+        names: What posterior weighs: all (label and preferred common name of each node; what inner
+            nodes get goes to the leaves below them), aliases (every alias as well) or species
+            (leaves alone).
     """
 
     kind: Literal["self_consistency", "posterior"] = "self_consistency"
@@ -464,14 +489,16 @@ class ChatProposerSettings(Settings):
     The name alone will do: `proposer: openai/gpt-5-mini`, or `proposer: agent:openai/gpt-5-mini`.
 
     Attributes:
-        kind: llm; or agent, which looks at failures, tries drafts and compares them before it submits a template.
-        model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o; an agent's must be able to call tools.
+        kind: llm; or agent, which looks at failures, tries drafts and compares them before it
+            submits a template.
+        model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o; an agent's must be able to call
+            tools.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        evidence: For llm: whether the best and the latest template come with what their answers show, or all with
-            their scores alone (as in the paper).
+        evidence: For llm: whether the best and the latest template come with what their answers
+            show, or all with their scores alone (as in the paper).
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
-        pictures: Most tuning images per iteration that the model is shown, the worst failures first, at 512 pixels; 0
-            sends none.
+        pictures: Most tuning images per iteration that the model is shown, the worst failures
+            first, at 512 pixels; 0 sends none.
     """
 
     kind: Literal["llm", "agent"] = "llm"
@@ -490,7 +517,8 @@ def proposer_named(name: str) -> dict[str, str]:
     """Returns the settings of a proposer that is given by name: on the command line, in recipes and in Python.
 
     Args:
-        name: "fragments" or "random", "PROVIDER/MODEL" for a chat model, or "agent:PROVIDER/MODEL" for one with tools.
+        name: "fragments" or "random", "PROVIDER/MODEL" for a chat model, or "agent:PROVIDER/MODEL"
+            for one with tools.
 
     Raises:
         ProposerError: If there is no such proposer.
@@ -534,7 +562,8 @@ ProposerSettings = Annotated[
 
 
 Effort = Literal["light", "medium", "heavy"]
-#: What a run may spend at each effort: templates to try after the baseline, and calls of the VLM about tuning images.
+#: What a run may spend at each effort: templates to try after the baseline, and calls of the VLM
+#: about tuning images.
 EFFORTS: Mapping[Effort, tuple[int, int]] = {
     "light": (10, 800),
     "medium": (20, 1600),
@@ -558,7 +587,8 @@ class TrackingSettings(Settings):
     """Whether MLflow records the run: in a database in the run's folder, or where `MLFLOW_TRACKING_URI` says.
 
     Attributes:
-        mlflow: Whether to record the run in MLflow, in the experiment that `MLFLOW_EXPERIMENT_NAME` names ("taxtune").
+        mlflow: Whether to record the run in MLflow, in the experiment that `MLFLOW_EXPERIMENT_NAME`
+            names ("taxtune").
     """
 
     mlflow: bool = True

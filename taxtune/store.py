@@ -1,8 +1,9 @@
 """What models gave, kept by content in one SQLite file, so nothing is asked or computed twice.
 
-A key is a hash of everything that can change a value: the identity of what computes it and the item that it is computed
-of. Values are written a batch at a time, all or none, and synced to the disk with each, so that neither a killed
-process nor a power cut loses more than the batch in flight. Several processes may share a store.
+A key is a hash of everything that can change a value: the identity of what computes it and the item
+that it is computed of. Values are written a batch at a time, all or none, and synced to the disk
+with each, so that neither a killed process nor a power cut loses more than the batch in flight.
+Several processes may share a store.
 """
 
 from __future__ import annotations
@@ -30,14 +31,16 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 Result = TypeVar("Result")
 
-# Seconds that another process may keep a file locked, and those after which the user is told.
-_WAIT_SECONDS, _TELL_SECONDS = 20.0, 1.5
+# Seconds that another process may keep a file locked.
+_WAIT_SECONDS = 20.0
+# Seconds after which the user is told so.
+_TELL_SECONDS = 1.5
 _KEYS_A_QUERY = 500
 _DAMAGED = ("not a database", "malformed", "corrupt", "no such column", "has no column")
 
 
 def cache_folder(folder: str | Path | None, *below: str) -> Path:
-    """The folder that was given, or else a folder in the user's cache.
+    """Returns the folder that was given, or else a folder in the user's cache.
 
     Args:
         folder: The folder, or None.
@@ -53,10 +56,10 @@ def cache_folder(folder: str | Path | None, *below: str) -> Path:
 class Store(ABC, Generic[Item, Value]):
     """Values found by content.
 
-    A subclass says how an item becomes a key, and a value a row and back. Of two values of a key the first stays.
-    Every fault of the file of a precious store is an error. Any other store is a cache: where the file cannot be used,
-    nothing is found and nothing is kept, and a damaged file is moved aside (`NAME.damaged`). No store makes a file
-    before it has something to keep.
+    A subclass says how an item becomes a key, and a value a row and back. Of two values of a key
+    the first stays. Every fault of the file of a precious store is an error. Any other store is a
+    cache: where the file cannot be used, nothing is found and nothing is kept, and a damaged file
+    is moved aside (`NAME.damaged`). No store makes a file before it has something to keep.
 
     Args:
         path: The file, which is made with its folder where it is missing.
@@ -87,7 +90,10 @@ class Store(ABC, Generic[Item, Value]):
 
     @abstractmethod
     def row(self, identity: Identity, item: Item, value: Value) -> tuple[Any, ...] | None:
-        """Returns the columns after the key; None for a value that is not worth keeping, so that it is tried again."""
+        """Returns the columns after the key.
+
+        It is None for a value that is not worth keeping, so that it is tried again.
+        """
 
     @abstractmethod
     def value(self, row: Sequence[Any]) -> Value:
@@ -105,13 +111,14 @@ class Store(ABC, Generic[Item, Value]):
         """
         keys = self.keys(identity, items)
         distinct = list(dict.fromkeys(keys))
+        columns = list(self.columns)
+        query = f"SELECT {', '.join(columns)} FROM {self.table} WHERE {columns[0]} IN"
         values: dict[Any, Value] = {}
         with self._faults():
             for start in range(0, len(distinct), _KEYS_A_QUERY):
                 part = distinct[start : start + _KEYS_A_QUERY]
                 marks = ", ".join("?" * len(part))
-                query = f"SELECT {', '.join(self.columns)} FROM {self.table} WHERE {next(iter(self.columns))}"
-                for key, *row in self._read(f"{query} IN ({marks})", part):
+                for key, *row in self._read(f"{query} ({marks})", part):
                     values[key] = self.value(row)
         return [values.get(key) for key in keys]
 
@@ -123,12 +130,16 @@ class Store(ABC, Generic[Item, Value]):
         """
         pairs = list(values)
         keys = self.keys(identity, [item for item, _ in pairs])
-        described = (self.row(identity, item, value) for item, value in pairs)
-        rows = [(key, *row) for key, row in zip(keys, described, strict=True) if row is not None]
+        rows = []
+        for key, (item, value) in zip(keys, pairs, strict=True):
+            row = self.row(identity, item, value)
+            if row is not None:
+                rows.append((key, *row))
         if not rows:
             return
+        columns = ", ".join(self.columns)
         marks = ", ".join("?" * len(self.columns))
-        insert = f"INSERT INTO {self.table} ({', '.join(self.columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+        insert = f"INSERT INTO {self.table} ({columns}) VALUES ({marks}) ON CONFLICT DO NOTHING"
 
         def write() -> None:
             with self._connected() as db, db:  # all or none
@@ -169,8 +180,9 @@ class Store(ABC, Generic[Item, Value]):
         return self._patiently(read)
 
     def _patiently(self, work: Callable[[], Result]) -> Result:
-        """Returns the result of `work`, which is tried again while another process has the file locked, and says so."""
-        start, told = time.monotonic(), False
+        """Returns the result of `work`, which is repeated while another process locks the file."""
+        start = time.monotonic()
+        has_noted = False
         while True:
             try:
                 return work()
@@ -178,10 +190,11 @@ class Store(ABC, Generic[Item, Value]):
                 waited = time.monotonic() - start
                 if "locked" not in str(error) or waited > _WAIT_SECONDS:
                     raise
-                if waited > _TELL_SECONDS and not told:
-                    told = True
+                if waited > _TELL_SECONDS and not has_noted:
+                    has_noted = True
                     note(
-                        f"another program has {self.path} locked; waiting for it, {_WAIT_SECONDS:.0f} s at most"
+                        f"another program has {self.path} locked; waiting for it, "
+                        f"{_WAIT_SECONDS:.0f} s at most"
                     )
             time.sleep(0.01)
 
@@ -207,55 +220,62 @@ class Store(ABC, Generic[Item, Value]):
             # Readers do not wait for the writer in WAL mode; FULL syncs the log at every commit.
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
-            version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
-            missing = {name: kind for name, kind in self.columns.items() if name not in columns}
-            is_other = bool(columns) and any("NOT NULL" in kind for kind in missing.values())
-            if version > self.version or columns - set(self.columns) or is_other:
-                raise ValueError("another program, or another version of taxtune, wrote the file")
-            if not columns:
-                body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-                db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
-            for name, kind in (
-                missing.items() if columns else ()
-            ):  # an earlier version of taxtune wrote the file
-                try:
-                    db.execute(f"ALTER TABLE {self.table} ADD COLUMN {name} {kind}")
-                except sqlite3.OperationalError as error:
-                    if "duplicate column" not in str(error):  # another process was quicker
-                        raise
-            if missing:
-                db.execute(f"PRAGMA user_version = {self.version}")
+            self._make_table(db)
         except BaseException:
             db.close()
             raise
         return db
 
+    def _make_table(self, db: sqlite3.Connection) -> None:
+        """Makes the table, or extends that of an earlier version of taxtune.
+
+        Raises:
+            ValueError: If the file is another program's or a later version's.
+        """
+        version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
+        missing = {name: kind for name, kind in self.columns.items() if name not in columns}
+        is_other = bool(columns) and any("NOT NULL" in kind for kind in missing.values())
+        if version > self.version or columns - set(self.columns) or is_other:
+            raise ValueError("another program, or another version of taxtune, wrote the file")
+        if not missing:
+            return
+        if not columns:
+            body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
+            db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
+        else:
+            for name, kind in missing.items():
+                try:
+                    db.execute(f"ALTER TABLE {self.table} ADD COLUMN {name} {kind}")
+                except sqlite3.OperationalError as error:
+                    if "duplicate column" not in str(error):  # another process was quicker
+                        raise
+        db.execute(f"PRAGMA user_version = {self.version}")
+
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
-        """Makes errors of whatever is wrong with the file of a precious store; a cache goes on without it."""
+        """Raises the faults of a precious store's file as errors; a cache goes on without it."""
         try:
             yield
         except (sqlite3.Error, OSError, TypeError, ValueError) as error:
-            known = any(words in str(error).lower() for words in _DAMAGED)
-            is_damaged = known or not isinstance(error, sqlite3.Error | OSError)
+            has_damage = any(words in str(error).lower() for words in _DAMAGED)
+            is_damaged = has_damage or not isinstance(error, sqlite3.Error | OSError)
             if self.precious:
-                what, remedy = (
-                    "cannot be used",
-                    "Free some space, or choose a file that you can write to.",
-                )
-                if "locked" in str(error):
-                    remedy = "Close the program that has it open, and run the same command again."
-                if is_damaged:
-                    what, remedy = (
-                        "is damaged",
-                        f"Move the file away; its {self.table} will then be regenerated.",
-                    )
-                raise DataError(
-                    f"The store of {self.table} {what}: {error}.", file=self.path, remedy=remedy
-                ) from error
+                raise self._fault(error, is_damaged) from error
             if is_damaged:
                 with contextlib.suppress(OSError):
                     os.replace(self.path, self.path.with_name(f"{self.path.name}.damaged"))
                     for suffix in ("-wal", "-shm"):
                         self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+    def _fault(self, error: Exception, is_damaged: bool) -> DataError:
+        """Returns the error of a precious store's file."""
+        problem = "cannot be used"
+        remedy = "Free some space, or choose a file that you can write to."
+        if "locked" in str(error):
+            remedy = "Close the program that has it open, and run the same command again."
+        if is_damaged:
+            problem = "is damaged"
+            remedy = f"Move the file away; its {self.table} will then be regenerated."
+        message = f"The store of {self.table} {problem}: {error}."
+        return DataError(message, file=self.path, remedy=remedy)

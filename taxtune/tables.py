@@ -1,4 +1,4 @@
-"""The one reading of tables: CSV, JSON, XLSX and Parquet, plain or packed, and the cells of label trees."""
+"""The one reading of tables: CSV, JSON, XLSX and Parquet, plain or packed."""
 
 from __future__ import annotations
 
@@ -25,25 +25,43 @@ from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneE
 
 #: Most bytes that are unpacked of any file; the user has to unpack what is larger.
 MOST_UNPACKED = 2**28
-# Bytes that a row and a cell count at least: to say nothing takes no room in a file and much in memory.
+# Bytes that a row and a cell count at least: to say nothing takes no room in a file and much in
+# memory.
 _ROW, _CELL = 64, 16
 _PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _FORMATS = {"tsv": "csv", "ndjson": "jsonl", "json": "jsonl"}
 
+#: The row of each record, and its values by column.
+Records = list[tuple[int, dict[str, Any]]]
+
 
 class Row(NamedTuple):
-    """One record of a CSV table: the 1-based line that it starts on, and its cells, however many it has."""
+    """One record of a CSV table, however many cells it has.
+
+    Attributes:
+        line: The 1-based line that it starts on.
+        cells: Its cells.
+    """
 
     line: int
     cells: Sequence[str]
 
     def cell(self, column: int | None) -> str:
         """Returns a cell; "" where the row is too short or there is no such column."""
-        return self.cells[column] if column is not None and column < len(self.cells) else ""
+        if column is None or column >= len(self.cells):
+            return ""
+        return self.cells[column]
 
 
 class RawTable(NamedTuple):
-    """A CSV table: its file, its columns (see `column_key`) with the line that they are on, and its records."""
+    """A CSV table.
+
+    Attributes:
+        file: Its file, for messages.
+        header: Its columns, see `column_key`.
+        header_line: The 1-based line of the header.
+        rows: Its records.
+    """
 
     file: str
     header: tuple[str, ...]
@@ -56,7 +74,7 @@ class RawTable(NamedTuple):
 
 
 def lost_to_pandas(source: object) -> str:
-    """Returns a sentence on values that a frame lacks since pandas took them for missing ones; "" of other sources."""
+    """Returns a sentence on values that pandas took for missing ones, "" for other sources."""
     if not hasattr(source, "iloc"):
         return ""
     return (
@@ -64,41 +82,44 @@ def lost_to_pandas(source: object) -> str:
     )
 
 
-# -- bytes and text ----------------------------------------------------------------------------------------------------
+# -- bytes and text --------------------------------------------------------------------------------
 
 
 def read_bytes(path: Path, *, error: type[TaxtuneError] = DataError, what: str) -> bytes:
     """Returns the bytes of a file, unpacked where its content is packed with gzip, bzip2 or xz.
 
     Raises:
-        TaxtuneError: As `error`, if the file cannot be read or unpacked, or unpacks to more than `MOST_UNPACKED`.
+        TaxtuneError: As `error`, if the file cannot be read or unpacked, or unpacks to more than
+            `MOST_UNPACKED`.
     """
     unpack = None
     try:
         with path.open("rb") as raw:
             start = raw.read(6)
-            unpack = next(
-                (opener for magic, opener in _PACKED.items() if start.startswith(magic)), None
-            )
+            openers = [opener for magic, opener in _PACKED.items() if start.startswith(magic)]
+            unpack = openers[0] if openers else None
             if unpack is None:
                 return start + raw.read()
         with unpack(path) as stream:  # type: ignore[operator]
             data: bytes = stream.read(MOST_UNPACKED + 1)
     except FileNotFoundError:
-        raise error(
-            f"The {what} file does not exist.", file=path, remedy="Check the path."
-        ) from None
+        message = f"The {what} file does not exist."
+        raise error(message, file=path, remedy="Check the path.") from None
     except IsADirectoryError:
-        raise error(
-            f"This is a folder and no {what} file.", file=path, remedy="Give the file in it."
-        ) from None
+        message = f"This is a folder and no {what} file."
+        raise error(message, file=path, remedy="Give the file in it.") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
+        message = f"The {what} file cannot be read: {problem}."
         remedy = "The compressed data are damaged or incomplete." if unpack else None
-        raise error(
-            f"The {what} file cannot be read: {problem}.", file=path, remedy=remedy
-        ) from None
-    counts = {"rows": data.count(b"\n"), "cells": data.count(b",")}
-    _check_room(f"{what} file", path, error, size=len(data), **counts)
+        raise error(message, file=path, remedy=remedy) from None
+    _check_room(
+        f"{what} file",
+        path,
+        error,
+        size=len(data),
+        rows=data.count(b"\n"),
+        cells=data.count(b","),
+    )
     return data
 
 
@@ -112,12 +133,16 @@ def _check_room(
     cells: int = 0,
     packed: int = 0,
 ) -> None:
-    """Checks that a packed file, in whatever format, does not unpack to more than there may be.
+    """Raises the error if a packed file, in whatever format, unpacks to more than there may be.
 
-    `size` is in bytes; of `packed` bytes of its own each may become four.
-
-    Raises:
-        TaxtuneError: As `error`, if it does.
+    Args:
+        what: What the file holds, for messages.
+        file: The file.
+        error: The error.
+        size: Its unpacked bytes.
+        rows: Its rows.
+        cells: Its cells.
+        packed: Its own bytes, each of which may become four.
     """
     if max(size, rows * _ROW, cells * _CELL) > max(MOST_UNPACKED, 4 * packed):
         message = f"The {what} unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB."
@@ -130,8 +155,8 @@ def read_text(
     """Returns the text of a file, plain or packed, in UTF-8, or in UTF-16 with a byte-order mark.
 
     Raises:
-        TaxtuneError: As `error`, if it cannot be read, is empty or is not such text; it names the row of the first bad
-            byte.
+        TaxtuneError: As `error`, if it cannot be read, is empty or is not such text; it names the
+            row of the first bad byte.
     """
     return _decoded(read_bytes(path, error=error, what=what), path, error, what)
 
@@ -139,33 +164,35 @@ def read_text(
 def _decoded(
     data: bytes, file: str | Path, error: type[TaxtuneError], what: str, *, nul: bool = False
 ) -> str:
-    encoding = (
-        "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    )
+    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = data.decode(encoding)
+        text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
     except UnicodeDecodeError as problem:
-        row, bad = data.count(b"\n", 0, problem.start) + 1, data[problem.start : problem.start + 8]
-        remedy = "Save it as UTF-8."
         raise error(
-            f"The {what} file is not UTF-8 text.", file=file, row=row, value=bad, remedy=remedy
+            f"The {what} file is not UTF-8 text.",
+            file=file,
+            row=data.count(b"\n", 0, problem.start) + 1,
+            value=data[problem.start : problem.start + 8],
+            remedy="Save it as UTF-8.",
         ) from None
     if not text.strip():
         raise error(f"The {what} file is empty.", file=file)
     if "\0" in text and not nul:
         row = text.count("\n", 0, text.index("\0")) + 1
-        raise error(
-            f"The {what} file contains a NUL character: it is not a text file.", file=file, row=row
-        )
+        message = f"The {what} file contains a NUL character: it is not a text file."
+        raise error(message, file=file, row=row)
     return text
 
 
 def text_lines(text: str) -> Iterator[str]:
-    """Yields the lines of a text without their ends, LF, CR or both; others that Unicode has may stand in a name."""
+    """Yields the lines of a text without their ends, LF, CR or both.
+
+    Other ends of a line that Unicode has may stand in a name.
+    """
     return (line.removesuffix("\n") for line in io.StringIO(text, newline=None))
 
 
-# -- CSV ---------------------------------------------------------------------------------------------------------------
+# -- CSV -------------------------------------------------------------------------------------------
 
 
 def parse_table(
@@ -176,41 +203,40 @@ def parse_table(
     tidy: bool = True,
     none: bool = False,
 ) -> RawTable:
-    """Returns the header and the rows of CSV text; the delimiter is the one the header has most of: "," tab or ";".
+    """Returns the header and the rows of CSV text.
+
+    The delimiter is the one that the header has most of: a comma, a tab or a semicolon.
 
     Args:
         text: The text; blank lines are left out.
         file: Its file's name, for messages.
         error: The error to raise.
-        tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks included.
+        tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks
+            included.
         none: Whether there may be no row below the header.
 
     Raises:
-        TaxtuneError: As `error`, if a quote is never closed, two columns share a name or there is no row.
+        TaxtuneError: As `error`, if a quote is never closed, two columns share a name or there is
+            no row.
     """
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=csv_delimiter(first_line(text)), strict=True
-    )
+    delimiter = csv_delimiter(first_line(text))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[Row] = []
-    usual, start, ascii = csv.field_size_limit(2**31 - 1), 1, text.isascii()
+    usual = csv.field_size_limit(2**31 - 1)
+    start = 1
     try:
         for cells in reader:
             if tidy:
-                cells = (
-                    [" ".join(cell.split()) for cell in cells]
-                    if ascii
-                    else [clean(cell) for cell in cells]
-                )
-            # "" alone is how CSV writes an empty cell of a table of one column; a blank line has no cell.
-            alone = not tidy and cells == [""] and rows and len(rows[0].cells) == 1
-            if alone or (any(cells) and (tidy or any(map(str.strip, cells)))):
+                cells = [clean(cell) for cell in cells]
+            # "" alone is how CSV writes an empty cell of a table of one column; a blank line has no
+            # cell.
+            is_single = not tidy and cells == [""] and rows and len(rows[0].cells) == 1
+            if is_single or any(map(str.strip, cells)):
                 rows.append(Row(start, cells))
             start = reader.line_num + 1
     except csv.Error as problem:
-        message, remedy = (
-            f"The row cannot be read as CSV: {problem}.",
-            "Close its quotes, and double any quote inside.",
-        )
+        message = f"The row cannot be read as CSV: {problem}."
+        remedy = "Close its quotes, and double any quote inside."
         raise error(message, file=file, row=start, remedy=remedy) from None
     finally:
         csv.field_size_limit(usual)
@@ -220,24 +246,16 @@ def parse_table(
 def _table(rows: list[Row], file: str, error: type[TaxtuneError], none: bool = False) -> RawTable:
     if not rows:
         raise error("The file has no header.", file=file, row=1)
-    header = tuple(map(column_key, rows[0].cells))
-    if twice := [name for name, count in Counter(header).items() if name and count > 1]:
-        remedy = "Rename one."
-        raise error(
-            "Two columns have the same name.",
-            file=file,
-            row=rows[0].line,
-            value=twice[0],
-            remedy=remedy,
-        )
-    if len(rows) == 1 and not none:
-        raise error(
-            "The file has a header but no rows.",
-            file=file,
-            row=rows[0].line,
-            value=",".join(rows[0].cells),
-        )
-    return RawTable(file, header, rows[0].line, rows[1:])
+    first, *others = rows
+    header = tuple(map(column_key, first.cells))
+    twice = [name for name, count in Counter(header).items() if name and count > 1]
+    if twice:
+        message = "Two columns have the same name."
+        raise error(message, file=file, row=first.line, value=twice[0], remedy="Rename one.")
+    if not others and not none:
+        cells = ",".join(first.cells)
+        raise error("The file has a header but no rows.", file=file, row=first.line, value=cells)
+    return RawTable(file, header, first.line, others)
 
 
 def first_line(text: str) -> str:
@@ -246,7 +264,7 @@ def first_line(text: str) -> str:
 
 
 def header_of(text: str) -> tuple[str, ...]:
-    """Returns the keys of the columns that the first line of a text would name as a CSV's header."""
+    """Returns the columns that the first line of a text would name as a CSV's header."""
     first = first_line(text)
     return tuple(column_key(cell.strip('"')) for cell in first.split(csv_delimiter(first)))
 
@@ -272,7 +290,7 @@ def read_rows(
     remedy: str,
     none: bool = False,
 ) -> list[tuple[int, dict[str, str]]]:
-    """Returns the rows of a CSV file that has certain columns: the line of each, and its tidy cells by column.
+    """Returns the line and the tidy cells, by column, of each row of a CSV file with certain columns.
 
     Args:
         path: The file.
@@ -285,35 +303,40 @@ def read_rows(
     Raises:
         DataError: If it cannot be read, lacks a column, or has no row and must have one.
     """
-    table = parse_table(
-        read_text(path, error=DataError, what=what), str(path), error=DataError, none=none
-    )
-    if missing := [name for name in needed if name not in table.header]:
-        message = f"The {what} file has no column {' and no column '.join(missing)}."
+    text = read_text(path, error=DataError, what=what)
+    table = parse_table(text, str(path), error=DataError, none=none)
+    missing = [name for name in needed if name not in table.header]
+    if missing:
         raise DataError(
-            message, file=path, row=table.header_line, value=",".join(table.header), remedy=remedy
+            f"The {what} file has no column {' and no column '.join(missing)}.",
+            file=path,
+            row=table.header_line,
+            value=",".join(table.header),
+            remedy=remedy,
         )
     columns = {name: table.column(name) for name in (*needed, *others)}
-    return [
-        (row.line, {name: row.cell(column) for name, column in columns.items()})
-        for row in table.rows
-    ]
+    rows = []
+    for row in table.rows:
+        rows.append((row.line, {name: row.cell(column) for name, column in columns.items()}))
+    return rows
 
 
-# -- records of any format ---------------------------------------------------------------------------------------------
+# -- records of any format -------------------------------------------------------------------------
 
 
 def read_table(
     path: str | Path, format: str | None = None, *, what: str = "answers", other: str = "csv"
-) -> list[tuple[int, dict[str, Any]]]:
-    """Returns the records of a file: the row of each, and its values by column.
+) -> Records:
+    """Returns the records of a file.
 
-    A row is the 1-based line of a text file or a sheet, else the number of the record. A value of CSV or XLSX stays the
-    text that it is ("001", "NA"), and an empty cell is None. One JSON document is a list of objects.
+    A row is the 1-based line of a text file or a sheet, else the number of the record. A value of
+    CSV or XLSX stays the text that it is ("001", "NA"), and an empty cell is None. One JSON
+    document is a list of objects.
 
     Args:
         path: The file, or "-" for standard input.
-        format: "csv", "jsonl", "xlsx", "parquet" or "text" (an answer a line); None goes by name, then by content.
+        format: "csv", "jsonl", "xlsx", "parquet" or "text" (an answer a line); None goes by name,
+            then by content.
         what: What the file holds, for messages.
         other: The format of what neither name nor content tells.
 
@@ -321,31 +344,22 @@ def read_table(
         DataError: If it cannot be read, is empty, or a row is no record.
         MissingExtraError: If it is XLSX and openpyxl is not installed.
     """
-    if str(path) == "-" and sys.stdin is None:
-        raise DataError(
-            "Standard input is closed.",
-            remedy="Give a file, or pipe the answers to standard input.",
-        )
-    data = sys.stdin.buffer.read() if str(path) == "-" else read_bytes(Path(path), what=what)
-    file = "<stdin>" if str(path) == "-" else str(path)
-    format = format or table_format(file)
-    if format is None and data.startswith((b"PAR1", b"PK\x03\x04")):
-        format = "parquet" if data.startswith(b"PAR1") else "xlsx"
-    elif format is None:
-        format = "jsonl" if other == "csv" and data.lstrip()[:1] in (b"{", b"[") else other
-    if format in ("xlsx", "parquet"):
-        return _binary_records(data, file, format)
+    if str(path) != "-":
+        file = str(path)
+        data = read_bytes(Path(path), what=what)
+    elif sys.stdin is not None:
+        file = "<stdin>"
+        data = sys.stdin.buffer.read()
+    else:
+        remedy = "Give a file, or pipe the answers to standard input."
+        raise DataError("Standard input is closed.", remedy=remedy)
+    format = format or table_format(file) or _format_of(data, other)
+    if format == "xlsx":
+        return _records(_read_sheet(data, file))
+    if format == "parquet":
+        return _parquet_records(data, file)
     if format == "text":
-        text = (
-            _decoded(data, file, DataError, what, nul=True)
-            if data.strip()
-            else data.decode("utf-8-sig")
-        )
-        # Lines end in LF alone: a model may say any other end of a line.
-        lines = text.removesuffix("\n").split("\n") if text else []
-        return [
-            (row, {"answer": line.removesuffix("\r")}) for row, line in enumerate(lines, start=1)
-        ]
+        return _line_records(data, file, what)
     text = _decoded(data, file, DataError, what)
     if format == "csv":
         return _records(parse_table(text, file, error=DataError, tidy=False))
@@ -353,15 +367,35 @@ def read_table(
 
 
 def table_format(name: str | Path) -> str | None:
-    """Returns the format that the name of a file tells, whether it is packed or not; None where it tells none."""
-    suffixes = [
-        suffix[1:].lower() for suffix in Path(name).suffixes if suffix not in (".gz", ".bz2", ".xz")
-    ]
+    """Returns the format that the name of a file tells, packed or not; None where it tells none."""
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    suffixes = [suffix[1:] for suffix in suffixes if suffix not in (".gz", ".bz2", ".xz")]
     format = _FORMATS.get(suffixes[-1], suffixes[-1]) if suffixes else None
     return format if format in ("csv", "jsonl", "xlsx", "parquet") else None
 
 
-def _records(table: RawTable) -> list[tuple[int, dict[str, Any]]]:
+def _format_of(data: bytes, other: str) -> str:
+    """Returns the format that the content of a file tells, else the other one."""
+    if data.startswith(b"PAR1"):
+        return "parquet"
+    if data.startswith(b"PK\x03\x04"):
+        return "xlsx"
+    if other == "csv" and data.lstrip()[:1] in (b"{", b"["):
+        return "jsonl"
+    return other
+
+
+def _line_records(data: bytes, file: str, what: str) -> Records:
+    """Returns an answer for each line."""
+    text = data.decode("utf-8-sig")
+    if data.strip():
+        text = _decoded(data, file, DataError, what, nul=True)
+    # Lines end in LF alone: a model may say any other end of a line.
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [(row, {"answer": line.removesuffix("\r")}) for row, line in enumerate(lines, start=1)]
+
+
+def _records(table: RawTable) -> Records:
     width = len(table.header)
     for row in table.rows:
         if any(map(str.strip, row.cells[width:])):
@@ -372,17 +406,15 @@ def _records(table: RawTable) -> list[tuple[int, dict[str, Any]]]:
             )
     records = []
     for row in table.rows:
-        pairs = zip_longest(table.header, row.cells)
-        records.append(
-            (
-                row.line,
-                {name: cell if cell and cell.strip() else None for name, cell in pairs if name},
-            )
-        )
+        record = {}
+        for name, cell in zip_longest(table.header, row.cells):
+            if name:
+                record[name] = cell if cell and cell.strip() else None
+        records.append((row.line, record))
     return records
 
 
-def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
+def _json_records(text: str, file: str) -> Records:
     document = _json_value(text)
     is_list = isinstance(document, list)
     if is_list:
@@ -393,9 +425,8 @@ def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
         records = [(row, _json_value(line, line.strip())) for row, line in lines if line.strip()]
     for row, record in records:
         if not isinstance(record, dict):
-            message = (
-                f"{f'Entry {row} of the list' if is_list else 'The line'} is not a JSON object."
-            )
+            entry = f"Entry {row} of the list" if is_list else "The line"
+            message = f"{entry} is not a JSON object."
             remedy = "JSONL has one object per line, JSON one list of objects."
             raise DataError(message, file=file, row=row, value=record, remedy=remedy)
     return records
@@ -408,12 +439,11 @@ def _json_value(text: str, default: object = None) -> Any:
         return default
 
 
-def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict[str, Any]]]:
-    try:
-        if format == "parquet":
-            return list(enumerate(_parquet_rows(data, file), start=1))
-        import pandas as pd
+def _read_sheet(data: bytes, file: str) -> RawTable:
+    """Returns the first sheet of an XLSX file."""
+    import pandas as pd
 
+    try:
         _check_sheet(data, file)
         # An error such as #N/A is no value, and a day that a spreadsheet knows as one has no time.
         sheet = pd.read_excel(io.BytesIO(data), header=None, dtype=str, na_filter=False).fillna("")
@@ -424,16 +454,23 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
         raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
     except (
         Exception
-    ) as error:  # damage shows as whatever zipfile, the XML parser, openpyxl and pyarrow raise
-        what = "sheet" if format == "xlsx" else "Parquet file"
-        raise DataError(f"The {what} cannot be read.", file=file, value=str(error)) from None
+    ) as error:  # damage shows as whatever zipfile, the XML parser and openpyxl raise
+        raise DataError("The sheet cannot be read.", file=file, value=str(error)) from None
     rows = []
     for line, cells in enumerate(sheet.itertuples(index=False, name=None), start=1):
-        if filled := [column for column, cell in enumerate(cells, start=1) if cell.strip()]:
-            rows.append(
-                Row(line, cells[: filled[-1]])
-            )  # pandas makes all rows as wide as the widest
-    return _records(_table(rows, file, DataError))
+        filled = [column for column, cell in enumerate(cells, start=1) if cell.strip()]
+        if filled:  # pandas makes all rows as wide as the widest
+            rows.append(Row(line, cells[: filled[-1]]))
+    return _table(rows, file, DataError)
+
+
+def _parquet_records(data: bytes, file: str) -> Records:
+    try:
+        return list(enumerate(_parquet_rows(data, file), start=1))
+    except TaxtuneError:
+        raise
+    except Exception as error:  # damage shows as whatever pyarrow raises
+        raise DataError("The Parquet file cannot be read.", file=file, value=str(error)) from None
 
 
 def _parquet_rows(data: bytes, file: str) -> list[dict[str, Any]]:
@@ -443,21 +480,20 @@ def _parquet_rows(data: bytes, file: str) -> list[dict[str, Any]]:
     metadata = parquet.read_metadata(io.BytesIO(data))
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    size, cells = (
-        sum(getattr(chunk, name) for chunk in chunks)
-        for name in ("total_uncompressed_size", "num_values")
-    )
+    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    cells = sum(chunk.num_values for chunk in chunks)
     check = partial(_check_room, "Parquet file", file, packed=len(data))
     check(size=size, rows=metadata.num_rows, cells=cells)
     texts = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"}
-    # Such a text comes once with the places where it stands; of others no value is larger than all of them together.
-    is_shared = not any(
-        "." in chunk.path_in_schema or "DELTA_BYTE_ARRAY" in chunk.encodings for chunk in chunks
-    )
-    step = 4096 if is_shared else min(max(2**25 // max(size, 1), 16), 4096)
-    source = parquet.ParquetFile(
-        io.BytesIO(data), metadata=metadata, read_dictionary=texts if is_shared else None
-    )
+    # Such a text comes once with the places where it stands; of others no value is larger than all
+    # of them together.
+    is_nested = any("." in chunk.path_in_schema for chunk in chunks)
+    is_shared = not (is_nested or any("DELTA_BYTE_ARRAY" in chunk.encodings for chunk in chunks))
+    step = 4096
+    if not is_shared:
+        step = min(max(2**25 // max(size, 1), 16), 4096)
+    dictionaries = texts if is_shared else None
+    source = parquet.ParquetFile(io.BytesIO(data), metadata=metadata, read_dictionary=dictionaries)
     rows: list[dict[str, Any]] = []
     read = 0
     for batch in source.iter_batches(step):
@@ -484,13 +520,15 @@ def _unpacked_size(column: Any) -> int:
 
 def _length(value: Any) -> int:
     """Returns the length of all texts in a cell."""
-    if isinstance(value, dict | list):
-        return sum(map(_length, value.values() if isinstance(value, dict) else value))
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return sum(map(_length, value))
     return len(value) if isinstance(value, str | bytes) else 0
 
 
 def _check_sheet(data: bytes, file: str) -> None:
-    """Checks the room that the first sheet of an XLSX file takes as a table as wide as its widest row."""
+    """Checks the room of the first sheet of an XLSX file, a table as wide as its widest row."""
     from openpyxl import load_workbook
 
     check = partial(_check_room, "XLSX file", file, packed=len(data))
@@ -499,11 +537,14 @@ def _check_sheet(data: bytes, file: str) -> None:
     sheet = load_workbook(io.BytesIO(data), read_only=True).worksheets[0]
     sheet.reset_dimensions()  # as the file states them
     sheet.calculate_dimension(force=True)
-    check(rows=sheet.max_row or 0, cells=(sheet.max_row or 0) * (sheet.max_column or 0))
+    rows = sheet.max_row or 0
+    check(rows=rows, cells=rows * (sheet.max_column or 0))
 
 
 def read_iterations(file: Path) -> dict[int, dict[str, Any]]:
-    """Returns the records of a run's `history.jsonl` by the number of the iteration, ascending; the last of one counts.
+    """Returns the records of a run's `history.jsonl` by the number of the iteration, ascending.
+
+    Of several records of one iteration the last one counts.
 
     Raises:
         OSError: If the file cannot be read.
@@ -518,12 +559,13 @@ def read_iterations(file: Path) -> dict[int, dict[str, Any]]:
         raise ValueError(f"a line is not an iteration: {error}") from error
 
 
-# -- cells of label trees ----------------------------------------------------------------------------------------------
+# -- cells of label trees --------------------------------------------------------------------------
 
 
 def clean(text: str) -> str:
-    """Returns text in Unicode's composed form (NFC), trimmed, with inner white space as single spaces."""
-    return " ".join((text if text.isascii() else unicodedata.normalize("NFC", text)).split())
+    """Returns text in Unicode's composed form (NFC), its white space as single spaces."""
+    composed = text if text.isascii() else unicodedata.normalize("NFC", text)
+    return " ".join(composed.split())
 
 
 def column_key(name: str) -> str:
@@ -532,7 +574,7 @@ def column_key(name: str) -> str:
 
 
 def split_cell(text: str, separators: str) -> list[str]:
-    """Returns the parts of a cell between separators; a separator after a backslash belongs to its part."""
+    """Returns the parts of a cell between separators. One after a backslash belongs to its part."""
     if "\\" not in text:
         return re.split(f"[{separators}]", text)
     parts = re.split(rf"(?<!\\)[{separators}]", text.replace("\\\\", "\0"))
@@ -540,6 +582,6 @@ def split_cell(text: str, separators: str) -> list[str]:
 
 
 def join_cell(parts: Iterable[str], separators: str) -> str:
-    """Returns a cell that `split_cell` makes the same parts of; parts are parted by the first of the separators."""
+    """Returns a cell that `split_cell` splits into these parts, at the first of the separators."""
     table = str.maketrans({character: f"\\{character}" for character in f"{separators}\\"})
     return separators[0].join(part.translate(table) for part in parts)

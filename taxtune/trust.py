@@ -1,7 +1,7 @@
 """Which servers a file may name: a recipe, or the folder of a run, may come from another person.
 
-What the user types on the command line, or gives in Python, is their own and needs no consent. Data goes to a server
-that a file names only where it is the user's own.
+What the user types on the command line, or gives in Python, is their own and needs no consent. Data
+goes to a server that a file names only where it is the user's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ __all__ = ["ADDRESS_REMEDY", "SERVERS_VARIABLE", "address_in", "check_server", "
 SERVERS_VARIABLE = "TAXTUNE_SERVERS"
 #: What to write in place of a text that is no address.
 ADDRESS_REMEDY = "Write it as http://HOST:PORT/v1."
-# Clients differ in what they make of anything else, such as further slashes, backslashes or a second @.
+# Clients differ in what they make of anything else, such as further slashes, backslashes or a
+# second @.
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://([a-z0-9._~!$&'()*+,;=%-]+(:[a-z0-9._~!$&'()*+,;=%-]*)?@)?"
     r"(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
@@ -32,26 +33,30 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def server_of(address: str) -> str:
-    """Returns scheme, host and port of an address, in lower case and without the scheme's own port or a user.
+    """Returns scheme, host and port of an address.
+
+    They are in lower case, without the scheme's own port and a user.
 
     Raises:
-        ValueError: If it is not plainly one of http or https with a host: every client reads the same in what passes.
+        ValueError: If it is not plainly one of http or https with a host: every client reads the
+            same in what passes.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None or int(match["port"] or 0) > 65_535:
         raise ValueError(f"{address!r} is not an address")
-    scheme, host = match["scheme"].lower(), match["host"].lower()
+    scheme = match["scheme"].lower()
+    host = match["host"].lower()
     port = int(match["port"] or _DEFAULT_PORTS[scheme])
     return f"{scheme}://{host}" if port == _DEFAULT_PORTS[scheme] else f"{scheme}://{host}:{port}"
 
 
 def address_in(model: str) -> str | None:
-    """Returns the address in the name of a model behind an API ("huggingface/https://HOST"); None where it has none.
+    """Returns the address in a model's name ("huggingface/https://HOST"), or None.
 
     What only resembles one is returned as well, to be refused.
     """
-    found = re.search(r"(?<![a-z])https?:", model, re.IGNORECASE)
-    return None if found is None else model[found.start() :]
+    match = re.search(r"(?<![a-z])https?:", model, re.IGNORECASE)
+    return None if match is None else model[match.start() :]
 
 
 def check_server(
@@ -61,7 +66,9 @@ def check_server(
     file: Path | None,
     sends: str = "images, prompts and your API key",
 ) -> None:
-    """Checks that data may be sent to a server that a file names: this machine, or one in `TAXTUNE_SERVERS`.
+    """Checks that data may be sent to a server that a file names.
+
+    It must be this machine, or one in `TAXTUNE_SERVERS`.
 
     Servers are compared by scheme, host and port.
 
@@ -96,7 +103,8 @@ def check_server(
 def _is_here(server: str) -> bool:
     host = re.sub(r":\d+$", "", server.partition("://")[2]).strip("[]")
     with suppress(ValueError):
-        return (number := ip_address(host)).is_loopback or number.is_unspecified
+        address = ip_address(host)
+        return address.is_loopback or address.is_unspecified
     return host == "localhost"
 
 

@@ -1,6 +1,7 @@
-"""Text from outside (answers, labels, replies of servers), made harmless for a program that would obey it.
+"""Text from outside (answers, labels, replies), made harmless for programs that would obey it.
 
-Results are kept exactly as they came; this is for where people look at them: a terminal and a spreadsheet.
+Results are kept exactly as they came; this is for where people look at them: a terminal and a
+spreadsheet.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 
 __all__ = ["redact", "spreadsheet_cell", "visible", "well_formed"]
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _FORMULA = re.compile(r"[=+\-@\t\n＝＋－＠]")
 _NUMBER = re.compile(r"[+-]?(\d[\d.,]*|\.\d+)([eE][+-]?\d+)?\s?%?")
 
@@ -22,12 +24,8 @@ def well_formed(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Returns a text from outside with its control characters spelled out, since a terminal would obey them."""
-    return re.sub(
-        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]",
-        lambda m: repr(m.group())[1:-1],
-        text,
-    )
+    """Returns a text with its control characters, which a terminal would obey, spelled out."""
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def redact(text: str) -> str:
@@ -38,10 +36,11 @@ def redact(text: str) -> str:
 def spreadsheet_cell(value: object) -> object:
     """Returns a cell of a table that people open in a spreadsheet.
 
-    A text that a spreadsheet would take for a formula begins with an apostrophe, and control characters are spelled
-    out. Numbers, also those written as text ("-0.5"), are left as they are.
+    A text that a spreadsheet would take for a formula begins with an apostrophe, and control
+    characters are spelled out. Numbers, also those written as text ("-0.5"), are left as they are.
     """
     if not isinstance(value, str):
         return value
     text = visible(value)
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    is_formula = _FORMULA.match(text) and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text

@@ -14,8 +14,8 @@ import sklearn.datasets
 
 from taxtune.data.context import Variable
 from taxtune.tuning.proposers.fragments import read_fragments
-from taxtune.tuning.template import render
 from taxtune.wordnet import WordNet
+from tests.tuning.templates import render
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "candidates.py"
 #: Photos of packages that taxtune needs anyway, and what they show.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from taxtune.errors import TaxtuneError
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.trust import server_of
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import make_arbiter, make_measure, make_proposer, make_vlm
 from taxtune.tuning.run_folder import recipe_of
 from tests.tuning.toy import make_files
 
@@ -34,29 +34,33 @@ def recipe(folder: Path, groups: dict[str, Any], *typed: str) -> Recipe:
     return load_recipe(path, typed)
 
 
+def make_judge(found: Recipe) -> Any:
+    return make_measure(found, "lave", Path("out"))
+
+
 @pytest.mark.parametrize(
     ("groups", "ask", "key"),
     [
-        (vlm(api_base=FOREIGN), lambda p: p.vlm, "vlm.api_base"),
-        (vlm(model="huggingface/http://gpu-box:8000/v1"), lambda p: p.vlm, "vlm.model"),
+        (vlm(api_base=FOREIGN), make_vlm, "vlm.api_base"),
+        (vlm(model="huggingface/http://gpu-box:8000/v1"), make_vlm, "vlm.model"),
         (
             {"proposer": {"kind": "llm", "api_base": FOREIGN}},
-            lambda p: p.proposer,
+            make_proposer,
             "proposer.api_base",
         ),
         (
             {"proposer": {"kind": "agent", "api_base": FOREIGN}},
-            lambda p: p.proposer,
+            make_proposer,
             "proposer.api_base",
         ),
         (
             {"mapper": {"arbiter": "huggingface/http://gpu-box:8000/v1"}},
-            lambda p: p.mapper,
+            make_arbiter,
             "mapper.arbiter",
         ),
         (
             {"objective": {"kind": "lave"}, "judge": {"model": "openai/x", "api_base": FOREIGN}},
-            lambda p: p.measure("lave"),
+            make_judge,
             "judge.api_base",
         ),
     ],
@@ -66,22 +70,18 @@ def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(
 ):
     found = recipe(tmp_path / "in", groups)
     with pytest.raises(TaxtuneError, match=r"\.yaml: .* sends .* to \w+://gpu-box") as caught:
-        ask(Experiment(found, tmp_path / "out"))
+        ask(found)
     assert caught.value.message.startswith(f"{key} sends")
     assert f"--set {key}=" in (caught.value.remedy or "")
     with monkeypatch.context() as patch:
         server = str(caught.value).split(" to ")[1].split(",")[0]
         patch.setenv("TAXTUNE_SERVERS", f"https://other/v1, {server}/v1")
-        ask(Experiment(found, tmp_path / "out"))
+        ask(found)
     with pytest.raises(TaxtuneError):
-        ask(Experiment(found, tmp_path / "out"))
+        ask(found)
     group, name = key.split(".")
-    ask(
-        Experiment(
-            recipe(tmp_path / "in", groups, f"{key}={groups[group][name]}"), tmp_path / "out"
-        )
-    )
-    ask(Experiment(found.changed({key: groups[group][name]}), tmp_path / "out"))
+    ask(recipe(tmp_path / "in", groups, f"{key}={groups[group][name]}"))
+    ask(found.changed({key: groups[group][name]}))
 
 
 SLASHES = "huggingface/http:////gpu-box:8000/v1"
@@ -90,18 +90,18 @@ SLASHES = "huggingface/http:////gpu-box:8000/v1"
 @pytest.mark.parametrize(
     ("groups", "ask"),
     [
-        (vlm(model=SLASHES), lambda p: p.vlm),
-        (vlm(model="huggingface/HTTPS://gpu-box/v1"), lambda p: p.vlm),
-        (vlm(model="oobabooga/https:/gpu-box/v1"), lambda p: p.vlm),
-        (vlm(model="huggingface/together/http:gpu-box"), lambda p: p.vlm),
-        ({"mapper": {"arbiter": SLASHES}}, lambda p: p.mapper),
-        ({"proposer": {"kind": "llm", "model": SLASHES}}, lambda p: p.proposer),
-        ({"objective": {"kind": "lave"}, "judge": {"model": SLASHES}}, lambda p: p.measure("lave")),
+        (vlm(model=SLASHES), make_vlm),
+        (vlm(model="huggingface/HTTPS://gpu-box/v1"), make_vlm),
+        (vlm(model="oobabooga/https:/gpu-box/v1"), make_vlm),
+        (vlm(model="huggingface/together/http:gpu-box"), make_vlm),
+        ({"mapper": {"arbiter": SLASHES}}, make_arbiter),
+        ({"proposer": {"kind": "llm", "model": SLASHES}}, make_proposer),
+        ({"objective": {"kind": "lave"}, "judge": {"model": SLASHES}}, make_judge),
     ],
 )
 def test_an_address_in_a_name_is_read_as_strictly(tmp_path, groups, ask):
     with pytest.raises(TaxtuneError, match=r"is not an address|you have not confirmed"):
-        ask(Experiment(recipe(tmp_path / "in", groups), tmp_path / "out"))
+        ask(recipe(tmp_path / "in", groups))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["tree_and_nodes", "trees"]
+__all__ = ["Case", "ancestor_sets", "tree_and_nodes", "trees"]
+
+#: A tree and some equally long lists of its nodes.
+Case = tuple[Taxonomy, list[list[int]]]
+
+
+def ancestor_sets(tree: Taxonomy) -> list[set[int]]:
+    """Returns the ancestors of each node, itself included, as plain sets."""
+    return [set(tree.ancestors(node).tolist()) for node in range(len(tree))]
 
 
 @st.composite
@@ -23,9 +31,7 @@ def trees(draw: st.DrawFn, max_nodes: int = 30) -> Taxonomy:
 
 
 @st.composite
-def tree_and_nodes(
-    draw: st.DrawFn, rows: int = 2, min_size: int = 1, max_size: int = 12
-) -> tuple[Taxonomy, list[list[int]]]:
+def tree_and_nodes(draw: st.DrawFn, rows: int = 2, min_size: int = 1, max_size: int = 12) -> Case:
     """A tree and some equally long lists of its nodes."""
     tree = draw(trees())
     n = draw(st.integers(min_size, max_size))

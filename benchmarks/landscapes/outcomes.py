@@ -22,14 +22,13 @@ from PIL import Image
 from record import DEGRADED, IMAGES, SEED, _text
 
 from fieldguide.draw import make_dataset
-from taxtune.data.images import load_image
 from taxtune.fieldguide import MODEL_FOLDER, TAXONOMY_FILE
+from taxtune.images import load_image
 from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.models import ModelSettings, Request, make_model
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.template import render
+from taxtune.tuning.template import Template
 
 VOTES = Path(__file__).resolve().parent / "votes.npz"
 FRAME = "A:"
@@ -153,7 +152,7 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     from transformers import AutoProcessor, MllamaForConditionalGeneration
 
     recipe, sources = load_recipe("fieldguide"), np.load(VOTES)["templates"].tolist()
-    variables = template_variables(recipe.prompt)
+    variables = recipe.prompt.variables
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     leaves = set(tree.leaves.tolist())
     ordered = sorted(range(len(tree)), key=lambda node: node not in leaves)
@@ -204,7 +203,7 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
     found: dict[str, Any] = {"logp": [], "greedy": [], "off_tree": []}
     for number, source in enumerate(sources):
-        prompt = render(source, variables)
+        prompt = Template.parse(source).render(variables)
         texts = [
             _text(reply)
             for reply in asked.answer([Request(prompt, images / row["image"]) for row in rows])

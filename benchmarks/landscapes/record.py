@@ -20,16 +20,15 @@ from typing import Any
 import numpy as np
 
 from fieldguide.draw import make_dataset
-from taxtune.data.images import content_hash
 from taxtune.fieldguide import TAXONOMY_FILE
+from taxtune.images import content_hash
 from taxtune.mapping import Mapper, MapperConfig, Placement, make_similarity
 from taxtune.models.base import Answer, ModelSettings, Reply, Request
 from taxtune.models.vision import LocalVLM
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.proposers.fragments import Fragments, read_fragments
-from taxtune.tuning.template import render
+from taxtune.tuning.template import Template
 
 FRAGMENTS = Path(__file__).resolve().parent / "fragments.yaml"
 #: 1,280 images hold 601 degraded ones: enough for 800 images of which three quarters are.
@@ -60,7 +59,7 @@ def record(
         SystemExit: If an answer differs from the ordinary one.
     """
     recipe = load_recipe("fieldguide")
-    variables = template_variables(recipe.prompt)
+    variables = recipe.prompt.variables
     chosen = compositions(fragments)[:templates]
     sources = [recipe.prompt.baseline, *map(fragments.compose, chosen)]
     with (images / "manifest.csv").open(encoding="utf-8", newline="") as file:
@@ -76,7 +75,7 @@ def record(
     placed: dict[str, Placement] = {}
     said: list[list[str]] = []
     for number, source in enumerate(sources):
-        prompt = render(source, variables)
+        prompt = Template.parse(source).render(variables)
         replies = model.answer(
             [Request(prompt, file, content) for file, content in zip(files, contents, strict=True)]
         )
@@ -85,7 +84,9 @@ def record(
         placed.update(zip(new, mapper.place(new), strict=True))
         if number % 20 == 0:
             print(f"{number + 1} of {len(sources)} templates", file=sys.stderr, flush=True)
-    _compare(model, files, [render(source, variables) for source in sources], said, check)
+    _compare(
+        model, files, [Template.parse(source).render(variables) for source in sources], said, check
+    )
     return {
         "nodes": np.array(
             [[placed[text].node for text in texts] for texts in said], dtype=np.uint8

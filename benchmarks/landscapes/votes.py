@@ -21,14 +21,13 @@ import numpy as np
 from record import DEGRADED, IMAGES, SEED, _text
 
 from fieldguide.draw import make_dataset
-from taxtune.data.images import content_hash
 from taxtune.fieldguide import MANIFEST_FILE, TAXONOMY_FILE
+from taxtune.images import content_hash
 from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.models import ModelSettings, Request, make_model
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.template import render
+from taxtune.tuning.template import Template
 
 LANDSCAPE = Path(__file__).resolve().parent / "fieldguide.npz"
 
@@ -58,7 +57,7 @@ def record(
         `targets`, `degraded`; `templates`, the sources in the order of their numbers; `temperature`.
     """
     recipe = load_recipe("fieldguide")
-    variables = template_variables(recipe.prompt)
+    variables = recipe.prompt.variables
     every = np.load(LANDSCAPE)["templates"]
     others = np.sort(
         np.random.default_rng(0).choice(np.arange(1, len(every)), templates, replace=False)
@@ -78,7 +77,7 @@ def record(
     placed: dict[str, int] = {}
     nodes, which, number = [], [], []
     for t, source in enumerate(sources):
-        prompt = render(source, variables)
+        prompt = Template.parse(source).render(variables)
         for sample in range(first or samples if t == 0 else samples):
             each = [
                 Request(prompt, file, content, sample)

@@ -2,8 +2,8 @@
 
 A file has a row per image with a column per label (wide), a row per image and label (long, as
 pybioclip writes it), or is what SpeciesNet writes. All become a frame of the columns row, image,
-label and score, which is checked. What an image's scores leave of 1, as top-k files do, and those of
-labels that the tree lacks are at the root; several of one taxon are added up.
+label and score, which is checked. What an image's scores leave of 1, as top-k files do, and those
+of labels that the tree lacks are at the root; several of one taxon are added up.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def read_scores(source: Source, taxonomy: Taxonomy, columns: Columns | None = No
         columns: Those of "image", "label" and "score" that cannot be told by name and values.
 
     Raises:
-        DataError: If the file cannot be read, a column cannot be told, a score is no probability, an
-            image has scores above 1 in sum or none, or the tree has none of the labels.
+        DataError: If the file cannot be read, a column cannot be told, a score is no probability,
+            an image has scores above 1 in sum or none, or the tree has none of the labels.
     """
     predictions = _speciesnet_predictions(source)
     if predictions is not None:
@@ -142,8 +142,8 @@ def read_truth(
         columns: Those of "image" and "truth" that cannot be told.
 
     Raises:
-        DataError: If it cannot be read, a column cannot be told, an image comes twice, or a label is
-            not on the tree.
+        DataError: If it cannot be read, a column cannot be told, an image comes twice, or a label
+            is not on the tree.
     """
     opened = open_table(source, what="truth")
     find = target_finder(taxonomy, suggest=0)
@@ -171,7 +171,7 @@ def few(names: Iterable[object]) -> str:
     return f"{', '.join(listed[:5])}{more}"
 
 
-# -- tables ------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 class _TableReader:
@@ -212,7 +212,7 @@ class _TableReader:
         return find_column("label", asked, self._others, _LABELS, self._texts, self._opened.file)
 
     def _long_entries(self, label: str | None) -> Iterator[_Entry]:
-        """Yields the score of each row, whose label is in a column or, for None, spelt by its ranks."""
+        """Yields the score of each row. Its label is in a column or, for None, spelt by its ranks."""
         score = find_column(
             "score", self._score, self._opened.columns, _SCORES, (), self._opened.file
         )
@@ -265,7 +265,7 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-# -- SpeciesNet --------------------------------------------------------------------------------------
+# -- SpeciesNet ------------------------------------------------------------------------------------
 
 
 def _speciesnet_predictions(source: Source) -> list[Any] | None:
@@ -335,7 +335,7 @@ def _taxon(ranks: Sequence[str]) -> Label:
     return tuple(dict.fromkeys(filter(None, names)))
 
 
-# -- from entries to weights -------------------------------------------------------------------------
+# -- from entries to weights -----------------------------------------------------------------------
 
 
 def _weighed(
@@ -433,8 +433,8 @@ def _node(taxonomy: Taxonomy, label: Label) -> int:
         return -1 if target.node is None or target.phrase else target.node
     names = {name.casefold() for name in label}
     for name in label:
-        # A genus of animals and one of plants may share a name: the taxon's other names tell which is
-        # meant.
+        # A genus of animals and one of plants may share a name: the taxon's other names tell which
+        # is meant.
         common = {}
         for node in taxonomy.find(name):
             common[node] = sum(above.casefold() in names for above in taxonomy.path(node))

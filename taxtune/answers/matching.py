@@ -1,4 +1,4 @@
-"""Several files of answers about the same examples: their rows matched by id, or one file parted by a column."""
+"""Several files of answers about the same examples, matched by id, and one file in parts."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _different_rows(
 def _check_targets(
     files: Mapping[str, AnswerTable], aligned: Mapping[str, tuple[AnswerRow, ...]]
 ) -> None:
-    """Raises a `DataError` if an example has another target, or other references, in another file."""
+    """Raises a `DataError` if an example has another target or references in another file."""
     first, *others = aligned
     for name in others:
         for row, other in zip(aligned[first], aligned[name], strict=True):

@@ -113,7 +113,8 @@ class _Reader:
         self._leaves: set[str] = set()
         self._unnamed: Counter[str] = Counter()
         self._first: dict[tuple[str, ...], int] = {}
-        # A file may have both: "reference" where there is one and "references" where there are several.
+        # A file may have both: "reference" where there is one and "references" where there are
+        # several.
         references = (str(schema.reference), f"{schema.reference}s")
         self._references = [name for name in references if name in columns]
         if schema.taxonomy is not None:

@@ -161,9 +161,9 @@ def _run_records(folder: Path, evaluation: str | None) -> Records:
 
     Args:
         folder: The run's folder.
-        evaluation: One on the held-out images, "winner" or "baseline", of a comparison an objective;
-            or the number of an iteration on the tuning images. None is the winner, of a comparison
-            that of its first objective.
+        evaluation: One on the held-out images, "winner" or "baseline", of a comparison an
+            objective; or the number of an iteration on the tuning images. None is the winner, of a
+            comparison that of its first objective.
     """
     is_iteration = evaluation is not None and evaluation.isdecimal()
     file = folder / ("history.jsonl" if is_iteration else "result.json")

@@ -24,8 +24,8 @@ class AnswerSchema:
             name, or it is that of the truth, it is found by its usual names.
         truth: The right node: label, alias, path "a/b/c", or list of labels. Where no column is
             called "truth", it is found by its usual names and its values.
-        placement: The node that the answer was put on, read instead of the answer where the file has
-            it ("predicted" where no column has this name). None never looks for one.
+        placement: The node that the answer was put on, read instead of the answer where the file
+            has it ("predicted" where no column has this name). None never looks for one.
         reference: One text or a list (in a table: a JSON list) to compare with, in this column or
             that of the plural.
         question: The question. It need not be there.
@@ -36,8 +36,8 @@ class AnswerSchema:
             each.
         guesses: What a list of guesses means as one answer: its first entry, or all of them joined
             by ", ".
-        missing: Rows without an answer (null, a failed call): refuse the file, keep them as missing,
-            leave them out.
+        missing: Rows without an answer (null, a failed call): refuse the file, keep them as
+            missing, leave them out.
         off_tree: What to do with rows whose target is missing or not on the whole tree.
         taxonomy: The tree that targets are on. None reads none.
         part: What `taxonomy` is a part of. Rows whose target is elsewhere on the whole are left out
@@ -73,8 +73,8 @@ class AnswerRow:
     Attributes:
         row: The 1-based line or record.
         id: What identifies the example.
-        answer: The answer without the model's thought. It is None where the call failed or the reply
-            ends within its thought; an empty text says nothing.
+        answer: The answer without the model's thought. It is None where the call failed or the
+            reply ends within its thought; an empty text says nothing.
         guesses: The guesses of the answer, the best first.
         target: The node of the target, -1 where none is read.
         fields: The whole record.

@@ -21,7 +21,7 @@ _USUAL_TRUTHS = tuple(dict.fromkeys((*TRUTHS, "answer", *LABELS)))
 
 
 def schema_of(opened: Records, schema: AnswerSchema) -> tuple[AnswerSchema, list[str]]:
-    """Returns the schema with the columns of a file, and a phrase for each that was found otherwise.
+    """Returns the schema with the columns of a file, and a phrase on each that was found.
 
     Raises:
         DataError: If a column is missing that rows need or that a user named, or one column is both

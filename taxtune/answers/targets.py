@@ -2,15 +2,15 @@
 
 Published answer files name their targets loosely; a target is looked for as labels of images are
 (`data.labels`). A list of labels without the tree's root, or from another tree, goes by its last
-name ("Aves", "Suliformes", …, "Phalacrocorax auritus" on a tree that classes the species otherwise),
-if one node alone has that name.
+name ("Aves", "Suliformes", …, "Phalacrocorax auritus" on a tree that classes the species
+otherwise), if one node alone has that name.
 
-Where a study is on a part of a taxonomy, a target that is elsewhere on the whole of it is *outside*:
-it cannot be scored on the part. One that the whole does not have is *off the tree*.
+Where a study is on a part of a taxonomy, a target that is elsewhere on the whole of it is
+*outside*: it cannot be scored on the part. One that the whole does not have is *off the tree*.
 
 Information can be weighed by a CSV with the columns `node` (a label, alias or path) and `count`; a
-node that is not in it occurs 0 times. An occurrence of a node counts for every node above it, so that
-a count is one of the node *itself*: the counts of a list of labels, not sums over subtrees.
+node that is not in it occurs 0 times. An occurrence of a node counts for every node above it, so
+that a count is one of the node *itself*: the counts of a list of labels, not sums over subtrees.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ def rows_error(
         total: The number of all rows.
         remedy: What to do.
     """
-    # One line for all rows that have the same problem: a species that the tree lacks has many photos.
+    # One line for all rows that have the same problem: a species that the tree lacks has many
+    # photos.
     rows: dict[str, list[str]] = {}
     for line, problem in problems:
         rows.setdefault(problem[:300], []).append(str(line))
@@ -181,8 +182,9 @@ def read_frequencies(
         The counts, shape (nodes,), and the number of rows that name a node outside the part.
 
     Raises:
-        DataError: If the file cannot be read, lacks a column, or has rows that cannot be used: a node
-            that is not on the tree or is named twice, or a count that is negative or no number.
+        DataError: If the file cannot be read, lacks a column, or has rows that cannot be used: a
+            node that is not on the tree or is named twice, or a count that is negative or no
+            number.
     """
     remedy = "It needs the columns node and count."
     rows = read_rows(Path(path), ("node", "count"), what="frequencies", remedy=remedy)

@@ -1,7 +1,7 @@
 """A sample of placements, kept in one CSV file and judged by a person or a chat model, and the shares that follow.
 
-A chat model sees the answer, the path, the children of the node and the nodes whose names are in the answer. A reply
-without exactly one verdict is unread; neither that nor a failed call is scored.
+A chat model sees the answer, the path, the children of the node and the nodes whose names are in
+the answer. A reply without exactly one verdict is unread; neither that nor a failed call is scored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ __all__ = [
     "write_sample",
 ]
 
-#: The node is what the answer says; a node below it is as well; the answer says something else, or less.
+#: The node is what the answer says; a node below it is as well; the answer says something else, or
+#: less.
 VERDICTS = ("right", "too general", "wrong")
 _COLUMNS = ("id", "answer", "times", "draws", "stage", "placement", "verdict", "node")
 #: Longest alias, in words: what is longer is a sentence and not a name.
@@ -57,7 +58,8 @@ _VERDICT = re.compile(
     r"^\W*(?:(?:final\s+)?verdict\s*[:=]\s*)\W*(right|too[\s-]+general|wrong)\W*$", re.I | re.M
 )
 _NODE = re.compile(r"^[\s*_>-]*node[*_]*\s*[:=](.*)$", re.I | re.M)
-#: The draw takes no placement for less sure, or surer, than this: the mapper may be wrong about itself.
+#: The draw takes no placement for less sure, or surer, than this: the mapper may be wrong about
+#: itself.
 _SUREST = (0.05, 0.95)
 _Z = 1.959963984540054  # of a 95 % interval
 _ALONE = re.compile(r"\W*(right|too[\s-]+general|wrong)\W*", re.I)
@@ -66,10 +68,11 @@ _ALONE = re.compile(r"\W*(right|too[\s-]+general|wrong)\W*", re.I)
 def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -> pd.DataFrame:
     """Draws a sample of answers, stratified by the stage that placed them and by whether the placement is doubtful.
 
-    A stratum gets draws in proportion to its answers times the standard deviation √(c (1 - c)) that its mean confidence
-    c says of a verdict (Neyman 1934), and at least one; under the paper's presets, which have no probability, in
-    proportion to its answers. Within a stratum, answers are drawn at random without replacement; an answer that was
-    given several times can be drawn several times and is judged once.
+    A stratum gets draws in proportion to its answers times the standard deviation √(c (1 - c)) that
+    its mean confidence c says of a verdict (Neyman 1934), and at least one; under the paper's
+    presets, which have no probability, in proportion to its answers. Within a stratum, answers are
+    drawn at random without replacement; an answer that was given several times can be drawn several
+    times and is judged once.
 
     Args:
         answers: All answers, repeated ones included.
@@ -78,9 +81,10 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
         seed: Seed of the draw.
 
     Returns:
-        One row per distinct answer that was drawn: id, answer, times (how often it was given), draws, stage, placement
-        (the path of its node), the empty columns verdict and node, doubtful (None where it is not known) and stratum.
-        `attrs` holds the number of answers of each stratum.
+        One row per distinct answer that was drawn: id, answer, times (how often it was given),
+        draws, stage, placement (the path of its node), the empty columns verdict and node, doubtful
+        (None where it is not known) and stratum. `attrs` holds the number of answers of each
+        stratum.
     """
     import pandas as pd
 
@@ -109,7 +113,8 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
         draws[members] = generator.multivariate_hypergeometric(times[members], int(draws_of[i]))
     sample = pd.DataFrame(
         {
-            # A digest, since a spreadsheet may change the text; with a letter, so that it is no number.
+            # A digest, since a spreadsheet may change the text; with a letter, so that it is no
+            # number.
             "id": [
                 "a" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
                 for text in counts
@@ -133,8 +138,9 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
 def _allocated(sizes: NDArray[np.int64], spread: NDArray[np.float64], n: int) -> NDArray[np.int64]:
     """Returns the draws of each stratum, at least one, that make the variance of the stratified mean least.
 
-    One by one, each goes where it lowers the variance most (Wright 2012, "The equivalence of Neyman optimum allocation
-    for sampling and equal proportions for apportioning the U.S. House of Representatives", Am. Stat. 66).
+    One by one, each goes where it lowers the variance most (Wright 2012, "The equivalence of Neyman
+    optimum allocation for sampling and equal proportions for apportioning the U.S. House of
+    Representatives", Am. Stat. 66).
     """
     draws = np.ones_like(sizes)
     while draws.sum() < min(n, sizes.sum()):
@@ -204,16 +210,17 @@ def resolve_node(tree: Taxonomy, reference: str) -> int:
 def merge_verdicts(sample: pd.DataFrame, path: Path, tree: Taxonomy) -> tuple[pd.DataFrame, int]:
     """Fills a sample with the verdicts of a file, where the file exists.
 
-    A verdict counts for the placement that it was given on. Where the answer is placed elsewhere by now, the verdict
-    follows from the node that the file names, and is open again where it names none.
+    A verdict counts for the placement that it was given on. Where the answer is placed elsewhere by
+    now, the verdict follows from the node that the file names, and is open again where it names
+    none.
 
     Returns:
-        The sample, and how many verdicts are open again. Its `attrs` hold as `others` the rows that are judged and not
-        in the sample, which `write_sample` keeps.
+        The sample, and how many verdicts are open again. Its `attrs` hold as `others` the rows that
+        are judged and not in the sample, which `write_sample` keeps.
 
     Raises:
-        DataError: If the file cannot be read, lacks a column, judges an answer twice, or a verdict or a node is
-            unknown; names the row.
+        DataError: If the file cannot be read, lacks a column, judges an answer twice, or a verdict
+            or a node is unknown; names the row.
     """
     earlier = _read_verdicts(path, tree) if path.exists() else {}
     filled, reopened = sample.copy(), 0
@@ -247,7 +254,7 @@ def write_sample(path: Path, sample: pd.DataFrame) -> None:
     atomic.write_text(path, csv_text(_COLUMNS, cells))
 
 
-# -- a chat model as the judge -----------------------------------------------------------------------------------------
+# -- a chat model as the judge ---------------------------------------------------------------------
 
 
 def judge_sample(
@@ -301,7 +308,8 @@ def judge_sample(
 def read_reply(reply: str) -> tuple[str | None, str]:
     """The verdict and the node of a reply; None where it has no verdict or several, "" where it has no node.
 
-    The verdict stands on a line "Verdict: ..." or is the whole reply; of several lines "Node: ..." the last counts.
+    The verdict stands on a line "Verdict: ..." or is the whole reply; of several lines "Node: ..."
+    the last counts.
     """
     text = plain_reply(reply)
     if text is None:
@@ -353,15 +361,16 @@ def _render(
     )
 
 
-# -- results -----------------------------------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------
 
 
 def summarise_audit(sample: pd.DataFrame, *, judge: str, notes: Sequence[str] = ()) -> StudyReport:
     """The share of all answers that have each verdict, and of those right by stage and by doubt, with 95 % intervals.
 
-    The share of a verdict is the mean over the strata, weighted with the answers of each; a row without a verdict does
-    not count. The interval is Wilson's for the effective number of draws that have a verdict, (Σ w)² / Σ w² with the
-    weight w of each (Kish 1965, "Survey sampling"): it takes no credit for what the strata explain.
+    The share of a verdict is the mean over the strata, weighted with the answers of each; a row
+    without a verdict does not count. The interval is Wilson's for the effective number of draws
+    that have a verdict, (Σ w)² / Σ w² with the weight w of each (Kish 1965, "Survey sampling"): it
+    takes no credit for what the strata explain.
     """
     answers = sum(sample.attrs["sizes"].values())
     judged = sample[sample["verdict"] != ""]
@@ -424,8 +433,8 @@ def helpful_aliases(
 ) -> list[tuple[int, str]]:
     """Aliases, each with its node, that bring answers to the nodes on which they belong, tried with the mapper.
 
-    A candidate is the part of the answer that decided, or a short answer whole. It is taken if it brings its answer to
-    its node and moves no answer that is right; those taken earlier stay.
+    A candidate is the part of the answer that decided, or a short answer whole. It is taken if it
+    brings its answer to its node and moves no answer that is right; those taken earlier stay.
     """
     judged = sample[sample["verdict"] != ""].to_dict("records")
     placed = {one.answer: one for one in make_mapper(tree).place([row["answer"] for row in judged])}

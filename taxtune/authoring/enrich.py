@@ -149,7 +149,7 @@ def _related(taxonomy: Taxonomy, one: int, other: int) -> bool:
     return bool(taxonomy.is_ancestor(one, other) or taxonomy.is_ancestor(other, one))
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------
 
 
 def proposals_csv(taxonomy: Taxonomy, proposals: Sequence[Proposal]) -> str:
@@ -170,11 +170,13 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
     """Reads reviewed proposals.
 
     Args:
-        path: A CSV with the columns node (a path, a label or an alias) and alias, and optionally source and mark.
+        path: A CSV with the columns node (a path, a label or an alias) and alias, and optionally
+            source and mark.
         taxonomy: The tree.
 
     Raises:
-        DataError: If a column is missing, a node is not on the tree, or a cell is empty or cannot be; names the row.
+        DataError: If a column is missing, a node is not on the tree, or a cell is empty or cannot
+            be; names the row.
     """
     remedy = "Give a file that `taxtune taxonomy enrich` or `taxtune audit` wrote."
     found = []

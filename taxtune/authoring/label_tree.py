@@ -94,14 +94,16 @@ def tree_from_synsets(
 ) -> LabelTree:
     """The tree of the hypernyms of labels' synsets; its root is the lowest synset above all labels.
 
-    Of several hypernyms of a synset the one stays that has the most labels below it, weighted by its information
-    content. A label that is itself above others is an inner node. Of labels with one synset the first is its node and
-    the others are its siblings. A label without a synset is a child of the root. Groups of one child are removed.
+    Of several hypernyms of a synset the one stays that has the most labels below it, weighted by
+    its information content. A label that is itself above others is an inner node. Of labels with
+    one synset the first is its node and the others are its siblings. A label without a synset is a
+    child of the root. Groups of one child are removed.
 
     Args:
         wordnet: WordNet.
         choices: The labels with their synsets.
-        max_depth: Largest number of edges from the root to a label; groups that tell least are removed. None: no limit.
+        max_depth: Largest number of edges from the root to a label; groups that tell least are
+            removed. None: no limit.
 
     Raises:
         TaxonomyError: If there are no labels.
@@ -190,7 +192,8 @@ def _remove_full_groups(root: _Node) -> None:
 def _limit_depth(root: _Node, most: int) -> None:
     """Removes groups above labels that are too deep, those that tell least first.
 
-    A group tells log(n_parent / n) about each of its n labels, times the square of its information content.
+    A group tells log(n_parent / n) about each of its n labels, times the square of its information
+    content.
     """
     while True:
         parents = {child: node for node in root.all() for child in node.children}
@@ -240,7 +243,8 @@ def _as_taxonomy(root: _Node) -> LabelTree:
             name = next(choice for choice in free if choice.casefold() not in taken)
             taken.add(name.casefold())
         names.append(name)
-    # A label's own spellings are aliases; a synset's other lemmas are, where no other node has them.
+    # A label's own spellings are aliases; a synset's other lemmas are, where no other node has
+    # them.
     needed = [(node.label.name, *node.label.aliases) if node.label else () for node, _ in order]
     certain = {name.casefold() for name in names}
     certain |= {

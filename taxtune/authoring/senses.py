@@ -1,7 +1,7 @@
 """A flat list of labels, and the sense of WordNet in which each is meant.
 
-"Crane" is a bird among birds and a machine among machines: of the senses of a label, the most frequent one is taken
-unless another lies below a telling kind that more of the other labels share.
+"Crane" is a bird among birds and a machine among machines: of the senses of a label, the most
+frequent one is taken unless another lies below a telling kind that more of the other labels share.
 """
 
 from __future__ import annotations
@@ -39,18 +39,23 @@ _NUMBER = re.compile(r"\d+\.\s*(?=\D)")
 _AFTER_HEAD = frozenset(
     {"of", "with", "in", "on", "for", "from", "at", "to", "without", "de", "al", "la"}
 )
-# The prior of a sense falls by the first factor with each sense of the word that is more frequent, and by the second
-# where the word is not the first lemma of the synset: "jellyfish" is the second name of the Portuguese man-of-war.
+# The prior of a sense falls by the first factor with each sense of the word that is more frequent,
+# and by the second where the word is not the first lemma of the synset: "jellyfish" is the second
+# name of the Portuguese man-of-war.
 _RARER, _SECOND_LEMMA = 0.95, 0.7
-# The prior of a part of a label falls by each word left out before the head noun, and by leaving out the head noun.
+# The prior of a part of a label falls by each word left out before the head noun, and by leaving
+# out the head noun.
 _SHORTER, _NOT_THE_HEAD = 0.9, 0.5
-# A part of a label is believed if its sense scores at least this share of the median of the labels that WordNet has.
+# A part of a label is believed if its sense scores at least this share of the median of the labels
+# that WordNet has.
 _BELIEVED = 0.25
 # Most labels are of a kind where more than this share of them may be.
 _MOST = 0.75
-# A sense that has less than this share of the information in common with them that another one has is not meant.
+# A sense that has less than this share of the information in common with them that another one has
+# is not meant.
 _HALF_AS_CLOSE = 0.5
-# Of ImageNet's 308 labels with several senses, a power of 3 finds 239, a power of 1 finds 217; the first sense, 102.
+# Of ImageNet's 308 labels with several senses, a power of 3 finds 239, a power of 1 finds 217; the
+# first sense, 102.
 _POWER = 3
 _SHOWN = 6
 
@@ -61,8 +66,9 @@ class Label(NamedTuple):
     Attributes:
         name: As people read it: spaces for underscores, no number in front.
         written: As the data have it, each way once.
-        aliases: What of this the tree has to know as another name. A folder's name does not need it where only
-            underscores or a number in front tell it from the label: whoever reads the images passes over these.
+        aliases: What of this the tree has to know as another name. A folder's name does not need it
+            where only underscores or a number in front tell it from the label: whoever reads the
+            images passes over these.
     """
 
     name: str
@@ -76,11 +82,12 @@ def read_labels(path: Path) -> list[Label]:
     Labels that differ in upper and lower case, underscores or a leading number only are one.
 
     Args:
-        path: A text file with one label per line; a CSV with a column label; or a folder, whose sub-folders are called
-            as the labels of the images in them.
+        path: A text file with one label per line; a CSV with a column label; or a folder, whose
+            sub-folders are called as the labels of the images in them.
 
     Raises:
-        DataError: If there is no such file or folder, no column label, an empty label, or no label at all.
+        DataError: If there is no such file or folder, no column label, an empty label, or no label
+            at all.
     """
     if path.is_dir():
         with os.scandir(path) as entries:
@@ -139,7 +146,8 @@ class Choice(NamedTuple):
     Attributes:
         label: The label.
         synset: Its synset, or None.
-        relation: "is" if the label is a name of the synset, "kind of" if only its head noun is, "" without a synset.
+        relation: "is" if the label is a name of the synset, "kind of" if only its head noun is, ""
+            without a synset.
         words: The words of the label that were looked up.
         alternatives: The other senses, the best first.
     """
@@ -154,7 +162,8 @@ class Choice(NamedTuple):
 def senses_of(wordnet: WordNet, name: str) -> dict[Synset, float]:
     """The senses of a name as a noun with their priors, the most frequent first.
 
-    A name that WordNet does not have is looked up with its parts joined by spaces, by hyphens, and by nothing.
+    A name that WordNet does not have is looked up with its parts joined by spaces, by hyphens, and
+    by nothing.
     """
     parts = name.replace("_", " ").replace("-", " ").split()
     for spelling in dict.fromkeys((name, " ".join(parts), "-".join(parts), "".join(parts))):
@@ -173,8 +182,9 @@ def agreement(
 ) -> list[dict[Synset, float]]:
     """Scores each sense of each name by the kind that it shares with the other names.
 
-    The score is the prior times the highest product, over all kinds of the sense, of the share of the other names that
-    may be of this kind and of the kind's information content to the third power. A name alone scores its priors.
+    The score is the prior times the highest product, over all kinds of the sense, of the share of
+    the other names that may be of this kind and of the kind's information content to the third
+    power. A name alone scores its priors.
     """
     members = Counter(
         kind
@@ -198,9 +208,9 @@ def agreement(
 def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[Choice]:
     """Chooses the synset of each label.
 
-    A label that WordNet does not have is looked up by its head noun ("wedding cake": cake) or by other parts of it; a
-    part that has no sense in common with the other labels, or none in their domain (see `_Domain`), is not believed,
-    and the label has no synset.
+    A label that WordNet does not have is looked up by its head noun ("wedding cake": cake) or by
+    other parts of it; a part that has no sense in common with the other labels, or none in their
+    domain (see `_Domain`), is not believed, and the label has no synset.
     """
     lookups = [_lookups(wordnet, label) for label in labels]
     scores = agreement(
@@ -266,8 +276,9 @@ class _Domain:
     def fitting(self, senses: Sequence[Synset]) -> list[Synset]:
         """Returns the senses of a label's parts that are no further from the other labels than these are.
 
-        The domain of the others is the most telling kind that most of them may be of. A sense fits if it is below that,
-        or below a kind as telling that a label is which WordNet has, and no other sense is much closer to these.
+        The domain of the others is the most telling kind that most of them may be of. A sense fits
+        if it is below that, or below a kind as telling that a label is which WordNet has, and no
+        other sense is much closer to these.
         """
         own = self._kinds(senses)
         least = _MOST * (self._labels - 1)
@@ -317,9 +328,10 @@ def _lookups(wordnet: WordNet, label: Label) -> dict[Synset, tuple[float, str, s
 def senses_on_tree(wordnet: WordNet, taxonomy: Taxonomy) -> dict[int, Synset]:
     """The synset of each node that the nodes around it confirm.
 
-    A node above confirms a sense that is a kind of one of its senses, and a child one of which it may be a kind. The
-    sense with the most confirmations is taken, of several the one that agrees best with all nodes; a node without
-    confirmation has none, and a synset that two nodes would have is that of neither.
+    A node above confirms a sense that is a kind of one of its senses, and a child one of which it
+    may be a kind. The sense with the most confirmations is taken, of several the one that agrees
+    best with all nodes; a node without confirmation has none, and a synset that two nodes would
+    have is that of neither.
     """
     senses: list[dict[Synset, float]] = []
     for node in range(len(taxonomy)):

@@ -25,8 +25,8 @@ from taxtune.answers.classifier_scores import few
 from taxtune.atomic import make_folder, write_json
 from taxtune.data import Example
 from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
-from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError, TaxonomyError, TemplateError
+from taxtune.images import content_hash, is_image_data, store_image
 from taxtune.models import AnswerStore, Failure, Model, Request
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
 from taxtune.policies.allowed import Checklist, Occurrence
@@ -35,7 +35,7 @@ from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.asker import Asker
-from taxtune.tuning.template import render, variables_of
+from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -180,8 +180,14 @@ class Classifier:
     @property
     def prompt(self) -> str:
         """The prompt; the template where images have prompts of their own."""
-        own = variables_of(self.template, blank(self.context))
-        return self.template if own else render(self.template, self.variables)
+        if self._parsed.variables.isdisjoint(blank(self.context)):
+            return self._parsed.render(self.variables)
+        return self.template
+
+    @cached_property
+    def _parsed(self) -> Template:
+        """The template, parsed and found harmless."""
+        return Template.parse(self.template, blank(self.context))
 
     def classify(self, images: Any, store: AnswerStore | None = None) -> list[Classification]:
         """Places images on the tree, in the order given.
@@ -208,7 +214,7 @@ class Classifier:
                     file = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
                     known = self._known(cells, i, file)
                     example = Example(names[i], file, "", 0, content_hash(file), known)
-                    ((requests[i],), _) = self._asker.requests(self.template, [example])
+                    ((requests[i],), _) = self._asker.requests(self._parsed, [example])
                     examples[i] = example
                 except (ImageError, TemplateError) as error:
                     reason = _without_file(str(error), image, file)

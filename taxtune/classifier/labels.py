@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 from taxtune.classifier.classifier import COLUMNS, Classification, Classifier
-from taxtune.data.images import IMAGE_SUFFIXES, lacking_decoder
 from taxtune.data.names import find_file
 from taxtune.data.sources import walk_images
 from taxtune.errors import DataError, ModelError
+from taxtune.images import IMAGE_SUFFIXES, lacking_decoder
 from taxtune.progress import Display, note, showing, track
 from taxtune.tables import read_table
 from taxtune.untrusted import spreadsheet_cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taxtune.classifier.classifier import FILE, Classifier, read_saved, read_tree
 from taxtune.data.context import blank
@@ -18,15 +18,22 @@ from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
 from taxtune.taxonomy.read import as_taxonomy
+from taxtune.tuning.build import (
+    make_checklist,
+    make_mapper,
+    make_policy,
+    make_taxonomy,
+    make_vlm,
+    sampling_temperature,
+)
 from taxtune.tuning.calibrate import read_calibration
-from taxtune.tuning.experiment import Experiment, temperature_of, template_variables
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
-from taxtune.tuning.template import variables_of
+from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
-    from taxtune.taxonomy import Taxonomy
+    from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = ["load_classifier"]
 
@@ -109,7 +116,7 @@ def load_classifier(
         )
         given["taxonomy"] = read_tree(folder, saved)
         asked = policy or _policy(saved.policy, folder)
-        parts = _parts(known, folder, asked, changes, given)
+        parts = _parts(known, asked, changes, given)
         template, variables, context = saved.template, saved.variables, saved.context
         allowed = None if saved.allowed is None else Checklist(parts.taxonomy, saved.allowed)
         reliability, name = saved.reliability, saved.name
@@ -127,11 +134,11 @@ def load_classifier(
         known, template, asked, guarantee = _winner(
             result, known, calibrated, policy, same_model=vlm is None
         )
-        parts = _parts(known, folder, asked, changes, given)
-        variables = template_variables(known.prompt)
-        allowed = parts.allowed
+        parts = _parts(known, asked, changes, given)
+        variables = known.prompt.variables
+        allowed = make_checklist(parts.recipe, parts.taxonomy, parts.part)
         used = {
-            *variables_of(template, blank(result.context)),
+            *Template.parse(template, blank(result.context)).variables,
             *(allowed.variables if allowed else ()),
         }
         context = tuple(variable for variable in result.context if variable.name in used)
@@ -153,7 +160,7 @@ def load_classifier(
         allowed=allowed,
         reliability=reliability,
         guarantee=guarantee,
-        recipe=parts.recipe if parts.given.keys().isdisjoint(("vlm", "mapper")) else None,
+        recipe=parts.recipe if given.get("vlm") is None and mapper is None else None,
         name=name,
     )
 
@@ -171,7 +178,7 @@ def _winner(
     if not calibrated:
         if policy is None and result.selection is not None and result.selection.policy:
             policy = _policy(result.selection.policy, folder)
-        return recipe, str(result.best.template), policy or Experiment(recipe, folder).policy, None
+        return recipe, str(result.best.template), policy or make_policy(recipe), None
     calibration = read_calibration(folder)
     if calibration.policy is None:
         raise DataError(
@@ -186,24 +193,40 @@ def _winner(
     return recipe, calibration.template, calibration.policy, guarantee
 
 
+class _Parts(NamedTuple):
+    """What a classifier is made of, besides what its run decided."""
+
+    recipe: Recipe
+    taxonomy: Taxonomy
+    part: Domain | None
+    vlm: Model
+    mapper: Mapper
+
+
 def _parts(
     recipe: Recipe,
-    folder: Path,
     policy: Policy,
     changes: list[dict[str, Any]],
     given: dict[str, Any],
-) -> Experiment:
-    """Makes the experiment of a recipe with its changes, whose model is asked at the temperature of the policy."""
+) -> _Parts:
+    """Makes the parts of a recipe with its changes; the model is asked at the policy's temperature."""
     for some in changes:
         if "vlm.model" in some and isinstance(recipe.vlm, LocalVLMSettings):
             some = {"vlm.revision": None, **some}  # another model has no commit of this one
         recipe = recipe.changed(some)
     temperature = recipe.vlm.temperature
     if policy.samples > 1:
-        temperature = temperature_of(recipe)
+        temperature = sampling_temperature(recipe)
         temperature = 1.0 if temperature == 0 else temperature
     recipe = recipe.changed({"policy.samples": 1, "vlm.temperature": temperature})
-    return Experiment(recipe, folder, **given)
+    taxonomy, part = make_taxonomy(recipe, given["taxonomy"])
+    return _Parts(
+        recipe=recipe,
+        taxonomy=taxonomy,
+        part=part,
+        vlm=make_vlm(recipe) if given.get("vlm") is None else given["vlm"],
+        mapper=make_mapper(recipe, taxonomy, given["mapper"]),
+    )
 
 
 def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:

@@ -1,8 +1,8 @@
 """The command line: `taxtune COMMAND`.
 
-Each command lives in a module of its own and imports what is heavy inside the function that runs, so that
-`taxtune --help` answers at once. Nothing of them is imported here: the settings of the studies are declared with
-`taxtune.options`.
+Each command lives in a module of its own and imports heavy packages inside the function that runs, so
+that `taxtune --help` answers at once. Nothing of them is imported here: the settings of the studies
+are declared with `taxtune.options`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["main", "start"]
 def start() -> None:
     """Runs the command line as a process of its own: what fails, or is stopped, ends at once.
 
-    Python would wait for the locks of threads that ask a model, for ever where a finalizer wants one.
+    Python would wait for the locks of threads that ask a model, for ever if a finalizer wants one.
     """
     try:
         main()
@@ -39,8 +39,9 @@ def start() -> None:
 def main() -> None:
     """Runs the command line, and ends with `SystemExit` where that is not with success.
 
-    An error that the user can fix is one message and exit code 2, and so is output that cannot be written; a reader
-    that has had enough (`taxtune place ... | head -1`) ends the command without a word.
+    An error that the user can fix is one message and exit code 2, and so is output that cannot be
+    written; a reader that has had enough (`taxtune place ... | head -1`) ends the command without a
+    word.
     """
     from taxtune.cli.app import app
 
@@ -48,17 +49,16 @@ def main() -> None:
     with contextlib.suppress(AttributeError, ValueError):  # a stream of a test, or none at all
         sys.stdout.reconfigure(errors="taxtune.escape")  # type: ignore[union-attr]
     try:
-        shown = (
-            sys.stdout is not None and sys.stdout.isatty()
-        )  # elsewhere output is data, and left as it is
-        with (
-            contextlib.redirect_stdout(_Harmless(sys.stdout)) if shown else contextlib.nullcontext()
-        ):
+        with contextlib.ExitStack() as stack:
+            # Elsewhere output is data, and left as it is.
+            if sys.stdout is not None and sys.stdout.isatty():
+                stack.enter_context(contextlib.redirect_stdout(_Harmless(sys.stdout)))
             try:
                 app(prog_name="taxtune")
             finally:
+                # Here, where an error can still be told.
                 if sys.stdout is not None:
-                    sys.stdout.flush()  # here, where what goes wrong can still be told
+                    sys.stdout.flush()
     except TaxtuneError as error:
         _fail(f"error: {error}", *getattr(error, "__notes__", ()))
     except BrokenPipeError:

@@ -14,6 +14,7 @@ from taxtune.cli.calibrate import calibrate
 from taxtune.cli.classify import classify, serve
 from taxtune.cli.help import Command
 from taxtune.cli.init import init
+from taxtune.cli.printing import tell
 from taxtune.cli.recipes import recipes
 from taxtune.cli.review import mlflow, report
 from taxtune.cli.score import place, score
@@ -54,23 +55,20 @@ class _Group(TyperGroup):
         def terminate(*_: object) -> None:
             nonlocal code
             code = 143
-            handler: Any = signal.getsignal(
-                signal.SIGINT
-            )  # of a job in the background that is "ignore"
-            (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, None)
+            handler: Any = signal.getsignal(signal.SIGINT)
+            if not callable(handler):
+                # Of a job in the background it is "ignore".
+                handler = signal.default_int_handler
+            handler(signal.SIGINT, None)
 
         before = signal.signal(signal.SIGTERM, terminate)
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
-            said = getattr(stop, "__notes__", [_KEPT])[-1]
-            # A terminal has written ^C where the cursor was.
-            print(
-                "\n" if sys.stderr.isatty() else "",
-                f"taxtune: stopped; {said}",
-                sep="",
-                file=sys.stderr,
-            )
+            if sys.stderr.isatty():
+                # The terminal has written ^C where the cursor was.
+                print(file=sys.stderr)
+            tell(f"stopped; {getattr(stop, '__notes__', [_KEPT])[-1]}")
             raise typer.Exit(code) from None
         finally:
             signal.signal(signal.SIGTERM, before)

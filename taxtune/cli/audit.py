@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,40 +20,45 @@ from taxtune.options import (
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from taxtune.mapping import Mapper
+    import pandas as pd
+
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.models import Model
     from taxtune.models.arbiter import ChatArbiter
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["audit"]
 
+AuditedArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|FILE",
+        help=f"A run, or a file of answers. {ANSWERS_HELP.format('column answer')}",
+    ),
+]
+TreeOption = Annotated[str | None, opt("The taxonomy file.", "--taxonomy", "-t", shown="the run's")]
+JudgeOption = Annotated[str | None, opt("Let a chat model judge: PROVIDER/MODEL or local:MODEL.")]
+RunSimilarityOption = Annotated[
+    str | None,
+    opt(
+        "The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.",
+        shown="the run's, or lexical",
+    ),
+]
+AuditOutOption = Annotated[
+    Path | None,
+    opt("Folder for the verdicts and results.", shown="the run's folder, or FILE-audit"),
+]
+
 
 def audit(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|FILE",
-            help=f"A run, or a file of answers. {ANSWERS_HELP.format('column answer')}",
-        ),
-    ],
-    taxonomy: Annotated[
-        str | None, opt("The taxonomy file.", "--taxonomy", "-t", shown="the run's")
-    ] = None,
+    source: AuditedArgument,
+    taxonomy: TreeOption = None,
     n: Annotated[int, opt("Number of answers to draw.", min=1)] = 60,
-    llm: Annotated[
-        str | None, opt("Let a chat model judge: PROVIDER/MODEL or local:MODEL.")
-    ] = None,
-    similarity: Annotated[
-        str | None,
-        opt(
-            "The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.",
-            shown="the run's, or lexical",
-        ),
-    ] = None,
+    llm: JudgeOption = None,
+    similarity: RunSimilarityOption = None,
     seed: Annotated[int, opt("Seed for drawing the answers.", min=0)] = 0,
-    out: Annotated[
-        Path | None,
-        opt("Folder for the verdicts and results.", shown="the run's folder, or FILE-audit"),
-    ] = None,
+    out: AuditOutOption = None,
     as_json: JsonOption = False,
     api_base: ApiBaseOption = None,
     concurrency: ConcurrencyOption = 8,
@@ -68,118 +73,166 @@ def audit(
     from taxtune import atomic
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.audit.sample import (
-        MAX_TOKENS,
         draw_sample,
-        helpful_aliases,
         judge_sample,
         merge_verdicts,
         summarise_audit,
         write_sample,
     )
-    from taxtune.authoring.enrich import node_path
     from taxtune.report.output import publish
-    from taxtune.tables import csv_text
 
-    folder, tree, make_mapper, arbiter = _placing(source, taxonomy, similarity)
+    placing = _placing(source, taxonomy, similarity)
     read = read_answers(source, AnswerSchema(id=None, missing="keep"))
     answers = [row.answer for row in read.rows if row.answer is not None]
     if not answers:
         raise DataError("The file contains no answers.", file=source)
-    out = out or folder
-    mapper = make_mapper(tree)
-    mapper.arbiter = arbiter
-    sample = draw_sample(answers, mapper, n, seed)
-    if arbiter is not None:
-        arbiter.note_spent()
-    by_hand, reopened = merge_verdicts(sample, out / "audit.csv", tree)
-    stem, notes = "audit", list(read.notes)
+    out = out or placing.folder
+    sample = draw_sample(answers, placing.mapper(placing.tree, placing.arbiter), n, seed)
+    if placing.arbiter is not None:
+        placing.arbiter.note_spent()
+    by_hand, reopened = merge_verdicts(sample, out / "audit.csv", placing.tree)
     atomic.make_folder(out)
+    notes = list(read.notes)
     if llm is None:
+        file = out / "audit.csv"
         sample = by_hand
-        notes += (
-            [f"{reopened:,} answers are placed elsewhere now: judge them again."]
-            if reopened
-            else []
-        )
+        if reopened:
+            notes.append(f"{reopened:,} answers are placed elsewhere now: judge them again.")
     else:
-        from taxtune.models import ModelSettings, check_model, make_model
-
-        settings = ModelSettings(
-            task="text-generation",
-            max_tokens=MAX_TOKENS,
-            api_base=api_base,
-            concurrency=concurrency,
-            batch_size=8,
-        )
-        model, stem = make_model(llm, settings), "audit-llm"
-        for text in check_model(model):
-            note(text)
-        sample, more = judge_sample(sample, tree, model, cache_dir=cache_dir)
-        notes += more
-        both = (by_hand["verdict"] != "") & (sample["verdict"] != "")
-        if both.any():
-            agreed = int((by_hand["verdict"] == sample["verdict"])[both].sum())
-            notes.append(
-                f"Of {both.sum():,} placements that a person also judged, the model agrees on {agreed:,}."
-            )
-    write_sample(out / f"{stem}.csv", sample)
+        file = out / "audit-llm.csv"
+        model = _judge(llm, api_base, concurrency)
+        sample, more = judge_sample(sample, placing.tree, model, cache_dir=cache_dir)
+        notes += [*more, *_agreement(by_hand, sample)]
+    write_sample(file, sample)
     unjudged = int((sample["verdict"] == "").sum())
     if unjudged and llm is None:
         note(
-            f"{unjudged:,} answers in {out / 'audit.csv'} have no verdict: fill them in and run the command again"
+            f"{unjudged:,} answers in {file} have no verdict: fill them in and run the command again"
         )
     if unjudged == len(sample):
         return
-    aliases = helpful_aliases(sample, tree, make_mapper)
-    rows = [(node_path(tree, node), name, "audit") for node, name in aliases]
-    atomic.write_text(out / f"{stem}-aliases.csv", csv_text(("node", "alias", "source"), rows))
     report = summarise_audit(sample, judge=llm or "a person", notes=notes)
-    atomic.write_json(out / f"{stem}.json", report.as_json())
+    atomic.write_json(file.with_suffix(".json"), report.as_json())
+    aliases = file.with_name(f"{file.stem}-aliases.csv")
+    count = _write_aliases(sample, placing, aliases)
     publish(report, out=None, as_json=as_json)
-    if aliases:
-        words = (
-            "taxonomy",
-            "enrich",
-            taxonomy or tree.source or "TREE",
-            "--apply",
-            out / f"{stem}-aliases.csv",
-        )
-        note(
-            f"{len(aliases):,} aliases would place more answers right; to add them, run: {command(*words)}"
-        )
+    if count:
+        tree = taxonomy or placing.tree.source or "TREE"
+        enrich = command("taxonomy", "enrich", tree, "--apply", aliases)
+        note(f"{count:,} aliases would place more answers right; to add them, run: {enrich}")
 
 
-def _placing(
-    source: str, taxonomy: str | None, similarity: str | None
-) -> tuple[Path, Taxonomy, Callable[[Taxonomy], Mapper], ChatArbiter | None]:
-    """The folder for the results, the tree, what makes the mapper for a tree, and the run's arbiter."""
+def _judge(name: str, api_base: str | None, concurrency: int) -> Model:
+    """Returns a chat model that judges; notes what is odd about it."""
+    from taxtune.audit.sample import MAX_TOKENS
+    from taxtune.models import ModelSettings, check_model, make_model
+
+    settings = ModelSettings(
+        task="text-generation",
+        max_tokens=MAX_TOKENS,
+        api_base=api_base,
+        concurrency=concurrency,
+        batch_size=8,
+    )
+    model = make_model(name, settings)
+    for text in check_model(model):
+        note(text)
+    return model
+
+
+def _agreement(by_hand: pd.DataFrame, judged: pd.DataFrame) -> list[str]:
+    """Returns a note on the agreement of a model and a person, if both judged some placements."""
+    both = (by_hand["verdict"] != "") & (judged["verdict"] != "")
+    if not both.any():
+        return []
+    agreed = int((by_hand["verdict"] == judged["verdict"])[both].sum())
+    return [
+        f"Of {both.sum():,} placements that a person also judged, the model agrees on {agreed:,}."
+    ]
+
+
+def _write_aliases(sample: pd.DataFrame, placing: _Placing, file: Path) -> int:
+    """Writes the aliases that would help; returns how many they are."""
+    from taxtune import atomic
+    from taxtune.audit.sample import helpful_aliases
+    from taxtune.authoring.enrich import node_path
+    from taxtune.tables import csv_text
+
+    aliases = helpful_aliases(sample, placing.tree, placing.mapper)
+    rows = [(node_path(placing.tree, node), name, "audit") for node, name in aliases]
+    atomic.write_text(file, csv_text(("node", "alias", "source"), rows))
+    return len(aliases)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """How the answers are placed.
+
+    Attributes:
+        folder: The folder for the results.
+        tree: The tree.
+        similarity: The mapper's similarity.
+        config: The mapper's settings.
+        arbiter: The run's arbiter.
+    """
+
+    folder: Path
+    tree: Taxonomy
+    similarity: str
+    config: MapperConfig
+    arbiter: ChatArbiter | None = None
+
+    def mapper(self, tree: Taxonomy, arbiter: ChatArbiter | None = None) -> Mapper:
+        """Returns the mapper for a tree."""
+        from taxtune.mapping import Mapper
+
+        return Mapper(tree, self.similarity, self.config, arbiter=arbiter)
+
+
+def _placing(source: str, taxonomy: str | None, similarity: str | None) -> _Placing:
+    """Returns the placing of the answers of a run, or of a file."""
     from taxtune.answers.records import split_run
-    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.mapping import MapperConfig
     from taxtune.taxonomy.domain import read_part
 
-    run, arbiter = split_run(source), None
-    if run is None:
-        if taxonomy is None:
-            raise DataError(
-                "A file of answers needs a taxonomy.", file=source, remedy="Give it with -t TREE."
-            )
-        file = Path(source)
-        folder, config, recorded = file.with_name(f"{file.stem}-audit"), MapperConfig(), "lexical"
-        tree, _ = read_part(taxonomy)
-    else:
-        from taxtune.tuning.experiment import Experiment
-        from taxtune.tuning.run_folder import finished_run, recipe_of
+    run = split_run(source)
+    if run is not None:
+        return _placing_of_run(run[0], taxonomy, similarity)
+    if taxonomy is None:
+        raise DataError(
+            "A file of answers needs a taxonomy.", file=source, remedy="Give it with -t TREE."
+        )
+    file = Path(source)
+    return _Placing(
+        folder=file.with_name(f"{file.stem}-audit"),
+        tree=read_part(taxonomy)[0],
+        similarity=_without_images(similarity or "lexical"),
+        config=MapperConfig(),
+    )
 
-        folder = run[0]
-        recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
-        experiment = Experiment(recipe, folder)
-        tree = read_part(
-            experiment.full_taxonomy if taxonomy is None else taxonomy, root=recipe.taxonomy.root
-        )[0]
-        recorded, arbiter = recipe.mapper.similarity, experiment.arbiter
-        config = MapperConfig(preset=recipe.mapper.preset, off_tree=recipe.mapper.off_tree)
-    chosen = similarity or recorded
-    if chosen.startswith("clip-i2t:"):
+
+def _placing_of_run(folder: Path, taxonomy: str | None, similarity: str | None) -> _Placing:
+    from taxtune.mapping import MapperConfig
+    from taxtune.taxonomy.domain import read_part
+    from taxtune.tuning.build import make_arbiter, make_taxonomy
+    from taxtune.tuning.run_folder import finished_run, recipe_of
+
+    recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
+    if taxonomy is None:
+        tree, _ = make_taxonomy(recipe)
+    else:
+        tree, _ = read_part(taxonomy, root=recipe.taxonomy.root)
+    return _Placing(
+        folder=folder,
+        tree=tree,
+        similarity=_without_images(similarity or recipe.mapper.similarity),
+        config=MapperConfig(preset=recipe.mapper.preset, off_tree=recipe.mapper.off_tree),
+        arbiter=make_arbiter(recipe),
+    )
+
+
+def _without_images(similarity: str) -> str:
+    if similarity.startswith("clip-i2t:"):
         remedy = "Give another --similarity, such as lexical."
-        raise DataError("The mapper uses the images.", value=chosen, remedy=remedy)
-    return folder, tree, lambda changed: Mapper(changed, chosen, config), arbiter
+        raise DataError("The mapper uses the images.", value=similarity, remedy=remedy)
+    return similarity

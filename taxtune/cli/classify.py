@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from taxtune.cli.scores import (
+from taxtune.cli.classifier_scores import (
     LabelColumnOption,
     ScoreColumnOption,
     TruthLabelsOption,
     classify_file,
-    only_for,
 )
+from taxtune.cli.printing import refuse_existing, refuse_options, tell
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import ForceOption, opt
 from taxtune.progress import note
@@ -33,7 +32,10 @@ __all__ = ["classify", "named_classifier", "serve"]
 
 #: The confidence below which a label is unsure where nothing is promised.
 _UNSURE = 0.8
-_GRACE = 5  # seconds that requests have to end after Ctrl-C
+#: Seconds that requests have to end after Ctrl-C.
+_GRACE = 5
+_FOR_RUNS = ("candidates", "review_below", "settings", "policy")
+_FOR_SCORES = ("truth", "label_column", "score_column", "truth_column")
 
 PolicyOption = Annotated[
     Literal["run", "calibrated", "direct"],
@@ -45,48 +47,59 @@ ModelSetOption = Annotated[
 ]
 
 
+RunOrCalibration = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN|CALIBRATION",
+        help="The folder of a finished tuning run, or of a saved classifier; or a calibration of "
+        "scores.",
+    ),
+]
+ImagesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="IMAGES",
+        help="Image files, folders, tables with a column of images, text files (- for stdin) with "
+        "a path per line; scores for a calibration.",
+    ),
+]
+ImageColumnOption = Annotated[
+    str | None,
+    opt("Column of the images in a table that lists them.", shown="by its name and its values"),
+]
+CandidatesOption = Annotated[
+    Path | None,
+    opt("Another classifier's scores of the images, for a prompt that asks for candidates."),
+]
+LabelsOutOption = Annotated[
+    Path | None, opt("Write the labels to this file: .csv or .jsonl.", shown="CSV on stdout")
+]
+ReviewBelowOption = Annotated[
+    float | None,
+    opt(
+        "Confidence below which a label is unsure.",
+        shown=f"{_UNSURE}; none if calibrated",
+        min=0,
+        max=1,
+    ),
+]
+TruthOption = Annotated[
+    Path | None,
+    opt("For scores: a table with the label of each image, to say whether the risk is kept."),
+]
+
+
 def classify(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN|CALIBRATION",
-            help="The folder of a finished tuning run, or of a saved classifier; or a calibration of scores.",
-        ),
-    ],
-    images: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="IMAGES",
-            help="Image files, folders, tables with a column of images, text files (- for stdin) with a path per "
-            "line; scores for a calibration.",
-        ),
-    ],
-    image_column: Annotated[
-        str | None,
-        opt("Column of the images in a table that lists them.", shown="by its name and its values"),
-    ] = None,
-    candidates: Annotated[
-        Path | None,
-        opt("Another classifier's scores of the images, for a prompt that asks for candidates."),
-    ] = None,
-    out: Annotated[
-        Path | None, opt("Write the labels to this file: .csv or .jsonl.", shown="CSV on stdout")
-    ] = None,
+    context: typer.Context,
+    run: RunOrCalibration,
+    images: ImagesArgument,
+    image_column: ImageColumnOption = None,
+    candidates: CandidatesOption = None,
+    out: LabelsOutOption = None,
     policy: PolicyOption = "run",
-    review_below: Annotated[
-        float | None,
-        opt(
-            "Confidence below which a label is unsure.",
-            shown=f"{_UNSURE}; none if calibrated",
-            min=0,
-            max=1,
-        ),
-    ] = None,
+    review_below: ReviewBelowOption = None,
     settings: ModelSetOption = None,
-    truth: Annotated[
-        Path | None,
-        opt("For scores: a table with the label of each image, to say whether the risk is kept."),
-    ] = None,
+    truth: TruthOption = None,
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
     truth_column: TruthLabelsOption = None,
@@ -101,82 +114,108 @@ def classify(
     are kept as they come, so the same command continues after an interruption. Of scores rows have image, placement,
     rank, confidence (the share of the scores) and failure.
     """
-    from taxtune.classifier.labels import csv_of, label_images, list_images, write_labels
-    from taxtune.init.source import find_images
-    from taxtune.models import AnswerStore, check_model
     from taxtune.tuning.calibrate import CALIBRATION
 
-    review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
-    scored, names = (
-        run.is_file(),
-        {"label": label_column, "score": score_column, "truth": truth_column},
-    )
-    files = [file for file in (out, None if scored else review) if file is not None]
-    _check_files(files, images, force=force)
-    if scored:
-        only_for(
-            "a run",
-            {
-                "--candidates": candidates,
-                "--review-below": review_below,
-                "--set": settings,
-                "--policy": policy != "run",
-            },
-        )
-        classify_file(run, images, out, truth, {"image": image_column, **names})
+    written = [] if out is None else [out]
+    if run.is_file():
+        _check_files(written, images, force=force)
+        refuse_options(context, _FOR_RUNS, "a run")
+        columns = {
+            "image": image_column,
+            "label": label_column,
+            "score": score_column,
+            "truth": truth_column,
+        }
+        classify_file(run, images, out, truth, columns)
         return
-    only_for(
-        "scores",
-        {"--truth": truth, **{f"--{name}-column": column for name, column in names.items()}},
-    )
+    if out is not None:
+        written.append(_review_file(out))
+    _check_files(written, images, force=force)
+    refuse_options(context, _FOR_SCORES, "scores")
     classifier = named_classifier(run, policy, settings)
     if review_below is None:
-        # No label of a calibrated policy has less than its threshold, and with that the guarantee was made.
+        # No label of a calibrated policy has less than its threshold, and with that the guarantee
+        # was made.
         review_below = _UNSURE if classifier.guarantee is None else 0.0
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
-    listed = list_images(images, partial(find_images, image_column=image_column))
+    listed = _listed(classifier, images, image_column, candidates)
+    labels = _labels(classifier, listed, review_below, _answers(run, out), printed=out is None)
+    if out is not None:
+        _write(labels, out)
+    for text in _summary(labels, classifier, review_below):
+        tell(text)
+    if labels["failure"].notna().all():
+        raise typer.Exit(1)
+
+
+def _listed(
+    classifier: Classifier, images: list[str], column: str | None, candidates: Path | None
+) -> pd.DataFrame:
+    """Returns the images that are named, with what is known of them."""
+    from taxtune.classifier.labels import list_images
+    from taxtune.init.source import find_images
+
+    listed = list_images(images, partial(find_images, image_column=column))
     if candidates is not None:
         listed["candidates"] = _candidates(classifier, candidates, listed["image"].tolist())
+    return listed
+
+
+def _labels(
+    classifier: Classifier,
+    listed: pd.DataFrame,
+    review_below: float,
+    answers: Path | None,
+    *,
+    printed: bool,
+) -> pd.DataFrame:
+    """Returns the labels of images, which are printed as they come, if they are printed."""
+    from taxtune.classifier.labels import csv_of, label_images
+    from taxtune.models import AnswerStore, check_model
+
     for text in check_model(classifier.model):
         note(text)
-    place, calls = _answers(run, out), classifier.policy.samples
-    note(
-        f"{len(listed):,} image{'' if len(listed) == 1 else 's'}"
-        + (f" × {calls} answers = {len(listed) * calls:,} VLM calls" if calls > 1 else "")
-        + ("" if place is None else f"; answers are kept in {place}")
-    )
-    printed = 0
+    calls = classifier.policy.samples
+    plan = f"{len(listed):,} image{'' if len(listed) == 1 else 's'}"
+    if calls > 1:
+        plan += f" × {calls} answers = {len(listed) * calls:,} VLM calls"
+    if answers is not None:
+        plan += f"; answers are kept in {answers}"
+    note(plan)
 
     def show(rows: pd.DataFrame) -> None:
-        nonlocal printed
-        rows = rows.drop(columns=["again", "why"])
-        print(csv_of(rows, header=not printed), end="")
-        printed += len(rows)
+        is_first = rows.index[0] == listed.index[0]
+        print(csv_of(rows.drop(columns=["again", "why"]), header=is_first), end="")
 
-    with nullcontext() if place is None else AnswerStore(place) as store:
-        labels = label_images(
+    with nullcontext() if answers is None else AnswerStore(answers) as store:
+        return label_images(
             classifier,
             listed,
             review_below=review_below,
             store=store,
-            write=show if out is None else None,
+            write=show if printed else None,
         )
-    if out is not None and review is not None:
-        write_labels(labels.drop(columns=["again", "why"]), out)
-        # The least sure first: what has no label, then labels by their confidence.
-        least = labels[["confidence", "placement_confidence"]].astype(float).min(axis=1)
-        sure = least.where(labels["why"].isin(["doubtful", "unsure"]), -1.0)
-        unsure = labels.loc[sure[labels["why"].notna()].sort_values(kind="stable").index].drop(
-            columns="again"
-        )
-        unsure.insert(0, "why", unsure.pop("why"))
-        write_labels(unsure, review)
-        note(f"the labels are in {out}, those to review in {review}, the least sure first")
-    for text in _summary(labels, classifier, review_below):
-        print(f"taxtune: {text}", file=sys.stderr)
-    if labels["failure"].notna().all():
-        raise typer.Exit(1)
+
+
+def _review_file(out: Path) -> Path:
+    return out.with_name(f"{out.stem}-review{out.suffix}")
+
+
+def _write(labels: pd.DataFrame, out: Path) -> None:
+    """Writes the labels, and those to review beside them, the least sure first."""
+    from taxtune.classifier.labels import write_labels
+
+    write_labels(labels.drop(columns=["again", "why"]), out)
+    # What has no label comes first, then labels by their confidence.
+    sureness = labels[["confidence", "placement_confidence"]].astype(float).min(axis=1)
+    sureness = sureness.where(labels["why"].isin(["doubtful", "unsure"]), -1.0)
+    order = sureness[labels["why"].notna()].sort_values(kind="stable").index
+    unsure = labels.loc[order].drop(columns="again")
+    unsure.insert(0, "why", unsure.pop("why"))
+    review = _review_file(out)
+    write_labels(unsure, review)
+    note(f"the labels are in {out}, those to review in {review}, the least sure first")
 
 
 def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[list[str]]:
@@ -185,11 +224,10 @@ def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[l
 
     top = next((variable.top for variable in classifier.context if variable.top), None)
     if top is None:
-        raise DataError(
-            "The prompt asks for no candidates.", value=str(file), remedy="Leave out --candidates."
-        )
-    found = candidates_of(file, classifier.taxonomy, images, top)
-    return [found.get(image, []) for image in images]
+        message = "The prompt asks for no candidates."
+        raise DataError(message, value=str(file), remedy="Leave out --candidates.")
+    candidates = candidates_of(file, classifier.taxonomy, images, top)
+    return [candidates.get(image, []) for image in images]
 
 
 def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:
@@ -203,14 +241,16 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Clas
     from taxtune.recipe_file import parse_override
 
     overrides = dict(map(parse_override, settings or ()))
-    chosen = Single() if policy == "direct" else None
     return load_classifier(
-        run, calibrated=policy == "calibrated", policy=chosen, settings=overrides
+        run,
+        calibrated=policy == "calibrated",
+        policy=Single() if policy == "direct" else None,
+        settings=overrides,
     )
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
-    """Raises a TaxtuneError where a file has no format, cannot be written, is there already, or is an input."""
+    """Raises a TaxtuneError if a file has no format, cannot be written, is there, or is an input."""
     from taxtune.atomic import check_folder
     from taxtune.classifier.labels import check_format
 
@@ -223,15 +263,12 @@ def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
                 file=file,
                 remedy="Choose another name.",
             )
-        if file.exists() and not force:
-            raise DataError(
-                "The file already exists.", file=file, remedy="Choose another name, or add --force."
-            )
+        refuse_existing(file, force=force)
         check_folder(file.parent)
 
 
 def _answers(run: Path, out: Path | None) -> Path | None:
-    """The file that answers are kept in: the run's own, or one beside the labels; None where neither can be."""
+    """Returns the file of the answers: the run's own, or one beside the labels; None if neither."""
     from taxtune.classifier.classifier import FILE
     from taxtune.tuning.run_folder import answers_of
 
@@ -243,32 +280,38 @@ def _answers(run: Path, out: Path | None) -> Path | None:
 
 
 def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iterator[str]:
-    """The lines that sum up the labels: where they are on the tree, what a person should review, what is promised."""
+    """Yields the lines that sum up the labels.
+
+    They say where the labels are on the tree, what a person should review, and what is promised.
+    """
     from taxtune.mapping.config import DOUBTFUL
 
     below_root = labels[labels["nodes"].map(len) > 1]
-    level = "level " + (below_root["nodes"].map(len) - 1).astype(str)
-    ranks = below_root["rank"].where(below_root["rank"].notna(), level).value_counts()
-    yield f"{len(labels):,} image{'' if len(labels) == 1 else 's'}: " + (
-        ", ".join(f"{count:,} at {rank}" for rank, count in ranks.items()) or "none below the root"
-    )
+    levels = "level " + (below_root["nodes"].map(len) - 1).astype(str)
+    ranks = below_root["rank"].where(below_root["rank"].notna(), levels).value_counts()
+    places = [f"{count:,} at {rank}" for rank, count in ranks.items()]
+    images = f"{len(labels):,} image{'' if len(labels) == 1 else 's'}"
+    yield f"{images}: {', '.join(places) or 'none below the root'}"
     why = labels["why"].value_counts()
-    if why.sum():
+    if len(why):
         limits = {
             "unsure": f" (a confidence below {below:g})",
             "doubtful": f" (the mapper's is below {DOUBTFUL:g})",
             "cut off": " (raise vlm.max_tokens)",
         }
-        reasons = (
-            f"{count:,} {reason}{limits.get(str(reason), '')}" for reason, count in why.items()
-        )
+        reasons = [f"{n:,} {reason}{limits.get(str(reason), '')}" for reason, n in why.items()]
         yield f"{why.sum():,} to review: {', '.join(reasons)}"
-    if (guarantee := classifier.guarantee) is not None:
-        sure = guarantee.confidence_level
+    promise = classifier.guarantee
+    if promise is not None:
+        sure = promise.confidence_level
         how = "in expectation" if sure is None else f"with a confidence of {sure:g}"
-        yield f"on images like those of the calibration the mean of 1 - hP is at most {guarantee.risk:g} {how}"
-    if labels["again"].any():
-        yield f"{labels['again'].sum():,} may get an answer if you run the same command again (with --force)"
+        yield (
+            "on images like those of the calibration the mean of 1 - hP is at most "
+            f"{promise.risk:g} {how}"
+        )
+    again = labels["again"].sum()
+    if again:
+        yield f"{again:,} may get an answer if you run the same command again (with --force)"
     if below_root["confidence"].isna().any():
         yield "no confidence is known: the run has no judged answers"
 
@@ -298,10 +341,12 @@ def serve(
     from taxtune.serving.app import make_app
     from taxtune.serving.pyfunc import ServedClassifier
 
-    with _listening(host, port) as here:  # before anything long is started
-        address = f"http://{f'[{host}]' if ':' in host else host}:{here.getsockname()[1]}"
-        found = named_classifier(classifier, policy, settings)
-        served = ServedClassifier(found, content_only=True)
+    # The port is taken before anything long is started.
+    with _listening(host, port) as listener:
+        own_address, own_port, *_ = listener.getsockname()
+        address = f"http://{f'[{host}]' if ':' in host else host}:{own_port}"
+        loaded = named_classifier(classifier, policy, settings)
+        served = ServedClassifier(loaded, content_only=True)
         note("Loading the model")
         served.load()
         configured = uvicorn.Config(
@@ -310,13 +355,14 @@ def serve(
             access_log=False,
             timeout_graceful_shutdown=_GRACE,
         )
-        if here.getsockname()[0] in ("0.0.0.0", "::"):
+        if own_address in ("0.0.0.0", "::"):
             note(
-                "every machine that reaches this one can ask the model: there is no password and no encryption"
+                "every machine that reaches this one can ask the model: "
+                "there is no password and no encryption"
             )
-        note(f"{found.name}: {address} (Ctrl-C ends it)")
+        note(f"{loaded.name}: {address} (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt):  # how a server is meant to end
-            uvicorn.Server(configured).run(sockets=[here])
+            uvicorn.Server(configured).run(sockets=[listener])
 
 
 def _listening(host: str, port: int) -> socket.socket:

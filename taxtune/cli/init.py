@@ -11,43 +11,48 @@ import typer
 from taxtune.options import ForceOption, opt
 
 if TYPE_CHECKING:
-    from taxtune.init.draft import Draft
+    from taxtune.init.draft import Draft, MadeTree
 
 __all__ = ["init"]
 
 
+DataOption = Annotated[
+    Path,
+    opt(
+        "A folder with one sub-folder per label, or a CSV, XLSX or JSONL file with images and labels."
+    ),
+]
+TreeOption = Annotated[
+    Path | None,
+    opt(
+        "The label tree: a file in any format that taxtune reads, or builtin:NAME.",
+        shown="made of the labels",
+    ),
+]
+DomainOption = Annotated[
+    str | None, opt("What the images show: bird, dish, car.", shown="after the tree")
+]
+ModelOption = Annotated[
+    str, opt("The vision-language model: PROVIDER/MODEL (an API), local:MODEL (this machine).")
+]
+SkipBrokenOption = Annotated[
+    bool, opt("Leave out images that are missing or unreadable, and name them.", "--skip-broken")
+]
+
+
 def init(
     file: Annotated[Path, typer.Argument(metavar="RECIPE.yaml", help="The recipe to write.")],
-    data: Annotated[
-        Path,
-        opt(
-            "A folder with one sub-folder per label, or a CSV, XLSX or JSONL file with images and labels."
-        ),
-    ],
-    taxonomy: Annotated[
-        Path | None,
-        opt(
-            "The label tree: a file in any format that taxtune reads, or builtin:NAME.",
-            shown="made of the labels",
-        ),
-    ] = None,
-    domain: Annotated[
-        str | None, opt("What the images show: bird, dish, car.", shown="after the tree")
-    ] = None,
-    model: Annotated[
-        str, opt("The vision-language model: PROVIDER/MODEL (an API), local:MODEL (this machine).")
-    ] = "local:HuggingFaceTB/SmolVLM-500M-Instruct",
+    data: DataOption,
+    taxonomy: TreeOption = None,
+    domain: DomainOption = None,
+    model: ModelOption = "local:HuggingFaceTB/SmolVLM-500M-Instruct",
     image_column: Annotated[str | None, opt("Column of the images.", shown="looked for")] = None,
     label_column: Annotated[str | None, opt("Column of the labels.", shown="by its name")] = None,
-    skip_broken: Annotated[
-        bool,
-        opt("Leave out images that are missing or unreadable, and name them.", "--skip-broken"),
-    ] = False,
+    skip_broken: SkipBrokenOption = False,
     force: ForceOption = False,
 ) -> None:
     """Look at your own images and write a recipe for them that runs: splits, ranks, examples and a model."""
     from taxtune.atomic import write_text
-    from taxtune.authoring.senses import choices_csv, unplaced
     from taxtune.errors import ModelError, RecipeError, command
     from taxtune.init.draft import make_draft, make_tree
     from taxtune.init.source import find_source
@@ -55,7 +60,6 @@ def init(
     from taxtune.models.names import parse_model
     from taxtune.progress import note
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.write import write_taxonomy
 
     asked = parse_model(model)
     if file.exists() and not force:
@@ -68,63 +72,78 @@ def init(
     made = None
     if tree is None or taxonomy is None:
         made = make_tree(source, file, force=force)
-        tree, taxonomy = made.tree, made.file
+        tree = made.tree
+        taxonomy = made.file
     draft = make_draft(source, tree, word=domain, skip_broken=skip_broken)
     recipe = draft.text(file, taxonomy, model)
     if made is not None:
-        write_taxonomy(made.tree, made.file, force=True)
-        look = command("taxonomy", "show", made.file)
-        note(
-            f"Made the tree {made.file} {made.origin}: look at it ({look}) and correct it by hand."
-        )
-        if made.choices:
-            synsets = write_text(made.file.with_suffix(".synsets.csv"), choices_csv(made.choices))
-            note(f"{synsets} says which sense was taken of each label.")
-        if below := unplaced(made.choices):
-            note(below)
+        _write_tree(made)
     write_text(file, recipe)
     if asked.kind == "local":
         try:
             check_reachable(asked.model)
-        except ModelError as error:  # the recipe is right, and the dry run says so too
+        except ModelError as error:
+            # The recipe is right, and the dry run says so too.
             note(str(error))
     _show(draft, model)
     print(f"\nWrote {file}. Next: {command('tune', file, '--dry-run')}")
 
 
+def _write_tree(made: MadeTree) -> None:
+    """Writes a tree that was made, and notes what to review of it."""
+    from taxtune.atomic import write_text
+    from taxtune.authoring.senses import choices_csv, unplaced
+    from taxtune.errors import command
+    from taxtune.progress import note
+    from taxtune.taxonomy.write import write_taxonomy
+
+    write_taxonomy(made.tree, made.file, force=True)
+    look = command("taxonomy", "show", made.file)
+    note(f"Made the tree {made.file} {made.origin}: look at it ({look}) and correct it by hand.")
+    if made.choices:
+        synsets = write_text(made.file.with_suffix(".synsets.csv"), choices_csv(made.choices))
+        note(f"{synsets} says which sense was taken of each label.")
+    below_root = unplaced(made.choices)
+    if below_root:
+        note(below_root)
+
+
 def _show(draft: Draft, model: str) -> None:
-    """Prints what was found, a line for each fact."""
+    """Prints the draft, a line for each fact."""
     from taxtune.data.splits import CALIBRATION_FROM
 
-    tree, subject, sizes, count = draft.tree, draft.subject, draft.sizes, len(draft.examples)
-    listed, domain = draft.source.labels.total(), "/".join(tree.path(subject.node))
+    tree = draft.tree
+    sizes = draft.sizes
+    count = len(draft.examples)
+    listed = draft.source.labels.total()
+    images = f"{count:,} of {listed:,}" if listed > count else f"{count:,}"
     labels = len({example.target for example in draft.examples})
-    more = (
-        f"{sizes.calibration:,} left"
-        if sizes.calibration
-        else f"some left from {CALIBRATION_FROM} photos on,"
+    domain = "/".join(tree.path(draft.subject.node))
+    if draft.word != domain:
+        domain += f", in a word: {draft.word}"
+    left = f"some left from {CALIBRATION_FROM} photos on,"
+    if sizes.calibration:
+        left = f"{sizes.calibration:,} left"
+    splits = (
+        f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, "
+        f"{left} for `taxtune calibrate`"
     )
-    rest = f"{more} for `taxtune calibrate`"
-    for name, text in (
-        ("images", f"{count:,}" + (f" of {listed:,}" if listed > count else "")),
-        ("labels", f"{labels:,}, all on the tree of {len(tree):,} nodes"),
-        ("domain", domain + ("" if draft.word == domain else f", in a word: {draft.word}")),
-        ("ranks", ", ".join(subject.ranks) or "the tree names none"),
-        ("examples", ", ".join(subject.examples)),
-        (
-            "splits",
-            f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {rest}",
-        ),
-        ("model", model.removeprefix("local:")),
-    ):
+    facts = {
+        "images": images,
+        "labels": f"{labels:,}, all on the tree of {len(tree):,} nodes",
+        "domain": domain,
+        "ranks": ", ".join(draft.subject.ranks) or "the tree names none",
+        "examples": ", ".join(draft.subject.examples),
+        "splits": splits,
+        "model": model.removeprefix("local:"),
+    }
+    for name, text in facts.items():
         if text:
-            start = f"{name:<10}"
-            print(
-                textwrap.fill(
-                    text,
-                    80,
-                    initial_indent=start,
-                    subsequent_indent=" " * 10,
-                    break_on_hyphens=False,
-                )
+            line = textwrap.fill(
+                text,
+                80,
+                initial_indent=f"{name:<10}",
+                subsequent_indent=" " * 10,
+                break_on_hyphens=False,
             )
+            print(line)

@@ -8,7 +8,7 @@ import typer
 
 from taxtune import options
 from taxtune.errors import DataError, install_extra
-from taxtune.report.output import StudyReport, Table
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize
 
 __all__ = ["TextMeasures", "run"]
@@ -64,33 +64,42 @@ def run(settings: TextMeasures) -> StudyReport:
             "No file of answers was given.", remedy="Give one, or list the measures with --list."
         )
     asking = [spec for spec in settings.measure if split_spec(spec)[0].needs_question]
-    columns = {
-        name: getattr(settings, f"{name}_column") for name in ("answer", "reference", "question")
-    }
-    missing = options.MISSING_MEANS[settings.missing]
-    answers = read_answers(settings.file, AnswerSchema(**columns, missing=missing, id=None))
+    schema = AnswerSchema(
+        answer=settings.answer_column,
+        reference=settings.reference_column,
+        question=settings.question_column,
+        missing=options.MISSING_MEANS[settings.missing],
+        id=None,
+    )
+    answers = read_answers(settings.file, schema)
     for spec in asking:
         check_questions(spec, answers)
     # Models are loaded once the file is known to be in order.
-    measures, drawn = (
-        settings.measures(settings.measure),
-        {"resamples": settings.resamples, "seed": settings.seed},
+    measures = settings.measures(settings.measure)
+    return measured_report(
+        answers,
+        measures,
+        settings=settings.record(),
+        resamples=settings.resamples,
+        seed=settings.seed,
     )
-    return measured_report(answers, measures, settings=settings.record(), **drawn)
 
 
 def _list() -> StudyReport:
     from taxtune.metrics.registry import MEASURES
 
-    rows = []
+    rows: list[dict[str, Cell]] = []
     for kind in MEASURES.values():
-        needs = ["a column question"] * kind.needs_question + (
-            [install_extra(kind.extra)] if kind.extra else []
-        )
+        needs = ["a column question"] if kind.needs_question else []
+        if kind.extra:
+            needs.append(install_extra(kind.extra))
         rows.append(
-            (kind.kind, f"{kind.summary} ({kind.source})", kind.default_model, "; ".join(needs))
+            {
+                "measure": kind.kind,
+                "what it is": f"{kind.summary} ({kind.source})",
+                "model, unless MEASURE:MODEL": kind.default_model,
+                "needs": "; ".join(needs),
+            }
         )
-    heads = ("measure", "what it is", "model, unless MEASURE:MODEL", "needs")
-    return StudyReport(
-        "measures", "Text measures", {}, (Table("measures", "Text measures", heads, tuple(rows)),)
-    )
+    table = Table.from_records("measures", "Text measures", rows)
+    return StudyReport("measures", "Text measures", {}, (table,))

@@ -51,30 +51,31 @@ def mlflow(
     from taxtune.tracking.store import DATABASE, UI_ENVIRONMENT, bring_along
 
     # A comparison's run has its record beside the others'.
-    database = next(
-        (file for file in (run, run / DATABASE, run.parent / DATABASE) if file.is_file()), None
-    )
+    places = (run, run / DATABASE, run.parent / DATABASE)
+    database = next((file for file in places if file.is_file()), None)
     if database is None:
-        remedy = "Give the folder of a run with tracking.mlflow; one made with MLFLOW_TRACKING_URI is on that server."
         raise TaxtuneError(
-            "There is no record of MLflow's here.", file=run / DATABASE, remedy=remedy
+            "There is no record of MLflow's here.",
+            file=run / DATABASE,
+            remedy="Give the folder of a run with tracking.mlflow; one made with "
+            "MLFLOW_TRACKING_URI is on that server.",
         )
     bring_along(database)
-    address = f"sqlite:///{database.resolve().as_posix()}"
-    serve = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
+    arguments = [
         "--backend-store-uri",
-        address,
+        f"sqlite:///{database.resolve().as_posix()}",
         "--port",
         str(port),
+        "--host",
+        "127.0.0.1",
+        # There is one reader.
+        "--workers",
+        "1",
     ]
     os.environ.update({**UI_ENVIRONMENT, **os.environ})
     print(f"http://127.0.0.1:{port} (in a few seconds; Ctrl-C ends it)", flush=True)
-    # With a single worker: there is one reader.
-    with subprocess.Popen([*serve, "--host", "127.0.0.1", "--workers", "1"]) as server:
+    serve = [sys.executable, "-m", "mlflow", "server", *arguments]
+    with subprocess.Popen(serve) as server:
         try:
             raise typer.Exit(server.wait())
         except KeyboardInterrupt:  # how a server is meant to end

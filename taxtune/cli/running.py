@@ -27,7 +27,7 @@ from taxtune.report.terminal import Terminal
 from taxtune.resources import template_path
 from taxtune.settings import proposer_named
 from taxtune.tables import read_text
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup
 from taxtune.tuning.loop import Callbacks
 from taxtune.tuning.plan import Plan, make_plan
 from taxtune.tuning.run_folder import default_folder
@@ -55,7 +55,7 @@ def open_recipe(
     out: Path | None,
     what: str = "tune",
     options: Mapping[str, Any] = MappingProxyType({}),
-) -> Experiment:
+) -> Setup:
     """The parts of a recipe, with the folder for what is done with it; nothing is read but the recipe.
 
     Args:
@@ -66,7 +66,7 @@ def open_recipe(
         options: What options of their own say; they replace `settings`, too.
     """
     loaded = load_recipe(recipe, {**dict(map(parse_override, settings)), **_keys(options)})
-    return Experiment(loaded, out if out is not None else default_folder(loaded.name, what))
+    return Setup(loaded, out if out is not None else default_folder(loaded.name, what))
 
 
 def _keys(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _keys(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
+def announce(parts: Setup, *, quiet: bool) -> Iterator[TuningProgress]:
     """Makes the run's folder and shows progress on standard error; folders that it made and are empty are removed."""
     made: list[Path] = []
     with suppress(OSError):  # what is wrong with the name is told when the folder is made
@@ -166,7 +166,7 @@ def _holds_work(folder: Path) -> bool:
 # -- what came out ----------------------------------------------------------------------------------------------------
 
 
-def show_plan(parts: Experiment, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
+def show_plan(parts: Setup, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
     """Prints what a run will do; problems end with exit code 2."""
     from taxtune.tracking.store import check_store
 

@@ -3,44 +3,58 @@
 from __future__ import annotations
 
 import json
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taxtune import options
+from taxtune.cli.printing import tell
 from taxtune.progress import note
 from taxtune.thoughts import CUT_THOUGHT
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
-    from taxtune.mapping import Placement
+    from taxtune.answers import AnswerTable
+    from taxtune.mapping import Mapper, Placement
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["place", "score"]
 
+#: What `taxtune place --json` prints of a placement, besides answer, path, label and stage.
+_FIELDS = ("evidence", "confidence", "abstained", "off_tree")
+
+TextsArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[FILE|-]",
+        help="Text with one answer per line. "
+        f"{options.ANSWERS_HELP.format('column answer')} - reads stdin.",
+    ),
+]
+PartOption = Annotated[
+    str | None, options.opt("Place on the part of the taxonomy below this node.")
+]
+JsonLinesOption = Annotated[bool, options.opt("Print one JSON object per line.", "--json")]
+ScoredArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help=options.ANSWERS_HELP.format("columns truth and answer (text) or placement (a node)"),
+    ),
+]
+
 
 def place(
     taxonomy: options.TaxonomyOption,
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="[FILE|-]",
-            help="Text with one answer per line. "
-            + options.ANSWERS_HELP.format("column answer")
-            + " - reads stdin.",
-        ),
-    ] = "-",
+    file: TextsArgument = "-",
     similarity: options.SimilarityOption = "lexical",
     preset: options.PresetOption = "default",
     arbiter: options.ArbiterOption = None,
     input: options.InputOption = "auto",
     format: options.FormatOption = "auto",
     root_label: options.RootLabelOption = None,
-    root: Annotated[
-        str | None, options.opt("Place on the part of the taxonomy below this node.")
-    ] = None,
-    as_json: Annotated[bool, options.opt("Print one JSON object per line.", "--json")] = False,
+    root: PartOption = None,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
 
@@ -51,7 +65,6 @@ def place(
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.models.arbiter import ChatArbiter
-    from taxtune.scoring.nodes import place_texts
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset)
@@ -61,78 +74,79 @@ def place(
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
     chat = None if arbiter is None else ChatArbiter(arbiter)
     mapper = Mapper(tree, similarity, config, arbiter=chat)
-    texts = [row.answer or "" for row in answers.rows]
-    cut = [row.answer is None and row.fields.get("answer") is not None for row in answers.rows]
-    placements = []
-    for placement, row, is_cut in zip(place_texts(mapper, texts), answers.rows, cut, strict=True):
-        if is_cut:
-            print(_missing_line(str(row.fields["answer"]), as_json=as_json))
-        else:
-            placements.append(placement)
-            print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
-    if any(cut):
-        note(f"{answers.file}: {sum(cut):,} of {len(cut):,} answers are missing: {CUT_THOUGHT}")
-    abstained, off = (
-        sum(one.abstained for one in placements),
-        sum(one.off_tree for one in placements),
-    )
-    counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
-    looked_up = (
-        f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
-    )
+    placements = _print_placements(answers, mapper, as_json=as_json)
+    missing = len(answers.rows) - len(placements)
+    if missing:
+        note(
+            f"{answers.file}: {missing:,} of {len(answers.rows):,} answers are missing: "
+            f"{CUT_THOUGHT}"
+        )
     if chat is not None:
         chat.note_spent()
-    print(
-        f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}",
-        file=sys.stderr,
+    abstained = sum(placement.abstained for placement in placements)
+    off_tree = sum(placement.off_tree for placement in placements)
+    outcome = (
+        f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed, "
+        f"{abstained:,} of them abstentions, {off_tree:,} off the tree"
     )
+    if mapper.wordnet is not None:
+        outcome += f"; words were looked up in {mapper.wordnet.source}"
+    tell(outcome)
+
+
+def _print_placements(answers: AnswerTable, mapper: Mapper, *, as_json: bool) -> list[Placement]:
+    """Prints a line for each answer; returns the placements, which a reply without an answer lacks."""
+    from taxtune.scoring.nodes import place_texts
+
+    texts = [row.answer or "" for row in answers.rows]
+    placements = []
+    for placement, row in zip(place_texts(mapper, texts), answers.rows, strict=True):
+        reply = row.fields.get("answer")
+        if row.answer is None and reply is not None:
+            print(_missing_line(str(reply), as_json=as_json))
+            continue
+        placements.append(placement)
+        if as_json:
+            print(_json_line(mapper.taxonomy, placement))
+        else:
+            print(_text_line(mapper.taxonomy, placement))
+    return placements
 
 
 def _json_line(tree: Taxonomy, placement: Placement) -> str:
-    record = {
+    record: dict[str, object] = {
         "answer": placement.answer,
         "path": list(tree.path(placement.node)),
         "label": tree.labels[placement.node],
         "stage": str(placement.stage),
-        **{
-            name: getattr(placement, name)
-            for name in ("evidence", "confidence", "abstained", "off_tree")
-        },
     }
+    for field in _FIELDS:
+        record[field] = getattr(placement, field)
     return _one_line(record)
 
 
 def _missing_line(reply: str, *, as_json: bool) -> str:
     """Returns the line of a reply without an answer."""
-    if as_json:
-        nothing = dict.fromkeys(
-            ("path", "label", "stage", "evidence", "confidence", "abstained", "off_tree")
-        )
-        return _one_line({"answer": reply, **nothing, "stage": "missing"})
-    return visible("\t".join(("", "missing", "", " ".join(reply.split()))))
+    if not as_json:
+        return visible(f"\tmissing\t\t{' '.join(reply.split())}")
+    record: dict[str, object] = {"answer": reply, "path": None, "label": None, "stage": "missing"}
+    return _one_line(record | dict.fromkeys(_FIELDS))
 
 
-def _one_line(record: dict[str, Any]) -> str:
+def _one_line(record: dict[str, object]) -> str:
     line = json.dumps(record, ensure_ascii=False)
     # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
     return line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})
 
 
 def _text_line(tree: Taxonomy, placement: Placement) -> str:
-    path, answer = " / ".join(tree.path(placement.node)), " ".join(placement.answer.split())
-    return visible("\t".join((tree.labels[placement.node], str(placement.stage), path, answer)))
+    path = " / ".join(tree.path(placement.node))
+    answer = " ".join(placement.answer.split())
+    return visible(f"{tree.labels[placement.node]}\t{placement.stage}\t{path}\t{answer}")
 
 
 def score(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help=options.ANSWERS_HELP.format(
-                "columns truth and answer (text) or placement (a node)"
-            ),
-        ),
-    ],
+    file: ScoredArgument,
     taxonomy: options.TaxonomyOption,
     format: options.FormatOption = "auto",
     root_label: options.RootLabelOption = None,
@@ -176,12 +190,13 @@ def score(
     )
     answers = read_answers(file, schema)
     chat = None if arbiter is None else ChatArbiter(arbiter)
+    mapper = None
+    if not answers.has_nodes:
+        mapper = Mapper(tree, similarity=similarity, config=config, arbiter=chat)
     report = score_answers(
         answers,
         tree,
-        None
-        if answers.has_nodes
-        else Mapper(tree, similarity=similarity, config=config, arbiter=chat),
+        mapper,
         part=part,
         frequencies=frequencies,
         smoothing=smoothing,

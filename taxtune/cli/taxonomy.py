@@ -1,8 +1,7 @@
-"""`taxtune taxonomy`: look at a label tree, write it as CSV, make one of a graph or of labels, or add names to it."""
+"""`taxtune taxonomy`: look at a label tree, write or make one, or add names to it."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.cli.help import Command
+from taxtune.cli.printing import print_json, tell
 from taxtune.errors import TaxtuneError
 from taxtune.options import (
     EnglishNamesOption,
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "check", "convert", "enrich", "from_labels", "show", "taxonomy_app"]
 
-_MOST = 20  # counts of a kind, such as leaves that are lost, in a summary
+#: Counts of a kind, such as leaves that are lost, in a summary.
+_MOST = 20
 
 taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no_args_is_help=True)
 
@@ -72,13 +73,14 @@ def enrich(
         more, counts = apply_proposals(tree, read_proposals(apply, tree))
         _write(more, out)
         left = f"{counts['marked']:,} marked, {counts['already there']:,} that the tree has"
-        print(f"taxtune: {counts['added']:,} names added; not added: {left}", file=sys.stderr)
+        tell(f"{counts['added']:,} names added; not added: {left}")
         return
     tree = read_taxonomy(file, format=format, root_label=root_label)
     wordnet = find_wordnet()
     if wordnet is None:
         note(f"WordNet is not installed, so that no synonyms are proposed. {INSTALL}")
-    # The mapper is asked without WordNet: names that only WordNet leads to are worth having on the tree.
+    # The mapper is asked without WordNet: names that only WordNet leads to are worth having on the
+    # tree.
     proposals = propose_names(tree, Mapper(tree, config=MapperConfig(wordnet=False)), wordnet)
     text = proposals_csv(tree, proposals)
     if out is None:
@@ -87,10 +89,7 @@ def enrich(
         atomic.write_text(out, text)
     marked = sum(bool(row.mark) for row in proposals)
     where = "" if out is None else f" written to {out}"
-    print(
-        f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous",
-        file=sys.stderr,
-    )
+    tell(f"{len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous")
 
 
 @taxonomy_app.command(cls=Command)
@@ -99,8 +98,8 @@ def from_labels(
         Path,
         typer.Argument(
             metavar="LABELS",
-            help="A text file with one label per line, a CSV with a column label, or a folder of images with one "
-            "sub-folder per label.",
+            help="A text file with one label per line, a CSV with a column label, or a folder of "
+            "images with one sub-folder per label.",
         ),
     ],
     out: Annotated[Path | None, opt("File for the tree, as CSV.", shown="standard output")] = None,
@@ -122,20 +121,25 @@ def from_labels(
         _keep([labels], out)
     written = read_labels(labels)
     choices, tree = tree_by_wordnet(written, max_depth=max_depth or None)
-    taxonomy, relations = tree.taxonomy, Counter(choice.relation for choice in choices)
+    taxonomy = tree.taxonomy
+    relations = Counter(choice.relation for choice in choices)
+    groups = len(taxonomy) - 1 - len(written)
     lines = [
-        f"labels   {len(written):,}: {relations['is']:,} in WordNet, {relations['kind of']:,} by one of their words",
-        f"tree     {len(taxonomy):,} nodes: {len(taxonomy) - 1 - len(written):,} groups, height {taxonomy.height}",
-        *filter(None, [unplaced(choices)]),
+        f"labels   {len(written):,}: {relations['is']:,} in WordNet, "
+        f"{relations['kind of']:,} by one of their words",
+        f"tree     {len(taxonomy):,} nodes: {groups:,} groups, height {taxonomy.height}",
     ]
+    below_root = unplaced(choices)
+    if below_root:
+        lines.append(below_root)
     # The tree may be what standard output is for.
     print(*lines, sep="\n", file=sys.stderr if out is None else sys.stdout)
     _write(taxonomy, out)
     if out is None:
         return
     note(f"wrote the tree to {out}")
-    beside = atomic.write_text(out.with_name(f"{out.stem}.synsets.csv"), choices_csv(choices))
-    note(f"wrote the synset of each label to {beside}, for review")
+    synsets = atomic.write_text(out.with_name(f"{out.stem}.synsets.csv"), choices_csv(choices))
+    note(f"wrote the synset of each label to {synsets}, for review")
 
 
 @taxonomy_app.command(cls=Command)
@@ -156,7 +160,8 @@ def build(
     leaves: Annotated[
         Path | None,
         opt(
-            "Keep only these nodes and their ancestors: a file with one id per line, or imagenet_class_index.json."
+            "Keep only these nodes and their ancestors: a file with one id per line, or "
+            "imagenet_class_index.json."
         ),
     ] = None,
     format: FileFormatOption = "auto",
@@ -179,9 +184,11 @@ def build(
         seed=seed,
     )
     write_tree(out, built)
-    print(f"taxtune: wrote the tree to {out}", file=sys.stderr)
-    summary = visible("\n".join(_summary(built.counts)))
-    print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else summary)
+    tell(f"wrote the tree to {out}")
+    if as_json:
+        print_json(built.counts)
+    else:
+        print(visible("\n".join(_summary(built.counts))))
 
 
 @taxonomy_app.command(cls=Command)
@@ -199,7 +206,7 @@ def check(
 
     report = check_taxonomy(file, format, root_label)
     if as_json:
-        print(json.dumps(report.as_dict(), ensure_ascii=False, indent=2))
+        print_json(report.as_dict())
     else:
         _print_report(report)
     if not report.ok:
@@ -227,7 +234,7 @@ def convert(
     _keep([Path(file)], out)
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     write_taxonomy(taxonomy, out, force=force)
-    print(f"taxtune: wrote {len(taxonomy):,} nodes to {out}", file=sys.stderr)
+    tell(f"wrote {len(taxonomy):,} nodes to {out}")
 
 
 @taxonomy_app.command(cls=Command)
@@ -247,24 +254,23 @@ def show(
 
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     top = taxonomy.root if node is None else taxonomy.resolve(node)
-    below, rank = len(taxonomy.descendants(top)) - 1, taxonomy.ranks[top] or "unknown"
+    below = len(taxonomy.descendants(top)) - 1
+    rank = taxonomy.ranks[top] or "unknown"
     lines = [
         " / ".join(taxonomy.path(top)),
         f"rank {rank}, depth {taxonomy.depth[top]}, {below:,} nodes below",
     ]
-    lines += [f"also called {'; '.join(taxonomy.aliases[top])}"] if taxonomy.aliases[top] else []
-    lines += (
-        [f"names that lead here: {'; '.join(taxonomy.leads[top])}"] if taxonomy.leads[top] else []
-    )
-    for child in taxonomy.walk[taxonomy.places[top] + 1 :][:below].tolist():
+    if taxonomy.aliases[top]:
+        lines.append(f"also called {'; '.join(taxonomy.aliases[top])}")
+    if taxonomy.leads[top]:
+        lines.append(f"names that lead here: {'; '.join(taxonomy.leads[top])}")
+    first = taxonomy.places[top] + 1
+    for child in taxonomy.walk[first : first + below].tolist():
         level = int(taxonomy.depth[child] - taxonomy.depth[top])
         if level <= depth:
             others = taxonomy.names(child)[1:]
-            lines.append(
-                "  " * level
-                + taxonomy.labels[child]
-                + (f" ({'; '.join(others)})" if others else "")
-            )
+            more = f" ({'; '.join(others)})" if others else ""
+            lines.append("  " * level + taxonomy.labels[child] + more)
     print(visible("\n".join(lines)))
 
 
@@ -280,38 +286,38 @@ def _write(tree: Taxonomy, out: Path | None) -> None:
 def _keep(read: Sequence[Path | None], out: Path) -> None:
     """Raises a TaxtuneError if the file that is to be written is one of those that are read."""
     if out.resolve() in {path.resolve() for path in read if path is not None}:
-        raise TaxtuneError(
-            "The output file is also an input file.", file=out, remedy="Choose another."
-        )
+        message = "The output file is also an input file."
+        raise TaxtuneError(message, file=out, remedy="Choose another.")
 
 
 def _print_report(report: TaxonomyReport) -> None:
+    breaking = sum(defect.breaks for defect in report.defects)
     lines = [
         f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}",
         *_summary(report.counts),
+        f"defects  {breaking:,} that break the tree, {len(report.defects) - breaking:,} notes",
     ]
-    breaking = sum(defect.breaks for defect in report.defects)
-    lines.append(
-        f"defects  {breaking:,} that break the tree, {len(report.defects) - breaking:,} notes"
-    )
     for defect in report.defects:
         where = defect.file if defect.row is None else f"{defect.file}:{defect.row}"
-        value = "" if defect.value is None else f" (got {defect.value!r})"
-        remedy = f" {defect.remedy}" if defect.remedy and defect.breaks else ""
-        lines.append(
-            f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}"
-        )
+        text = f"{defect.kind}: {defect.message}"
+        if defect.value is not None:
+            text += f" (got {defect.value!r})"
+        if defect.remedy and defect.breaks:
+            text += f" {defect.remedy}"
+        lines.append(f"{where}: {'error' if defect.breaks else 'note'}: {text}")
     print(visible("\n".join(lines)))
 
 
 def _summary(counts: dict[str, Any]) -> Iterator[str]:
     for what, value in counts.items():
-        if isinstance(value, dict):
-            cells = [
-                f"{name or 'none'} {n:,}" if isinstance(n, int) else f"{name} {n}"
-                for name, n in value.items()
-            ]
-            more = f" and {len(cells) - _MOST:,} more" if len(cells) > _MOST else ""
-            yield f"{what:<9}{', '.join(cells[:_MOST]) or 'none'}{more}"
-        else:
+        if not isinstance(value, dict):
             yield f"{what:<9}{value:,}" if isinstance(value, int) else f"{what:<9}{value}"
+            continue
+        cells = []
+        for name, count in value.items():
+            if isinstance(count, int):
+                cells.append(f"{name or 'none'} {count:,}")
+            else:
+                cells.append(f"{name} {count}")
+        more = f" and {len(cells) - _MOST:,} more" if len(cells) > _MOST else ""
+        yield f"{what:<9}{', '.join(cells[:_MOST]) or 'none'}{more}"

@@ -150,6 +150,7 @@ def _run(
     )
     from taxtune.errors import command
     from taxtune.report.html import ReportCallback
+    from taxtune.tuning.build import build_each, check_reachable
     from taxtune.tuning.compare import compare_objectives
     from taxtune.tuning.history import locked
     from taxtune.tuning.loop import Tuner
@@ -169,9 +170,9 @@ def _run(
         )  # before images are read, which may take minutes
         if resume and (complete := complete_result(parts.recipe, parts.folder, names)) is not None:
             return complete
-        parts.check_reachable()
+        check_reachable(parts)
         with announce(parts, quiet=as_json) as progress, locked(parts.folder) as lock:
-            experiments = [parts.tuned_for(name) for name in names] or [parts.tuned_for()]
+            experiments = build_each(parts, names or [None])
             watching.extend([progress, ReportCallback(), *tracking_callbacks(parts)])
             called = " ".join(["taxtune", what, "recipe.yaml", *objectives])
             how: dict[str, Any] = {"callbacks": watching, "resume": resume, "command": called}
@@ -208,18 +209,19 @@ def evaluate(
     from taxtune.errors import TemplateError
     from taxtune.progress import note
     from taxtune.report.html import ReportCallback
+    from taxtune.tuning.build import build, check_reachable
     from taxtune.tuning.compare import evaluate_templates
 
     parts = open_recipe(recipe, settings or [], out)
     sources = read_templates(template)
 
     def work() -> Any:
-        parts.check_reachable()
+        check_reachable(parts)
         with announce(parts, quiet=as_json) as progress:
-            experiment = parts.tuned_for()
+            experiment = build(parts)
             for file, source in sources.items():
                 try:
-                    for text in experiment.own_notes(source, f"The template {file.stem!r}"):
+                    for text in experiment.rules.notes(source, f"The template {file.stem!r}"):
                         note(text)
                 except TemplateError as error:
                     error.file = str(file)

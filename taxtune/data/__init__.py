@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from taxtune.data.examples import Example, load_examples
-from taxtune.data.images import check_images, content_hash, load_image
 from taxtune.data.splits import Splits, SplitSizes, default_split, split, split_sizes
+from taxtune.images import check_images, content_hash, load_image
 
 __all__ = [
     "Example",

@@ -1,4 +1,4 @@
-"""Which column of a table holds what: told by its name and its values, in one way for all commands."""
+"""Which column of a table holds what: told by its name and its values, alike for all commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taxtune.tables import column_key
 
 __all__ = ["ANSWERS", "IMAGES", "LABELS", "TRUTHS", "find_column", "named"]
 
-#: What columns of image files and of labels are called, in files that people have.
+#: Usual names of columns of image files.
 IMAGES = (
     "image",
     "file",
@@ -23,6 +23,7 @@ IMAGES = (
     "img_path",
     "img",
 )
+#: Usual names of columns of labels.
 LABELS = (
     "label",
     "class",
@@ -34,42 +35,39 @@ LABELS = (
     "category_name",
     "scientific_name",
 )
-#: What columns of right labels and of models' answers are called; of these the first that there is counts.
+#: Usual names of columns of right labels; the first that there is counts.
 TRUTHS = (
-    *(
-        "truth",
-        "target",
-        "gt",
-        "ground_truth",
-        "groundtruth",
-        "gold",
-        "correct",
-        "y_true",
-        "true_label",
-        "gt_label",
-    ),
-    *("correct_label", "expected", "label"),
+    "truth",
+    "target",
+    "gt",
+    "ground_truth",
+    "groundtruth",
+    "gold",
+    "correct",
+    "y_true",
+    "true_label",
+    "gt_label",
+    "correct_label",
+    "expected",
+    "label",
 )
+#: Usual names of columns of models' answers; the first that there is counts.
 ANSWERS = (
-    *(
-        "prediction",
-        "pred",
-        "response",
-        "output",
-        "filtered_resps",
-        "resps",
-        "generated_text",
-        "completion",
-    ),
-    *(
-        "model_output",
-        "model_answer",
-        "model_response",
-        "y_pred",
-        "predicted_label",
-        "reply",
-        "answer",
-    ),
+    "prediction",
+    "pred",
+    "response",
+    "output",
+    "filtered_resps",
+    "resps",
+    "generated_text",
+    "completion",
+    "model_output",
+    "model_answer",
+    "model_response",
+    "y_pred",
+    "predicted_label",
+    "reply",
+    "answer",
 )
 
 
@@ -86,26 +84,30 @@ def find_column(
     likely: Collection[str],
     file: str | Path,
 ) -> str:
-    """Returns the column that was asked for; else one of a usual name, the first of which tells; else the likely one.
+    """Returns the column that was asked for; else one of a usual name; else the likely one.
 
-    `what` it holds, such as "image", also names the option --image-column; `likely` are columns whose values fit.
+    Args:
+        what: What the column holds, such as "image". It also names the option --image-column.
+        asked: The column that a user named.
+        columns: All columns.
+        usual: Usual names, of which the first tells alone.
+        likely: The columns whose values fit.
+        file: The file, for messages.
 
     Raises:
         DataError: If there is no such column, or it cannot be told which it is.
     """
     listed = f"There are {', '.join(map(repr, columns))}."
     if asked is not None:
-        if (
-            name := next((name for name in (asked, column_key(asked)) if name in columns), None)
-        ) is None:
-            raise DataError(
-                f"There is no column {asked!r} with the {what}s.", file=file, remedy=listed
-            )
-        return name
+        for name in (asked, column_key(asked)):
+            if name in columns:
+                return name
+        message = f"There is no column {asked!r} with the {what}s."
+        raise DataError(message, file=file, remedy=listed)
     known = named(columns, usual)
-    wanted = [name for name in known if name in likely] or (
-        list(likely) if len(likely) == 1 else known
-    )
+    wanted = [name for name in known if name in likely]
+    if not wanted:
+        wanted = list(likely) if len(likely) == 1 else known
     if wanted and (len(wanted) == 1 or column_key(wanted[0]) == usual[0]):
         return wanted[0]
     which = f"It may be {', '.join(map(repr, wanted))}." if wanted else listed

@@ -1,4 +1,4 @@
-"""What a template may know of an image besides its pixels: columns of the data, EXIF, another classifier's guesses."""
+"""What a template may know of an image: columns of the data, EXIF, another classifier's guesses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from taxtune.data.images import read_exif
 from taxtune.errors import DataError, shortened
+from taxtune.images import read_exif
 from taxtune.tables import column_key
 
 __all__ = [
@@ -35,11 +35,13 @@ __all__ = [
 Value = str | int | float | list[str] | None
 Kind = Literal["text", "number", "list"]
 
+#: Variables of every template: `question` and `domain` are text, `ranks` (broadest first) and
+#: `examples` lists of text. Those of each image come on top.
 VARIABLES = ("question", "domain", "ranks", "examples")
-"""What every template may use: `question` and `domain` are text, `ranks` (broadest first) and `examples` lists of text.
-What a run knows of each image comes on top, with values of its own per image."""
-MAX_VALUE, MAX_ITEMS = 2_000, 32
-"""Most characters of a variable's value, over its items; most items of a list."""
+#: Most characters of a variable's value, over its items.
+MAX_VALUE = 2_000
+#: Most items of a list.
+MAX_ITEMS = 32
 #: What an image file may tell of itself, where it is asked for.
 EXIF = ("exif:month", "exif:hour", "exif:latitude", "exif:longitude")
 #: The variable that another classifier's guesses are.
@@ -69,27 +71,39 @@ class Variable:
     top: int | None = None
 
     def value(self, cell: object) -> Value:
-        """Returns the value of a cell; one of more than `MAX_VALUE` characters or `MAX_ITEMS` items ends in "…".
+        """Returns the value of a cell.
+
+        One of more than `MAX_VALUE` characters or `MAX_ITEMS` items ends in "…".
 
         Raises:
             ValueError: If it is not of this kind.
         """
         if self.kind == "list":
             # A table has candidates as text.
-            items = _items(cell if self.top is None else _parsed(cell))[: self.top]
-            room = (
-                MAX_VALUE - 1
-                if sum(map(len, items)) > MAX_VALUE or len(items) > MAX_ITEMS
-                else MAX_VALUE
-            )
-            fits = [item for i, item in enumerate(items) if sum(map(len, items[: i + 1])) <= room]
-            return items if room == MAX_VALUE else [*fits[: MAX_ITEMS - 1], _CUT]
+            items = _items(cell if self.top is None else _parsed(cell))
+            return _shortened(items[: self.top])
         text = _text(cell)
-        if text is None or self.kind == "text":
-            return text if text is None or len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + _CUT
+        if text is None:
+            return None
+        if self.kind == "text":
+            return text if len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + _CUT
         if not _NUMBER.fullmatch(text):
             raise ValueError("is not a number")
         return float(text) if "." in text else int(text)
+
+
+def _shortened(items: list[str]) -> list[str]:
+    """Returns a list that fits into a variable."""
+    if len(items) <= MAX_ITEMS and sum(map(len, items)) <= MAX_VALUE:
+        return items
+    room = MAX_VALUE - len(_CUT)
+    fitting = []
+    for item in items[: MAX_ITEMS - 1]:
+        room -= len(item)
+        if room < 0:
+            break
+        fitting.append(item)
+    return [*fitting, _CUT]
 
 
 def make_variables(
@@ -99,7 +113,7 @@ def make_variables(
     *,
     top: int,
 ) -> tuple[Variable, ...]:
-    """Makes the variables of columns, each of the kind that its cells have: numbers, lists, else text.
+    """Returns the variables of columns, each of the kind of its cells: numbers, lists, else text.
 
     Args:
         columns: The columns.
@@ -108,35 +122,43 @@ def make_variables(
         top: Most candidates.
 
     Raises:
-        DataError: If a column makes no name, or a name that is taken, or a meaning is of no variable.
+        DataError: If a column makes no name, or a name that is taken, or a meaning is of no
+            variable.
     """
     found: dict[str, Variable] = {}
     for column in columns:
         name = re.sub(r"\W", "_", column_key(column.removeprefix("exif:")))
         if name in VARIABLES or name in found or not name.isidentifier():
-            why = (
-                "is no name for a variable"
-                if not name.isidentifier()
-                else "is the name of another variable already"
-            )
+            why = "is the name of another variable already"
+            if not name.isidentifier():
+                why = "is no name for a variable"
             raise DataError(f"{name!r} {why}.", value=column, remedy="Rename the column.")
         cells = [row.get(column) for row in rows]
-        texts = {text for cell in cells if (text := _text(cell)) is not None}
-        numbers = bool(texts) and all(map(_NUMBER.fullmatch, texts))
-        kind: Kind = "number" if numbers else "text"
-        if name == CANDIDATES or any(
-            isinstance(cell, list | tuple | Mapping) or hasattr(cell, "tolist") for cell in cells
-        ):
-            kind = "list"
         found[name] = Variable(
-            name, column, kind, describe.get(name, ""), top if name == CANDIDATES else None
+            name=name,
+            column=column,
+            kind="list" if name == CANDIDATES else _kind(cells),
+            meaning=describe.get(name, ""),
+            top=top if name == CANDIDATES else None,
         )
-    if unknown := sorted(describe.keys() - {*found, CANDIDATES}):
+    unknown = sorted(describe.keys() - {*found, CANDIDATES})
+    if unknown:
         remedy = f"The variables are {', '.join(map(repr, found)) or 'none'}."
         raise DataError(
             "A variable is described that there is not.", value=unknown[0], remedy=remedy
         )
     return tuple(found.values())
+
+
+def _kind(cells: Sequence[object]) -> Kind:
+    """Returns the kind of the variable that cells are values of."""
+    for cell in cells:
+        if isinstance(cell, list | tuple | Mapping) or hasattr(cell, "tolist"):
+            return "list"
+    texts = {_text(cell) for cell in cells} - {None}
+    if texts and all(_NUMBER.fullmatch(text) for text in texts if text is not None):
+        return "number"
+    return "text"
 
 
 def values_of(
@@ -156,10 +178,10 @@ def values_of(
     Raises:
         DataError: If cells are not of their variable's kind; it names the images.
     """
-    found: list[dict[str, Value]] = [{} for _ in rows]
+    values_of_rows: list[dict[str, Value]] = [{} for _ in rows]
     faults = []
     for variable in variables:
-        for values, row, name in zip(found, rows, names, strict=True):
+        for values, row, name in zip(values_of_rows, rows, names, strict=True):
             cell = row.get(variable.column)
             try:
                 values[variable.name] = variable.value(cell)
@@ -170,7 +192,7 @@ def values_of(
         raise DataError(
             f"{len(faults)} cells cannot be used:\n{listed}\nCorrect or empty them.", file=file
         )
-    return found
+    return values_of_rows
 
 
 def blank(variables: Iterable[Variable]) -> dict[str, Value]:
@@ -179,7 +201,7 @@ def blank(variables: Iterable[Variable]) -> dict[str, Value]:
 
 
 def exif_values(file: Path, columns: Sequence[str]) -> dict[str, object]:
-    """Returns the wanted columns of `EXIF` out of a file, None where it does not tell; degrees to a tenth."""
+    """Returns the wanted columns of `EXIF` out of a file, degrees to a tenth; None where it lacks them."""
     wanted = [column for column in columns if column in EXIF]
     told = read_exif(file) if wanted else {}
     return {column: told.get(column.removeprefix("exif:")) for column in wanted}
@@ -201,7 +223,7 @@ def _text(cell: Any) -> str | None:
 
 
 def _parsed(cell: Any) -> Any:
-    """Returns text as the list that it holds: JSON, Python's way of writing a list, or names between semicolons."""
+    """Returns text as the list that it holds: JSON, a list of Python, or names between semicolons."""
     if not isinstance(cell, str):
         return cell
     if cell.lstrip()[:1] in ("[", "{"):
@@ -212,20 +234,23 @@ def _parsed(cell: Any) -> Any:
 
 
 def _items(cell: Any) -> list[str]:
-    """Returns a cell as a list of text; scores by name, and pairs of a name and a score, become candidates."""
+    """Returns a cell as a list of text.
+
+    Scores by name, and pairs of a name and a score, become candidates.
+    """
     if isinstance(cell, Mapping):
-        cell = sorted(
-            ((name, score) for name, score in cell.items() if score), key=lambda pair: -pair[1]
-        )
-    cell = cell.tolist() if hasattr(cell, "tolist") else cell
-    if not isinstance(cell, list | tuple):
-        text = _text(cell)
-        return [] if text is None else [text]
-    scored = [
-        len(item) == 2 and isinstance(item[1], int | float)
-        for item in cell
-        if isinstance(item, list | tuple)
-    ]
-    if scored and all(scored) and len(scored) == len(cell):
-        cell = [candidate(str(name), score) for name, score in cell]
-    return [text for item in cell if (text := _text(item)) is not None]
+        scored = [(name, score) for name, score in cell.items() if score]
+        cell = sorted(scored, key=lambda pair: -pair[1])
+    elif hasattr(cell, "tolist"):
+        cell = cell.tolist()
+    items = cell if isinstance(cell, list | tuple) else [cell]
+    if all(map(_is_scored, items)):
+        items = [candidate(str(name), score) for name, score in items]
+    texts = [_text(item) for item in items]
+    return [text for text in texts if text is not None]
+
+
+def _is_scored(item: Any) -> bool:
+    """Returns whether an item is a pair of a name and a score."""
+    is_pair = isinstance(item, list | tuple) and len(item) == 2
+    return is_pair and isinstance(item[1], int | float)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taxtune.data.images import check_images, content_hash, load_image
 from taxtune.encoders.base import FloatMatrix
 from taxtune.encoders.vectors import VectorStore
 from taxtune.errors import ImageError
+from taxtune.images import check_images, content_hash, load_image
 from taxtune.progress import track
 from taxtune.store import Identity
 
@@ -86,7 +86,7 @@ def _identity_with_preprocessing(encoder: ClipEncoder) -> Identity:
 
 
 def _hash_or_blank(file: Path) -> str:
-    """Returns the content hash, or "" of a file that cannot be read: the check names all of them."""
+    """Returns the content hash, "" for a file that cannot be read: the check names all of them."""
     try:
         return content_hash(file)
     except ImageError:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from taxtune.data.context import EXIF, exif_values
-from taxtune.data.images import check_images, is_image_data, store_image
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
-from taxtune.data.sources import Record, Source, read_folder, read_inat21, read_rows, refuse_columns
+from taxtune.data.sources import (
+    Record,
+    Source,
+    read_folder,
+    read_inat21,
+    read_labelled,
+    refuse_columns,
+)
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
+from taxtune.images import check_images, is_image_data, store_image
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
@@ -39,8 +46,9 @@ class Example:
         label: The label as the source writes it.
         target: Number of the node that the label names on the taxonomy.
         sha256: SHA-256 of the image file's bytes; "" until the file is read.
-        context: What a template may know of it, by variable; None for a text or a number that is missing. Examples that
-            were just loaded have the cells as they stand in the source, by column.
+        context: What a template may know of it, by variable; None for a text or a number that is
+            missing. Examples that were just loaded have the cells as they stand in the source, by
+            column.
     """
 
     id: str
@@ -69,120 +77,229 @@ def load_examples(
     """Reads a source of labelled images and finds the node of every label.
 
     Args:
-        source: A path: a manifest (CSV, TSV, XLSX, Parquet or JSONL with an image and a label per row, or any text file
-            with `pattern`), a folder with a sub-folder per class, or iNaturalist's COCO-style JSON; or a list of pairs
-            (image, label), a pandas `DataFrame` or a Hugging Face `Dataset`, whose images are paths, PIL images, or the
-            bytes of image files (also as the value of "bytes" in an object).
-        taxonomy: The tree that the labels are on. A label may be a node's label, an alias, or its path with slashes.
-        kind: "manifest", "folder" or "inat21" for a path; by default what the path is.
-        images: The folder that image names are relative to; by default that of the file.
+        source: A path: a manifest (CSV, TSV, XLSX, Parquet or JSONL with an image and a label per
+            row, or any text file with `pattern`), a folder with a sub-folder per class, or
+            iNaturalist's COCO-style JSON; or a list of pairs (image, label), a pandas `DataFrame`
+            or a Hugging Face `Dataset`, whose images are paths, PIL images, or the bytes of image
+            files (also as the value of "bytes" in an object).
+        taxonomy: The tree of the labels, which are a node's label, an alias, or its path with
+            slashes.
+        kind: "manifest", "folder" or "inat21" for a path. By default it follows from the path.
+        images: The folder that image names are relative to. By default it is that of the file.
         image_column: Column of the images.
         label_column: Column of the labels.
-        pattern: For a file without columns: a regular expression that matches each line, with the groups `image`,
-            which gets the ending .jpg, and `label`.
-        folder: Where images that are in no file are written. Needed if there are any.
+        pattern: For a file without columns: a regular expression that matches each line, with the
+            groups `image`, which gets the ending .jpg, and `label`.
+        folder: Where images that are in no file are written. It is needed if there are any.
         domain: Keep only examples whose node is this one or below it.
-        part: What `taxonomy` is a part of. Examples whose label is elsewhere on the whole tree are left out.
-        skip_broken: Leave out images that are missing or unreadable, and note how many and which; all are decoded.
-        columns: Further columns that examples keep the cells of, and what is wanted of `EXIF` out of the files.
+        part: What `taxonomy` is a part of. Labels elsewhere on the whole tree are left out.
+        skip_broken: Leave out, and note, images that are missing or unreadable. All are decoded.
+        columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
 
     Returns:
-        The examples, in the order of the source. An image that is listed twice with the same label is kept once. Every
-        image has been decoded, unless there are more than 10,000 or the kind is "inat21": then
-        `taxtune.data.splits.split` decodes what it draws.
+        The examples, in the order of the source, each image once. Every image has been decoded,
+        unless there are more than 10,000 or the kind is "inat21": then `split` decodes what it
+        draws.
 
     Raises:
-        DataError: If the source is malformed, or labels are not on the taxonomy (all are listed, with the nearest
-            names), or an image has two labels, or there are images in no file and `folder` is not given.
+        DataError: If the source is malformed, labels are not on the taxonomy (all are listed), an
+            image has two labels, or there are images in no file and `folder` is not given.
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
-    name, base = type(source).__name__, Path()
-    if isinstance(source, str | Path):
-        source = Path(source)
-        kind = kind or (
-            "folder"
-            if source.is_dir()
-            else "inat21"
-            if source.suffix.lower() == ".json"
-            else "manifest"
-        )
-        name, base = str(source), source if kind == "folder" else source.parent
-    if images is not None:
-        base = Path(images)
-        if not base.is_dir():
-            raise DataError(
-                "The folder of the images does not exist.", file=base, remedy="Check `images`."
-            )
+    opened = _Opened.of(source, kind, images)
     further = [column for column in columns if column not in EXIF]
-    if isinstance(source, Path) and kind in ("folder", "inat21"):
-        refuse_columns(further, name)
-        found = read_folder(source) if kind == "folder" else read_inat21(source)
-    else:
-        named_columns = {
-            "image_column": image_column,
-            "label_column": label_column,
-            "further": further,
-        }
-        found = read_rows(source, pattern=pattern, **named_columns)  # type: ignore[arg-type]
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
-        records += found
+        records += opened.records(image_column, label_column, pattern, further)
     if not records:
         problems.tell()
-        raise DataError("There are no images in the data.", file=name)
-    nodes = _find_nodes(records, taxonomy, part, name, problems)
-    placed = [
-        (record, node) for record in records if (node := nodes[record.references]) is not None
-    ]
-    if part is not None:
-        outside = Counter(record.label for record in records if nodes[record.references] is None)
-        _note_outside(outside, len(records), part.label, name)
-    if domain is not None:
-        known = {node for node in nodes.values() if node is not None}
-        inside = {node for node in known if node == _UNKNOWN or taxonomy.is_ancestor(domain, node)}
-        outside = Counter(record.label for record, node in placed if node not in inside)
-        _note_outside(outside, len(placed), taxonomy.labels[domain], name)
-        placed = [(record, node) for record, node in placed if node in inside]
-    files = _stored(
-        [record for record, _ in placed], base, None if folder is None else Path(folder), name
-    )
-    examples = [
-        Example(id, file, record.label, node, context=record.cells)
-        for (id, file), (record, node) in zip(files, placed, strict=True)
-    ]
-    if skip_broken or (kind != "inat21" and len(examples) <= _LARGE):
-        short = source.name if isinstance(source, Path) else name
-        listed = kind in (None, "manifest")
-        named = (
-            {e.image: f"{short}, {r.where}" for e, (r, _) in zip(examples, placed, strict=True)}
-            if listed
-            else {}
-        )
-        files_of = [example.image for example in examples]
-        hashes = check_images(files_of, named_in=named, skip_broken=skip_broken, problems=problems)
-        if not hashes and not problems:
-            raise ImageError(
-                f"None of the {len(examples):,} images can be used.",
-                file=name,
-                remedy="Check the paths.",
-            )
-        examples = [replace(e, sha256=hashes[e.image]) for e in examples if e.image in hashes]
+        raise DataError("There are no images in the data.", file=opened.name)
+    placed = _placed(records, taxonomy, part, domain, opened.name, problems)
+    examples = _stored(placed, opened, None if folder is None else Path(folder))
+    if skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
+        examples = _decoded(examples, placed, opened, skip_broken, problems)
     with problems.gathered():
-        kept, repeated = distinct(
-            [example for example in examples if example.target != _UNKNOWN], source=name
-        )
+        labelled = [example for example in examples if example.target != _UNKNOWN]
+        kept, repeated = distinct(labelled, source=opened.name)
     problems.tell()
     note_repeated(repeated)
-    if any(column in EXIF for column in columns):
-        kept = [replace(e, context={**e.context, **exif_values(e.image, columns)}) for e in kept]
-    return kept
+    return _with_exif(kept, columns)
+
+
+class _Opened(NamedTuple):
+    """A source of images.
+
+    Attributes:
+        source: The source. A path is a `Path`.
+        name: Its name, for messages.
+        kind: The kind of a path, None of objects.
+        base: The folder that image names are relative to.
+    """
+
+    source: Source
+    name: str
+    kind: str | None
+    base: Path
+
+    @classmethod
+    def of(cls, source: Source, kind: str | None, images: str | Path | None) -> _Opened:
+        """Returns a source as `load_examples` takes it."""
+        name = type(source).__name__
+        base = Path()
+        if isinstance(source, str | Path):
+            source = Path(source)
+            name = str(source)
+            kind = kind or _kind_of(source)
+            base = source if kind == "folder" else source.parent
+        if images is not None:
+            base = Path(images)
+            if not base.is_dir():
+                message = "The folder of the images does not exist."
+                raise DataError(message, file=base, remedy="Check `images`.")
+        return cls(source, name, kind, base)
+
+    def records(
+        self, image_column: str, label_column: str, pattern: str | None, further: Sequence[str]
+    ) -> Iterator[Record]:
+        """Returns the rows of the source, in order."""
+        if isinstance(self.source, Path) and self.kind in ("folder", "inat21"):
+            refuse_columns(further, self.name)
+            return (read_folder if self.kind == "folder" else read_inat21)(self.source)
+        return read_labelled(
+            self.source,
+            image_column=image_column,
+            label_column=label_column,
+            pattern=pattern,
+            further=further,
+        )
+
+
+def _kind_of(path: Path) -> str:
+    if path.is_dir():
+        return "folder"
+    return "inat21" if path.suffix.lower() == ".json" else "manifest"
+
+
+def _placed(
+    records: Sequence[Record],
+    taxonomy: Taxonomy,
+    part: Domain | None,
+    domain: int | None,
+    source: str,
+    problems: Problems,
+) -> list[tuple[Record, int]]:
+    """Returns the records with their nodes, without those outside of the part and the domain."""
+    nodes = _find_nodes(records, taxonomy, part, source, problems)
+    placed = []
+    outside: Counter[str] = Counter()
+    for record in records:
+        node = nodes[record.references]
+        if node is None:
+            outside[record.label] += 1
+        else:
+            placed.append((record, node))
+    if part is not None:
+        _note_outside(outside, len(records), part.label, source)
+    if domain is None:
+        return placed
+    inside = []
+    outside.clear()
+    for record, node in placed:
+        if node == _UNKNOWN or taxonomy.is_ancestor(domain, node):
+            inside.append((record, node))
+        else:
+            outside[record.label] += 1
+    _note_outside(outside, len(placed), taxonomy.labels[domain], source)
+    return inside
+
+
+def _stored(
+    placed: Sequence[tuple[Record, int]], opened: _Opened, folder: Path | None
+) -> list[Example]:
+    """Returns the records as examples. Images that are in no file are written to a folder.
+
+    Raises:
+        DataError: If there are such images and no folder.
+        ImageError: If images cannot be written; it names them.
+    """
+    examples = []
+    faults = []
+    for record, node in placed:
+        try:
+            id, file = _image_file(record, opened, folder)
+        except ImageError as error:
+            faults.append(f"  {record.where}: {error}")
+            continue
+        examples.append(
+            Example(id=id, image=file, label=record.label, target=node, context=record.cells)
+        )
+    if faults:
+        listed = "\n".join(shortened(faults, 20))
+        message = f"{len(faults)} of {len(placed)} images cannot be used:\n{listed}"
+        raise ImageError(message, file=opened.name)
+    return examples
+
+
+def _image_file(record: Record, opened: _Opened, folder: Path | None) -> tuple[str, Path]:
+    """Returns the id and the file of an image."""
+    if isinstance(record.image, str):
+        return record.image, find_file(opened.base, record.image)
+    image = record.image()
+    if is_image_data(image):
+        if folder is None:
+            remedy = "Give `folder`, the folder to write them to."
+            message = "Some images are not stored in files."
+            raise DataError(message, file=opened.name, remedy=remedy)
+        file = store_image(image, folder)
+        return file.name, file
+    path = image.get("path") if isinstance(image, dict) else None
+    if not isinstance(path, str):
+        raise ImageError("no image")
+    return path, Path(path)
+
+
+def _decoded(
+    examples: Sequence[Example],
+    placed: Sequence[tuple[Record, int]],
+    opened: _Opened,
+    skip_broken: bool,
+    problems: Problems,
+) -> list[Example]:
+    """Returns the examples whose images can be decoded, with their content hashes.
+
+    Raises:
+        ImageError: If none can, and no problem says so.
+    """
+    named = {}
+    if opened.kind in (None, "manifest"):
+        file = opened.source.name if isinstance(opened.source, Path) else opened.name
+        for example, (record, _) in zip(examples, placed, strict=True):
+            named[example.image] = f"{file}, {record.where}"
+    files = [example.image for example in examples]
+    hashes = check_images(files, named_in=named, skip_broken=skip_broken, problems=problems)
+    if not hashes and not problems:
+        message = f"None of the {len(examples):,} images can be used."
+        raise ImageError(message, file=opened.name, remedy="Check the paths.")
+    there = [example for example in examples if example.image in hashes]
+    return [replace(example, sha256=hashes[example.image]) for example in there]
+
+
+def _with_exif(examples: list[Example], columns: Sequence[str]) -> list[Example]:
+    """Returns the examples with what of `EXIF` is wanted out of their files."""
+    if not any(column in EXIF for column in columns):
+        return examples
+    complete = []
+    for example in examples:
+        context = {**example.context, **exif_values(example.image, columns)}
+        complete.append(replace(example, context=context))
+    return complete
 
 
 def distinct(
     examples: Sequence[Example], *, source: str | None = None
 ) -> tuple[list[Example], list[Example]]:
-    """The first of the examples that show each image, and the others.
+    """Returns the first of the examples that show each image, and the others.
 
     Images are the same that have the same content where it is known, or else are the same file.
 
@@ -190,11 +307,15 @@ def distinct(
         DataError: If the same image has two labels; it names such pairs.
     """
     first: dict[str, Example] = {}
-    others = [e for e in examples if first.setdefault(e.sha256 or str(e.image), e) is not e]
-    pairs = [(first[e.sha256 or str(e.image)], e) for e in others]
-    conflicts = [
-        f"  {a.id} is {a.label!r}, {b.id} is {b.label!r}" for a, b in pairs if a.target != b.target
-    ]
+    others = []
+    conflicts = []
+    for example in examples:
+        kept = first.setdefault(example.sha256 or str(example.image), example)
+        if kept is example:
+            continue
+        others.append(example)
+        if kept.target != example.target:
+            conflicts.append(f"  {kept.id} is {kept.label!r}, {example.id} is {example.label!r}")
     if conflicts:
         listed = "\n".join(shortened(conflicts, 20))
         raise DataError(
@@ -212,45 +333,11 @@ def note_repeated(repeated: Sequence[Example]) -> None:
 
 
 def _some(names: Sequence[str], limit: int = 5) -> str:
-    return ", ".join(names[:limit]) + (
-        f" and {len(names) - limit} more" if len(names) > limit else ""
-    )
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
-def _stored(
-    records: Sequence[Record], base: Path, folder: Path | None, source: str
-) -> list[tuple[str, Path]]:
-    """The id and the file of each image; those that are in no file are written to a folder."""
-    files: list[tuple[str, Path]] = []
-    faults: list[str] = []
-    for record in records:
-        if isinstance(record.image, str):
-            files.append((record.image, find_file(base, record.image)))
-            continue
-        value = record.image()
-        path = value.get("path") if isinstance(value, dict) else None
-        if is_image_data(value):
-            if folder is None:
-                remedy = "Give `folder`, the folder to write them to."
-                raise DataError("Some images are not stored in files.", file=source, remedy=remedy)
-            try:
-                file = store_image(value, folder)
-                files.append((file.name, file))
-            except ImageError as error:
-                faults.append(f"  {record.where}: {error}")
-        elif isinstance(path, str):
-            files.append((path, Path(path)))
-        else:
-            faults.append(f"  {record.where}: no image")
-    if faults:
-        listed = "\n".join(shortened(faults, 20))
-        raise ImageError(
-            f"{len(faults)} of {len(records)} images cannot be used:\n{listed}", file=source
-        )
-    return files
-
-
-# -- labels ------------------------------------------------------------------------------------------------------------
+# -- labels ----------------------------------------------------------------------------------------
 
 
 def _find_nodes(
@@ -260,61 +347,69 @@ def _find_nodes(
     source: str,
     problems: Problems,
 ) -> Mapping[tuple[Reference, ...], int | None]:
-    """The node of what each label refers to; None where it is on the whole tree, outside the part.
+    """Returns the node of each record's references.
 
-    Labels that name no single node are a problem; their node is `_UNKNOWN`.
+    It is None where the node is on the whole tree, outside the part. Labels that name no single
+    node are a problem; their node is `_UNKNOWN`.
     """
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
-    told: dict[tuple[Reference, ...], str] = {}
+    phrases: dict[tuple[Reference, ...], str] = {}
     finder = LabelFinder(taxonomy, part)
-    for references in dict.fromkeys(record.references for record in records):
+    counts = Counter(record.references for record in records)
+    for references in counts:
         try:
             node = finder.node(references)
-            if node is None and (unnamed := finder.unnamed(str(references[0]))) is not None:
-                told[references], node = unnamed
+            unnamed = None if node is not None else finder.unnamed(str(references[0]))
         except TaxonomyError as error:  # several nodes have this name; the error lists their paths
             reasons[references] = f"{error.message} {error.remedy or ''}".strip()
             continue
+        if unnamed is not None:
+            phrases[references], node = unnamed
         if node is None:
             reasons[references] = ""
         else:
             nodes[references] = None if node == OUTSIDE else node
     if reasons:
-        rows: dict[str, list[str]] = {}
-        for record in records:
-            if record.references in reasons:
-                rows.setdefault(record.label, []).append(record.where)
-        said = {record.label: reasons.get(record.references, "") for record in records}
-        lines = "\n".join(shortened(_label_lines(rows, said, taxonomy)))
-        count = f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'}"
-        remedy = f"Correct the labels, or add them to the taxonomy as nodes or aliases. {UNNAMED}"
-        problems.append(
-            DataError(f"{count} no single node of the taxonomy:\n{lines}\n{remedy}", file=source)
-        )
+        problems.append(_unplaced_labels(records, reasons, taxonomy, source))
     nodes |= dict.fromkeys(reasons, _UNKNOWN)
-    for references, phrase in told.items():
-        times = sum(record.references == references for record in records)
-        left = "left out, " if nodes[references] is None else ""
-        note(f"{source}: {times:,} of {len(records):,} labels: {left}{phrase}")
+    for references, phrase in phrases.items():
+        left_out = "left out, " if nodes[references] is None else ""
+        note(f"{source}: {counts[references]:,} of {len(records):,} labels: {left_out}{phrase}")
     if finder.leaves:
         note(f"{source}: {leaves_meant(finder.leaves)}")
     return nodes
 
 
-def _label_lines(
-    rows: Mapping[str, Sequence[str]], reasons: Mapping[str, str], taxonomy: Taxonomy
-) -> list[str]:
-    lines: list[str] = []
+def _unplaced_labels(
+    records: Sequence[Record],
+    reasons: Mapping[tuple[Reference, ...], str],
+    taxonomy: Taxonomy,
+    source: str,
+) -> DataError:
+    """Returns the error that lists labels which name no single node, each with the reason."""
+    rows: dict[str, list[str]] = {}
+    reason_of: dict[str, str] = {}
+    for record in records:
+        if record.references in reasons:
+            rows.setdefault(record.label, []).append(record.where)
+            reason_of[record.label] = reasons[record.references]
+    lines = []
     for number, (label, where) in enumerate(rows.items()):
         line = f"  {label!r} ({_some(where)})"
-        if reasons[label]:
-            line += f": {reasons[label]}"
+        if reason_of[label]:
+            line += f": {reason_of[label]}"
         elif number < _SUGGESTIONS:
             meant = taxonomy.suggest(re.sub(r"[_\s]+", " ", label.rsplit("/", 1)[-1]))
             line += f": {meant[0].lower()}{meant[1:]}"
         lines.append(line)
-    return lines
+    listed = "\n".join(shortened(lines))
+    count = "1 label names" if len(rows) == 1 else f"{len(rows)} labels name"
+    return DataError(
+        f"{count} no single node of the taxonomy:\n{listed}\n"
+        f"Correct the labels, or add them to the taxonomy as nodes or aliases. {UNNAMED}",
+        file=source,
+    )
 
 
 def _note_outside(outside: Counter[str], total: int, label: str, source: str) -> None:

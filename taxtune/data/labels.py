@@ -46,8 +46,9 @@ _LOST_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[ _-]+s(?=[ _-]|$)")
 def label_text(value: object) -> str:
     """Returns the text of a cell with a label, trimmed; "" where it is none.
 
-    A number is a legitimate label, and a whole one has no decimals: pandas and spreadsheets make 12 a float. Of a day
-    they make a date, which is written as in ISO 8601. A list, an object, true and null are no labels.
+    A number is a legitimate label, and a whole one has no decimals: pandas and spreadsheets make 12
+    a float. Of a day they make a date, which is written as in ISO 8601. A list, an object, true and
+    null are no labels.
     """
     if isinstance(value, datetime.date):
         return value.isoformat().removesuffix("T00:00:00")
@@ -60,8 +61,9 @@ def label_text(value: object) -> str:
 def label_references(label: str) -> tuple[str, ...]:
     """Returns the names on a taxonomy that a label may refer to, the most literal first.
 
-    Underscores may stand for spaces, a number before a name ("012.Black_footed_Albatross") is passed over, and an id
-    may be filled up with zeros ("0817" for "817", as NABirds has it) or written as a float ("817.0").
+    Underscores may stand for spaces, a number before a name ("012.Black_footed_Albatross") is
+    passed over, and an id may be filled up with zeros ("0817" for "817", as NABirds has it) or
+    written as a float ("817.0").
     """
     spaced = label.replace("_", " ").strip()
     bare = "/".join(_NUMBER.sub("", part) for part in spaced.split("/"))
@@ -71,8 +73,9 @@ def label_references(label: str) -> tuple[str, ...]:
 
 
 def leaves_meant(labels: Iterable[str]) -> str:
-    """Returns a note on labels that name a leaf and the groups above it; see `LabelFinder.leaves`."""
-    return f"as a label {', '.join(map(repr, sorted(labels)))} is the leaf, not the group of that name above it"
+    """Returns a note on labels that name a leaf and the groups above it, see `LabelFinder.leaves`."""
+    names = ", ".join(map(repr, sorted(labels)))
+    return f"as a label {names} is the leaf, not the group of that name above it"
 
 
 class LabelFinder:
@@ -83,21 +86,24 @@ class LabelFinder:
         part: What it is a part of; None for the whole.
 
     Attributes:
-        leaves: The labels that several nodes have, of which the leaf is meant: all others are above it.
+        leaves: The labels that several nodes have, of which the leaf is meant: all others are above
+            it.
     """
 
     def __init__(self, taxonomy: Taxonomy, part: Domain | None = None) -> None:
         self.leaves: set[str] = set()
         self._part = part
-        self._names = [
-            _Names(tree) for tree in ([taxonomy] if part is None else [taxonomy, part.full])
-        ]
+        self._names = [_Names(taxonomy)]
+        if part is not None:
+            self._names.append(_Names(part.full))
 
     def node(self, references: Iterable[Reference]) -> int | None:
-        """Returns the node of the first reference that names one; `OUTSIDE` of the part, or None for none.
+        """Returns the node of the first reference that names one.
 
-        A name that the part has is looked for nowhere else. Where no reference is on the tree, case, hyphens,
-        apostrophes, accents and plurals make no difference, as in answers.
+        It is `OUTSIDE` of the part, or None for none.
+
+        A name that the part has is looked for nowhere else. Where no reference is on the tree,
+        case, hyphens, apostrophes, accents and plurals make no difference, as in answers.
 
         Raises:
             TaxonomyError: If several nodes have the name; it lists their paths.
@@ -122,10 +128,11 @@ class LabelFinder:
         return None
 
     def unnamed(self, label: str) -> tuple[str, int] | None:
-        """Returns a phrase for a note on a label that the tree lacks, and its node; None where it is a name.
+        """Returns a phrase for a note on a label that the tree lacks, and its node.
 
-        Where nothing is there ("blank") that is the root, of an unnamed kind ("unidentified bird") the group. One that
-        is not known at all ("unknown") is `OUTSIDE`.
+        It is None where the label is a name. Where nothing is there ("blank") that is the root, of
+        an unnamed kind ("unidentified bird") the group. One that is not known at all ("unknown") is
+        `OUTSIDE`.
 
         Raises:
             TaxonomyError: If several nodes have the group's name.
@@ -151,54 +158,61 @@ class _Names:
         self.tree = tree
 
     def of(self, references: Sequence[Reference]) -> tuple[list[int], str]:
-        """Returns the nodes of the first reference that is on the tree, and their name; none, and "", for none."""
-        texts = [reference for reference in references if isinstance(reference, str)]
+        """Returns the nodes of the first reference that is on the tree, and their name.
+
+        A reference that one node alone has comes first. For none there are no nodes, and the name
+        "".
+        """
         found = [(self._written(reference), str(reference)) for reference in references]
-        found += [
-            (self._folded.get(_fold(text), []), text)
-            for text in texts
-            if not any(nodes for nodes, _ in found)
-        ]
-        named = [one for one in found if one[0]]
-        return next((one for one in named if len(one[0]) == 1), named[0] if named else ([], ""))
+        if not any(nodes for nodes, _ in found):
+            texts = [reference for reference in references if isinstance(reference, str)]
+            found = [(self._folded.get(_fold(text), []), text) for text in texts]
+        named = [(nodes, name) for nodes, name in found if nodes]
+        unique = [(nodes, name) for nodes, name in named if len(nodes) == 1]
+        return [*unique, *named, ([], "")][0]
 
     def _written(self, reference: Reference) -> list[int]:
+        """Returns the nodes of a reference as it is written."""
         tree = self.tree
+        path = reference
         if isinstance(reference, str):
-            if nodes := tree.find(reference):
-                labelled = [
-                    node
-                    for node in nodes
-                    if tree.labels[node].casefold() == reference.strip().casefold()
-                ]
-                exact = [node for node in labelled if tree.labels[node] == reference.strip()]
-                return exact or labelled or nodes
+            nodes = tree.find(reference)
+            if nodes:
+                return self._labelled(nodes, reference.strip())
             if reference in tree.by_id:
                 return [tree.by_id[reference]]
-            reference = tuple(part.strip() for part in reference.split("/") if part.strip())
-            if len(reference) < 2:
+            path = tuple(part.strip() for part in reference.split("/") if part.strip())
+            if len(path) < 2:
                 return []
         try:
-            return [tree.resolve(reference)]
+            return [tree.resolve(path)]
         except TaxonomyError:
             return []
 
+    def _labelled(self, nodes: list[int], name: str) -> list[int]:
+        """Returns the nodes that have a name as their label, if any has, rather than as an alias."""
+        labels = self.tree.labels
+        alike = [node for node in nodes if labels[node].casefold() == name.casefold()]
+        exact = [node for node in alike if labels[node] == name]
+        return exact or alike or nodes
+
     def leaf_below(self, nodes: list[int]) -> int | None:
-        """Returns the leaf of some nodes if all others are above it: the class "pizza" in a group "pizza"."""
+        """Returns the leaf of some nodes if all others are above it.
+
+        Such is the class "pizza" in a group "pizza".
+        """
         lowest = max(nodes, key=lambda node: int(self.tree.depth[node]))
         is_leaf = not len(self.tree.children(lowest)) and self.tree.is_ancestor(nodes, lowest).all()
         return lowest if is_leaf else None
 
     @cached_property
     def _folded(self) -> dict[str, list[int]]:
-        found: dict[str, dict[int, None]] = defaultdict(dict)
-        for node, (label, aliases) in enumerate(
-            zip(self.tree.labels, self.tree.aliases, strict=True)
-        ):
-            for name in (label, *aliases):
-                found[_fold(name)][node] = None
-        found.pop("", None)
-        return {key: [*nodes] for key, nodes in found.items()}
+        nodes: dict[str, dict[int, None]] = defaultdict(dict)
+        for node in range(len(self.tree)):
+            for name in self.tree.names(node):
+                nodes[_fold(name)][node] = None
+        nodes.pop("", None)
+        return {key: [*own] for key, own in nodes.items()}
 
 
 def _fold(name: str) -> str:

@@ -17,10 +17,10 @@ _PLAIN = re.compile(r"[^\\:]*", re.ASCII)
 
 
 def find_file(folder: Path, name: str) -> Path:
-    r"""Returns the file of a name: as it is written where that is there, else as another system writes it.
+    r"""Returns the file of a name, as it is written or as another system writes it.
 
-    A backslash may stand for a slash, a letter with an accent for one composed or decomposed, and of a full path on
-    Windows the longest end that is there counts.
+    A backslash may stand for a slash, a letter with an accent for one composed or decomposed, and
+    of a full path on Windows the longest end that is there counts.
 
     Args:
         folder: The folder that the name is relative to.
@@ -39,9 +39,9 @@ def find_file(folder: Path, name: str) -> Path:
 def match_names(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     """Returns by name which of the known names means the same image.
 
-    That is the one that is written alike but for slashes and Unicode form. Else it is the only one of which one is the
-    end of the other ("photos/1.jpg" and "1.jpg"), or else for a full path on Windows the only one with the same last
-    part; if no other name means it.
+    That is the one that is written alike but for slashes and Unicode form. Else it is the only one
+    of which one is the end of the other ("photos/1.jpg" and "1.jpg"), or else for a full path on
+    Windows the only one with the same last part; if no other name means it.
     """
     keys = {_key(name): name for name in known}
     by_last = defaultdict(list)

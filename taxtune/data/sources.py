@@ -1,4 +1,4 @@
-"""Readers of labelled images: tables, text lines, a folder per class, iNaturalist's JSON, lists, frames, data sets."""
+"""Readers of labelled images: tables, folders per class, iNaturalist's JSON, lists, data sets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taxtune.data.images import IMAGE_SUFFIXES, is_image_data, lacking_decoder
 from taxtune.data.labels import Reference, label_references, label_text
 from taxtune.errors import DataError, shortened
+from taxtune.images import IMAGE_SUFFIXES, is_image_data, lacking_decoder
 from taxtune.progress import note
 from taxtune.tables import column_key, lost_to_pandas, read_table, read_text
 
@@ -25,16 +25,18 @@ __all__ = [
     "line_pattern",
     "read_folder",
     "read_inat21",
-    "read_rows",
+    "read_labelled",
     "refuse_columns",
     "walk_images",
 ]
 
-#: What images are read from: a path, a list of (image, label), a pandas `DataFrame` or a Hugging Face `Dataset`.
+#: What images are read from: a path, a list of (image, label), a pandas `DataFrame` or a Hugging
+#: Face `Dataset`.
 Source = object
 #: The endings of lists of images.
 LISTS = (".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".ndjson")
 
+_NEEDED = frozenset({"id", "file_name", "image_id", "category_id"})
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
 
 
@@ -42,8 +44,9 @@ class Record(NamedTuple):
     """One row of a source, before its label is looked up.
 
     Attributes:
-        image: The image's name as the source writes it, relative to the folder of the images, or a function that
-            returns an image that is in no file: a PIL image or the bytes of an image file.
+        image: The image's name as the source writes it, relative to the folder of the images, or a
+            function that returns an image that is in no file: a PIL image or the bytes of an image
+            file.
         label: The label as the source writes it.
         where: The row, for messages ("row 12").
         references: What to look up on the taxonomy; the first that is there counts.
@@ -57,11 +60,23 @@ class Record(NamedTuple):
     cells: Mapping[str, object] = {}
 
 
-# A row's place for messages, its image (a path, an image, or a function that returns either), its label and the rest.
-Row = tuple[str, object, object, Mapping[str, object]]
+class _Cells(NamedTuple):
+    """The cells of a row as they stand in a source.
+
+    Attributes:
+        where: The row, for messages.
+        image: A path, an image, or a function that returns either.
+        label: The label.
+        others: The other cells that are wanted, by column.
+    """
+
+    where: str
+    image: object
+    label: object
+    others: Mapping[str, object]
 
 
-def read_rows(
+def read_labelled(
     source: Source,
     *,
     image_column: str = "image",
@@ -72,25 +87,25 @@ def read_rows(
     """Yields rows of an image and a label, in order.
 
     Args:
-        source: A path that ends in one of `LISTS`; a list of pairs (image, label); a pandas `DataFrame`; or a Hugging
-            Face `Dataset`, in which a column of class labels gives the classes' names.
-        image_column: Column (in JSONL: key) of the image; in CSV and XLSX upper and lower case do not count.
+        source: A path that ends in one of `LISTS`; a list of pairs (image, label); a pandas
+            `DataFrame`; or a Hugging Face `Dataset`, in which a column of class labels gives the
+            classes' names.
+        image_column: Column (in JSONL: key) of the image. In CSV and XLSX case does not count.
         label_column: Column of the label.
-        pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The images' names get the
-            ending .jpg.
+        pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The
+            images' names get the ending .jpg.
         further: Columns (of a pattern: groups) whose cells come along, which may be empty.
 
     Raises:
-        DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it names the rows.
+        DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it
+            names the rows.
     """
     name = str(source) if isinstance(source, Path) else type(source).__name__
     columns = (image_column, label_column, *further)
-    if isinstance(source, Path):
-        rows = (
-            _file_rows(source, columns)
-            if pattern is None
-            else _matched_rows(source, line_pattern(pattern), further)
-        )
+    if isinstance(source, Path) and pattern is not None:
+        rows = _matched_rows(source, line_pattern(pattern), further)
+    elif isinstance(source, Path):
+        rows = _file_rows(source, columns)
     elif hasattr(source, "features") and hasattr(source, "column_names"):
         rows = _dataset_rows(source, columns, name)
     elif hasattr(source, "columns") and hasattr(source, "iloc"):
@@ -99,65 +114,72 @@ def read_rows(
         refuse_columns(further, name)
         rows = _pairs(source, name)
     faults: list[str] = []
-    for where, image, written, cells in rows:
-        label, held = label_text(written), is_image_data(image)
-        if isinstance(image, dict) and not held:  # a data set's reference to a file
-            image = image.get("path")
-        file = str(image) if isinstance(image, Path) else label_text(image)
-        missing = [] if held or callable(image) or file else [image_column]
-        missing += [] if label else [label_column]
-        if missing:
-            said = next(
-                (f" (got {value!r:.60})" for value in (image, written) if _is_odd(value)), ""
-            )
-            faults.append(f"  {where}: no {' and '.join(missing)}{said}")
-            continue
-        references = label_references(label)
-        stored = image if callable(image) else (lambda image=image: image) if held else file
-        yield Record(stored, label, where, references, cells)
+    for row in rows:
+        image = _named_image(row.image)
+        label = label_text(row.label)
+        missing = []
+        if image is None:
+            missing.append(image_column)
+        if not label:
+            missing.append(label_column)
+        if missing or image is None:
+            odd = [value for value in (row.image, row.label) if _is_odd(value)]
+            got = f" (got {odd[0]!r:.60})" if odd else ""
+            faults.append(f"  {row.where}: no {' and '.join(missing)}{got}")
+        else:
+            yield Record(image, label, row.where, label_references(label), row.others)
     if faults:
+        count = "1 row lacks" if len(faults) == 1 else f"{len(faults)} rows lack"
+        listed = "\n".join(shortened(faults, 20))
         raise DataError(
-            f"{len(faults)} {'row lacks' if len(faults) == 1 else 'rows lack'} a value:\n"
-            + "\n".join(shortened(faults, 20))
-            + f"\n{lost_to_pandas(source)}Fill in the values or remove the rows.",
+            f"{count} a value:\n{listed}\n{lost_to_pandas(source)}Fill in the values or remove the "
+            "rows.",
             file=name,
         )
 
 
+def _named_image(image: object) -> str | Callable[[], object] | None:
+    """Returns the name of an image, or a function that returns it. None where there is no image."""
+    if callable(image):
+        return image
+    if is_image_data(image):
+        return lambda: image
+    if isinstance(image, dict):  # a data set's reference to a file
+        image = image.get("path")
+    return (str(image) if isinstance(image, Path) else label_text(image)) or None
+
+
 def _is_odd(value: object) -> bool:
-    """Tells whether a value is there and of no use."""
-    there = value is not None and not isinstance(value, str | float) and not callable(value)
-    return there and not label_text(value) and not is_image_data(value)
+    """Returns whether a value is there and of no use."""
+    if value is None or isinstance(value, str | float) or callable(value):
+        return False
+    return not label_text(value) and not is_image_data(value)
 
 
-# -- in memory ---------------------------------------------------------------------------------------------------------
+# -- in memory -------------------------------------------------------------------------------------
 
 
-def _pairs(source: Any, name: str) -> Iterator[Row]:
+def _pairs(source: Any, name: str) -> Iterator[_Cells]:
     if isinstance(source, dict) or not isinstance(source, Iterable):
-        splits = (
-            f"Choose one of its splits: {', '.join(map(repr, source))}."
-            if isinstance(source, dict)
-            else ""
-        )
-        remedy = splits or "Give a path, a list of (image, label), a DataFrame or a Dataset."
+        remedy = "Give a path, a list of (image, label), a DataFrame or a Dataset."
+        if isinstance(source, dict):
+            remedy = f"Choose one of its splits: {', '.join(map(repr, source))}."
         raise DataError(f"A {name} cannot be used as a source of images.", remedy=remedy)
     for number, pair in enumerate(source):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             message = f"Item {number} is not a pair of an image and a label."
             raise DataError(message, file=name, value=pair, remedy="Give both.")
-        yield f"item {number}", pair[0], pair[1], {}
+        yield _Cells(f"item {number}", pair[0], pair[1], {})
 
 
-def _frame_rows(frame: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
+def _frame_rows(frame: Any, columns: Sequence[str], name: str) -> Iterator[_Cells]:
     _check_columns(columns, list(frame.columns), name)
-    for index, image, label, *cells in zip(
-        frame.index, *(frame[column] for column in columns), strict=True
-    ):
-        yield f"row {index}", image, label, dict(zip(columns[2:], cells, strict=True))
+    cells = frame[list(columns)].itertuples(index=False, name=None)
+    for index, (image, label, *others) in zip(frame.index, cells, strict=True):
+        yield _Cells(f"row {index}", image, label, dict(zip(columns[2:], others, strict=True)))
 
 
-def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[Row]:
+def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[_Cells]:
     if not hasattr(dataset, "__len__"):
         remedy = "Load it without streaming=True."
         raise DataError("A streamed data set can be read only once.", file=name, remedy=remedy)
@@ -174,21 +196,21 @@ def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[R
     def cells(column: str) -> Iterator[object]:
         names: list[str] | None = getattr(dataset.features[column], "names", None)
         for cell in dataset.with_format(None)[column]:
-            known = names is None or not isinstance(cell, int)
-            yield (
-                cell if known or names is None else names[cell] if 0 <= cell < len(names) else None
-            )
+            if names is None or not isinstance(cell, int):
+                yield cell
+            else:  # a class label is a number, and one that is missing is -1
+                yield names[cell] if 0 <= cell < len(names) else None
 
     for number, (label, *rest) in enumerate(zip(*map(cells, others), strict=True)):
         # Fetched one by one when they are needed: all together may be more than fits in memory.
         image = partial(fetch, number) if hasattr(feature, "decode") else fetch(number)
-        yield f"row {number}", image, label, dict(zip(others[1:], rest, strict=True))
+        yield _Cells(f"row {number}", image, label, dict(zip(others[1:], rest, strict=True)))
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
-def _file_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def _file_rows(path: Path, columns: Sequence[str]) -> Iterator[_Cells]:
     if path.is_file() and path.suffix.lower() not in LISTS:
         raise DataError(
             f"The name of a manifest must end in {', '.join(LISTS)}, not in {path.suffix or 'nothing'!r}.",
@@ -201,11 +223,11 @@ def _file_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     _check_columns(keys, there, path)
     for number, record in records:
         image, label, *cells = map(record.get, keys)
-        yield f"row {number}", image, label, dict(zip(columns[2:], cells, strict=True))
+        yield _Cells(f"row {number}", image, label, dict(zip(columns[2:], cells, strict=True)))
 
 
 def line_pattern(pattern: str) -> re.Pattern[str]:
-    """The regular expression that finds the image and the label in a line.
+    """Returns the regular expression that finds the image and the label in a line.
 
     Raises:
         DataError: If it is none, or lacks one of the two groups.
@@ -223,24 +245,27 @@ def line_pattern(pattern: str) -> re.Pattern[str]:
     return expression
 
 
-def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) -> Iterator[Row]:
+def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) -> Iterator[_Cells]:
     _check_columns(further, [*pattern.groupindex], path)
-    lines = enumerate(read_text(path, error=DataError, what="manifest").split("\n"), start=1)
-    matches = [
-        (number, line.strip(), pattern.fullmatch(line.strip()))
-        for number, line in lines
-        if line.strip()
-    ]
-    for number, _, match in matches:
-        if match:
-            cells = {name: match[name] for name in further}
-            yield f"row {number}", match["image"] and f"{match['image']}.jpg", match["label"], cells
-    faults = [f"  row {number}: {line[:60]!r}" for number, line, match in matches if not match]
+    text = read_text(path, error=DataError, what="manifest")
+    faults = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.strip()
+        if not line:
+            continue
+        match = pattern.fullmatch(line)
+        if match is None:
+            faults.append(f"  row {number}: {line[:60]!r}")
+            continue
+        image = match["image"] and f"{match['image']}.jpg"
+        cells = {name: match[name] for name in further}
+        yield _Cells(f"row {number}", image, match["label"], cells)
     if faults:
+        count = "1 line" if len(faults) == 1 else f"{len(faults)} lines"
+        listed = "\n".join(shortened(faults, 20))
         raise DataError(
-            f"The pattern {pattern.pattern!r} does not match {len(faults)} {'line' if len(faults) == 1 else 'lines'}:\n"
-            + "\n".join(shortened(faults, 20))
-            + "\nIt must match each line that is not blank from its start to its end.",
+            f"The pattern {pattern.pattern!r} does not match {count}:\n{listed}\nIt must match each "
+            "line that is not blank from its start to its end.",
             file=path,
         )
 
@@ -250,9 +275,11 @@ def _check_columns(
 ) -> None:
     for column in columns:
         if column not in names:
+            verb = "is" if len(names) == 1 else "are"
+            remedy = f"There {verb} {', '.join(map(repr, names)) or 'none'}."
             near = difflib.get_close_matches(column.lower(), list(map(str, names)), n=1)
-            remedy = f"There {'is' if len(names) == 1 else 'are'} {', '.join(map(repr, names)) or 'none'}."
-            remedy += f" Did you mean {near[0]!r}?" if near else ""
+            if near:
+                remedy += f" Did you mean {near[0]!r}?"
             raise DataError(f"There is no column {column!r}.", file=file, row=row, remedy=remedy)
 
 
@@ -266,10 +293,11 @@ def refuse_columns(columns: Iterable[str], name: str) -> None:
 
 
 def read_inat21(path: Path) -> Iterator[Record]:
-    """Yields the images of iNaturalist 2021's COCO-style JSON (`train.json`, `val.json`) with their categories.
+    """Yields the images of iNaturalist 2021's COCO-style JSON with their categories.
 
-    The label of an image is its category's path from the kingdom down to the species, so that names which occur twice
-    on the tree are no trouble. A category without ranks, as in other COCO files, is looked up by its name.
+    The label of an image is its category's path from the kingdom down to the species, so that names
+    which occur twice on the tree are no trouble. A category without ranks, as in other COCO files,
+    is looked up by its name.
     """
     remedy = "Give iNaturalist's train.json or val.json."
     try:
@@ -278,23 +306,24 @@ def read_inat21(path: Path) -> Iterator[Record]:
         categories = {row["id"]: _category(row) for row in data["categories"]}
         pairs = [(row["image_id"], row["category_id"]) for row in data["annotations"]]
     except (KeyError, TypeError) as error:
-        message = f"images, annotations and categories must be lists of objects; there is a problem with {error}."
+        message = (
+            "images, annotations and categories must be lists of objects; there is a problem with "
+            f"{error}."
+        )
         raise DataError(message, file=path, remedy=remedy) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"The file is not valid JSON: {error}.", file=path, remedy=remedy) from None
     chosen: dict[Any, Any] = {}
     for number, (image, category) in enumerate(pairs, start=1):
-        for key, value, known in (
-            ("image_id", image, names),
-            ("category_id", category, categories),
-        ):
-            if value not in known:
-                raise DataError(
-                    f"Annotation {number} has an unknown {key}.", file=path, value=value
-                )
+        message = f"Annotation {number} has an unknown"
+        if image not in names:
+            raise DataError(f"{message} image_id.", file=path, value=image)
+        if category not in categories:
+            raise DataError(f"{message} category_id.", file=path, value=category)
         first = chosen.setdefault(image, category)
         if first != category:
-            message = f"The image has two categories, {categories[first][0]!r} and {categories[category][0]!r}."
+            labels = f"{categories[first][0]!r} and {categories[category][0]!r}"
+            message = f"The image has two categories, {labels}."
             raise DataError(
                 message, file=path, value=names[image], remedy="Keep one category per image."
             )
@@ -316,24 +345,20 @@ def _category(row: Mapping[str, Any]) -> tuple[str, tuple[Reference, ...]]:
 
 
 def _needed(row: dict[str, Any]) -> dict[str, Any]:
-    """The needed members of an object as soon as it is read: an image has ten, of which two are used."""
-    for name in ("file_name", "category_id"):
-        if name in row:
-            return {
-                key: row[key]
-                for key in ("id", "file_name", "image_id", "category_id")
-                if key in row
-            }
-    return row
+    """Returns the needed members of an object: an image has ten, of which two are used."""
+    if "file_name" not in row and "category_id" not in row:
+        return row
+    return {key: row[key] for key in row.keys() & _NEEDED}
 
 
-# -- one folder for each class -----------------------------------------------------------------------------------------
+# -- one folder for each class ---------------------------------------------------------------------
 
 
 def read_folder(path: Path) -> Iterator[Record]:
     """Yields the images of one folder for each class, ordered by path.
 
-    The name of a class folder is a node's label, alias, id or, in nested folders, path; see `label_references`.
+    The name of a class folder is a node's label, alias, id or, in nested folders, path; see
+    `label_references`.
 
     Args:
         path: The folder that holds the class folders.
@@ -360,9 +385,9 @@ def read_folder(path: Path) -> Iterator[Record]:
             else:
                 yield Record(f"{label}/{name}", label, f"{label}/{name}", references)
     if stray:
+        more = ", …" if len(stray) > 10 else ""
         raise DataError(
-            f"{len(stray)} images are not in a class folder: "
-            f"{', '.join(stray[:10])}{', …' if len(stray) > 10 else ''}.",
+            f"{len(stray)} images are not in a class folder: {', '.join(stray[:10])}{more}.",
             file=path,
             remedy="Move each of them into a folder named after its class.",
         )
@@ -374,9 +399,10 @@ def read_folder(path: Path) -> Iterator[Record]:
 
 
 def walk_images(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yields for a folder and each folder below it: its path from there, its images and its other files.
+    """Yields the path, the images and the other files of a folder and each folder below it.
 
-    What is hidden is passed over, and links are followed, but to no folder twice. All is sorted by name.
+    What is hidden is passed over, and links are followed, but to no folder twice. All is sorted by
+    name.
     """
     seen: set[str] = set()
     for current, folders, files in os.walk(path, followlinks=True):

@@ -11,8 +11,8 @@ from functools import cache
 from typing import NamedTuple
 
 from taxtune.data.examples import Example, distinct, note_repeated
-from taxtune.data.images import check_images
 from taxtune.errors import DataError
+from taxtune.images import check_images
 
 __all__ = [
     "CALIBRATION_FROM",
@@ -24,10 +24,12 @@ __all__ = [
     "split_sizes",
 ]
 
-#: With fewer images `default_split` leaves none for calibration: a promised hP of 0.98 takes 37 of them at least.
+#: With fewer images `default_split` leaves none for calibration: a promised hP of 0.98 takes 37 of
+#: them at least.
 CALIBRATION_FROM = 150
 # Most images of splits whose sizes nobody gives.
-_MOST_TUNING, _MOST_HELDOUT = 400, 200
+_MOST_TUNING = 400
+_MOST_HELDOUT = 200
 
 
 class SplitSizes(NamedTuple):
@@ -45,37 +47,43 @@ class SplitSizes(NamedTuple):
 
 
 def default_split(n_photos: int) -> SplitSizes:
-    """The sizes of the splits that `taxtune init` writes and `taxtune.tune` takes by default, of at least 1 image.
+    """Returns the sizes of the splits of `taxtune init`, and of `taxtune.tune` by default.
 
-    Below 150 images three fifths are for tuning (100 can then prove an hP of 0.98) and none for calibration. From 150
-    on two fifths are for tuning, at most 400, and seven twentieths held out, at most 200; 38 or more are left.
+    Below 150 images three fifths are for tuning (100 can then prove an hP of 0.98) and none for
+    calibration. From 150 on two fifths are for tuning, at most 400, and seven twentieths held out,
+    at most 200; 38 or more are left.
+
+    Args:
+        n_photos: The number of different images, at least 1.
     """
-    tuning, heldout = max(1, n_photos * 3 // 5), n_photos - max(1, n_photos * 3 // 5)
-    if n_photos >= CALIBRATION_FROM:
-        tuning, heldout = (
-            min(_MOST_TUNING, n_photos * 2 // 5),
-            min(_MOST_HELDOUT, n_photos * 7 // 20),
-        )
+    if n_photos < CALIBRATION_FROM:
+        tuning = max(1, n_photos * 3 // 5)
+        return SplitSizes(tuning, n_photos - tuning, 0)
+    tuning = min(_MOST_TUNING, n_photos * 2 // 5)
+    heldout = min(_MOST_HELDOUT, n_photos * 7 // 20)
     return SplitSizes(tuning, heldout, n_photos - tuning - heldout)
 
 
 def split_sizes(
     n_photos: int, tuning: int | None = None, heldout: int | None = None
 ) -> tuple[int, int]:
-    """The sizes of the tuning and the held-out split, of which either may be given.
+    """Returns the sizes of the tuning and the held-out split, of which either may be given.
 
     Args:
-        n_photos: How many different images there are, at least 1.
-        tuning: Size of the tuning split; None for the default, or what `heldout` leaves, at most 400.
-        heldout: Size of the held-out split; None for the default, or what `tuning` leaves, at most 200.
+        n_photos: The number of different images, at least 1.
+        tuning: Size of the tuning split. None for the default, or what `heldout` leaves, at most
+            400.
+        heldout: Size of the held-out split. None for the default, or what `tuning` leaves, at most
+            200.
     """
     if tuning is None and heldout is None:
         usual = default_split(n_photos)
         return usual.tuning, max(usual.heldout, 1)
-    if tuning is not None:
-        return tuning, min(_MOST_HELDOUT, max(n_photos - tuning, 1)) if heldout is None else heldout
-    assert heldout is not None
-    return min(_MOST_TUNING, max(n_photos - heldout, 1)), heldout
+    if tuning is None:
+        tuning = min(_MOST_TUNING, max(n_photos - (heldout or 0), 1))
+    if heldout is None:
+        heldout = min(_MOST_HELDOUT, max(n_photos - tuning, 1))
+    return tuning, heldout
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +106,13 @@ def split(
     heldout: int,
     seed: int,
 ) -> Splits:
-    """Draws a tuning and a held-out split that are stratified by target and disjoint by image content.
+    """Draws a tuning and a held-out split, stratified by target and disjoint by image content.
 
-    All examples are put in one order: one example of every target, then a second of every target that has two, and so
-    on, in an order that depends on the seed and on each example's `id` and target alone. The tuning split takes the
-    front of it and the held-out split what follows. Images are read and hashed as they are drawn; content that was
-    drawn before is passed over, so that a copy of a tuning image is never in the held-out split.
+    All examples are put in one order: one example of every target, then a second of every target
+    that has two, and so on, in an order that depends on the seed and on each example's `id` and
+    target alone. The tuning split takes the front of it and the held-out split what follows. Images
+    are read and hashed as they are drawn; content that was drawn before is passed over, so that a
+    copy of a tuning image is never in the held-out split.
 
     Args:
         examples: The examples to draw from.
@@ -158,35 +167,38 @@ def remaining(
     """
     gone = {example.sha256 for example in used}
     order = iter(sorted(examples, key=lambda e: _rank(seed, "remaining", e.id)))
-    found: list[Example] = []
-    while len(found) < most and (batch := list(itertools.islice(order, most - len(found)))):
-        found += [example for example in _checked(batch) if example.sha256 not in gone]
-        found = distinct(found)[0]
-    return tuple(found)
+    unused: list[Example] = []
+    while len(unused) < most:
+        batch = list(itertools.islice(order, most - len(unused)))
+        if not batch:
+            break
+        unused += [example for example in _checked(batch) if example.sha256 not in gone]
+        unused, _ = distinct(unused)
+    return tuple(unused)
 
 
 def _checked(batch: Sequence[Example]) -> list[Example]:
-    """Returns examples with their content hashes, once the files that were not read yet were decoded."""
+    """Returns examples with their content hashes, whose files are all decoded."""
     unread = [example.image for example in batch if not example.sha256]
     hashes = check_images(unread) if unread else {}
     return [replace(e, sha256=hashes[e.image]) if e.image in hashes else e for e in batch]
 
 
 def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
-    """The examples in rounds, one of every target that has any left."""
+    """Returns the examples in rounds, one of every target that has any left."""
     # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
     taken: Counter[int] = Counter()
     rounds: list[tuple[int, Example]] = []
     for example in sorted(examples, key=lambda e: _rank(seed, "example", e.id)):
         rounds.append((taken[example.target], example))
         taken[example.target] += 1
-    rank = cache(lambda number, target: _rank(seed, f"round {number}", str(target)))
-    return [
-        e
-        for _, e in sorted(
-            rounds, key=lambda pair: (pair[0], rank(pair[0], pair[1].target), pair[1].target)
-        )
-    ]
+
+    @cache
+    def rank(number: int, target: int) -> bytes:
+        return _rank(seed, f"round {number}", str(target))
+
+    rounds.sort(key=lambda one: (one[0], rank(one[0], one[1].target), one[1].target))
+    return [example for _, example in rounds]
 
 
 def _rank(seed: int, what: str, name: str) -> bytes:
@@ -197,8 +209,9 @@ def _too_few(tuning: int, heldout: int, there: int) -> DataError:
     total = tuning + heldout
     fitting = max(1, round(there * tuning / total)) if tuning else 0
     example = f", for example {fitting} and {there - fitting}" if there >= 2 else ""
+    verb = "is" if there == 1 else "are"
     return DataError(
-        f"The tuning split of {tuning} and the held-out split of {heldout} need {total} different images, "
-        f"but there {'is' if there == 1 else 'are'} {there}.",
+        f"The tuning split of {tuning} and the held-out split of {heldout} need {total} different "
+        f"images, but there {verb} {there}.",
         remedy=f"Ask for smaller splits (at most {there} in all{example}) or add images.",
     )

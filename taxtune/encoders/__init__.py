@@ -1,4 +1,4 @@
-"""Encoders: texts and images to unit vectors, shared by the mapper's similarities, the measures and the studies."""
+"""Encoders: texts and images to unit vectors, for similarities, measures and studies."""
 
 from __future__ import annotations
 

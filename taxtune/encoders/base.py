@@ -16,6 +16,9 @@ __all__ = ["FloatMatrix", "TextEncoder", "folder_digest", "model_folder"]
 
 FloatMatrix = NDArray[np.float32]
 
+# Files of a model that can change a vector.
+_CONTENT = (".json", ".safetensors", ".bin", ".txt")
+
 
 @runtime_checkable
 class TextEncoder(Protocol):
@@ -30,16 +33,16 @@ class TextEncoder(Protocol):
     identity: dict[str, str | int | None]
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """A unit vector for each text, shape (texts, dimensions)."""
+        """Returns a unit vector for each text, shape (texts, dimensions)."""
         ...
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
-        """The same, from disk where this list of texts was encoded before."""
+        """Returns the same, from disk where this list of texts was encoded before."""
         ...
 
 
 def model_folder(model: str) -> Path | None:
-    """The folder that a model is named by; None for a name on Hugging Face.
+    """Returns the folder that a model is named by; None for a name on Hugging Face.
 
     Raises:
         ModelError: If it is a path, and no folder is there.
@@ -55,13 +58,11 @@ def model_folder(model: str) -> Path | None:
 
 
 def folder_digest(folder: Path) -> str:
-    """A hash of the contents of a model's folder: its configuration and its weights."""
+    """Returns a hash of the contents of a model's folder: its configuration and its weights."""
     digest = hashlib.sha256()
-    for file in sorted(
-        p
-        for p in folder.rglob("*")
-        if p.is_file() and p.suffix in (".json", ".safetensors", ".bin", ".txt")
-    ):
+    for file in sorted(folder.rglob("*")):
+        if not file.is_file() or file.suffix not in _CONTENT:
+            continue
         digest.update(str(file.relative_to(folder)).encode())
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,8 +29,8 @@ class ClipEncoder:
     """A CLIP model (open_clip).
 
     Args:
-        model: A model as open_clip names it: "hf-hub:apple/DFN5B-CLIP-ViT-H-14" (paper 1's), "local-dir:FOLDER", or
-            "ViT-B-32@TAG" with the tag or file of its weights behind the @.
+        model: A model as open_clip names it: "hf-hub:apple/DFN5B-CLIP-ViT-H-14" (paper 1's),
+            "local-dir:FOLDER", or "ViT-B-32@TAG" with the tag or file of its weights behind the @.
         device: "auto", "cpu", "cuda", ...
         cache_dir: Folder of the embeddings that `stored` keeps; None is the user's cache folder.
         batch_size: Texts or images encoded at once, at least 1.
@@ -52,37 +53,16 @@ class ClipEncoder:
         cache_dir: Path | None = None,
         batch_size: int = 256,
     ) -> None:
-        import open_clip
-
         self.name = f"clip:{model}"
-        self.cache_dir, self.batch_size = cache_dir, batch_size
+        self.cache_dir = cache_dir
+        self.batch_size = batch_size
         self._device = find_device(device)
         # An image takes far more memory than a text.
-        self._text_batches, self._image_batches = (
-            AdaptiveBatches(batch_size, model=model, device=self._device, item=item)
-            for item in ("text", "image")
-        )
-        architecture, _, weights = model.partition("@")
+        self._text_batches = self._batches(model, "text")
+        self._image_batches = self._batches(model, "image")
         if not model.startswith("local-dir:"):
             look_for_hub()
-        try:
-            # Where there are no weights, other ways to make a model give random ones and a warning.
-            self._model, self._preprocess = open_clip.create_model_from_pretrained(
-                architecture, pretrained=weights or None, device=self._device
-            )
-            self._tokenizer = open_clip.get_tokenizer(architecture)
-        except Exception as error:  # the library raises whatever its parts raise: RuntimeError, OSError, HTTP errors
-            if model.startswith("hf-hub:") and is_out_of_reach(error):
-                raise explain_load_error(
-                    model.removeprefix("hf-hub:"), error, "configuration"
-                ) from error
-            raise ModelError(
-                # Shortened, as open_clip lists every architecture that it knows.
-                f"The CLIP model cannot be loaded: {shorten(str(error), 300, placeholder=' …')}",
-                value=model,
-                remedy="Give hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS.",
-            ) from error
-        self._model.eval()
+        self._load(model)
         self.context_length = int(getattr(self._tokenizer, "context_length", None) or 77)
         self.identity: dict[str, str | int | None] = {
             "kind": "clip",
@@ -92,22 +72,50 @@ class ClipEncoder:
         # Functions show with their address, which is another in every process.
         self.preprocessing = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self._preprocess))
 
+    def _batches(self, model: str, item: str) -> AdaptiveBatches:
+        return AdaptiveBatches(self.batch_size, model=model, device=self._device, item=item)
+
+    def _load(self, model: str) -> None:
+        import open_clip
+
+        architecture, _, weights = model.partition("@")
+        try:
+            # Where there are no weights, other ways to make a model give random ones and a warning.
+            self._model, self._preprocess = open_clip.create_model_from_pretrained(
+                architecture, pretrained=weights or None, device=self._device
+            )
+            self._tokenizer = open_clip.get_tokenizer(architecture)
+        # The library raises whatever its parts raise: RuntimeError, OSError, HTTP errors.
+        except Exception as error:
+            if model.startswith("hf-hub:") and is_out_of_reach(error):
+                name = model.removeprefix("hf-hub:")
+                raise explain_load_error(name, error, "configuration") from error
+            # Shortened, as open_clip lists every architecture that it knows.
+            reason = shorten(str(error), 300, placeholder=" …")
+            raise ModelError(
+                f"The CLIP model cannot be loaded: {reason}",
+                value=model,
+                remedy="Give hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS.",
+            ) from error
+        self._model.eval()
+
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """A unit vector for each text, shape (texts, dimensions); see `truncated` for long ones."""
-        return self._in_batches(
-            self._text_batches,
-            texts,
-            lambda batch: self._model.encode_text(
-                self._tokenizer([well_formed(text) for text in batch]).to(self._device)
-            ),
-        )
+        """Returns a unit vector for each text, shape (texts, dimensions).
+
+        See `truncated` for long ones.
+        """
+
+        def encode(batch: Sequence[str]) -> Any:
+            return self._model.encode_text(self._tokens(batch).to(self._device))
+
+        return self._in_batches(self._text_batches, texts, encode)
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
-        """The same, from disk where this list of texts was encoded before."""
+        """Returns the same as `texts`, from disk where this list was encoded before."""
         return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)
 
     def images(self, images: Sequence[Image]) -> FloatMatrix:
-        """A unit vector for each image, shape (images, dimensions)."""
+        """Returns a unit vector for each image, shape (images, dimensions)."""
         import torch
 
         def encode(batch: Sequence[Image]) -> Any:
@@ -117,20 +125,20 @@ class ClipEncoder:
         return self._in_batches(self._image_batches, images, encode)
 
     def truncated(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Tells, for each text, whether it fills the context, so that its end may not have been read."""
+        """Tells, for each text, whether it fills the context: its end may not have been read."""
         flags = np.zeros(len(texts), dtype=bool)
         # A token has at least a byte of the text, but for letters that are normalised to several.
-        long = [
-            i
-            for i, text in enumerate(texts)
-            if len(text.encode("utf-8", "replace")) > self.context_length // 2
-        ]
+        sizes = [len(text.encode("utf-8", "replace")) for text in texts]
+        long = np.flatnonzero(np.array(sizes) > self.context_length // 2)
         for start in range(0, len(long), self.batch_size):
             rows = long[start : start + self.batch_size]
-            tokens = self._tokenizer(["", *(well_formed(texts[i]) for i in rows)])
+            tokens = self._tokens(["", *(texts[row] for row in rows)])
             # Shorter texts end in padding, which is the last token of an empty text.
             flags[rows] = (tokens[1:, -1] != tokens[0, -1]).numpy()
         return flags
+
+    def _tokens(self, texts: Sequence[str]) -> Any:
+        return self._tokenizer([well_formed(text) for text in texts])
 
     def _in_batches(
         self, batches: AdaptiveBatches, items: Sequence[Any], encode: Callable[..., Any]
@@ -147,11 +155,14 @@ class ClipEncoder:
 
 
 def _weights_digest(model: Any) -> str:
-    """A hash of a few values of every parameter: what tells two sets of weights of one name apart."""
-    import hashlib
+    """Returns a hash of a few values of every parameter.
 
+    It tells two sets of weights of one name apart.
+    """
     digest = hashlib.sha256()
     for name, parameter in model.state_dict().items():
         sample = parameter.detach().flatten()[:64].float().cpu().numpy()
-        digest.update(name.encode() + str(tuple(parameter.shape)).encode() + sample.tobytes())
+        digest.update(name.encode())
+        digest.update(str(tuple(parameter.shape)).encode())
+        digest.update(sample.tobytes())
     return digest.hexdigest()

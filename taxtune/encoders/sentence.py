@@ -32,7 +32,8 @@ class SentenceEncoder:
     Attributes:
         name: "sentence:MODEL".
         identity: Everything about the model that can change a vector.
-        token_limit: Tokens of a text that the model reads, special tokens included; None where it knows no limit.
+        token_limit: Tokens of a text that the model reads, special tokens included; None where it
+            knows no limit.
 
     Raises:
         MissingExtraError: If sentence-transformers is not installed.
@@ -54,32 +55,40 @@ class SentenceEncoder:
                 "sentence-transformers", "measures", f"The sentence encoder {model}"
             ) from error
         self.name = f"sentence:{model}"
-        self.cache_dir, self.batch_size = cache_dir, batch_size
-        where, folder = find_device(device), model_folder(model)
-        self._batches = AdaptiveBatches(batch_size, model=model, device=where)
+        self.cache_dir = cache_dir
+        self.batch_size = batch_size
+        device = find_device(device)
+        folder = model_folder(model)
+        self._batches = AdaptiveBatches(batch_size, model=model, device=device)
         if folder is None:
             look_for_hub()
         try:
             # What is on this machine is loaded at once; only a download deserves a bar.
             with quiet_progress() if folder else nullcontext():
-                self._model: Any = SentenceTransformer(str(folder or model), device=where)
-        except (
-            Exception
-        ) as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
+                self._model: Any = SentenceTransformer(str(folder or model), device=device)
+        # The library raises whatever its parts raise: OSError, ValueError, HTTP errors.
+        except Exception as error:
             called = model if folder or "/" in model else f"sentence-transformers/{model}"
             raise explain_load_error(called, error, "configuration") from error
-        config = getattr(getattr(self._model[0], "auto_model", None), "config", None)
-        version = folder_digest(folder) if folder else getattr(config, "_commit_hash", None)
         self.identity: dict[str, str | int | None] = {
             "kind": "sentence",
             "model": model,
-            "version": version,
+            "version": folder_digest(folder) if folder else self._commit(),
         }
         limit = getattr(self._model, "max_seq_length", None)
         self.token_limit: int | None = None if limit is None else int(limit)
 
+    def _commit(self) -> str | None:
+        """Returns the commit of a model on Hugging Face, where it is known."""
+        transformer = getattr(self._model[0], "auto_model", None)
+        config = getattr(transformer, "config", None)
+        return getattr(config, "_commit_hash", None)
+
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """A unit vector for each text, shape (texts, dimensions); text beyond the model's length is cut."""
+        """Returns a unit vector for each text, shape (texts, dimensions).
+
+        Text beyond the model's length is cut.
+        """
         texts = [well_formed(text) for text in texts]
 
         def encode(size: int) -> Any:
@@ -96,12 +105,13 @@ class SentenceEncoder:
         if self.token_limit is None:
             return flags
         for i, text in enumerate(texts):
-            # A token has at least a byte of the text, but for letters that are normalised to several.
+            # A token has at least a byte of the text, but for letters that are normalised to
+            # several.
             if len(text.encode("utf-8", "replace")) > self.token_limit // 2:
                 tokens = self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"]
                 flags[i] = len(tokens) > self.token_limit
         return flags
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
-        """The same, from disk where this list of texts was encoded before."""
+        """Returns the same as `texts`, from disk where this list was encoded before."""
         return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)

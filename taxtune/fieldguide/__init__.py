@@ -43,35 +43,44 @@ def export(folder: str | Path, labelled: int = 300, manifest: str | Path = MANIF
     """Writes the images as a user might have them, to try the steps for one's own.
 
     Args:
-        folder: Where to write: `tree.csv`, `photos/` with a sub-folder for each species, and `new-photos/` with the
-            images that have no label; the same as `photos.csv` and `new-photos.csv`, with the place of each, and
-            `checklist.csv`, which species are where. A species lives at one of six places, drawn by its name.
+        folder: Where to write: `tree.csv`, `photos/` with a sub-folder for each species, and
+            `new-photos/` with the images that have no label; the same as `photos.csv` and
+            `new-photos.csv`, with the place of each, and `checklist.csv`, which species are where.
+            A species lives at one of six places, drawn by its name.
         labelled: How many images have one.
-        manifest: What lists the images: those of the package, or more that `python -m fieldguide.draw` drew.
+        manifest: What lists the images: those of the package, or more that `python -m
+            fieldguide.draw` drew.
     """
-    folder, manifest = Path(folder), Path(manifest)
+    folder = Path(folder)
+    manifest = Path(manifest)
     with manifest.open(encoding="utf-8", newline="") as stream:
-        rows = [*csv.DictReader(stream)]
-    homes = {
-        row["label"]: _PLACES[hashlib.sha256(row["label"].encode()).digest()[0] % len(_PLACES)]
-        for row in rows
-    }
-    tables = {"photos.csv": ["image,label,place"], "new-photos.csv": ["image,place"]}
+        rows = list(csv.DictReader(stream))
+    photos = ["image,label,place"]
+    new_photos = ["image,place"]
     for i, row in enumerate(rows):
-        into = folder / "photos" / row["label"] if i < labelled else folder / "new-photos"
-        into.mkdir(parents=True, exist_ok=True)
-        file = into / Path(row["image"]).name
+        label = row["label"]
+        target = folder / "photos" / label if i < labelled else folder / "new-photos"
+        target.mkdir(parents=True, exist_ok=True)
+        file = target / Path(row["image"]).name
         shutil.copyfile(manifest.parent / row["image"], file)
-        cells = [
-            file.relative_to(folder).as_posix(),
-            *([row["label"]] if i < labelled else []),
-            homes[row["label"]],
-        ]
-        tables["photos.csv" if i < labelled else "new-photos.csv"].append(",".join(cells))
-    tables["checklist.csv"] = [
-        "node,place",
-        *(f"{label},{place}" for label, place in sorted(homes.items())),
-    ]
-    for name, lines in tables.items():
-        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        name = file.relative_to(folder).as_posix()
+        if i < labelled:
+            photos.append(f"{name},{label},{_place(label)}")
+        else:
+            new_photos.append(f"{name},{_place(label)}")
+    checklist = ["node,place"]
+    for label in sorted({row["label"] for row in rows}):
+        checklist.append(f"{label},{_place(label)}")
+    _write_lines(folder / "photos.csv", photos)
+    _write_lines(folder / "new-photos.csv", new_photos)
+    _write_lines(folder / "checklist.csv", checklist)
     shutil.copyfile(TAXONOMY_FILE, folder / "tree.csv")
+
+
+def _place(label: str) -> str:
+    """Returns the place at which a species lives."""
+    return _PLACES[hashlib.sha256(label.encode()).digest()[0] % len(_PLACES)]
+
+
+def _write_lines(file: Path, lines: list[str]) -> None:
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")

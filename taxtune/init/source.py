@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from taxtune.data.columns import IMAGES, LABELS, find_column
-from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.data.names import find_file
-from taxtune.data.sources import LISTS, read_folder, read_rows, walk_images
+from taxtune.data.sources import LISTS, read_folder, read_labelled, walk_images
 from taxtune.errors import DataError, Problems
+from taxtune.images import IMAGE_SUFFIXES
 from taxtune.progress import Display, showing
 from taxtune.tables import read_table
 
@@ -58,7 +58,7 @@ class Source:
         if self.kind == "folder":
             records = read_folder(self.path)
         else:
-            records = read_rows(
+            records = read_labelled(
                 self.path, image_column=self.image_column, label_column=self.label_column
             )
         counted: Counter[str] = Counter()

@@ -209,7 +209,7 @@ class GepaProposer(Proposer):
         self._spent = {}
         for template, parent in self._kept:
             try:
-                tuner.experiment.check(template, earlier)
+                tuner.experiment.rules.check(template, earlier)
             except TemplateError:  # tried already
                 continue
             return Proposal(template, {"parent": parent}, **spent)
@@ -319,7 +319,7 @@ class Adapter:
 
         template = candidate[COMPONENT]
         try:
-            self.experiment.check(template)
+            self.experiment.rules.check(template)
         except TemplateError as error:
             reason = f"Refused: {error}"
             refused = [
@@ -331,7 +331,8 @@ class Adapter:
                 trajectories=refused,
                 num_metric_calls=0,
             )
-        evaluation = self._evaluator.evaluate(template, batch)
+        parsed = self.experiment.rules.parse(template)
+        evaluation = self._evaluator.evaluate(parsed, batch)
         rows = list(evaluation.rows)
         self.usage += evaluation.usage.new()
         new = [row for row in rows if row.answer is not None and not row.from_store]
@@ -361,7 +362,8 @@ class Adapter:
         answered = [(row, value) for row, value in pairs if row.node is not None]
         rows = [row for row, _ in answered]
         goal = self.experiment.goal()
-        prompt = self.experiment.prompt(candidate[COMPONENT])
+        rules = self.experiment.rules
+        prompt = rules.prompt(rules.parse(candidate[COMPONENT]))
         tiles = self._show_failures(rows, goal, prompt)
         records = []
         hidden = hidden_answers(rows, goal, template=prompt)

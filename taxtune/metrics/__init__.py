@@ -1,4 +1,4 @@
-"""Scores of placed answers: hierarchical, information-weighted, at each rank; intervals, bounds, paired comparisons."""
+"""Scores of placed answers, with intervals, bounds and paired comparisons."""
 
 from __future__ import annotations
 

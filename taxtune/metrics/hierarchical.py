@@ -1,8 +1,9 @@
 """Hierarchical precision, recall and F: the score of a placed answer (paper 1, §3, eqs. 2 and 3).
 
-An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off the tree*. On the root
-it would have hP 1, as an answer that says nothing; instead it is scored as a child of the root that is never right: hP
-is 1/2, hR that of the root. All functions that score take a mask `off_tree` of those answers.
+An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off the
+tree*. On the root it would have hP 1, as an answer that says nothing; instead it is scored as a
+child of the root that is never right: hP is 1/2, hR that of the root. All functions that score take
+a mask `off_tree` of those answers.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ class HierarchicalScores:
         hp: Mean over examples of |anc(pred) ∩ anc(gt)| / |anc(pred)| (eq. 2a).
         hr: Mean over examples of |anc(pred) ∩ anc(gt)| / |anc(gt)| (eq. 2b).
         hf: Harmonic mean of the two *means* (eq. 3), not the mean of per-example values.
-        accuracy: Share of examples placed on exactly the target node; an answer off the tree never is.
-        depth: Mean depth of the predicted nodes in edges from the root; 1 for an answer that is off the tree.
+        accuracy: Share of examples placed on exactly the target node; an answer off the tree never
+            is.
+        depth: Mean depth of the predicted nodes in edges from the root; 1 for an answer that is off
+            the tree.
         n: Number of examples.
     """
 
@@ -52,18 +55,18 @@ class HierarchicalScores:
     n: int
 
     def as_dict(self) -> dict[str, float]:
-        """The scores by name."""
+        """Returns the scores by name."""
         return asdict(self)
 
 
 def check_nodes(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike
 ) -> tuple[IntArray, IntArray]:
-    """Predicted and target node numbers, shape (n,) each, as integer arrays.
+    """Returns predicted and target node numbers, shape (n,) each, as integer arrays.
 
     Raises:
-        ValueError: If the shapes are not one and the same (n,), or a number is no node of the tree; -1, which NumPy
-            would take for the last node, included.
+        ValueError: If the shapes are not one and the same (n,), or a number is no node of the tree;
+            -1, which NumPy would take for the last node, included.
     """
     arrays = []
     for name, given in (("predicted", predicted), ("target", target)):
@@ -83,7 +86,7 @@ def check_nodes(
 
 
 def flags(given: ArrayLike | None, n: int) -> BoolArray:
-    """Flags of `n` answers as an array; all False where None is given.
+    """Returns flags of `n` answers as an array; all False where None is given.
 
     Raises:
         ValueError: If they do not have the shape (n,), or are neither booleans nor 0 and 1.
@@ -105,13 +108,16 @@ def overlap(
     *,
     off_tree: ArrayLike | None = None,
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """The sizes |anc(pred)|, |anc(pred) ∩ anc(gt)| and |anc(gt)|, shape (n,) each, at least 1: equal where exact.
+    """Returns the sizes |anc(pred)|, |anc(pred) ∩ anc(gt)| and |anc(gt)|, shape (n,) each.
+
+    They are at least 1, and equal where the answer is exact.
 
     Args:
         taxonomy: The tree; ancestor sets include the node and the root.
         predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
-        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
+        off_tree: Which answers count as a child of the root that is never right, shape (n,); none
+            where left out.
 
     Raises:
         ValueError: If the shapes differ or a number is no node of the tree.
@@ -131,21 +137,22 @@ def precision_recall(
     *,
     off_tree: ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """The hP and hR of each example, shape (n,) each, in (0, 1]: the root is always shared; see `overlap`."""
+    """Returns the hP and hR of each example, shape (n,) each, in (0, 1]; see `overlap`."""
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
     return n_shared / n_predicted, n_shared / n_target
 
 
 def is_exact(hp: Any, hr: Any) -> Any:
-    """Tells of each hP and hR whether the answer is exactly the target: nothing of it is wrong and nothing is left out.
+    """Tells of each hP and hR whether the answer is exactly the target.
 
-    An answer on the root is exact where the target is the root; one off the tree, as a child of the root, never is.
+    Then nothing of it is wrong and nothing is left out. An answer on the root is exact where the
+    target is the root; one off the tree, as a child of the root, never is.
     """
     return (hp == 1) & (hr == 1)
 
 
 def harmonic_mean(hp: float, hr: float) -> float:
-    """The hF of a mean hP and a mean hR (eq. 3); 0 where both are 0."""
+    """Returns the hF of a mean hP and a mean hR (eq. 3); 0 where both are 0."""
     return 0.0 if hp + hr == 0 else 2 * hp * hr / (hp + hr)
 
 
@@ -156,11 +163,11 @@ def score(
     *,
     off_tree: ArrayLike | None = None,
 ) -> HierarchicalScores:
-    """The scores of a set of placed examples; the arguments are those of `overlap`.
+    """Returns the scores of a set of placed examples; the arguments are those of `overlap`.
 
     Raises:
-        ValueError: If there is no example (a mean over nothing is not zero), the shapes differ, or a number is no
-            node of the tree.
+        ValueError: If there is no example (a mean over nothing is not zero), the shapes differ, or
+            a number is no node of the tree.
     """
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
     if n_predicted.size == 0:

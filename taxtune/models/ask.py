@@ -15,8 +15,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
+from taxtune.images import content_hash
 from taxtune.models.base import (
     Answer,
     Candidates,

@@ -17,8 +17,8 @@ from pathlib import PurePath
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError, one_line
+from taxtune.images import load_image
 from taxtune.models.base import (
     Answer,
     Failure,

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taxtune.data.images import load_image
+from taxtune.images import load_image
 
 if TYPE_CHECKING:
     from PIL import Image

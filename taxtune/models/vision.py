@@ -16,9 +16,9 @@ from hashlib import sha256
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from taxtune.data.images import content_hash, load_image
 from taxtune.errors import ImageError, ModelError, one_line
 from taxtune.hardware import is_out_of_memory, memory_of_this_machine
+from taxtune.images import content_hash, load_image
 from taxtune.loading import explain_load_error
 from taxtune.models.base import Identity, Request
 from taxtune.models.local import Generated, LocalModel, Ready, Unanswerable, rejected

@@ -19,8 +19,8 @@ from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taxtune.data.images import load_image
 from taxtune.errors import TaxtuneError
+from taxtune.images import load_image
 from taxtune.metrics.names import metric_name
 from taxtune.report.formatting import Result, number, template_name
 from taxtune.report.summary import (

@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from matplotlib.figure import Figure
 
-    from taxtune.metrics.statistics import Interval
     from taxtune.taxonomy import Taxonomy
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
     "StudyReport",
     "Table",
     "cut",
-    "intervals_table",
     "node_name",
     "numbered",
     "page",
@@ -309,35 +307,6 @@ def node_name(taxonomy: Taxonomy, node: int) -> str:
     """Returns a node's label, with its common name where it has another."""
     label, common = taxonomy.labels[node], taxonomy.common_name(node)
     return label if common == label else f"{label} ({common})"
-
-
-def intervals_table(
-    heads: tuple[str, ...],
-    rows: Iterable[tuple[tuple[Cell, ...], Interval]],
-    note: str,
-    *,
-    value: str = "estimate",
-) -> Table:
-    """Returns the table of the intervals that go with a table of shares, in %.
-
-    Args:
-        heads: The headings of the columns that name the share.
-        rows: These columns' cells, and the interval, in 0..1.
-        note: How the intervals were made.
-        value: The heading of the share itself.
-    """
-    cells = []
-    for names, interval in rows:
-        ends = (interval.estimate, interval.low, interval.high)
-        cells.append((*names, *(100 * end for end in ends)))
-    return Table(
-        name="intervals",
-        title="The same with 95 % intervals",
-        columns=(*heads, value, "low", "high"),
-        rows=tuple(cells),
-        digits={value: 2, "low": 2, "high": 2},
-        notes=(note,),
-    )
 
 
 def numbered(stem: str, n: int) -> list[str]:

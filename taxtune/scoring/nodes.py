@@ -77,8 +77,8 @@ def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
 def as_child(mapper: Mapper, placements: Iterable[Placement | None]) -> Mask:
     """Returns which placements are scored as a child of the root that is never right, shape (n,).
 
-    They are those off the tree, unless the mapper's settings (`MapperConfig.off_tree`) score these as
-    the root. A missing answer has the placement None.
+    They are those off the tree, unless the mapper's settings (`MapperConfig.off_tree`) score these
+    as the root. A missing answer has the placement None.
     """
     is_child = mapper.identity().get("off_tree") == "child"
     off_tree = [placement is not None and placement.off_tree for placement in placements]
@@ -243,9 +243,10 @@ class _PlacedTable:
         )
 
     def selective(self) -> Selective | None:
-        """Returns the worth of the confidence: the mapper's, or the column `confidence` beside nodes.
+        """Returns the worth of the confidence.
 
-        The mapper's is no probability that the node is exactly right; a column is, if it is in [0, 1].
+        It is the mapper's, or the column `confidence` beside nodes. The mapper's is no probability
+        that the node is exactly right; a column is, if it is in [0, 1].
         """
         hp, _ = self.precision_recall()
         if not self.answers.has_nodes:

@@ -20,8 +20,8 @@ from urllib.parse import unquote_to_bytes
 from taxtune.classifier import Classification, Classifier, load_classifier
 from taxtune.classifier.classifier import COLUMNS, read_saved
 from taxtune.data.context import EXIF, Variable
-from taxtune.data.images import MAX_PIXELS, count_pixels
 from taxtune.errors import ImageError, ModelError
+from taxtune.images import MAX_PIXELS, count_pixels
 from taxtune.models import check_model
 from taxtune.models.local import LocalModel
 from taxtune.progress import note

@@ -1,7 +1,8 @@
-"""Encoders, label prompts, whose embeddings are averaged, and plurals, for several studies."""
+"""Encoders, and label prompts, whose embeddings are averaged, for several studies."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,8 @@ from taxtune.resources import prompts_dir
 from taxtune.tables import read_text
 
 if TYPE_CHECKING:
-    from taxtune.data.examples import Example
     from taxtune.encoders.clip import ClipEncoder
-    from taxtune.taxonomy import Domain, Taxonomy
+    from taxtune.taxonomy import Taxonomy
 
 __all__ = [
     "check_vectors",
@@ -27,8 +27,6 @@ __all__ = [
     "label_texts",
     "make_clip",
     "make_encoder",
-    "plural",
-    "read_images",
     "read_label_prompts",
     "rounded",
     "shown_name",
@@ -72,20 +70,6 @@ def make_clip(spec: str, settings: Any) -> ClipEncoder:
     )
 
 
-def read_images(
-    path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path | None, **more: Any
-) -> list[Example]:
-    """Returns the images of a manifest (image, label), a folder with one folder per class, or iNaturalist's JSON.
-
-    Images outside `part`, the domain that the tree is a part of, are left out; `root` is the folder that a manifest's
-    image names are relative to, by default its own. Other arguments and the errors are those of
-    `taxtune.data.load_examples`.
-    """
-    from taxtune.data import load_examples
-
-    return list(load_examples(path, taxonomy, part=part, images=root, **more))
-
-
 # -- labels in prompts ------------------------------------------------------------------------------------------------
 
 
@@ -104,30 +88,29 @@ def read_label_prompts(name: str) -> tuple[str, ...]:
     if not path.is_file():
         remedy = f"Use {', '.join(known)} or the name of a file."
         raise DataError("Unknown prompt templates.", value=name, remedy=remedy)
-    lines = [
-        line.strip()
-        for line in read_text(path, error=DataError, what="prompt template").splitlines()
-    ]
-    templates = {
-        row: line for row, line in enumerate(lines, start=1) if line and not line.startswith("#")
-    }
-    if not templates:
-        raise DataError(
-            "The file contains no prompt template.",
-            file=path,
-            remedy=f"Write one per line, with {_SLOT}.",
-        )
-    for row, template in templates.items():
+    text = read_text(path, error=DataError, what="prompt template")
+    templates = []
+    for row, line in enumerate(text.splitlines(), start=1):
+        template = line.strip()
+        if not template or template.startswith("#"):
+            continue
         if _SLOT not in template:
             message = f"The template does not contain {_SLOT}."
             raise DataError(message, file=path, row=row, value=template, remedy="Add it.")
-    return tuple(dict.fromkeys(templates.values()))
+        templates.append(template)
+    if not templates:
+        remedy = f"Write one per line, with {_SLOT}."
+        raise DataError("The file contains no prompt template.", file=path, remedy=remedy)
+    return tuple(dict.fromkeys(templates))
 
 
 def label_texts(taxonomy: Taxonomy) -> list[str]:
     """Returns the preferred common name of every node, or its label, with spaces for underscores."""
-    chosen = [taxonomy.common_name(i) for i in range(len(taxonomy))]
-    return [" ".join(name.replace("_", " ").split()) or name for name in chosen]
+    texts = []
+    for node in range(len(taxonomy)):
+        name = taxonomy.common_name(node)
+        texts.append(" ".join(name.replace("_", " ").split()) or name)
+    return texts
 
 
 def embed_labels(
@@ -137,11 +120,14 @@ def embed_labels(
 
     Vectors are cached on disk; repeated labels are embedded once.
     """
-    row = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    distinct = list(dict.fromkeys(labels))
     vectors = []
     for template in track_each(templates, "embedding labels"):
-        vectors.append(encoder.stored([template.replace(_SLOT, label) for label in row]))
-    return unit(np.sum(vectors, axis=0, dtype=np.float32))[[row[label] for label in labels]]
+        prompts = [template.replace(_SLOT, label) for label in distinct]
+        vectors.append(encoder.stored(prompts))
+    means = unit(np.sum(vectors, axis=0, dtype=np.float32))
+    row = {label: i for i, label in enumerate(distinct)}
+    return means[[row[label] for label in labels]]
 
 
 def unit(vectors: FloatMatrix) -> FloatMatrix:
@@ -164,11 +150,11 @@ def check_vectors(model: str, vectors: Mapping[str, FloatMatrix]) -> None:
     for what, rows in vectors.items():
         lost = int((~np.isfinite(rows).all(axis=1) | ~rows.any(axis=1)).sum())
         if lost:
-            raise ModelError(
-                f"The model gives no vector for {lost:,} of {len(rows):,} {what}.",
-                value=model,
-                remedy="Its weights may be damaged, or its number format may overflow: try --device cpu.",
+            message = f"The model gives no vector for {lost:,} of {len(rows):,} {what}."
+            remedy = (
+                "Its weights may be damaged, or its number format may overflow: try --device cpu."
             )
+            raise ModelError(message, value=model, remedy=remedy)
 
 
 def shown_name(spec: str) -> str:
@@ -176,57 +162,15 @@ def shown_name(spec: str) -> str:
     before, _, path = spec.rpartition(":")
     if not before or "/" not in path or not Path(path).exists():
         return spec
-    return f"{before}:{'/'.join(Path(path).parts[-2:])}"
+    folder = "/".join(Path(path).parts[-2:])
+    return f"{before}:{folder}"
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
     """Returns names that differ: a second "a/b" becomes "a/b (2)"."""
-    times = [names[: i + 1].count(name) for i, name in enumerate(names)]
-    return [name if n == 1 else f"{name} ({n})" for name, n in zip(names, times, strict=True)]
-
-
-# -- English plurals -------------------------------------------------------------------------------------------------
-
-# Nouns whose plural no rule gives; the last word of a name is looked up.
-_PLURALS = {
-    "mongoose": "mongooses", "goose": "geese", "mouse": "mice", "dormouse": "dormice", "louse": "lice", "foot": "feet",
-    "tooth": "teeth", "ox": "oxen", "child": "children", "man": "men", "woman": "women", "person": "people",
-    "wolf": "wolves", "calf": "calves", "leaf": "leaves", "loaf": "loaves", "knife": "knives", "half": "halves",
-    "cactus": "cacti", "fungus": "fungi", "larva": "larvae", "alga": "algae",
-}  # fmt: skip
-_NO_MEN = ("human", "caiman", "cayman", "roman", "german", "ottoman", "talisman")
-_SAME = (
-    "fish",
-    "deer",
-    "sheep",
-    "moose",
-    "species",
-    "series",
-    "grouse",
-    "bison",
-    "aircraft",
-    "lens",
-)
-
-
-def plural(name: str) -> str:
-    """Returns an English name in the plural, by rule; what seems to be a plural or no English stays as it is."""
-    head, space, word = name.rpartition(" ")
-    lower = word.lower()
-    if not lower[-1:].isascii() or not lower[-1:].isalpha():
-        return name
-    before = head + space
-    if lower.endswith("man") and len(word) > 5 and not lower.endswith(_NO_MEN):
-        return f"{before}{word[:-2]}en"
-    for singular, several in _PLURALS.items():
-        if lower == singular or (len(singular) > 3 and lower.endswith(singular)):
-            return (
-                before
-                + word[: -len(singular)]
-                + (several.title() if word == singular.title() else several)
-            )
-    if lower.endswith(_SAME) or (lower.endswith("s") and not lower.endswith(("ss", "us", "is"))):
-        return name
-    if lower.endswith("y") and lower[-2:-1] not in "aeiou":
-        return f"{name[:-1]}ies"
-    return name + ("es" if lower.endswith(("s", "x", "z", "ch", "sh")) else "s")
+    counts: Counter[str] = Counter()
+    distinct = []
+    for name in names:
+        counts[name] += 1
+        distinct.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return distinct

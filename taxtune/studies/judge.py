@@ -32,14 +32,16 @@ from taxtune.options import (
 )
 from taxtune.progress import track
 from taxtune.report.output import StudyReport, Table
+from taxtune.studies.frames import groups, records
 from taxtune.studies.output import draw_dots, frame_table
 from taxtune.studies.published import published
 from taxtune.studies.ratings import read_rated_answers
 from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, check_inputs
 
-__all__ = ["JudgeStudySettings", "Rater", "correlate", "judge_answers", "run", "score_answers"]
+__all__ = ["JudgeStudySettings", "Rater", "correlate", "judge_answers", "rate_answers", "run"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 _BASELINES = ("vqa-accuracy", "soft-vqa-accuracy")
 # VQA accuracy below this misses an answer that people call correct (paper 4, "Does LAVE Fix VQA Accuracy's Failures?").
@@ -141,36 +143,49 @@ def run(settings: JudgeStudySettings) -> StudyReport:
 
 
 def _raters(settings: JudgeStudySettings) -> list[Rater]:
-    """The baselines, the measures and LAVE with each judge, every one under its own name."""
-    captions = settings.caption_column is not None
+    """Returns the baselines, the measures and LAVE with each judge, every one under its own name."""
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
-    kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
     check_inputs(specs, "rated answers", questions=True)
+    has_captions = settings.caption_column is not None
+    kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
     raters = []
-    for made, spec, kind in zip(settings.measures(specs), specs, kinds, strict=True):
-        model = spec.partition(":")[2] if isinstance(spec, str) else ""
-        name = made.label if kinds.count(kind) == 1 else f"{made.label} ({model or 'default'})"
-        raters.append(Rater(name, made, captions and isinstance(made, Lave)))
-    variants: dict[str, tuple[dict[str, Any], bool]] = {
-        "": ({}, captions and not settings.ablations)
-    }
-    if settings.ablations:
-        variants[", 1-shot"], variants[", 4-shot"] = ({"shots": 1}, False), ({"shots": 4}, False)
-        variants[", without rationale"] = ({"rationale": False}, False)
-        variants[", without filtering references"] = ({"filter_references": False}, False)
-        variants |= {", with caption": ({}, True)} if captions else {}
+    for measure, spec, kind in zip(settings.measures(specs), specs, kinds, strict=True):
+        name = measure.label
+        if kinds.count(kind) > 1:
+            model = spec.partition(":")[2] if isinstance(spec, str) else ""
+            name = f"{name} ({model or 'default'})"
+        raters.append(Rater(name, measure, has_captions and isinstance(measure, Lave)))
     for model in dict.fromkeys(settings.judge):
-        name = f"LAVE ({model.removeprefix('local:').rsplit('/', 1)[-1]})"
-        for variant, (changes, caption) in variants.items():
-            made = Lave(model, settings.measure_settings(), options=LaveOptions(**changes))
-            raters.append(Rater(name + variant, made, caption))
+        raters += _lave_raters(model, settings)
     for rater in raters:
         if isinstance(rater.measure, Lave):
             rater.measure.check()  # before a call is paid for
     return raters
 
 
-def score_answers(
+def _lave_raters(model: str, settings: JudgeStudySettings) -> list[Rater]:
+    """Returns LAVE with a model; with --ablations once for each variant of its prompt."""
+    has_captions = settings.caption_column is not None
+    name = f"LAVE ({model.removeprefix('local:').rpartition('/')[2]})"
+    shared = settings.measure_settings()
+    if not settings.ablations:
+        return [Rater(name, Lave(model, shared), has_captions)]
+    variants = {
+        "": LaveOptions(),
+        ", 1-shot": LaveOptions(shots=1),
+        ", 4-shot": LaveOptions(shots=4),
+        ", without rationale": LaveOptions(rationale=False),
+        ", without filtering references": LaveOptions(filter_references=False),
+    }
+    raters = []
+    for variant, options in variants.items():
+        raters.append(Rater(name + variant, Lave(model, shared, options=options)))
+    if has_captions:
+        raters.append(Rater(f"{name}, with caption", Lave(model, shared), captions=True))
+    return raters
+
+
+def rate_answers(
     rater: Rater, answers: pd.DataFrame
 ) -> tuple[FloatArray, Sequence[str | None] | None]:
     """Returns a measure's score of each answer, shape (n,), NaN where unscored; and a judge's rationales, or None.
@@ -205,14 +220,13 @@ def correlate(
         Shapes (2, measures) and (resamples, 2, measures); NaN where a side is constant or unscored.
     """
     scored = ~np.isnan(scores).any(axis=1)
-    codes = [np.unique(row, return_inverse=True)[1].ravel() for row in (human, *scores[scored])]
+    human_code, *codes = [_codes(row) for row in (human, *scores[scored])]
 
     def statistic(counts: FloatArray) -> FloatArray:
         values = np.full((len(counts), 2, len(scores)), np.nan)
         for value, drawn in zip(values, counts, strict=True):
-            value[:, scored] = np.transpose(
-                [_rank_correlations(code, codes[0], drawn) for code in codes[1:]]
-            )
+            of_measures = [_rank_correlations(code, human_code, drawn) for code in codes]
+            value[:, scored] = np.transpose(of_measures)
             task.advance(1)
         return values
 
@@ -221,33 +235,50 @@ def correlate(
         return statistic(np.ones((1, len(human))))[0], drawn
 
 
-def _rank_correlations(
-    x: NDArray[np.int64], y: NDArray[np.int64], counts: FloatArray
-) -> tuple[float, float]:
-    """Returns ρ and τ-b of two columns of ranks from how often each row is drawn; NaN where a side is constant."""
-    shape = (int(x.max()) + 1, int(y.max()) + 1)
-    n = counts.sum()
-    if shape[0] * shape[1] > _CELLS:
-        from scipy import stats
+def _codes(values: FloatArray) -> IntArray:
+    """Returns the position of each value among the distinct ones, from the smallest."""
+    _, codes = np.unique(values, return_inverse=True)
+    return np.asarray(codes).ravel()
 
-        rows = np.repeat(np.arange(len(counts)), counts.astype(np.int64))
-        a, b = x[rows], y[rows]
-        if not np.ptp(a) or not np.ptp(b):
-            return np.nan, np.nan
-        return float(stats.spearmanr(a, b).statistic), float(stats.kendalltau(a, b).statistic)
-    table = np.bincount(x * shape[1] + y, counts, shape[0] * shape[1]).reshape(shape)
-    totals = table.sum(axis=1), table.sum(axis=0)
-    ranks = [
-        total.cumsum() - (total - 1) / 2 - (n + 1) / 2 for total in totals
-    ]  # mid-ranks, less their mean
-    spread = np.prod([(total * rank**2).sum() for total, rank in zip(totals, ranks, strict=True)])
-    below = table.cumsum(axis=0) - table
-    left = below.cumsum(axis=1) - below
-    agreed = (table * (2 * left + below - below.sum(axis=1, keepdims=True))).sum()
-    untied = np.prod([(n * (n - 1) - (total * (total - 1)).sum()) / 2 for total in totals])
+
+def _rank_correlations(x: IntArray, y: IntArray, counts: FloatArray) -> tuple[float, float]:
+    """Returns ρ and τ-b of two columns of ranks from how often each row is drawn; NaN where a side is constant."""
+    rows, columns = int(x.max()) + 1, int(y.max()) + 1
+    if rows * columns > _CELLS:
+        return _sorted_correlations(x, y, counts)
+    table = np.bincount(x * columns + y, counts, rows * columns).reshape(rows, columns)
+    of_rows, of_columns = table.sum(axis=1), table.sum(axis=0)
+    x_ranks, y_ranks = _centred_ranks(of_rows), _centred_ranks(of_columns)
+    spread = (of_rows * x_ranks**2).sum() * (of_columns * y_ranks**2).sum()
+    untied = _untied_pairs(of_rows) * _untied_pairs(of_columns)
     if spread <= 0 or untied <= 0:
         return np.nan, np.nan
-    return float(ranks[0] @ table @ ranks[1] / np.sqrt(spread)), float(agreed / np.sqrt(untied))
+    below = table.cumsum(axis=0) - table
+    left_below = below.cumsum(axis=1) - below
+    right_below = below.sum(axis=1, keepdims=True) - left_below - below
+    agreed = (table * (left_below - right_below)).sum()
+    return float(x_ranks @ table @ y_ranks / np.sqrt(spread)), float(agreed / np.sqrt(untied))
+
+
+def _centred_ranks(totals: FloatArray) -> FloatArray:
+    """Returns the mid-rank of each value, less the mean of all ranks, from how often each value occurs."""
+    return np.asarray(totals.cumsum() - (totals - 1) / 2 - (totals.sum() + 1) / 2)
+
+
+def _untied_pairs(totals: FloatArray) -> float:
+    """Returns the number of pairs of different values from how often each value occurs."""
+    n = totals.sum()
+    return float(n * (n - 1) - (totals * (totals - 1)).sum()) / 2
+
+
+def _sorted_correlations(x: IntArray, y: IntArray, counts: FloatArray) -> tuple[float, float]:
+    from scipy import stats
+
+    rows = np.repeat(np.arange(len(counts)), counts.astype(np.int64))
+    x, y = x[rows], y[rows]
+    if not np.ptp(x) or not np.ptp(y):
+        return np.nan, np.nan
+    return float(stats.spearmanr(x, y).statistic), float(stats.kendalltau(x, y).statistic)
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -267,123 +298,118 @@ def judge_answers(
     names = [rater.name for rater in raters]
     if not names or len(set(names)) < len(names):
         raise DataError("Give at least one measure, and each only once.", value=", ".join(names))
-    made = {rater.name: score_answers(rater, answers) for rater in raters}
-    scores = pd.DataFrame({name: values for name, (values, _) in made.items()}, index=answers.index)
-    unscored = scores.isna().sum()
-    # A measure without any score has no correlation; it must not leave the others without answers.
-    live = unscored < len(answers)
-    common = scores.loc[:, live].notna().all(axis=1)
-    if not live.any() or not common.any():
-        counts = {name: f"{count} of {len(answers)} unscored" for name, count in unscored.items()}
-        remedy = "Remove the measure that scored the fewest answers."
-        raise DataError(
-            "No answer was scored by all measures.", file=settings.file, value=counts, remedy=remedy
-        )
-    kept, known = answers[common], scores[common]
+    scores = pd.DataFrame(index=answers.index)
+    rationales = {}
+    for rater in raters:
+        scores[rater.name], replies = rate_answers(rater, answers)
+        if replies is not None:
+            rationales[rater.name] = replies
+    is_common = _scored_by_all(scores, settings)
+    kept, known = answers[is_common], scores[is_common]
     overall, drawn = _correlated(known, kept["human"], settings)
-    by_group = {
-        str(group): _correlated(known.loc[some.index], some["human"], settings)[0]
-        for group, some in kept.groupby("group", sort=False)
-        if group
-    }
-    groups = pd.concat(by_group, names=["group"]).reset_index() if by_group else pd.DataFrame()
-    tables = [_main_table(raters, overall, unscored, known.mean())]
-    tables.append(_differences_table(overall["Spearman ρ"], drawn, live))
+    by_group = {}
+    for group, rated in groups(kept, "group").items():
+        if group:
+            by_group[group], _ = _correlated(known.loc[rated.index], rated["human"], settings)
+    tables = [
+        _main_table(raters, overall, scores.isna().sum(), known.mean()),
+        _differences_table(overall["Spearman ρ"], drawn, known),
+    ]
     if by_group:
-        wide = pd.DataFrame({group: one["Spearman ρ"] for group, one in by_group.items()})
-        sizes = ", ".join(f"{group}: {one['answers'].iloc[0]:,}" for group, one in by_group.items())
-        note = "Kendall's τ and the intervals of the groups are in the figure and in --json."
-        cells = wide.assign(all=overall["Spearman ρ"]).reset_index()
-        tables.append(
-            frame_table("groups", "Spearman's ρ by group", cells, f"Answers: {sizes}.", note)
-        )
-    kinds, categories = (
-        [rater.kind for rater in raters],
-        [name for name in answers["category"].unique() if name],
-    )
-    if "vqa-accuracy" in kinds and answers["human"].min() >= 0 and answers["human"].max() == 1:
-        vqa = known.iloc[:, kinds.index("vqa-accuracy")]
-        tables.append(_missed_table(kept, known, vqa, categories))
-    records = answers[["id", "row", "human"]].to_dict("records")
-    for record, own in zip(records, scores.to_dict("records"), strict=True):
-        record["scores"] = own
-    for name, (_, texts) in made.items():
-        for record, text in zip(records, texts or (), strict=False):
-            record.setdefault("rationales", {})[name] = text
-    figure = partial(
-        draw_dots,
-        _drawn(overall, by_group),
-        "correlation with human ratings (95 % interval)",
-        zero=True,
-    )
+        tables.append(_groups_table(overall, by_group))
+    vqa = [rater.name for rater in raters if rater.kind == "vqa-accuracy"]
+    if vqa and answers["human"].min() >= 0 and answers["human"].max() == 1:
+        categories = [name for name in answers["category"].unique() if name]
+        tables.append(_missed_table(kept, known, known[vqa[0]], categories))
+    more_notes = _notes(overall["Spearman ρ"], drawn, scores, is_common)
+    for rater in raters:
+        for note in rater.measure.notes:
+            more_notes.append(note if note.startswith(rater.name) else f"{rater.name}: {note}")
+    label = "correlation with human ratings (95 % interval)"
+    record = settings.record()
+    record["measures"] = {rater.name: rater.measure.identity() for rater in raters}
     return StudyReport(
         study="judge",
         title="How well measures agree with people",
-        settings={
-            **settings.record(),
-            "measures": {rater.name: rater.measure.identity() for rater in raters},
-        },
+        settings=record,
         tables=tuple(table for table in tables if table.rows),
-        figures={"correlations": figure},
-        notes=(
-            *notes,
-            *_notes(overall["Spearman ρ"], drawn, unscored, common),
-            *(
-                n if n.startswith(r.name) else f"{r.name}: {n}"
-                for r in raters
-                for n in r.measure.notes
-            ),
-        ),
-        data={"groups": groups.to_dict("records"), "answers": records},
+        figures={"correlations": partial(draw_dots, _drawn(overall, by_group), label, zero=True)},
+        notes=(*notes, *more_notes),
+        data={
+            "groups": _group_records(by_group),
+            "answers": _records(answers, scores, rationales),
+        },
     )
+
+
+def _scored_by_all(scores: pd.DataFrame, settings: JudgeStudySettings) -> pd.Series[bool]:
+    """Returns which answers all measures have scored; a measure without any score does not count.
+
+    It has no correlation, and must not leave the others without answers.
+    """
+    unscored = scores.isna().sum()
+    is_common = scores.loc[:, unscored < len(scores)].notna().all(axis=1)
+    if unscored.min() == len(scores) or not is_common.any():
+        counts = {name: f"{count} of {len(scores)} unscored" for name, count in unscored.items()}
+        message = "No answer was scored by all measures."
+        remedy = "Remove the measure that scored the fewest answers."
+        raise DataError(message, file=settings.file, value=counts, remedy=remedy)
+    return is_common
 
 
 def _correlated(
     scores: pd.DataFrame, human: pd.Series[float], settings: JudgeStudySettings
 ) -> tuple[pd.DataFrame, FloatArray]:
-    """A row per measure: the number of answers, ρ and τ with the ends of their intervals; and ρ in each resample."""
-    columns = np.column_stack([human, scores]).T
-    values, drawn = correlate(
-        columns[1:], columns[0], resamples=settings.resamples, seed=settings.seed
-    )
-    cells = [
-        [cell for which in (0, 1) for cell in (values[which, i], *percentiles(drawn[:, which, i]))]
-        for i in range(len(scores.columns))
-    ]
-    correlations = pd.DataFrame(cells, pd.Index(scores.columns, name="measure"), _INTERVALS)
-    correlations.insert(0, "answers", len(human))
+    """Returns the correlations of each measure with the ratings, and ρ in each resample.
+
+    The correlations have a row per measure: the number of answers, ρ and τ with the ends of their intervals.
+    """
+    columns = scores.to_numpy(np.float64).T
+    ratings = np.asarray(human, dtype=np.float64)
+    values, drawn = correlate(columns, ratings, resamples=settings.resamples, seed=settings.seed)
+    correlations = pd.DataFrame(index=pd.Index(scores.columns, name="measure"))
+    correlations["answers"] = len(human)
+    for i, names in enumerate((_INTERVALS[:3], _INTERVALS[3:])):
+        ends = np.array([percentiles(resampled) for resampled in drawn[:, i].T])
+        correlations[names] = np.column_stack([values[i], ends])
     return correlations, drawn[:, 0]
 
 
-def _drawn(overall: pd.DataFrame, groups: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """ρ and τ of all answers and of each group, the highest ρ first, as `draw_dots` takes them."""
-    order = overall.sort_values("Spearman ρ", ascending=False).index
-    series = {"all answers": overall} | {
-        f"{name} ({one['answers'].iloc[0]:,})": one for name, one in groups.items()
-    }
-    ends = ["estimate", "low", "high"]
-    parts = [
-        one.loc[order, columns].set_axis(ends, axis=1).assign(panel=panel, series=name)
-        for panel, columns in (("Spearman's ρ", _INTERVALS[:3]), ("Kendall's τ", _INTERVALS[3:]))
-        for name, one in series.items()
-    ]
-    return pd.concat(parts).rename_axis("name").reset_index()
+def _group_records(by_group: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    if not by_group:
+        return []
+    return records(pd.concat(by_group, names=["group"]).reset_index())
+
+
+def _records(
+    answers: pd.DataFrame, scores: pd.DataFrame, rationales: Mapping[str, Sequence[str | None]]
+) -> list[dict[str, Any]]:
+    """Returns id, row, human rating, scores and, where there are judges, rationales of every answer."""
+    rows = records(answers[["id", "row", "human"]])
+    for i, (row, own) in enumerate(zip(rows, records(scores), strict=True)):
+        row["scores"] = own
+        if rationales:
+            row["rationales"] = {name: texts[i] for name, texts in rationales.items()}
+    return rows
 
 
 def _notes(
-    rho: pd.Series[float], drawn: FloatArray, unscored: pd.Series[int], common: pd.Series[bool]
+    rho: pd.Series[float], drawn: FloatArray, scores: pd.DataFrame, is_common: pd.Series[bool]
 ) -> list[str]:
     notes = []
-    if not common.all():
+    if not is_common.all():
+        unscored = scores.isna().sum()
         causes = ", ".join(f"{name} {count:,}" for name, count in unscored.items() if count)
-        left_out = f"{int((~common).sum()):,} of {len(common):,} answers are left out"
+        left_out = f"{int((~is_common).sum()):,} of {len(scores):,} answers are left out"
         notes.append(f"{left_out} because not every measure scored them (unscored: {causes}).")
-    constant = dict(zip(rho.index, np.isnan(drawn).sum(axis=0), strict=True))
-    return notes + [
-        f"{name}: constant in {constant[name]:,} of {len(drawn):,} resamples, which are left out of its interval."
-        for name in rho.dropna().index
-        if constant[name]
-    ]
+    for name, constant in zip(rho.index, np.isnan(drawn).sum(axis=0), strict=True):
+        if constant and not np.isnan(rho[name]):
+            resamples = f"{constant:,} of {len(drawn):,} resamples"
+            notes.append(f"{name}: constant in {resamples}, which are left out of its interval.")
+    return notes
+
+
+# -- tables and the figure --------------------------------------------------------------------------------------------
 
 
 def _main_table(
@@ -392,21 +418,13 @@ def _main_table(
     unscored: pd.Series[int],
     means: pd.Series[float],
 ) -> Table:
+    printed = published("paper4-table2").dropna(subset="measure").set_index("measure")["overall"]
     # LAVE's own row depends on the language model, and none of the paper's three need be the one used here.
-    printed = (
-        published("paper4-table2")
-        .query("measure != 'lave'")
-        .dropna(subset="measure")
-        .set_index("measure")
-    )
-    cells = (
-        overall[["answers"]]
-        .assign(unscored=unscored, **{"mean score": means})
-        .join(overall[_INTERVALS])
-    )
-    cells["paper 4 ρ"] = (
-        printed["overall"].reindex([rater.kind for rater in raters]).to_numpy() / 100
-    )
+    printed = printed.drop("lave")
+    cells = overall.copy()
+    cells.insert(1, "unscored", unscored)
+    cells.insert(2, "mean score", means)
+    cells["paper 4 ρ"] = printed.reindex([rater.kind for rater in raters]).to_numpy() / 100
     return frame_table(
         "correlations",
         "Correlation with human ratings",
@@ -417,38 +435,40 @@ def _main_table(
     )
 
 
-def _differences_table(rho: pd.Series[float], drawn: FloatArray, live: pd.Series[bool]) -> Table:
-    """The difference of ρ of each pair of measures with scores; without rows where there is no pair."""
-    from scipy import stats
-
-    rows = []
-    for a, b in itertools.combinations(np.flatnonzero(live).tolist(), 2):
-        first, second = drawn[np.isfinite(drawn[:, [a, b]]).all(axis=1)][:, [a, b]].T
-        test = np.nan
-        if len(first) and np.ptp(first - second) > 0:
-            with warnings.catch_warnings(
-                action="ignore", category=RuntimeWarning
-            ):  # all correlations may be 1
-                test = float(stats.ttest_ind(first, second, equal_var=False).pvalue)
-        rows.append(
-            (
-                rho.index[a],
-                rho.index[b],
-                rho.iloc[a] - rho.iloc[b],
-                *interval_and_p(first - second),
-                test,
-            )
-        )
-    differences = pd.DataFrame(
-        rows, columns=["measure", "other", "difference", "low", "high", "p", "p (t-test)"]
+def _groups_table(overall: pd.DataFrame, by_group: Mapping[str, pd.DataFrame]) -> Table:
+    cells = pd.DataFrame({group: table["Spearman ρ"] for group, table in by_group.items()})
+    cells["all"] = overall["Spearman ρ"]
+    sizes = [f"{group}: {table['answers'].iloc[0]:,}" for group, table in by_group.items()]
+    return frame_table(
+        "groups",
+        "Spearman's ρ by group",
+        cells.reset_index(),
+        f"Answers: {', '.join(sizes)}.",
+        "Kendall's τ and the intervals of the groups are in the figure and in --json.",
     )
+
+
+def _differences_table(rho: pd.Series[float], drawn: FloatArray, scores: pd.DataFrame) -> Table:
+    """Returns the difference of ρ of each pair of measures with scores; without rows where there is no pair."""
+    resampled = pd.DataFrame(drawn, columns=rho.index)
+    scored = rho.index[scores.notna().any()]
+    rows = []
+    for first, second in itertools.combinations(scored, 2):
+        pair = resampled[[first, second]].dropna()
+        difference = (pair[first] - pair[second]).to_numpy()
+        low, high, p = interval_and_p(difference)
+        row = {"measure": first, "other": second, "difference": rho[first] - rho[second]}
+        rows.append(row | {"low": low, "high": high, "p": p, "p (t-test)": _t_test(pair)})
+    columns = ["measure", "other", "difference", "low", "high", "p", "p (t-test)"]
+    cells = pd.DataFrame(rows, columns=columns)
     # Holm (1979): the i-th smallest of m p values times m - i, and never less than the one before.
-    p = differences["p"].dropna().sort_values(kind="stable")
-    adjusted = (p * np.arange(len(p), 0, -1)).clip(upper=1).cummax()
+    p_values = cells["p"].dropna().sort_values(kind="stable")
+    adjusted = p_values * np.arange(len(p_values), 0, -1)
+    cells["p (Holm)"] = adjusted.clip(upper=1).cummax()
     return frame_table(
         "differences",
         "Differences of Spearman's ρ",
-        differences.assign(**{"p (Holm)": adjusted}),
+        cells,
         "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. p (Holm): adjusted for "
         "all pairs.",
         "p (t-test): a t-test between the two sets of resampled correlations, as in paper 4. It shrinks with the "
@@ -457,36 +477,57 @@ def _differences_table(rho: pd.Series[float], drawn: FloatArray, live: pd.Series
     )
 
 
+def _t_test(pair: pd.DataFrame) -> float:
+    """Returns the p value of Welch's t-test of two columns; NaN where their difference is constant."""
+    from scipy import stats
+
+    first, second = pair.to_numpy().T
+    if not len(pair) or np.ptp(first - second) == 0:
+        return np.nan
+    # All correlations may be 1.
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+
+
 def _missed_table(
     answers: pd.DataFrame, scores: pd.DataFrame, vqa: pd.Series[float], categories: Sequence[str]
 ) -> Table:
-    """The mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4)."""
-    missed = (answers["human"] == 1) & (vqa < _MISSED)
+    """Returns the mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4)."""
+    is_missed = (answers["human"] == 1) & (vqa < _MISSED)
     lucky = int(((answers["human"] == 0) & (vqa > _MISSED)).sum())
-    printed = {
-        str(name).casefold(): share
-        for name, share in published("paper4-table1").itertuples(index=False)
-    }
+    names = published("paper4-table1").set_index("category")["percent"]
+    printed = names.set_axis(names.index.str.casefold())
     rows: list[dict[Any, Any]] = []
-    for name, some in [
-        *((name, answers["category"] == name) for name in categories),
-        ("all", missed),
-    ]:
-        chosen = missed & some
+    for name in [*categories, "all"]:
+        chosen = is_missed & ((answers["category"] == name) | (name == "all"))
         row = {"category": name, "answers": int(chosen.sum()), "share": chosen.mean()}
         if categories:
-            row |= {
-                "% of missed": 100 * chosen.sum() / max(1, missed.sum()),
-                "paper 4 %": printed.get(name.casefold()),
-            }
-        rows.append({**row, **scores[chosen].mean()})
-    note = "paper 4 %: its Table 1, of 400 missed answers; they add up to 125.75, so some are in several."
-    return frame_table(
-        "missed",
-        f"Correct answers that VQA accuracy misses (people: 1, VQA accuracy below {_MISSED})",
-        pd.DataFrame(rows),
+            row["% of missed"] = 100 * chosen.sum() / max(1, is_missed.sum())
+            row["paper 4 %"] = printed.get(name.casefold())
+        rows.append(row | scores[chosen].mean().to_dict())
+    notes = [
         f"The reverse, people: 0 and VQA accuracy above {_MISSED}: {lucky:,} answers.",
         "Paper 4: 16.33 % of its answers are missed, and 1.72 % the reverse.",
-        *((note,) if categories else ()),
-        digits={"% of missed": 2, "paper 4 %": 2},
-    )
+    ]
+    if categories:
+        notes.append(
+            "paper 4 %: its Table 1, of 400 missed answers; they add up to 125.75, so some are in several."
+        )
+    title = f"Correct answers that VQA accuracy misses (people: 1, VQA accuracy below {_MISSED})"
+    digits = {"% of missed": 2, "paper 4 %": 2}
+    return frame_table("missed", title, pd.DataFrame(rows), *notes, digits=digits)
+
+
+def _drawn(overall: pd.DataFrame, by_group: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Returns ρ and τ of all answers and of each group, the highest ρ first, as `draw_dots` takes them."""
+    order = overall.sort_values("Spearman ρ", ascending=False).index
+    series = {"all answers": overall}
+    for group, table in by_group.items():
+        series[f"{group} ({table['answers'].iloc[0]:,})"] = table
+    panels = {"Spearman's ρ": _INTERVALS[:3], "Kendall's τ": _INTERVALS[3:]}
+    parts = []
+    for panel, columns in panels.items():
+        for name, table in series.items():
+            part = table.loc[order, columns].set_axis(["estimate", "low", "high"], axis=1)
+            parts.append(part.assign(panel=panel, series=name))
+    return pd.concat(parts).rename_axis("name").reset_index()

@@ -16,7 +16,8 @@ import pandas as pd
 
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
-from taxtune.studies.embedding import plural
+from taxtune.studies.frames import groups
+from taxtune.studies.plurals import plural
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["HELD_OUT", "Levels", "held_out_texts", "template_texts", "tree_levels", "without_names"]
@@ -53,13 +54,12 @@ def tree_levels(taxonomy: Taxonomy, by: str = "auto") -> Levels:
         )
     if by == "auto":
         by = "rank" if 2 * ranked >= len(taxonomy) else "depth"
-    of = (
-        [f"depth {d}" for d in taxonomy.depth]
-        if by == "depth"
-        else [rank or _UNRANKED for rank in taxonomy.ranks]
-    )
+    if by == "depth":
+        of = [f"depth {depth}" for depth in taxonomy.depth]
+    else:
+        of = [rank or _UNRANKED for rank in taxonomy.ranks]
     levels = pd.Series(["root", *of[1:]])
-    depths = pd.Series(taxonomy.depth).iloc[1:].groupby(levels).mean()
+    depths = pd.Series(taxonomy.depth[1:]).groupby(of[1:]).mean()
     return Levels(by, levels, sorted(depths.index, key=lambda level: (depths[level], level)))
 
 
@@ -74,35 +74,46 @@ def held_out_texts(
     Returns:
         A row per text (kind, text, target), the names taken off the tree by node, and notes.
     """
-    names = _names(taxonomy)
-    labels = names[names["label"]].set_index("node")["word"]
-    free = names[names["own"] & ~names["label"] & (names["word"] != names["node"].map(labels))]
-    choices = free.drop_duplicates(["node", "word"]).groupby("node")["name"].agg(list).to_dict()
+    choices = _free_aliases(taxonomy)
     rows: list[tuple[str, str, int]] = []
     hidden: dict[int, set[str]] = {}
     few: list[str] = []
     for level in levels.names:
         nodes = levels.nodes(level)
-        able = [v for v in nodes if v in choices]
+        able = [node for node in nodes if node in choices]
         if len(able) < min(per_level, len(nodes)):
             few.append(f"{level} {len(able):,} of {len(nodes):,}")
-        for v in _drawn(able, per_level, rng):
-            alias = choices[v][int(rng.integers(len(choices[v])))]
-            rows.append((HELD_OUT, alias, v))
-            hidden[v] = {name for name in taxonomy.names(v)[1:] if _word(name) == _word(alias)}
-    notes = (
-        [f"{HELD_OUT}: nodes with an alias that can be held out: {', '.join(few)}"] if few else []
-    )
+        for node in _drawn(able, per_level, rng):
+            aliases = choices[node]
+            alias = aliases[int(rng.integers(len(aliases)))]
+            rows.append((HELD_OUT, alias, node))
+            others = taxonomy.names(node)[1:]
+            hidden[node] = {name for name in others if _word(name) == _word(alias)}
+    notes = []
+    if few:
+        notes.append(f"{HELD_OUT}: nodes with an alias that can be held out: {', '.join(few)}")
     return pd.DataFrame(rows, columns=_COLUMNS), hidden, notes
+
+
+def _free_aliases(taxonomy: Taxonomy) -> dict[int, list[str]]:
+    """Returns the aliases that can be held out of each node that has any."""
+    names = _names(taxonomy)
+    labels = names[names["label"]].set_index("node")["word"]
+    is_other = names["word"] != names["node"].map(labels)
+    free = names[names["own"] & ~names["label"] & is_other]
+    distinct = free.drop_duplicates(["node", "word"])
+    return {node: rows["name"].tolist() for node, rows in groups(distinct, "node").items()}
 
 
 def without_names(taxonomy: Taxonomy, hidden: Mapping[int, set[str]]) -> Taxonomy:
     """Returns the tree without some aliases and leads of some nodes."""
 
     def kept(names: Sequence[Sequence[str]]) -> list[list[str]]:
-        return [
-            [name for name in some if name not in hidden.get(v, ())] for v, some in enumerate(names)
-        ]
+        remaining = []
+        for node, own in enumerate(names):
+            gone = hidden.get(node, set())
+            remaining.append([name for name in own if name not in gone])
+        return remaining
 
     return taxonomy.with_names(aliases=kept(taxonomy.aliases), leads=kept(taxonomy.leads))
 
@@ -126,42 +137,35 @@ def template_texts(
         DataError: If a template contains neither {name} nor {plural}, or another field.
     """
     for template in templates:
-        if set(re.findall(r"\{.*?\}|[{}]", template)) not in (
-            {"{name}"},
-            {"{plural}"},
-            {"{name}", "{plural}"},
-        ):
-            raise DataError(
-                "A template must contain {name} or {plural} and no other field.", value=template
-            )
+        fields = set(re.findall(r"\{.*?\}|[{}]", template))
+        if not fields or not fields <= {"{name}", "{plural}"}:
+            message = "A template must contain {name} or {plural} and no other field."
+            raise DataError(message, value=template)
     names = _names(taxonomy)
-    own = (
-        names[names["own"]]
-        .sort_values(["node", "label"], kind="stable")
-        .drop_duplicates("node")
-        .set_index("node")
-    )
-    named = {v: (name, label) for v, name, label in own[["name", "label"]].itertuples(name=None)}
-    able = {level: [v for v in levels.nodes(level) if v in named] for level in levels.names}
-    drawn = [v for nodes in able.values() for v in _drawn(nodes, per_level, rng)]
-    shared = len(taxonomy) - 1 - sum(map(len, able.values()))
+    # Aliases come before the label.
+    own = names[names["own"]].sort_values(["node", "label"], kind="stable")
+    chosen = own.drop_duplicates("node").set_index("node")
+    drawn = []
+    able = 0
+    for level in levels.names:
+        nodes = [node for node in levels.nodes(level) if node in chosen.index]
+        able += len(nodes)
+        drawn += _drawn(nodes, per_level, rng)
+    notes = []
+    shared = len(taxonomy) - 1 - able
+    if shared:
+        all_names = "because they share all their names with others"
+        notes.append(f"{shared:,} nodes are not drawn {all_names}")
     rows: list[tuple[str, str, int]] = []
-    notes = (
-        [f"{shared:,} nodes are not drawn because they share all their names with others"]
-        if shared
-        else []
-    )
     for template in templates:
-        pluralised = "{plural}" in template and not names["label"].all()
-        used = [v for v in drawn if not pluralised or not named[v][1]]
-        rows += [
-            (template, template.format(name=named[v][0], plural=plural(named[v][0])), v)
-            for v in used
-        ]
+        used = chosen.loc[drawn].reset_index()
+        if "{plural}" in template and not names["label"].all():
+            used = used[~used["label"]]
+        for node, name in zip(used["node"], used["name"], strict=True):
+            rows.append((template, template.format(name=name, plural=plural(name)), node))
         if len(used) < len(drawn):
-            notes.append(
-                f"{template!r}: {len(drawn) - len(used):,} nodes have only a label, which is not pluralised"
-            )
+            nodes_left = f"{len(drawn) - len(used):,} nodes"
+            notes.append(f"{template!r}: {nodes_left} have only a label, which is not pluralised")
     return pd.DataFrame(rows, columns=_COLUMNS), notes
 
 
@@ -172,15 +176,14 @@ def _word(name: str) -> str:
 
 def _names(taxonomy: Taxonomy) -> pd.DataFrame:
     """A row per name: its node, the name as a word, whether it is the label, and whether no other node has the word."""
-    rows = [
-        (v, n, _word(n), i == 0)
-        for v in range(len(taxonomy))
-        for i, n in enumerate(taxonomy.names(v))
-    ]
+    rows = []
+    for node in range(len(taxonomy)):
+        for i, name in enumerate(taxonomy.names(node)):
+            rows.append((node, name, _word(name), i == 0))
     names = pd.DataFrame(rows, columns=["node", "name", "word", "label"])
-    return names.assign(
-        own=(names.groupby("word")["node"].transform("nunique") == 1) & (names["word"] != "")
-    )
+    holders = names.groupby("word")["node"].transform("nunique")
+    names["own"] = (holders == 1) & (names["word"] != "")
+    return names
 
 
 def _drawn(items: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:

@@ -56,6 +56,20 @@ def frame_table(
     )
 
 
+def intervals_table(intervals: pd.DataFrame, note: str) -> Table:
+    """Returns the table of the intervals that go with a table of shares, in %.
+
+    Args:
+        intervals: Columns that say which share it is, then the share itself, low and high, in 0..1.
+        note: How the intervals were made.
+    """
+    cells = intervals.copy()
+    ends = list(cells.columns[-3:])
+    cells[ends] = 100 * cells[ends]
+    title = "The same with 95 % intervals"
+    return frame_table("intervals", title, cells, note, digits=dict.fromkeys(ends, 2))
+
+
 def part_path(part: Domain | None) -> str | None:
     """Returns the path on the whole taxonomy of the root of a part; None where there is no part."""
     return None if part is None else "/".join(part.full.path(part.root))

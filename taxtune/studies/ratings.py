@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -37,7 +38,9 @@ _RATERS = 5
 def quality(ratings: Sequence[float]) -> float:
     """Returns paper 4's rating for five binary ones: 1.0, 0.5 or 0.0."""
     right = sum(ratings)
-    return 1.0 if right >= 4 else 0.5 if right >= 2 else 0.0
+    if right >= 4:
+        return 1.0
+    return 0.5 if right >= 2 else 0.0
 
 
 def krippendorff_alpha(ratings: NDArray[np.integer | np.floating]) -> float:
@@ -69,9 +72,8 @@ def _references(cell: Any) -> list[Any]:
 def _ratings(cell: Any) -> list[Any]:
     """The ratings; none where all are blank."""
     ratings = _listed(cell)
-    return (
-        [] if all(str(item).strip().lower() in ("none", "", "nan") for item in ratings) else ratings
-    )
+    texts = {str(item).strip().lower() for item in ratings}
+    return [] if texts <= {"none", "", "nan"} else ratings
 
 
 def _one_or_five(ratings: list[float]) -> list[float]:
@@ -109,52 +111,61 @@ def read_rated_answers(settings: JudgeStudySettings) -> tuple[pd.DataFrame, list
             ratings, both kinds occur, or no row is left.
     """
     records = read_records(settings.file, what="rated answers")
-    columns = {
-        name: getattr(settings, f"{name}_column")
-        for name in ("answer", "references", "human", "caption")
-    }
-    columns |= {"group": settings.by, "category": settings.category}
-    there = sorted({name for _, record in records for name in record})
-    if lacking := next(
-        (name for name in columns.values() if name is not None and name not in there), None
-    ):
-        remedy = f"There are: {', '.join(there)}."
-        raise DataError(f"There is no column {lacking!r}.", file=settings.file, remedy=remedy)
-    columns |= {"id": settings.id_column, "question": settings.question_column}
+    columns = _columns(settings, {name for _, record in records for name in record})
     rows = []
     for line, record in records:
+        cells = {name: record.get(str(column)) for name, column in columns.items()}
+        given = {name: cell for name, cell in cells.items() if cell is not None}
         try:
-            cells = {name: record.get(column) for name, column in columns.items()}
-            rated = _RatedAnswer(**{name: cell for name, cell in cells.items() if cell is not None})
+            rated = _RatedAnswer.model_validate(given)
         except ValidationError as error:
-            first = error.errors()[0]
-            message = f"{columns[str(first['loc'][0])]}: {first['msg']}."
-            raise DataError(message, file=settings.file, row=line, value=first["input"]) from None
+            problem = error.errors()[0]
+            message = f"{columns[str(problem['loc'][0])]}: {problem['msg']}."
+            raise DataError(message, file=settings.file, row=line, value=problem["input"]) from None
         rows.append({"row": line, **rated.model_dump(), "id": rated.id or str(line)})
     answers = pd.DataFrame(rows)
-    lacking = [
-        answers["answer"].isna(),
-        ~answers["human"].map(bool),
-        ~answers["references"].map(bool),
-    ]
-    reasons = pd.Series(np.select(lacking, ["no answer", "no rating", "no reference"], ""))
-    counts = reasons[reasons != ""].value_counts().sort_index()
-    notes = [
-        f"{n:,} {'row' if n == 1 else 'rows'} left out: {reason}." for reason, n in counts.items()
-    ]
+    lacking = {
+        "no answer": answers["answer"].isna(),
+        "no rating": ~answers["human"].map(bool),
+        "no reference": ~answers["references"].map(bool),
+    }
+    reasons = pd.Series(np.select(list(lacking.values()), list(lacking), ""))
+    notes = []
+    for reason, count in reasons[reasons != ""].value_counts().sort_index().items():
+        notes.append(f"{count:,} {'row' if count == 1 else 'rows'} left out: {reason}.")
     answers = answers[reasons == ""].reset_index(drop=True)
     if answers.empty:
         raise DataError("No answers with human ratings are left.", file=settings.file, value=notes)
-    given = answers["human"]
-    binary = given.map(len) > 1
-    if binary.any() and not binary.all():
-        message = f"{int(binary.sum()):,} answers have five ratings and {int((~binary).sum()):,} have one number."
-        raise DataError(
-            message, file=settings.file, remedy="Give every answer the same kind of rating."
-        )
-    answers["human"] = given.map(quality if binary.all() else lambda one: one[0])
-    if binary.all():
-        alpha = krippendorff_alpha(np.array(given.tolist()))
-        shown = "undefined because all ratings are the same" if np.isnan(alpha) else f"{alpha:.3f}"
-        notes.append(f"Krippendorff's alpha of the five ratings: {shown} (paper 4: 0.620).")
+    ratings = answers["human"]
+    is_binary = ratings.map(len) > 1
+    if not is_binary.any():
+        answers["human"] = ratings.map(itemgetter(0))
+        return answers, notes
+    if not is_binary.all():
+        five, single = int(is_binary.sum()), int((~is_binary).sum())
+        message = f"{five:,} answers have five ratings and {single:,} have one number."
+        remedy = "Give every answer the same kind of rating."
+        raise DataError(message, file=settings.file, remedy=remedy)
+    answers["human"] = ratings.map(quality)
+    alpha = krippendorff_alpha(np.array(ratings.tolist()))
+    shown = "undefined because all ratings are the same" if np.isnan(alpha) else f"{alpha:.3f}"
+    notes.append(f"Krippendorff's alpha of the five ratings: {shown} (paper 4: 0.620).")
     return answers, notes
+
+
+def _columns(settings: JudgeStudySettings, there: set[str]) -> dict[str, str | None]:
+    """Returns the column of each field of a rated answer; raises a DataError if a needed one is not there."""
+    needed = {
+        "answer": settings.answer_column,
+        "references": settings.references_column,
+        "human": settings.human_column,
+        "caption": settings.caption_column,
+        "group": settings.by,
+        "category": settings.category,
+    }
+    for column in needed.values():
+        if column is not None and column not in there:
+            remedy = f"There are: {', '.join(sorted(there))}."
+            message = f"There is no column {column!r}."
+            raise DataError(message, file=settings.file, remedy=remedy)
+    return needed | {"id": settings.id_column, "question": settings.question_column}

@@ -191,8 +191,8 @@ def _format_of_json(data: object, name: str) -> str:
         file=name,
         value=value,
         remedy='Known are nested nodes ({"name": …, "children": […]}, or names as keys: '
-        '{"bird": ["duck", "gull"]}) and iNat21\'s `categories`. For a flat list of labels, use `taxtune '
-        f"taxonomy from-labels`. {_PANDAS}",
+        '{"bird": ["duck", "gull"]}) and iNat21\'s `categories`. For a flat list of labels, use '
+        f"`taxtune taxonomy from-labels`. {_PANDAS}",
     )
 
 

@@ -40,7 +40,7 @@ from taxtune.tuning.records import (
     TuneResult,
 )
 from taxtune.tuning.selection import best_so_far
-from taxtune.tuning.template import render
+from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
     from taxtune.tuning.loop import Tuner
@@ -81,7 +81,8 @@ class MLflowTracker:
         self._run: str | None = None
         self._above: str | None = None
         self._images: Mapping[str, Path] = {}
-        self._render: Callable[[str, Mapping[str, object]], str] | None = None
+        self._parse: Callable[[str], Template] | None = None
+        self._variables: Mapping[str, object] = {}
         self._vlm = ""
         # The runs of iterations, by name, recorded or not.
         self._runs: dict[str, str] = {}
@@ -104,7 +105,8 @@ class MLflowTracker:
         *,
         group: Group | None = None,
         images: Mapping[str, Path] | None = None,
-        render: Callable[[str, Mapping[str, object]], str] | None = None,
+        parse: Callable[[str], Template] | None = None,
+        variables: Mapping[str, object] | None = None,
     ) -> str:
         """Starts a tuning run's record, or continues an earlier one.
 
@@ -117,7 +119,8 @@ class MLflowTracker:
             run_id: The run to continue; if the store does not know it, a new one is started.
             group: The comparison that the run is part of; its run is made if there is none yet.
             images: Image files by example id, for pictures.
-            render: Returns the prompt of a template for what it uses of an image, for traces.
+            parse: Returns the template of a source, for the prompts in traces.
+            variables: The variables of templates that all images share.
 
         Returns:
             The run's id.
@@ -126,7 +129,8 @@ class MLflowTracker:
             TaxtuneError: If the store cannot be reached or written.
         """
         self._images = images or {}
-        self._render = render
+        self._parse = parse
+        self._variables = variables or {}
         self._vlm = str(parameters.get("resolved", {}).get("vlm", {}).get("model", ""))
         try:
             with self._in_force() as mlflow:
@@ -375,10 +379,10 @@ class MLflowTracker:
     def _trace(self, run: str, template: IterationRecord | HeldoutResult, what: str) -> None:
         """Records a sample of a template's images as traces."""
         source = template.template
-        render = self._render
+        parsed = None if source is None or self._parse is None else self._parse(source)
 
         def prompt(row: SampleResult) -> str:
-            return "" if source is None or render is None else render(source, row.context)
+            return "" if parsed is None else parsed.render({**self._variables, **row.context})
 
         entities.log_traces(
             self._store(),
@@ -495,7 +499,8 @@ class TrackingCallback(Callback):
             tuner.history.note("mlflow_run"),
             group=tuner.group,
             images={example.id: Path(example.image).resolve() for example in examples},
-            render=lambda template, context: render(template, {**experiment.variables, **context}),
+            parse=experiment.rules.parse,
+            variables=experiment.variables,
         )
         # Before anything is asked: of a run that is killed there would be a second record otherwise.
         tuner.history.set_note("mlflow_run", run)

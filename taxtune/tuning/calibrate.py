@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.atomic import write_json
 from taxtune.data import Example
+from taxtune.data.context import blank
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
 from taxtune.metrics.information import leaf_information
@@ -27,15 +28,29 @@ from taxtune.policies import (
 )
 from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
+from taxtune.tuning.asker import Asker
+from taxtune.tuning.build import (
+    LabelledData,
+    further_examples,
+    make_checklist,
+    make_data,
+    make_mapper,
+    make_splits,
+    make_taxonomy,
+    make_vlm,
+    sampling_temperature,
+)
 from taxtune.tuning.evaluation import Evaluator
-from taxtune.tuning.experiment import Experiment, temperature_of
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult, cut_in_words
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.selection import TOLERANCE
+from taxtune.tuning.template import Template
 from taxtune.tuning.thresholds import can_choose, recorded_paths
 
 if TYPE_CHECKING:
     from taxtune.data.sources import Source
+    from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "posterior_offer", "read_calibration"]
 
@@ -162,14 +177,38 @@ class CalibrationRun:
         return SelfConsistency(usual if self.samples is None else self.samples)
 
     @cached_property
-    def experiment(self) -> Experiment:
-        """What the run's recipe describes, for self-consistency with a temperature at which answers differ."""
+    def tree(self) -> tuple[Taxonomy, Domain | None]:
+        """The run's label tree, and what it is a part of."""
+        return make_taxonomy(self.settings)
+
+    @cached_property
+    def run_data(self) -> LabelledData:
+        """All images of the run's data."""
+        return make_data(self.settings, *self.tree, None, self.folder)
+
+    @cached_property
+    def template(self) -> Template:
+        """The run's winner."""
+        source = str(self.result.best.template)
+        return Template.parse(source, blank(self.run_data.variables))
+
+    @cached_property
+    def asker(self) -> Asker:
+        """What asks the run's model, for self-consistency at a temperature at which answers differ."""
         recipe = self.settings
         if self.policy.samples > 1:
-            temperature = temperature_of(recipe) if recipe.policy.samples > 1 else _TEMPERATURE
+            temperature = (
+                sampling_temperature(recipe) if recipe.policy.samples > 1 else _TEMPERATURE
+            )
             recipe = recipe.changed({"vlm.temperature": temperature})
-        model = None if self.vlm is None else make_model(self.vlm)
-        return Experiment(recipe, self.folder, vlm=model, policy=self.policy)
+        return Asker(
+            model=make_vlm(recipe) if self.vlm is None else make_model(self.vlm),
+            mapper=make_mapper(recipe, self.tree[0]),
+            # Any threshold will do: rows tell what every one would come to.
+            policy=self.policy.with_threshold(0.5),
+            variables=recipe.prompt.variables,
+            allowed=make_checklist(recipe, *self.tree),
+        )
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:
@@ -178,7 +217,8 @@ class CalibrationRun:
         Raises:
             DataError: If there are none, or the run's own images are no longer those that it was tuned on.
         """
-        experiment, splits = self.experiment, self.experiment.splits
+        recipe = self.settings
+        splits = make_splits(recipe, self.run_data.examples)
         known = set(self.result.provenance.images)
         if known and known != {example.id for example in (*splits.tuning, *splits.heldout)}:
             raise DataError(
@@ -186,12 +226,12 @@ class CalibrationRun:
                 file=self.folder,
                 remedy="Calibrate with the recipe and the images of the run, or tune again.",
             )
-        pool: Sequence[Example] = experiment.examples
+        pool = self.run_data.examples
         if self.data is not None:
-            pool = experiment.further(self.data)
-        unused = remaining(
-            pool, (*splits.tuning, *splits.heldout), most=self.images, seed=experiment.recipe.seed
-        )
+            variables = self.run_data.variables
+            pool = further_examples(recipe, *self.tree, self.data, self.folder, variables)
+        used = (*splits.tuning, *splits.heldout)
+        unused = remaining(pool, used, most=self.images, seed=recipe.seed)
         if not unused:
             raise DataError(
                 f"The run was tuned on or judged by all of the {len(pool):,} images, so none is free to calibrate on.",
@@ -215,18 +255,17 @@ class CalibrationRun:
     @cached_property
     def needed(self) -> int:
         """How many images it takes at best."""
-        return images_needed(self.risk, self.confidence, worst=worst_loss(self.experiment.taxonomy))
+        return images_needed(self.risk, self.confidence, worst=worst_loss(self.tree[0]))
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
-        template = str(self.result.best.template)
-        requests, _ = self.experiment.asker.requests(template, self.examples)
+        requests, _ = self.asker.requests(self.template, self.examples)
         wanted = [request for some in requests for request in some]
         answers = answers_of(self.folder)
         if not answers.exists():
             return len(wanted), 0
         with AnswerStore(answers) as store:
-            known = store.get(dict(self.experiment.vlm.identity), wanted)
+            known = store.get(dict(self.asker.model.identity), wanted)
         return len(wanted), sum(answer is not None for answer in known)
 
     def run(self) -> Calibration:
@@ -237,18 +276,9 @@ class CalibrationRun:
             ModelError: If the model would always give the same answer, or too many images have no answer.
             TaxtuneError: If the model cannot be asked.
         """
-        experiment, examples, max_missing = (
-            self.experiment,
-            self.examples,
-            self.settings.max_missing,
-        )
-        vlm, mapper, tree, n = (
-            experiment.vlm,
-            experiment.mapper,
-            experiment.taxonomy,
-            len(self.examples),
-        )
-        template = str(self.result.best.template)
+        examples, max_missing = self.examples, self.settings.max_missing
+        n, (tree, _) = len(examples), self.tree
+        vlm, mapper = self.asker.model, self.asker.mapper
         if self.policy.samples > 1 and vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
@@ -261,10 +291,8 @@ class CalibrationRun:
                 remedy="Add labelled images with --data, or allow more risk or less confidence.",
             )
         with AnswerStore(answers_of(self.folder)) as store:
-            # Any threshold will do: rows tell what every one would come to.
-            asker = replace(experiment.asker, policy=self.policy.with_threshold(0.5))
-            evaluator = Evaluator(asker, leaf_information(tree), store)
-            evaluation = evaluator.evaluate(template, examples)
+            evaluator = Evaluator(self.asker, leaf_information(tree), store)
+            evaluation = evaluator.evaluate(self.template, examples)
         if told := cut_in_words(
             evaluation.rows, getattr(getattr(vlm, "settings", None), "max_tokens", None)
         ):
@@ -287,7 +315,7 @@ class CalibrationRun:
         kept = [level for level in levels if level.kept]
         calibration = Calibration(
             run=self.result.name,
-            template=template,
+            template=self.template.source,
             samples=self.policy.samples,
             names=self.policy.names,
             threshold=kept[-1].threshold if kept else None,
@@ -335,7 +363,7 @@ def posterior_offer(
         examples = experiment.splits.tuning[: len(winner.rows)][:_OFFERED]
         weighing = evaluator.with_policy(Posterior().fitted(experiment.cross_fit))
         weighing = replace(weighing, metrics=(), needs=())  # no judge is asked again
-        found = weighing.evaluate(str(winner.template), examples).scores
+        found = weighing.evaluate(experiment.rules.parse(str(winner.template)), examples).scores
     except TaxtuneError:  # a network that cannot be read so has nothing to offer
         return {}
     now = sum(row.hr or 0.0 for row in rows) / len(rows)

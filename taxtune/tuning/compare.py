@@ -70,8 +70,9 @@ def compare_objectives(
         runs.append(tuner.run())
         group = tuner.group
     start = time.monotonic()
-    templates = {"baseline": runs[0].heldout[0].template}
-    templates |= {run.objective: run.heldout_winner.template for run in runs}
+    sources = {"baseline": runs[0].heldout[0].template}
+    sources |= {run.objective: run.heldout_winner.template for run in runs}
+    templates = {name: first.rules.parse(source) for name, source in sources.items()}
     metrics = {
         name: metric for experiment in experiments for name, metric in experiment.metrics.items()
     }
@@ -128,7 +129,11 @@ def evaluate_templates(
     with AnswerStore(answers) as store:
         tell = partial(told.tell, "on_heldout")
         heldout, differences = compare_templates(
-            experiment, experiment.evaluator(store), templates, tell, split=split
+            experiment,
+            experiment.evaluator(store),
+            {name: experiment.rules.parse(source) for name, source in templates.items()},
+            tell,
+            split=split,
         )
     name = re.sub(r"[^\w.-]+", "-", called or "-".join(list(templates)[1:]))[:100]
     kept = make_folder(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from taxtune.tuning.records import (
     Usage,
     cut_in_words,
 )
+from taxtune.tuning.rules import TemplateRules
 from taxtune.tuning.run_folder import (
     check_run_folder,
     describe,
@@ -173,7 +174,7 @@ class Tuner:
         self._started = time.monotonic()
         check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
-            for text in (*experiment.baseline_notes(), *experiment.allowed_notes()):
+            for text in experiment.notes():
                 note(text)
             if not is_begun(self.folder):
                 experiment.check_models()
@@ -252,7 +253,10 @@ class Tuner:
             if selection.status is not None:  # what chose the threshold cannot certify it as well
                 selection = replace(selection, status="estimate")
         self.callbacks.tell("on_selection", selection)
-        templates = {"baseline": records[0].template, "winner": winner.template or ""}
+        templates = {
+            "baseline": experiment.rules.parse(records[0].template),
+            "winner": experiment.rules.parse(winner.template or ""),
+        }
         tell = partial(self.callbacks.tell, "on_heldout")
         heldout, differences = compare_templates(experiment, evaluator, templates, tell)
         heldout, seconds = self._accounted(heldout), self._clock()
@@ -299,7 +303,8 @@ class Tuner:
         record = next(record for record in self.history.records() if record.iteration == iteration)
         assert record.template is not None  # it was asked with
         start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
-        evaluation = evaluator.evaluate(record.template, examples)
+        template = self.experiment.rules.parse(record.template)
+        evaluation = evaluator.evaluate(template, examples)
         usage = record.usage + replace(evaluation.usage, seconds=time.monotonic() - start)
         before = (*record.before, record.rows) if self.experiment.policy.is_open else ()
         grown = replace(record, rows=evaluation.rows, usage=usage, before=before)
@@ -331,7 +336,7 @@ class Tuner:
         start, experiment = time.monotonic(), self.experiment
         examples = experiment.splits.tuning[: experiment.stages[0].images]
         most, missing = self._draft_images(), experiment.recipe.max_missing
-        drafts = _Drafts(evaluator.evaluate, examples, most=most, max_missing=missing)
+        drafts = _Drafts(evaluator, experiment.rules, examples, most=most, max_missing=missing)
         try:
             with count_faults() as faults, track("proposing a template"):
                 proposal = claim.proposal or self._propose(claim, drafts, faults)
@@ -360,12 +365,13 @@ class Tuner:
             )
             return record, failure.final
 
-        evaluation = evaluator.evaluate(proposal.template, examples)
+        template = experiment.rules.parse(proposal.template)
+        evaluation = evaluator.evaluate(template, examples)
         record = IterationRecord(
             iteration=claim.iteration,
             state="complete",
             template=proposal.template,
-            prompt=experiment.prompt(proposal.template),
+            prompt=experiment.rules.prompt(template),
             parameters=dict(proposal.parameters),
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,
@@ -459,7 +465,7 @@ class Tuner:
                 replace(experiment.goal(), ask=None if drafts.left == 0 else drafts),
                 iteration=claim.iteration,
                 seed=experiment.recipe.seed,
-                check=lambda template: experiment.check(template, earlier),
+                check=lambda template: experiment.rules.check(template, earlier),
             )
             tried = proposal.trials + drafts.usage(proposal.template)
             proposal = replace(
@@ -474,18 +480,18 @@ class _Drafts:
 
     def __init__(
         self,
-        evaluate: Callable[[str, Sequence[Example]], Evaluation],
+        evaluator: Evaluator,
+        rules: TemplateRules,
         examples: Sequence[Example],
         *,
         most: int | None,
         max_missing: float,
     ) -> None:
-        self._evaluate, self._examples, self._most, self._max_missing = (
-            evaluate,
-            examples,
-            most,
-            max_missing,
-        )
+        self._evaluator = evaluator
+        self._rules = rules
+        self._examples = examples
+        self._most = most
+        self._max_missing = max_missing
         self._images: dict[str, int] = {}
         self._usage = Usage()
 
@@ -496,7 +502,8 @@ class _Drafts:
             images = min(images, known + self.left)
         if images == 0:
             return ()
-        evaluation = self._evaluate(template, self._examples[:images])
+        parsed = self._rules.parse(template)
+        evaluation = self._evaluator.evaluate(parsed, self._examples[:images])
         failures = evaluation.failures
         if evaluation.retryable and len(failures) > self._max_missing * len(evaluation.rows):
             raise ModelError(

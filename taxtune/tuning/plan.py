@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from taxtune.atomic import check_folder
+from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
-from taxtune.tuning.experiment import Experiment
+from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.build import (
+    LabelledData,
+    Setup,
+    make_checklist,
+    make_data,
+    make_mapper,
+    make_measure,
+    make_objective,
+    make_policy,
+    make_proposer,
+    make_splits,
+    make_taxonomy,
+    make_vlm,
+    make_weights,
+    trivial_node,
+)
+from taxtune.tuning.experiment import checklist_notes, make_stages
 from taxtune.tuning.objective import Objective, ObjectiveSpec, asks_a_model
+from taxtune.tuning.proposers import Proposer
+from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import check_run_folder
-from taxtune.tuning.selection import Round
+from taxtune.tuning.selection import Round, most_questions
 
 __all__ = [
     "Plan",
@@ -31,7 +51,10 @@ __all__ = [
     "make_plan",
 ]
 
+T = TypeVar("T")
+
 _MOST_LABELLED = 2**17  # more images than these are no advice
+_UNKNOWN = 1000  # images where what is wrong with them is told; their number sizes the splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,98 +166,163 @@ class Plan:
 
 
 def make_plan(
-    experiment: Experiment,
+    setup: Setup,
     objectives: Sequence[str] = (),
     *,
     resume: bool = False,
     checks: Sequence[Callable[[], object]] = (),
 ) -> Plan:
-    """Returns the plan of a tuning run, or of one run an objective; tries everything but asks no model anything.
+    """Returns the plan of a tuning run, or of a run for each objective; asks no model anything.
 
     Args:
-        experiment: The recipe and the folder of the run.
+        setup: The recipe and the folder of the run. Each part is tried.
         objectives: The objectives of a comparison; empty for a tuning run.
         resume: Whether the run may go on with one that is in the folder.
         checks: What else is to be tried, such as whether results can be recorded.
     """
-    recipe = experiment.recipe
+    recipe = setup.recipe
+    policy = make_policy(recipe) if setup.policy is None else setup.policy
     names = tuple(objectives) or (recipe.objective.kind,)
-    problems: list[str] = []
-    notes: list[str] = []
-
-    def attempt(step: Callable[[], Any]) -> Any:
-        try:
-            return step()
-        except TaxtuneError as error:
-            # A later step that needs an earlier one fails with the same words; say them once.
-            if str(error) not in problems:
-                problems.append(str(error))
-            return None
-
-    tree = attempt(lambda: experiment.taxonomy)
-    # Without a tree there are no labels to look up.
-    examples = attempt(lambda: experiment.examples) if tree is not None else None
-    splits = attempt(lambda: experiment.splits) if examples is not None else None
-    goals = (
-        [attempt(partial(experiment.make_objective, name)) for name in names]
-        if splits is not None
-        else []
-    )
-    goals = [goal for goal in goals if goal is not None]
-    if splits is not None:
-        notes += attempt(experiment.baseline_notes) or ()
-        notes += attempt(experiment.allowed_notes) or ()
-        known = ", ".join(f"{each.name} ({each.kind})" for each in experiment.context)
-        notes += [f"templates may know of each image: {known}"] if known else []
-        attempt(lambda: experiment.weights)
-    mapper = attempt(lambda: experiment.mapper) if tree is not None else None
-    # A function of the user's own costs what it costs.
-    arbiter = given if isinstance(given := getattr(mapper, "arbiter", None), ChatArbiter) else None
-    judged = [name for name in names if asks_a_model(name)]
-    # A recipe without a judge says so when it is read; a comparison may ask for one that it does not name.
-    made = [attempt(lambda: experiment.vlm), attempt(lambda: experiment.proposer)]
-    made += [attempt(partial(experiment.measure, name)) for name in judged]
-    for each in [*made, arbiter]:
-        notes += attempt(getattr(each, "check", tuple)) or ()
-    attempt(lambda: check_folder(experiment.folder))
-    attempt(lambda: check_run_folder(experiment.folder, objectives, resume=resume))
+    goals = [make_objective(recipe, name, setup.metrics) for name in names]
+    attempts = _Attempts()
+    images = _try_images(setup, attempts)
+    proposer, arbiter = _try_models(setup, names, images, attempts)
+    attempts.attempt(check_folder, setup.folder)
+    attempts.attempt(partial(check_run_folder, setup.folder, objectives, resume=resume))
     for check in checks:
-        attempt(check)
+        attempts.attempt(check)
 
-    heldout, races = experiment.sizes[1], [experiment.race_of(name) for name in names]
-    stages = races[0][0]
-    proposals, drafts = stages[0].templates - 1, 0
-    proposer: dict[str, Any] = {} if made[1] is None else made[1].identity()
-    if experiment.budget.vlm_calls is None:  # of a budget, drafts take templates' place
-        drafts = proposer.get("trial_images", 0) * proposals
-    if made[1] is not None and proposer.get("pictures"):
-        notes.append(made[1].picture_note(proposals * len(names)))
-    replies = proposer.get("max_turns", 3 if proposer.get("kind") == "llm" else 0)
+    found = _UNKNOWN if images.data is None else len(images.data.examples)
+    tuning, heldout = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
+    rungs = [make_stages(recipe, policy, goal, tuning) for goal in goals]
+    searched = [most_questions(goal, stages) for goal, stages in zip(goals, rungs, strict=True)]
+    block = rungs[0][0]
+    proposals = block.templates - 1
+    described: dict[str, Any] = {} if proposer is None else proposer.identity()
+    drafts = 0
+    if recipe.limits(policy.samples)[1].vlm_calls is None:  # of a budget, drafts take their place
+        drafts = described.get("trial_images", 0) * proposals
+    picture_note = getattr(proposer, "picture_note", None)
+    if picture_note is not None and described.get("pictures"):
+        attempts.notes.append(picture_note(proposals * len(names)))
+    replies = described.get("max_turns", 3 if described.get("kind") == "llm" else 0)
+    judged = sum(asks_a_model(name) for name in names)
+    in_the_end = heldout * (1 + len(names))
     # Runs that are compared ask about the baseline once.
-    images = sum(asked + drafts for _, asked in races) - (len(names) - 1) * stages[0].images
-    images += heldout * (1 + len(names))
-    chosen = 0 if arbiter is None else round(DOUBTFUL_SHARE * images * experiment.policy.samples)
-    price = None if arbiter is None else attempt(arbiter.price)
+    asked = sum(searched) + drafts * len(names) - (len(names) - 1) * block.images + in_the_end
+    arbiter_calls = 0
+    arbiter_usd: float | None = None
+    if arbiter is not None:
+        arbiter_calls = round(DOUBTFUL_SHARE * asked * policy.samples)
+        price = attempts.attempt(arbiter.price)
+        arbiter_usd = None if price is None else price * arbiter_calls
+    if images.splits is None:
+        goals = []
     return Plan(
         name=recipe.name,
         goals=tuple(goal.spec for goal in goals),
-        problems=tuple(problems),
-        notes=tuple(notes),
-        nodes=None if tree is None else len(tree),
-        images=None if examples is None else len(examples),
-        tuning_images=experiment.sizes[0],
+        problems=tuple(attempts.problems),
+        notes=tuple(attempts.notes),
+        nodes=None if images.taxonomy is None else len(images.taxonomy),
+        images=None if images.data is None else len(images.data.examples),
+        tuning_images=tuning,
         heldout_images=heldout,
-        stages=stages,
-        power=tuple(power for goal in goals for power in analyse_power(goal, experiment.sizes[0])),
+        stages=rungs[0],
+        power=tuple(power for goal in goals for power in analyse_power(goal, tuning)),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
-        vlm_calls=images * experiment.policy.samples,
+        vlm_calls=asked * policy.samples,
         llm_calls=replies * proposals * len(names),
         # The runs that are tuned for a rating, and every template on the held-out images.
-        judge_calls=len(judged)
-        * (max(asked + drafts for _, asked in races) + heldout * (1 + len(names))),
-        judge=None if recipe.judge is None or not judged else recipe.judge.model,
+        judge_calls=judged * (max(searched) + drafts + in_the_end),
+        judge=recipe.judge.model if recipe.judge is not None and judged else None,
         arbiter=None if arbiter is None else recipe.mapper.arbiter or "given in Python",
-        arbiter_calls=chosen,
-        arbiter_usd=None if price is None else price * chosen,
+        arbiter_calls=arbiter_calls,
+        arbiter_usd=arbiter_usd,
         max_off_tree=recipe.max_off_tree,
     )
+
+
+class _Attempts:
+    """Tries the steps of a run and collects what is wrong, and what there is to remark."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+
+    def attempt(self, step: Callable[..., T], *arguments: Any) -> T | None:
+        """Returns the result of a step, None if it fails."""
+        try:
+            return step(*arguments)
+        except TaxtuneError as error:
+            # A later step that needs an earlier one fails with the same words; say them once.
+            if str(error) not in self.problems:
+                self.problems.append(str(error))
+            return None
+
+    def add_notes(self, step: Callable[..., Any], *arguments: Any) -> None:
+        """Adds the notes of a step."""
+        notes: Iterable[str] | None = self.attempt(step, *arguments)
+        self.notes += notes or ()
+
+
+@dataclass(slots=True)
+class _Images:
+    """What could be read of the label tree and of the images."""
+
+    taxonomy: Taxonomy | None = None
+    data: LabelledData | None = None
+    splits: Splits | None = None
+
+
+def _try_images(setup: Setup, attempts: _Attempts) -> _Images:
+    """Tries the label tree, the images and what depends on both."""
+    recipe, images = setup.recipe, _Images()
+    tree = attempts.attempt(make_taxonomy, recipe, setup.taxonomy)
+    if tree is None:  # there are no labels to look up
+        return images
+    images.taxonomy, part = taxonomy, part = tree
+    images.data = data = attempts.attempt(
+        make_data, recipe, taxonomy, part, setup.examples, setup.folder
+    )
+    if data is None:
+        return images
+    images.splits = splits = attempts.attempt(make_splits, recipe, data.examples)
+    if splits is None:
+        return images
+    labels = label_names(taxonomy, trivial_node(recipe, taxonomy, data.examples), splits.tuning)
+    rules = TemplateRules.of(recipe.prompt, data.variables, splits, labels)
+    attempts.add_notes(baseline_notes, recipe, rules)
+    allowed = attempts.attempt(make_checklist, recipe, taxonomy, part)
+    attempts.add_notes(checklist_notes, allowed, splits)
+    known = ", ".join(f"{variable.name} ({variable.kind})" for variable in data.variables)
+    if known:
+        attempts.notes.append(f"templates may know of each image: {known}")
+    attempts.attempt(make_weights, recipe, taxonomy, part, splits)
+    return images
+
+
+def _try_models(
+    setup: Setup, names: Sequence[str], images: _Images, attempts: _Attempts
+) -> tuple[Proposer | None, ChatArbiter | None]:
+    """Tries the models; returns the proposer, and the chat model that the mapper asks."""
+    recipe = setup.recipe
+    arbiter = None
+    if images.taxonomy is not None:
+        mapper = attempts.attempt(make_mapper, recipe, images.taxonomy, setup.mapper)
+        # A function of the user's own costs what it costs.
+        given = getattr(mapper, "arbiter", None)
+        arbiter = given if isinstance(given, ChatArbiter) else None
+    vlm = attempts.attempt(make_vlm, recipe) if setup.vlm is None else setup.vlm
+    proposer = setup.proposer
+    context = recipe.data.context
+    # Fragments may use variables that only the images tell.
+    if proposer is None and (images.data or not (context.columns or context.candidates)):
+        variables = () if images.data is None else images.data.variables
+        proposer = attempts.attempt(make_proposer, recipe, variables)
+    # A recipe without a judge says so when it is read; a comparison may ask for one that it does
+    # not name.
+    judged = [name for name in names if asks_a_model(name)]
+    measures = [attempts.attempt(make_measure, recipe, name, setup.folder) for name in judged]
+    for asked in (vlm, proposer, *measures, arbiter):
+        attempts.add_notes(getattr(asked, "check", tuple))
+    return proposer, arbiter

@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jinja2
@@ -23,19 +23,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from taxtune.data.context import MAX_ITEMS, MAX_VALUE, VARIABLES
 from taxtune.errors import TemplateError
 from taxtune.plugins import names_near
-from taxtune.tuning.leaks import find_labels
 
-__all__ = [
-    "FILTERS",
-    "MAX_SOURCE",
-    "check_source",
-    "check_template",
-    "labels_said",
-    "normalise_source",
-    "render",
-    "render_each",
-    "variables_of",
-]
+__all__ = ["FILTERS", "MAX_SOURCE", "Template", "squeezed"]
 
 LISTS = ("ranks", "examples")
 """Those of `VARIABLES` that are lists."""
@@ -47,20 +36,12 @@ MAX_SOURCE = 8_000
 """Longest source in characters."""
 MAX_RENDERED = 16_000
 """Longest prompt in characters."""
-SAMPLE: Mapping[str, object] = {
-    "question": "What is this an image of?",
-    "domain": "bird",
-    "ranks": ["order", "family", "genus", "species"],
-    "examples": ["bird", "songbird", "song sparrow"],
-}
-"""Values that `check_template` renders with where the caller gives none."""
 
 _MAX_NODES, _MAX_DEPTH = 400, 24  # of the parse tree
 _MAX_STRING, _MAX_SEPARATOR, _MAX_NUMBER = 500, 100, 1_000_000
 _NO_TEXT = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
 )  # controls and half surrogate pairs
-_ALIKE = 16  # images on which two templates that give the same prompts are the same
 
 # Nodes that need no look at themselves; their children are walked.
 _PLAIN = (
@@ -126,175 +107,113 @@ class _Missing(jinja2.Undefined):
     __lt__ = __le__ = __gt__ = __ge__ = _no  # type: ignore[assignment]
 
 
-def check_source(source: str, variables: Mapping[str, object] | None = None) -> None:
-    """Refuses a source that is unsafe or broken, by its parse tree alone; nothing is rendered.
+@dataclass(frozen=True)
+class Template:
+    """A template that has been parsed and found harmless; `parse` makes it.
 
-    Args:
+    Attributes:
         source: The Jinja source.
-        variables: Names that it may use besides `VARIABLES`, each with a value of its kind.
-
-    Raises:
-        TemplateError: The reason, with the line and the construct.
+        variables: Names of the variables that it uses.
     """
-    if not isinstance(source, str):
-        raise TemplateError("A template must be text.", value=source)
-    _compile(source, _Names.of(variables or {}))
 
+    source: str
+    variables: frozenset[str]
+    _names: _Names = field(repr=False, compare=False)
+    _compiled: jinja2.Template = field(repr=False, compare=False)
 
-def variables_of(source: str, variables: Mapping[str, object]) -> list[str]:
-    """Returns those of the variables that a source uses, in their order."""
-    check_source(source, variables)
-    used = {name.name for name in _ENVIRONMENT.parse(source).find_all(nodes.Name)}
-    return [name for name in variables if name in used]
+    @classmethod
+    def parse(cls, source: str, variables: Mapping[str, object] | None = None) -> Template:
+        """Returns the template of a source; its parse tree is judged, and nothing is rendered.
 
+        Args:
+            source: The Jinja source.
+            variables: Names that it may use besides `VARIABLES`, each with a value of its kind.
 
-def check_template(
-    source: str,
-    *,
-    earlier: Iterable[str] = (),
-    forbidden_labels: Iterable[str] = (),
-    samples: Sequence[Mapping[str, object]] = (),
-) -> None:
-    """Refuses a template that is unsafe, broken, empty, a repeat, or names the answers.
+        Raises:
+            TemplateError: If it is unsafe or broken; the reason has the line and the construct.
+        """
+        if not isinstance(source, str):
+            raise TemplateError("A template must be text.", value=source)
+        names = _Names.of(variables or {})
+        tree = _parse_tree(source, names)
+        used = frozenset(name.name for name in tree.find_all(nodes.Name))
+        compiled = _compile(tree)
+        return cls(source=source, variables=used, _names=names, _compiled=compiled)
 
-    Args:
-        source: The Jinja source, from anywhere.
-        earlier: Sources of earlier templates. A template that equals one of them after whitespace, or gives the same
-            prompts with the samples, is a repeat.
-        forbidden_labels: Labels and aliases of the tuning images' ground truth, and of the groups above it that earn
-            credit (`leaks.group_names`). A label that stands in a variable's value may come into the prompt through
-            that variable.
-        samples: The variables that the run renders with, of each image where they differ; `SAMPLE` where left out.
+    @property
+    def key(self) -> str:
+        """The source without white space that makes no difference; equal keys mean a repeat."""
+        opened = re.sub(r"(\{[{%#][-+]?)\s*", r"\1", self.source)
+        return squeezed(re.sub(r"\s*([-+]?[%}#]\})", r"\1", opened))
 
-    Raises:
-        TemplateError: The reason in a sentence or two, fit to go back to the author.
-    """
-    given = samples or [SAMPLE]
-    prompts = dict.fromkeys(render(source, variables) for variables in given)
-    alike = tuple(
-        tuple(
-            (key, tuple(value) if isinstance(value, list) else value)
-            for key, value in variables.items()
-        )
-        for variables in samples[:_ALIKE]
-    )
-    normal, same = _forms(source, alike)
-    for other in earlier:
-        other_normal, other_same = _forms(other, alike)
-        if other_normal == normal or (samples and other_same == same):
-            what = (
-                "repeats an earlier one"
-                if other_normal == normal
-                else "gives the same prompt as an earlier one"
-            )
+    def render(self, values: Mapping[str, object]) -> str:
+        """Returns the prompt for the values, without the white space around it.
+
+        Args:
+            values: A value for each variable that the template uses: of `VARIABLES` text, or a list
+                of text for the lists; others are an image's own, texts, numbers or lists of text,
+                and None if it lacks one.
+
+        Raises:
+            TemplateError: If a variable is missing, or the prompt is empty or too long.
+        """
+        checked = _checked_values(values, self._names)
+        prompt = ""
+        try:
+            for part in self._compiled.generate(checked):
+                prompt += part
+                if len(prompt) > MAX_RENDERED:
+                    raise TemplateError(
+                        f"The rendered prompt is longer than {MAX_RENDERED:,} characters."
+                    )
+        except TemplateError:
+            raise
+        except jinja2.UndefinedError as error:
+            message = (error.message or "a value is undefined").rstrip(".")
             raise TemplateError(
-                f"This template {what}.", remedy="Propose one that differs in wording."
+                f"The template cannot be rendered: {message}.",
+                remedy="A list may be empty; write {{ ranks | last if ranks else domain }}.",
+            ) from None
+        except Exception as error:
+            # Whatever odd expression the template holds, it is the template's fault.
+            raise TemplateError(f"The template cannot be rendered: {error}.") from None
+        prompt = prompt.strip()
+        if not prompt:
+            raise TemplateError(
+                "The template gives an empty prompt.", remedy="It must ask something."
             )
-    labels, said = tuple(forbidden_labels), [(prompts, given)]
-    if own := given[0].keys() - {*VARIABLES}:
-        # Labels that come through an image's values must not excuse those that the template puts together itself.
-        kinds = {list: ["-"], int: 1, float: 1}
-        bare = {**given[0], **{name: kinds.get(type(given[0][name]), "-") for name in own}}
-        with suppress(TemplateError):
-            said.append(({render(source, bare): None}, [bare]))
-    if found := [
-        words
-        for texts, variables in said
-        for words in labels_said(source, texts, variables, labels)
-    ]:
-        names = ", ".join(f"'{words}'" for words in list(dict.fromkeys(found))[:3])
-        raise TemplateError(
-            f"The template gives away the answer: {names} is a ground-truth label of the tuning images, or a group of "
-            "such labels.",
-            remedy="Name no particular answer; describe how to answer instead.",
-        )
+        _refuse_characters(prompt, "prompt")
+        return prompt
+
+    def render_each(
+        self, values: Mapping[str, object], contexts: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[str], list[dict[str, Any]]]:
+        """Returns the prompt of each image, and the values of its own that it uses.
+
+        Args:
+            values: The values of the variables that all images share.
+            contexts: The further variables of each image.
+
+        Raises:
+            TemplateError: If the template cannot be rendered for an image.
+        """
+        prompts: dict[str, str] = {}
+        rendered = []
+        used = []
+        for context in contexts:
+            own = {name: value for name, value in context.items() if name in self.variables}
+            key = repr(own)
+            if key not in prompts:
+                prompts[key] = self.render({**values, **own})
+            rendered.append(prompts[key])
+            used.append(own)
+        return rendered, used
 
 
-def labels_said(
-    source: str,
-    prompts: Iterable[str],
-    samples: Iterable[Mapping[str, object]],
-    labels: tuple[str, ...],
-) -> list[str]:
-    """Returns the words of a template, or of its prompts, that name labels; those in a variable's value do not count.
-
-    Args:
-        source: The Jinja source.
-        prompts: The rendered source, as a label can be put together from pieces ("mal" ~ "lard").
-        samples: The variables that it is rendered with.
-        labels: Labels and aliases.
-    """
-    if not labels:
-        return []
-    values = [value for variables in samples for value in variables.values()]
-    given = dict.fromkeys(
-        str(each) for value in values for each in (value if isinstance(value, list) else [value])
-    )
-    through_variables = set(find_labels(" | ".join(given), labels))
-    found = find_labels(source, labels)
-    said = find_labels(" | ".join(prompts), labels)
-    return found + [words for words in said if words not in {*through_variables, *found}]
-
-
-def render(source: str, variables: Mapping[str, object]) -> str:
-    """Renders a template to a prompt, without the white space around it.
-
-    The source is checked first, so this is safe for any source.
-
-    Args:
-        source: The Jinja source.
-        variables: A value for each variable that the template uses: of `VARIABLES` text, or a list of text for the
-            lists; others are an image's own, texts, numbers or lists of text, and None where it lacks one.
-
-    Raises:
-        TemplateError: The source is not acceptable, a variable is missing, or the prompt is empty or too long.
-    """
-    check_source(source, variables)
-    values = _checked_values(variables)
-    prompt = ""
-    try:
-        for part in _compile(source, _Names.of(variables)).generate(values):
-            prompt += part
-            if len(prompt) > MAX_RENDERED:
-                raise TemplateError(
-                    f"The rendered prompt is longer than {MAX_RENDERED:,} characters."
-                )
-    except TemplateError:
-        raise
-    except jinja2.UndefinedError as error:
-        raise TemplateError(
-            f"The template cannot be rendered: {(error.message or 'a value is undefined').rstrip('.')}.",
-            remedy="A list may be empty; write {{ ranks | last if ranks else domain }}.",
-        ) from None
-    except (
-        Exception
-    ) as error:  # whatever odd expression the template holds, it is the template's fault
-        raise TemplateError(f"The template cannot be rendered: {error}.") from None
-    prompt = prompt.strip()
-    if not prompt:
-        raise TemplateError("The template gives an empty prompt.", remedy="It must ask something.")
-    _refuse_characters(prompt, "prompt")
-    return prompt
-
-
-def render_each(
-    source: str, variables: Mapping[str, object], contexts: Sequence[Mapping[str, Any]]
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Renders a template for each image, with its own variables; returns the prompts, and what they use of these."""
-    names = variables_of(source, contexts[0]) if contexts else []
-    used = [{name: context[name] for name in names} for context in contexts]
-    prompts: dict[str, str] = {}
-    for own in used:
-        if (key := repr(own)) not in prompts:
-            prompts[key] = render(source, {**variables, **own})
-    return [prompts[repr(own)] for own in used], used
-
-
-def normalise_source(source: str) -> str:
-    """Returns the source with white space that makes no difference taken out; equal results mean a repeat."""
-    return _squeezed(
-        re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source))
-    )
+def squeezed(text: str) -> str:
+    """Returns text with single spaces, and without invisible characters."""
+    visible = (char for char in text if unicodedata.category(char) != "Cf")
+    return " ".join("".join(visible).split())
 
 
 # -- parse trees -------------------------------------------------------------------------------------------------------
@@ -410,12 +329,15 @@ def _refused(node: nodes.Node, message: str, remedy: str | None = None) -> Templ
     return TemplateError(f"Line {line}: {message[:150]}.", remedy=remedy)
 
 
-# -- rendering ---------------------------------------------------------------------------------------------------------
+# -- parsing and rendering ---------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def _compile(source: str, names: _Names) -> jinja2.Template:
-    """Returns a source that was checked, compiled; `TemplateError` where it is unsafe or broken."""
+def _parse_tree(source: str, names: _Names) -> nodes.Template:
+    """Returns the parse tree of a source.
+
+    Raises:
+        TemplateError: If the source is unsafe or broken.
+    """
     if len(source) > MAX_SOURCE:
         raise TemplateError(
             f"The template has {len(source):,} characters, more than {MAX_SOURCE:,}."
@@ -423,10 +345,24 @@ def _compile(source: str, names: _Names) -> jinja2.Template:
     if not source.strip():
         raise TemplateError("The template is empty.", remedy="It must ask something.")
     _refuse_characters(source, "template")
-    try:
+    with _as_template_errors():
         tree = _ENVIRONMENT.parse(source)
         _walk(tree, names, itertools.count())
+    return tree
+
+
+def _compile(tree: nodes.Template) -> jinja2.Template:
+    """Returns a compiled parse tree that was judged."""
+    with _as_template_errors():
         code = _ENVIRONMENT.compile(tree)
+    return jinja2.Template.from_code(_ENVIRONMENT, code, {})
+
+
+@contextmanager
+def _as_template_errors() -> Iterator[None]:
+    """Turns errors of Jinja, and of Python in it, into reasons."""
+    try:
+        yield
     except TemplateError:
         raise
     except jinja2.TemplateSyntaxError as error:
@@ -438,57 +374,50 @@ def _compile(source: str, names: _Names) -> jinja2.Template:
         ) from None
     except Exception as error:  # e.g. a number with thousands of digits
         raise TemplateError(f"The template cannot be read: {error}.") from None
-    return jinja2.Template.from_code(_ENVIRONMENT, code, {})
 
 
-def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in variables.items():
-        own, is_list = (
-            name not in VARIABLES,
-            name in LISTS or (name not in VARIABLES and isinstance(value, list)),
+def _checked_values(values: Mapping[str, object], names: _Names) -> dict[str, Any]:
+    """Returns the values as templates take them.
+
+    Raises:
+        TemplateError: If a value is too long or not of its variable's kind.
+    """
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        is_own = name not in VARIABLES
+        if is_own and value is None:
+            checked[name] = _Missing(name=name)
+        elif name in names.lists or (name not in names.all and isinstance(value, list)):
+            checked[name] = _checked_list(name, value)
+        else:
+            checked[name] = _checked_text(name, value, is_own)
+    return checked
+
+
+def _checked_list(name: str, value: object) -> list[str]:
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise TemplateError(f"The variable {name!r} must be a list of text.", value=value)
+    if len(value) > MAX_ITEMS or sum(map(len, value)) > MAX_VALUE:
+        raise TemplateError(
+            f"The variable {name!r} is too long: at most {MAX_VALUE:,} characters in {MAX_ITEMS} "
+            "items."
         )
-        if own and value is None:
-            values[name] = _Missing(name=name)
-            continue
-        items = value if is_list else [value]
-        kinds = str | int | float if own and not is_list else str
-        if not isinstance(items, list | tuple) or not all(
-            isinstance(item, kinds) for item in items
-        ):
-            kind = "a list of text" if is_list else "text or a number" if own else "text"
-            raise TemplateError(f"The variable {name!r} must be {kind}.", value=value)
-        if len(items) > MAX_ITEMS or sum(len(str(item)) for item in items) > MAX_VALUE:
-            most = f"at most {MAX_VALUE:,} characters" + f" in {MAX_ITEMS} items" * is_list
-            raise TemplateError(f"The variable {name!r} is too long: {most}.")
-        values[name] = list(items) if is_list else value
-    return values
+    return list(value)
 
 
-def _squeezed(text: str) -> str:
-    """Returns text with single spaces, and without invisible characters."""
-    return " ".join("".join(c for c in text if unicodedata.category(c) != "Cf").split())
-
-
-@lru_cache(maxsize=1 << 14)  # each template of a run is checked against all before it
-def _forms(
-    source: str, samples: tuple[tuple[tuple[str, object], ...], ...]
-) -> tuple[str, tuple[str, ...] | None]:
-    """Returns the normalised source, and the prompts, or None where it gives none; equal ones mean a repeat."""
-    try:
-        given = [
-            {key: list(value) if isinstance(value, tuple) else value for key, value in variables}
-            for variables in samples
-        ]
-        return normalise_source(source), tuple(
-            _squeezed(render(source, variables)) for variables in given
-        )
-    except TemplateError:
-        return normalise_source(source), None
+def _checked_text(name: str, value: object, is_own: bool) -> str | int | float:
+    is_number = is_own and isinstance(value, int | float)
+    if not is_number and not isinstance(value, str):
+        kind = "text or a number" if is_own else "text"
+        raise TemplateError(f"The variable {name!r} must be {kind}.", value=value)
+    if len(str(value)) > MAX_VALUE:
+        raise TemplateError(f"The variable {name!r} is too long: at most {MAX_VALUE:,} characters.")
+    return value  # type: ignore[return-value]
 
 
 def _refuse_characters(text: str, what: str) -> None:
-    if found := _NO_TEXT.search(text):
+    found = _NO_TEXT.search(text)
+    if found:
         raise TemplateError(
             f"The {what} holds the character U+{ord(found.group()):04X}, which is not text."
         )

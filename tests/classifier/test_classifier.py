@@ -17,9 +17,9 @@ from PIL import Image
 
 import taxtune
 from taxtune.classifier import Classifier, load_classifier
-from taxtune.data.images import content_hash
 from taxtune.errors import DataError, RecipeError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
+from taxtune.images import content_hash
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.policies import SelfConsistency, Single
 from taxtune.taxonomy import Taxonomy
@@ -27,7 +27,7 @@ from taxtune.tuning.records import TuneResult
 from tests.serving.samples import save_field_guide
 from tests.taxonomy.test_convert import trees as odd_trees
 from tests.trees import trees
-from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM, Wavering, make_files, make_parts, tuned
+from tests.tuning.toy import Cyclist, ToyVLM, Wavering, make_files, make_parts, tuned, with_bicycles
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
 SAMPLED = ("policy.samples=4", "policy.threshold=0.5")
@@ -130,10 +130,8 @@ def test_every_node_on_the_way_has_a_confidence(tmp_path, overrides):
 
 def test_what_the_tree_lacks_has_no_place_on_it(tmp_path):
     toy_run(tmp_path)
-    parts = make_parts(tmp_path / "in", tmp_path / "run")
-    classifier = taxtune.load_classifier(
-        tmp_path / "run", vlm=Cyclist(), mapper=BicycleMapper(parts.taxonomy)
-    )
+    mapper = with_bicycles(make_parts(tmp_path / "in", tmp_path / "run")).mapper
+    classifier = taxtune.load_classifier(tmp_path / "run", vlm=Cyclist(), mapper=mapper)
     found = classifier.classify(sorted((tmp_path / "in").rglob("*.png")))
     lacking = [one for one in found if one.off_tree]
     assert lacking

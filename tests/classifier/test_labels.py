@@ -11,8 +11,8 @@ from PIL import Image
 
 from taxtune.classifier import Classifier
 from taxtune.classifier.labels import label_images, list_images
-from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
+from taxtune.images import load_image
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.models import Answer, AnswerStore, Failure
 from taxtune.policies import Policy, SelfConsistency, Single

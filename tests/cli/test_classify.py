@@ -97,7 +97,7 @@ def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
 def test_a_photo_of_a_phone_has_a_row_and_a_note_where_nothing_reads_it(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taxtune.data.images._formats", lambda: ("PNG",))
+    monkeypatch.setattr("taxtune.images._formats", lambda: ("PNG",))
     (here / "photos" / "phone.HEIC").write_bytes(b"\0\0\0\x1cftypheic" + bytes(99))
     done = classify(here, "photos", "--out", "labels.csv")
     (row,) = [row for row in read(here / "labels.csv") if row["image"].endswith("phone.HEIC")]

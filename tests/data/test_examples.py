@@ -583,7 +583,7 @@ def test_the_real_categories_all_have_their_node(
 def test_photos_that_cannot_be_read_here_are_left_out_with_the_package_that_reads_them(
     paint: Paint, tmp_path: Path, notes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taxtune.data.images._formats", lambda: ("PNG",))
+    monkeypatch.setattr("taxtune.images._formats", lambda: ("PNG",))
     for name in ("a.png", "b.HEIC", "c.heic", "d.avif"):
         paint(f"duck/{name}")
     tree = Taxonomy.from_dict({"bird": ["duck", "gull"]})

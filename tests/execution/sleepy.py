@@ -15,7 +15,7 @@ __all__ = ["asked", "make_package"]
 
 MODULE = """
 import os, signal, sys, time
-from taxtune.data.images import content_hash
+from taxtune.images import content_hash
 from taxtune.errors import ModelError
 from taxtune.models import Answer, Fault, count_fault
 from taxtune.progress import note

@@ -12,9 +12,9 @@ from unittest.mock import Mock
 import pytest
 from PIL import Image
 
-from taxtune.data.images import content_hash
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.execution import Worker, deploy
+from taxtune.images import content_hash
 from taxtune.models import AnswerStore, Failure, ModelSettings, Request, ask, count_faults
 from taxtune.settings import ExecutionSettings
 from tests.execution.sleepy import asked

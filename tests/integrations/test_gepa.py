@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from taxtune.integrations import gepa
 from taxtune.integrations.gepa import COMPONENT, REFUSED, Adapter
 from taxtune.models import Answer, Failure, Model, make_model
 from taxtune.recipe import load_recipe
+from taxtune.tuning.build import build
 from taxtune.tuning.records import TuneResult
 from tests.servers import (
     COMPLETION_TOKENS,
@@ -130,7 +132,7 @@ def test_a_search_that_keeps_nothing_is_counted_too(tmp_path: Path) -> None:
 
 @pytest.fixture
 def adapter(tmp_path: Path) -> Adapter:
-    return Adapter(make_parts(tmp_path / "toy", tmp_path / "run").tuned_for(), None)
+    return Adapter(build(make_parts(tmp_path / "toy", tmp_path / "run")), None)
 
 
 def test_a_refused_candidate_scores_below_any_other_and_costs_nothing(adapter: Adapter) -> None:
@@ -180,8 +182,8 @@ class Faulty(ToyVLM):
 
 
 def values(adapter: Adapter, vlm: ToyVLM, batch: list[Example]) -> list[float]:
-    adapter.experiment.vlm = vlm
-    return list(Adapter(adapter.experiment, None).evaluate(batch, {COMPONENT: BASELINE}).scores)
+    experiment = replace(adapter.experiment, vlm=vlm)
+    return list(Adapter(experiment, None).evaluate(batch, {COMPONENT: BASELINE}).scores)
 
 
 def test_a_failed_call_is_left_out_of_the_mean(adapter: Adapter) -> None:

@@ -1,8 +1,8 @@
-"""Risk at a coverage, the calibration error and what hangs on doubt, against computations of another kind."""
+"""Risk at a coverage, calibration error and doubt, against computations of another kind."""
 
 from __future__ import annotations
 
-import itertools
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -30,27 +30,40 @@ def test_without_ties_both_are_what_they_are_by_hand_and_by_scikit_learn() -> No
     assert risk_at_coverage(sure, right) == pytest.approx(by_hand)
     true, said = calibration_curve(right, sure, n_bins=10, strategy="quantile")
     assert calibration_error(sure, right) == pytest.approx(np.abs(true - said).mean())
-    # Sizes that differ by one, each bin with its own size.
-    bins = np.array_split(np.argsort(-sure[:57]), 10)
-    gaps = [abs(sure[some].mean() - right[some].mean()) * len(some) / 57 for some in bins]
-    assert calibration_error(sure[:57], right[:57]) == pytest.approx(sum(gaps))
+
+
+def test_bins_whose_sizes_differ_count_with_their_sizes() -> None:
+    rng = np.random.default_rng(3)
+    sure = rng.random(57)
+    right = rng.random(57) < sure
+    expected = 0.0
+    for rows in np.array_split(np.argsort(-sure), 10):
+        expected += abs(sure[rows].mean() - right[rows].mean()) * len(rows) / 57
+    assert calibration_error(sure, right) == pytest.approx(expected)
 
 
 def test_ties_count_as_the_mean_over_all_their_orders() -> None:
-    sure, right = np.array([0.9, 0.7, 0.7, 0.7, 0.2]), np.array([1, 1, 0, 0, 1])
-    orders = [[0, *middle, 4] for middle in itertools.permutations([1, 2, 3])]
-    expected = [
-        np.mean([1 - right[order[:kept]].mean() for order in orders]) for kept in (1, 2, 3, 4, 5)
-    ]
+    sure = np.array([0.9, 0.7, 0.7, 0.7, 0.2])
+    right = np.array([1, 1, 0, 0, 1])
+    orders = [[0, *middle, 4] for middle in permutations([1, 2, 3])]
+    expected = []
+    for kept in (1, 2, 3, 4, 5):
+        expected.append(np.mean([1 - right[order[:kept]].mean() for order in orders]))
     assert risk_at_coverage(sure, right) == pytest.approx(expected)
+    error = calibration_error(sure, right, bins=2)
     for order in orders:
         assert risk_at_coverage(sure[order], right[order]) == pytest.approx(expected)
-        assert calibration_error(sure[order], right[order], bins=2) == calibration_error(
-            sure, right, bins=2
-        )
-    # Of one confidence alone the risk is the same at every coverage, and the error the one of the mean.
-    assert risk_at_coverage([0.6] * 10, [1] * 7 + [0] * 3) == pytest.approx([0.3] * 5)
-    assert calibration_error([0.6] * 10, [1] * 7 + [0] * 3) == pytest.approx(0.1)
+        assert calibration_error(sure[order], right[order], bins=2) == error
+
+
+def test_of_one_confidence_alone_the_risk_is_the_same_at_every_coverage() -> None:
+    sure = [0.6] * 10
+    right = [1] * 7 + [0] * 3
+    assert risk_at_coverage(sure, right) == pytest.approx([0.3] * 5)
+    assert calibration_error(sure, right) == pytest.approx(0.1)
+
+
+# -- AURC ------------------------------------------------------------------------------------------
 
 
 def aurc(confidence, correct) -> float:
@@ -58,36 +71,37 @@ def aurc(confidence, correct) -> float:
 
 
 def textbook_aurc(sure, lost) -> float:
-    """Geifman, Uziel and El-Yaniv's definition as a loop over ranks, for confidences without ties."""
-    kept, risks = [], []
-    for i in sorted(range(len(sure)), key=lambda i: -sure[i]):
-        kept.append(lost[i])
-        risks.append(sum(kept) / len(kept))
-    return sum(risks) / len(risks)
+    """Geifman, Uziel and El-Yaniv's definition, for confidences without ties."""
+    ranked = np.asarray(lost)[np.argsort(-np.asarray(sure))]
+    risks = [ranked[:kept].mean() for kept in range(1, len(ranked) + 1)]
+    return float(np.mean(risks))
 
 
-#: Confidences on a coarse grid, so that some are the same, each with a share that is right.
-RANKED = st.lists(st.tuples(st.integers(0, 4), st.floats(0, 1)), min_size=1, max_size=6)
+def ranked_answers(confidences: int, most: int) -> st.SearchStrategy:
+    """Confidences on a coarse grid, so that some are the same, each with a share that is right."""
+    answer = st.tuples(st.integers(0, confidences - 1), st.floats(0, 1))
+    return st.lists(answer, min_size=1, max_size=most)
 
 
 def test_aurc_is_the_textbooks() -> None:
     rng = np.random.default_rng(5)
-    sure, right = rng.permutation(np.linspace(0.01, 0.99, 333)), rng.random(333)
+    sure = rng.permutation(np.linspace(0.01, 0.99, 333))
+    right = rng.random(333)
     assert aurc(sure, right) == pytest.approx(textbook_aurc(sure, 1 - right), abs=1e-9)
 
 
-@given(RANKED)
+@given(ranked_answers(5, 6))
 def test_aurc_with_ties_is_the_mean_over_every_order(ranked) -> None:
     sure, right = np.array(ranked).T
-    orders = [
-        o for o in itertools.permutations(range(len(sure))) if (np.diff(sure[list(o)]) <= 0).all()
-    ]
-    # A textbook's AURC of each order in which the tied ones may come.
-    every = [textbook_aurc(-np.arange(len(sure)), 1 - right[list(o)]) for o in orders]
-    assert aurc(sure, right) == pytest.approx(np.mean(every), abs=1e-9)
+    areas = []
+    for permutation in permutations(range(len(sure))):
+        order = list(permutation)
+        if (np.diff(sure[order]) <= 0).all():
+            areas.append(textbook_aurc(-np.arange(len(sure)), 1 - right[order]))
+    assert aurc(sure, right) == pytest.approx(np.mean(areas), abs=1e-9)
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 1)), min_size=1, max_size=40))
+@given(ranked_answers(10, 40))
 def test_what_aurc_is_and_is_not_moved_by(ranked) -> None:
     sure, right = np.array(ranked).T
     area = aurc(sure, right)
@@ -116,29 +130,47 @@ def test_the_parts_of_the_aurc_have_its_noise() -> None:
 
 @pytest.mark.parametrize(
     ("confidence", "correct", "coverages"),
-    [([], [], (1.0,)), ([0.5, np.nan], [1, 0], (1.0,)), ([0.5], [1, 0], (1.0,)), ([0.5], [1], (0.0,)),
-     ([0.5], [1], (1.2,)), ([0.5], [2], (1.0,)), ([0.5], [np.nan], (1.0,))],
-)  # fmt: skip
+    [
+        ([], [], (1.0,)),
+        ([0.5, np.nan], [1, 0], (1.0,)),
+        ([0.5], [1, 0], (1.0,)),
+        ([0.5], [1], (0.0,)),
+        ([0.5], [1], (1.2,)),
+        ([0.5], [2], (1.0,)),
+        ([0.5], [np.nan], (1.0,)),
+    ],
+)
 def test_what_cannot_be_ranked_is_refused(confidence, correct, coverages) -> None:
     with pytest.raises(ValueError, match=r"confidence|correct|coverages"):
         risk_at_coverage(confidence, correct, coverages)
 
 
+# -- doubt -----------------------------------------------------------------------------------------
+
+
 def test_doubtful_placements_left_out_and_wrong(birds: Taxonomy) -> None:
-    nodes, target = np.array([4, 1, 6, 8, 0]), np.array([4, 4, 8, 4, 4])
+    nodes = np.array([4, 1, 6, 8, 0])
+    target = np.array([4, 4, 8, 4, 4])
     doubtful = np.array([False, True, False, True, False])
     off = np.array([False, False, False, False, True])
     hp, hr = precision_recall(birds, nodes, target, off_tree=off)
     found = influence_of_doubt(birds, nodes, target, doubtful, off_tree=off)
+    assert found is not None
     assert found.n == 2
     assert found.without == pytest.approx({"hp": hp[~doubtful].mean(), "hr": hr[~doubtful].mean()})
-    # "bird" becomes a wrong child of the root; the fourth is on another branch already, with less than half right.
+    # "bird" becomes a wrong child of the root; the fourth is on another branch already, with less
+    # than half right.
     assert hp[3] < 0.5
-    wrong = {
-        "hp": np.mean([hp[0], 0.5, hp[2], hp[3], hp[4]]),
-        "hr": np.mean([hr[0], 0.2, hr[2], 0.2, hr[4]]),
-    }
-    assert found.wrong == pytest.approx(wrong)
-    assert influence_of_doubt(birds, nodes, target, np.ones(5, dtype=bool)).without is None
-    none = influence_of_doubt(birds, nodes, target, np.zeros(5, dtype=bool))
+    hp[1] = 0.5
+    hr[[1, 3]] = 0.2
+    assert found.wrong == pytest.approx({"hp": hp.mean(), "hr": hr.mean()})
+
+
+def test_where_all_or_none_are_doubtful(birds: Taxonomy) -> None:
+    nodes = np.array([4, 1, 6, 8, 0])
+    every = influence_of_doubt(birds, nodes, nodes, np.ones(5, dtype=bool))
+    assert every is not None
+    assert every.without is None
+    none = influence_of_doubt(birds, nodes, nodes, np.zeros(5, dtype=bool))
+    assert none is not None
     assert (none.n, none.without) == (0, none.wrong)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from taxtune.metrics import precision_recall
 from taxtune.metrics.diagnosis import (
@@ -18,14 +17,15 @@ from taxtune.metrics.diagnosis import (
     wrong_from,
 )
 from taxtune.taxonomy import Taxonomy
-from tests.trees import trees
+from tests.trees import Case, ancestor_sets, tree_and_nodes
 
 # The nodes of the fixture `birds`: see tests/conftest.py.
 LIFE, AVES, PASSERINES, THRUSHES, MERULA, MIGRATORIUS, WATERFOWL, DUCKS, MALLARD = range(9)
 
 
-def test_every_type_by_hand(birds: Taxonomy) -> None:
-    cases = [
+@pytest.mark.parametrize(
+    ("placed", "target", "expected"),
+    [
         (MERULA, MERULA, ErrorType.CORRECT),
         (AVES, MERULA, ErrorType.TOO_GENERAL),
         (LIFE, MERULA, ErrorType.TOO_GENERAL),
@@ -34,53 +34,49 @@ def test_every_type_by_hand(birds: Taxonomy) -> None:
         (WATERFOWL, PASSERINES, ErrorType.SIBLING),
         (MALLARD, MERULA, ErrorType.WRONG_BRANCH),
         (DUCKS, MERULA, ErrorType.WRONG_BRANCH),
-    ]
-    placed, target, expected = zip(*cases, strict=True)
-    assert classify(birds, list(placed), list(target)) == list(expected)
+    ],
+)
+def test_every_type_by_hand(placed: int, target: int, expected: ErrorType, birds: Taxonomy) -> None:
+    assert classify(birds, [placed], [target]) == [expected]
 
 
-def test_abstentions_and_guesses_come_before_the_tree_but_not_before_the_truth(
-    birds: Taxonomy,
+@pytest.mark.parametrize(
+    ("placed", "target", "marks", "expected"),
+    [
+        (LIFE, MERULA, {"abstained"}, ErrorType.ABSTAINED),
+        # An abstention on a target that is the root is still no answer.
+        (LIFE, LIFE, {"abstained"}, ErrorType.ABSTAINED),
+        (LIFE, MERULA, {"abstained", "doubtful"}, ErrorType.ABSTAINED),
+        (MALLARD, MERULA, {"doubtful"}, ErrorType.DOUBTFUL),
+        # A guess that hits the target is right.
+        (MERULA, MERULA, {"doubtful"}, ErrorType.CORRECT),
+        (LIFE, MERULA, {"off_tree"}, ErrorType.OFF_TREE),
+        (LIFE, LIFE, {"off_tree"}, ErrorType.OFF_TREE),
+        (LIFE, MERULA, set(), ErrorType.TOO_GENERAL),
+    ],
+)
+def test_which_of_several_types_counts(
+    placed: int, target: int, marks: set[str], expected: ErrorType, birds: Taxonomy
 ) -> None:
-    types = classify(
-        birds,
-        [LIFE, LIFE, MALLARD, MERULA, LIFE],
-        [MERULA, LIFE, MERULA, MERULA, MERULA],
-        abstained=[True, True, False, False, True],
-        doubtful=[False, False, True, True, True],
-    )
-    # An abstention on a target that is the root is still no answer; a guess that hits the target is right.
-    assert types == [
-        ErrorType.ABSTAINED,
-        ErrorType.ABSTAINED,
-        ErrorType.DOUBTFUL,
-        ErrorType.CORRECT,
-        ErrorType.ABSTAINED,
-    ]
+    # Beside an answer without a mark.
+    masks = {mark: [True, False] for mark in marks}
+    types = classify(birds, [placed, MERULA], [target, MERULA], **masks)
+    assert types == [expected, ErrorType.CORRECT]
 
 
-def test_what_the_tree_lacks_is_a_type_of_its_own_whatever_the_target_is(birds: Taxonomy) -> None:
-    placed, target, off = (
-        [LIFE, LIFE, LIFE, MALLARD],
-        [MERULA, LIFE, MERULA, MERULA],
-        [True, True, False, False],
-    )
-    types = classify(birds, placed, target, off_tree=off, doubtful=[False, False, False, True])
-    assert types == [
-        ErrorType.OFF_TREE,
-        ErrorType.OFF_TREE,
-        ErrorType.TOO_GENERAL,
-        ErrorType.DOUBTFUL,
-    ]
+def test_costs_of_what_the_tree_lacks(birds: Taxonomy) -> None:
+    placed = [LIFE, LIFE, LIFE, MALLARD]
+    target = [MERULA, LIFE, MERULA, MERULA]
+    off = [True, True, False, False]
+    types = classify(birds, placed, target, off_tree=off)
     found = costs(birds, placed, target, types, off_tree=off).set_index("type").loc["off the tree"]
     # hP 1/2 for both; hR 1/5 and, where the target is the root, 1.
     assert (found["hp"], found["hr"]) == (1 / 2, pytest.approx((1 / 5 + 1) / 2))
     assert found["hp_cost"] == pytest.approx(2 * (1 / 2) / 4)
-    (region,) = worst_regions(
-        birds, placed[:1], target[:1], types[:1], off_tree=off[:1], least=1
-    ).itertuples()
+    first = birds, placed[:1], target[:1], types[:1]
+    (region,) = worst_regions(*first, off_tree=off[:1], least=1).itertuples()
     assert (region.node, region.hp_cost, region.worst) == (MERULA, 1 / 2, "off the tree")
-    assert worst_regions(birds, placed[:1], target[:1], types[:1], least=1).empty
+    assert worst_regions(*first, least=1).empty
 
 
 def test_the_rank_where_the_right_path_is_left(birds: Taxonomy) -> None:
@@ -91,9 +87,9 @@ def test_the_rank_where_the_right_path_is_left(birds: Taxonomy) -> None:
     assert wrong_from(unranked, [2], [3]) == ["level 1"]
 
 
-def test_what_two_measures_say() -> None:
-    nan = math.nan
-    cases = [
+@pytest.mark.parametrize(
+    ("inclusion", "similarity", "expected"),
+    [
         (1, 0.9, "correct"),
         (1, 0.2, "annotation ambiguity or multi-label"),
         (0, 0.9, "granularity error"),
@@ -101,11 +97,15 @@ def test_what_two_measures_say() -> None:
         # Both low is one type, however far from the label.
         (0, 0.5, "fine-grained discrimination failure"),
         (0, 0.1, "fine-grained discrimination failure"),
-        (nan, 0.9, "unscored"),
-        (1, nan, "unscored"),
-    ]
-    inclusion, similarity, expected = zip(*cases, strict=True)
-    assert classify_by_measures(inclusion, similarity) == list(expected)
+        (math.nan, 0.9, "unscored"),
+        (1, math.nan, "unscored"),
+    ],
+)
+def test_what_two_measures_say(inclusion: float, similarity: float, expected: str) -> None:
+    assert classify_by_measures([inclusion], [similarity]) == [expected]
+
+
+def test_settings_of_two_measures() -> None:
     assert classify_by_measures([0], [0.5], high=0.5) == [MeasuredType.GRANULARITY]
     with pytest.raises(ValueError, match="shape"):
         classify_by_measures([1, 0], [1])
@@ -113,22 +113,23 @@ def test_what_two_measures_say() -> None:
 
 def test_costs_by_hand(birds: Taxonomy) -> None:
     # hP of mallard for blackbird: {life, Aves} of five nodes; of bird for blackbird: 1, hR 2/5.
-    placed, target = [MALLARD, AVES, MERULA, MERULA], [MERULA] * 4
+    placed = [MALLARD, AVES, MERULA, MERULA]
+    target = [MERULA] * 4
     types = classify(birds, placed, target)
-    found = costs(birds, placed, target, types).set_index("type").to_dict("index")
-    assert found["wrong branch"]["hp_cost"] == pytest.approx((1 - 2 / 5) / 4)
-    assert found["wrong branch"]["hr_cost"] == pytest.approx((1 - 2 / 5) / 4)
-    assert found["too general"]["hp_cost"] == 0
-    assert found["too general"]["hr_cost"] == pytest.approx((1 - 2 / 5) / 4)
-    assert found["correct"]["count"] == 2
-    assert found["correct"]["share"] == 0.5
-    assert found["wrong branch"]["hp_low"] == 0
-    assert found["wrong branch"]["hp_high"] > found["wrong branch"]["hp_cost"]
+    found = costs(birds, placed, target, types).set_index("type")
+    wrong, general, correct = (found.loc[t] for t in ("wrong branch", "too general", "correct"))
+    cost = pytest.approx((1 - 2 / 5) / 4)
+    assert (wrong["hp_cost"], wrong["hr_cost"]) == (cost, cost)
+    assert (general["hp_cost"], general["hr_cost"]) == (0, cost)
+    assert (correct["count"], correct["share"]) == (2, 0.5)
+    assert wrong["hp_low"] == 0
+    assert wrong["hp_high"] > wrong["hp_cost"]
 
 
 def test_clades_go_as_deep_as_their_losses(birds: Taxonomy) -> None:
     # All losses are on one species: it is listed, and not the clades above it, which it explains.
-    placed, target = [MALLARD, MALLARD, MIGRATORIUS], [MERULA, MERULA, MIGRATORIUS]
+    placed = [MALLARD, MALLARD, MIGRATORIUS]
+    target = [MERULA, MERULA, MIGRATORIUS]
     types = classify(birds, placed, target)
     (region,) = worst_regions(birds, placed, target, types, least=1).to_dict("records")
     assert region == {
@@ -141,38 +142,35 @@ def test_clades_go_as_deep_as_their_losses(birds: Taxonomy) -> None:
         "worst_count": 2,
     }
     # Where no species has enough answers, the clade that has them stands for them.
-    assert worst_regions(birds, placed, target, types, least=3, most=1)["node"].tolist() == [
-        THRUSHES
-    ]
+    (region,) = worst_regions(birds, placed, target, types, least=3, most=1).to_dict("records")
+    assert region["node"] == THRUSHES
 
 
-@given(st.data())
-@settings(max_examples=25, deadline=None)
-def test_costs_add_up_and_types_agree_with_sets(data: st.DataObject) -> None:
-    tree = data.draw(trees())
-    node = st.integers(0, len(tree) - 1)
-    pairs = data.draw(st.lists(st.tuples(node, node), min_size=1, max_size=30))
-    placed, target = (list(side) for side in zip(*pairs, strict=True))
+def by_sets(answer: set[int], truth: set[int], *, siblings: bool) -> ErrorType:
+    if answer == truth:
+        return ErrorType.CORRECT
+    if answer < truth:
+        return ErrorType.TOO_GENERAL
+    if truth < answer:
+        return ErrorType.TOO_SPECIFIC
+    return ErrorType.SIBLING if siblings else ErrorType.WRONG_BRANCH
+
+
+@given(tree_and_nodes(max_size=30))
+@settings(max_examples=25)
+def test_costs_add_up_and_types_agree_with_sets(case: Case) -> None:
+    tree, (placed, target) = case
     types = classify(tree, placed, target)
-    for a, b, kind in zip(placed, target, types, strict=True):
-        above, right = set(tree.ancestors(a).tolist()), set(tree.ancestors(b).tolist())
-        if a == b:
-            expected = ErrorType.CORRECT
-        elif above < right:
-            expected = ErrorType.TOO_GENERAL
-        elif right < above:
-            expected = ErrorType.TOO_SPECIFIC
-        elif tree.parents[a] == tree.parents[b]:
-            expected = ErrorType.SIBLING
-        else:
-            expected = ErrorType.WRONG_BRANCH
-        assert kind is expected
+    ancestors = ancestor_sets(tree)
+    for p, t, kind in zip(placed, target, types, strict=True):
+        siblings = bool(tree.parents[p] == tree.parents[t])
+        assert kind is by_sets(ancestors[p], ancestors[t], siblings=siblings)
     hp, hr = precision_recall(tree, placed, target)
     listed = costs(tree, placed, target, types, resamples=50)
     assert listed["hp_cost"].sum() == pytest.approx(1 - hp.mean())
     assert listed["hr_cost"].sum() == pytest.approx(1 - hr.mean())
-    assert listed["count"].sum() == len(pairs)
-    for region in worst_regions(tree, placed, target, types, least=1, most=100).to_dict("records"):
-        below = [i for i, b in enumerate(target) if region["node"] in tree.ancestors(b)]
-        assert region["count"] == len(below)
-        assert region["hp"] == pytest.approx(float(np.mean(hp[below])))
+    assert listed["count"].sum() == len(target)
+    for region in worst_regions(tree, placed, target, types, least=1, most=100).itertuples():
+        below = [i for i, t in enumerate(target) if region.node in ancestors[t]]
+        assert region.count == len(below)
+        assert region.hp == pytest.approx(float(np.mean(hp[below])))

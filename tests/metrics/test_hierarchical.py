@@ -11,64 +11,62 @@ from sklearn.neighbors import KNeighborsClassifier
 import taxtune
 from taxtune.metrics import precision_recall, score
 from taxtune.taxonomy import Taxonomy
-from tests.trees import tree_and_nodes
+from tests.trees import Case, ancestor_sets, tree_and_nodes
 
-Case = tuple[Taxonomy, list[list[int]]]
+
+def over_plain_sets(
+    tree: Taxonomy, predicted: list[int], target: list[int]
+) -> tuple[list[float], list[float]]:
+    """hP and hR of each answer by equations 2a and 2b."""
+    ancestors = ancestor_sets(tree)
+    hp = []
+    hr = []
+    for p, t in zip(predicted, target, strict=True):
+        shared = len(ancestors[p] & ancestors[t])
+        hp.append(shared / len(ancestors[p]))
+        hr.append(shared / len(ancestors[t]))
+    return hp, hr
 
 
 @given(tree_and_nodes())
 def test_equations_2_and_3_over_plain_sets(case: Case) -> None:
     tree, (predicted, target) = case
-    ancestors = [set(tree.ancestors(i).tolist()) for i in range(len(tree))]
-    hp = sum(
-        len(ancestors[p] & ancestors[t]) / len(ancestors[p])
-        for p, t in zip(predicted, target, strict=True)
-    )
-    hr = sum(
-        len(ancestors[p] & ancestors[t]) / len(ancestors[t])
-        for p, t in zip(predicted, target, strict=True)
-    )
-    hp, hr = hp / len(target), hr / len(target)
+    hp, hr = map(np.mean, over_plain_sets(tree, predicted, target))
     scores = score(tree, predicted, target)
     assert scores.hp == pytest.approx(hp)
     assert scores.hr == pytest.approx(hr)
     assert scores.hf == pytest.approx(2 * hp * hr / (hp + hr))
-    assert scores.accuracy == pytest.approx(
-        sum(p == t for p, t in zip(predicted, target, strict=True)) / len(target)
-    )
-    assert scores.depth == pytest.approx(
-        sum(len(tree.path(p)) - 1 for p in predicted) / len(target)
-    )
+    assert scores.accuracy == pytest.approx(np.mean(np.array(predicted) == target))
+    assert scores.depth == pytest.approx(np.mean([len(tree.path(p)) - 1 for p in predicted]))
     assert scores.n == len(target)
+
+
+def hiclass_rows(tree: Taxonomy, nodes: np.ndarray) -> np.ndarray:
+    """The root is in every row; "" fills up the rows of shallow nodes and is not counted."""
+    rows = []
+    for node in nodes.tolist():
+        row = ["/".join(tree.path(i)) for i in tree.ancestors(node)]
+        row += [""] * (tree.height + 1 - len(row))
+        rows.append(row)
+    return np.array(rows)
 
 
 def test_parity_with_hiclass(birds: Taxonomy) -> None:
     hiclass = pytest.importorskip("hiclass.metrics", exc_type=ImportError)
     rng = np.random.default_rng(3)
     predicted, target = rng.integers(0, len(birds), (2, 200))
-
-    def rows(nodes: np.ndarray) -> np.ndarray:
-        # The root is in every row; "" fills up the rows of shallow nodes and is not counted.
-        paths = [
-            ["/".join(birds.path(i)) for i in birds.ancestors(node)] for node in nodes.tolist()
-        ]
-        return np.array([path + [""] * (birds.height + 1 - len(path)) for path in paths])
-
+    rows = hiclass_rows(birds, target), hiclass_rows(birds, predicted)
     scores = score(birds, predicted, target)
-    assert scores.hp == pytest.approx(
-        hiclass.precision(rows(target), rows(predicted), average="macro")
-    )
-    assert scores.hr == pytest.approx(
-        hiclass.recall(rows(target), rows(predicted), average="macro")
-    )
-    # hiclass averages per-example F values; the paper's hF is that of the means, and they are not the same.
-    theirs = hiclass.f1(rows(target), rows(predicted), average="macro")
+    assert scores.hp == pytest.approx(hiclass.precision(*rows, average="macro"))
+    assert scores.hr == pytest.approx(hiclass.recall(*rows, average="macro"))
+    # hiclass averages per-example F values; the paper's hF is that of the means, and they are not
+    # the same.
+    theirs = hiclass.f1(*rows, average="macro")
     hp, hr = precision_recall(birds, predicted, target)
     assert theirs == pytest.approx((2 * hp * hr / (hp + hr)).mean())
     assert scores.hf != pytest.approx(theirs, abs=1e-4)
-    assert (
-        scores.hf > theirs
-    )  # the harmonic mean is concave: that of the means is never below the mean
+    # The harmonic mean is concave: that of the means is never below the mean.
+    assert scores.hf > theirs
 
 
 def test_a_mean_over_nothing_is_not_zero(birds: Taxonomy) -> None:
@@ -84,22 +82,15 @@ def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(
     tree, (predicted, target) = case
     off = data.draw(st.lists(st.booleans(), min_size=len(target), max_size=len(target)))
     wider = Taxonomy([*tree.labels, "what the tree lacks"], [*tree.parents.tolist(), 0])
-    places = {tree.path(i): wider.resolve(list(tree.path(i))) for i in range(len(tree))}
     nowhere = wider.resolve(["root", "what the tree lacks"])
-    ancestors = [set(wider.ancestors(i).tolist()) for i in range(len(wider))]
-    said = [nowhere if o else places[tree.path(p)] for p, o in zip(predicted, off, strict=True)]
-    wanted = [places[tree.path(t)] for t in target]
-    expected = [
-        (
-            len(ancestors[p] & ancestors[t]) / len(ancestors[p]),
-            len(ancestors[p] & ancestors[t]) / len(ancestors[t]),
-        )
-        for p, t in zip(said, wanted, strict=True)
-    ]
-    hp, hr = precision_recall(tree, predicted, target, off_tree=off)
-    assert list(zip(hp.tolist(), hr.tolist(), strict=True)) == [
-        pytest.approx(pair) for pair in expected
-    ]
+    places = [wider.resolve(list(tree.path(i))) for i in range(len(tree))]
+    wanted = [places[t] for t in target]
+    said = []
+    for p, is_off in zip(predicted, off, strict=True):
+        said.append(nowhere if is_off else places[p])
+    expected = over_plain_sets(wider, said, wanted)
+    found = precision_recall(tree, predicted, target, off_tree=off)
+    np.testing.assert_allclose(found, expected)
     assert score(tree, predicted, target, off_tree=off) == score(wider, said, wanted)
 
 
@@ -130,14 +121,14 @@ def test_what_cannot_be_scored_is_refused(
 
 def test_a_classifier_is_cross_validated(birds: Taxonomy) -> None:
     labels = np.repeat(["Turdus merula", "Turdus migratorius", "Anas platyrhynchos"], 8)
-    features = np.repeat([[0.0, 0], [0.4, 0], [5, 5]], 8, axis=0) + np.random.default_rng(0).normal(
-        0, 0.3, (24, 2)
-    )
+    centres = np.repeat([[0.0, 0], [0.4, 0], [5, 5]], 8, axis=0)
+    features = centres + np.random.default_rng(0).normal(0, 0.3, (24, 2))
+
+    def cross_validated(scoring: object) -> np.ndarray:
+        return cross_val_score(KNeighborsClassifier(1), features, labels, scoring=scoring, cv=4)
+
     hf = make_scorer(lambda true, predicted: taxtune.score(predicted, true, birds).hf)
-    found, exact = (
-        cross_val_score(KNeighborsClassifier(1), features, labels, scoring=s, cv=4)
-        for s in (hf, "accuracy")
-    )
+    exact = cross_validated("accuracy")
     # What is taken for the sister species still shares four of five nodes.
-    assert found == pytest.approx(exact + (1 - exact) * 4 / 5)
+    assert cross_validated(hf) == pytest.approx(exact + (1 - exact) * 4 / 5)
     assert exact.min() < 1

@@ -19,61 +19,59 @@ from taxtune.metrics.information import (
     off_tree_weight,
 )
 from taxtune.taxonomy import Taxonomy
-from tests.trees import tree_and_nodes
+from tests.trees import Case, ancestor_sets, tree_and_nodes
 
-Case = tuple[Taxonomy, list[list[int]]]
 masks = st.lists(st.booleans(), min_size=12, max_size=12)
 
 
-@given(tree_and_nodes(), masks, st.data())
-def test_all_scores_over_plain_sets(case: Case, off: list[bool], data: st.DataObject) -> None:
-    """Sets, dictionaries and the definitions: nothing of what the code does it with."""
+def weights_by_hand(tree: Taxonomy, own: list[float]) -> list[float]:
+    """The weight of each node from its own occurrences, and at the end that of an answer off it."""
+    ancestors = ancestor_sets(tree)
+    nodes = range(len(tree))
+    below = [sum(own[v] for v in nodes if node in ancestors[v]) for node in nodes]
+    parents = tree.parents.tolist()
+    weights = [0.0]
+    weights += [math.log2(below[parents[v]] / below[v]) for v in nodes[1:]]
+    # The first children down from the root that differ from their parent.
+    level = [v for v in nodes[1:] if parents[v] == 0]
+    while level and max(weights[v] for v in level) < 1e-9:
+        level = [v for v in nodes[1:] if parents[v] in level]
+    off_tree = float(np.mean([weights[v] for v in level])) if level else 1.0
+    return [*weights, off_tree]
+
+
+@given(tree_and_nodes(), masks, st.booleans(), st.data())
+def test_all_scores_over_plain_sets(
+    case: Case, off: list[bool], by_leaves: bool, data: st.DataObject
+) -> None:
+    """Sets and the definitions: nothing of what the code does it with."""
     tree, (predicted, target) = case
     off = off[: len(target)]
-    counts = data.draw(st.lists(st.integers(0, 9), min_size=len(tree), max_size=len(tree)))
-    by_leaves = data.draw(st.booleans())
-    ancestors = {v: set(tree.ancestors(v).tolist()) for v in range(len(tree))}
-    leaves = {
-        v for v in ancestors if not any(v in ancestors[other] for other in ancestors if other != v)
-    }
-    own = {
-        v: float(v in leaves) if by_leaves else counts[v] + 2.0 * (v in leaves) for v in ancestors
-    }
-    below = {v: sum(own[other] for other in ancestors if v in ancestors[other]) for v in ancestors}
-    parent = {
-        v: max(ancestors[v] - {v}, key=lambda a: len(ancestors[a])) for v in ancestors if v != 0
-    }
-    content = {v: -math.log2(below[v] / below[0]) for v in ancestors}
-    weight = {v: content[v] - content[parent[v]] for v in parent} | {0: 0.0}
-    # The first children down from the root that differ from their parent, by hand.
-    level = [v for v in parent if parent[v] == 0]
-    while level and max(weight[v] for v in level) < 1e-9:
-        level = [v for v in parent if parent[v] in level]
-    nowhere = len(tree)
-    weight[nowhere] = sum(weight[v] for v in level) / len(level) if level else 1.0
-
+    is_leaf = [node in tree.leaves for node in range(len(tree))]
     if by_leaves:
+        own = [float(leaf) for leaf in is_leaf]
         information = leaf_information(tree)
     else:
-        if not any(counts):
-            counts[0], own[0] = 1, own[0] + 1
-            # All occurrences are the root's: everything below it weighs more by what the root took.
-            below[0] += 1
-            weight |= {v: math.log2(below[parent[v]] / below[v]) for v in parent}
-            level = [v for v in parent if parent[v] == 0]
-            weight[nowhere] = sum(weight[v] for v in level) / len(level) if level else 1.0
+        counts = data.draw(st.lists(st.integers(0, 9), min_size=len(tree), max_size=len(tree)))
+        own = [count + 2.0 * leaf for count, leaf in zip(counts, is_leaf, strict=True)]
         information = frequency_information(tree, counts, smoothing=2.0)
-    assert information.off_tree == pytest.approx(weight[nowhere], abs=1e-9)
+    weights = weights_by_hand(tree, own)
+    nowhere = len(tree)
+    assert information.off_tree == pytest.approx(weights[nowhere], abs=1e-9)
+    ancestors = ancestor_sets(tree)
     ihp, ihr, remaining, wrong = information_values(information, predicted, target, off_tree=off)
+
+    def bits(nodes: set[int]) -> float:
+        return sum(weights[v] for v in nodes)
+
+    def quotient(part: set[int], whole: set[int]) -> float:
+        return bits(part) / bits(whole) if bits(whole) > 1e-9 else 1
+
     for i, (p, t) in enumerate(zip(predicted, target, strict=True)):
         said = {0, nowhere} if off[i] else ancestors[p]
         true = ancestors[t]
-
-        def bits(nodes: set[int]) -> float:
-            return sum(weight[v] for v in nodes)
-
-        assert ihp[i] == pytest.approx(bits(said & true) / bits(said) if bits(said) > 1e-9 else 1)
-        assert ihr[i] == pytest.approx(bits(said & true) / bits(true) if bits(true) > 1e-9 else 1)
+        assert ihp[i] == pytest.approx(quotient(said & true, said))
+        assert ihr[i] == pytest.approx(quotient(said & true, true))
         assert remaining[i] == pytest.approx(bits(true - said), abs=1e-9)
         assert wrong[i] == pytest.approx(bits(said - true), abs=1e-9)
 
@@ -81,22 +79,24 @@ def test_all_scores_over_plain_sets(case: Case, off: list[bool], data: st.DataOb
 def test_worked_out_by_hand(birds: Taxonomy) -> None:
     # Three leaves: two thrushes and a mallard. life and Aves tell nothing.
     information = leaf_information(birds)
-    order, duck = math.log2(3 / 2), math.log2(3)
-    assert information.content.tolist() == pytest.approx(
-        [0, 0, order, order, duck, duck, duck, duck, duck]
-    )
+    order = math.log2(3 / 2)
+    duck = math.log2(3)
+    contents = [0, 0, order, order, duck, duck, duck, duck, duck]
+    assert information.content.tolist() == pytest.approx(contents)
     assert information.weight.tolist() == pytest.approx([0, 0, order, 0, 1, 1, duck, 0, 0])
-    # Turdus merula is the truth: itself, its sister, the family, the duck, "bird", nothing, a bicycle.
-    said, off = [4, 5, 3, 8, 1, 0, 0], [False] * 6 + [True]
+    # Turdus merula is the truth: itself, its sister, the family, the duck, "bird", nothing, a
+    # bicycle.
+    said = [4, 5, 3, 8, 1, 0, 0]
+    off = [False] * 6 + [True]
     ihp, ihr, remaining, wrong = information_values(information, said, [4] * 7, off_tree=off)
-    aside = (
-        order + duck
-    ) / 2  # life has one child: the orders stand in for the children of the root
+    # life has one child: the orders stand in for the children of the root.
+    bicycle = (order + duck) / 2
     assert ihp.tolist() == pytest.approx([1, order / duck, 1, 0, 1, 1, 0])
     assert ihr.tolist() == pytest.approx([1, order / duck, order / duck, 0, 0, 0, 0])
     assert remaining.tolist() == pytest.approx([0, 1, 1, duck, duck, duck, duck])
-    assert wrong.tolist() == pytest.approx([0, 1, 0, duck, 0, 0, aside])
-    # hP knows no difference of that size: 4/5 for the sister, 2/5 for the duck, 1 for the rest, 1/2 off the tree.
+    assert wrong.tolist() == pytest.approx([0, 1, 0, duck, 0, 0, bicycle])
+    # hP knows no difference of that size: 4/5 for the sister, 2/5 for the duck, 1 for the rest, 1/2
+    # off the tree.
     hp, _ = precision_recall(birds, said, [4] * 7, off_tree=off)
     assert hp.tolist() == pytest.approx([1, 0.8, 1, 0.4, 1, 1, 0.5])
 
@@ -153,29 +153,25 @@ def test_frequencies_that_cannot_be_used(
 def test_parity_with_cafaeval(tmp_path: Path, birds: Taxonomy) -> None:
     cafaeval = pytest.importorskip("cafaeval.evaluation")
     rng = np.random.default_rng(4)
-    target = rng.integers(2, len(birds), 50)
-    predicted = rng.integers(
-        2, len(birds), 50
-    )  # all say something: an empty answer is no row of theirs
+    # All answers say something: an empty one is no row of theirs.
+    target, predicted = rng.integers(2, len(birds), (2, 50))
     information = frequency_information(birds, rng.integers(1, 9, len(birds)))
-    terms = [
-        f"[Term]\nid: T:{v}\nname: {birds.labels[v]}\nnamespace: tree\n"
-        + (f"is_a: T:{birds.parents[v]}\n" if v else "")
-        for v in range(len(birds))
-    ]
+    terms = [f"[Term]\nid: T:0\nname: {birds.labels[0]}\nnamespace: tree\n"]
+    for v in range(1, len(birds)):
+        name = f"[Term]\nid: T:{v}\nname: {birds.labels[v]}\nnamespace: tree\n"
+        terms.append(f"{name}is_a: T:{birds.parents[v]}\n")
+    answers = tmp_path / "answers"
+    answers.mkdir()
+    truths = [f"x{i}\tT:{t}\n" for i, t in enumerate(target)]
+    placed = [f"x{i}\tT:{p}\t0.5\n" for i, p in enumerate(predicted)]
+    accretion = [f"T:{v}\t{weight!r}\n" for v, weight in enumerate(information.weight.tolist())]
     (tmp_path / "tree.obo").write_text("\n".join(terms))
-    (tmp_path / "truth.tsv").write_text("".join(f"x{i}\tT:{t}\n" for i, t in enumerate(target)))
-    (tmp_path / "answers").mkdir()
-    (tmp_path / "answers" / "a.tsv").write_text(
-        "".join(f"x{i}\tT:{p}\t0.5\n" for i, p in enumerate(predicted))
-    )
-    accretion = "".join(
-        f"T:{v}\t{float(weight)!r}\n" for v, weight in enumerate(information.weight)
-    )
-    (tmp_path / "ia.tsv").write_text(accretion)
+    (tmp_path / "truth.tsv").write_text("".join(truths))
+    (answers / "a.tsv").write_text("".join(placed))
+    (tmp_path / "ia.tsv").write_text("".join(accretion))
     found, _ = cafaeval.cafa_eval(
         str(tmp_path / "tree.obo"),
-        str(tmp_path / "answers"),
+        str(answers),
         str(tmp_path / "truth.tsv"),
         ia=str(tmp_path / "ia.tsv"),
         th_step=0.5,

@@ -1,8 +1,9 @@
-"""The hierarchical risk–coverage curve and calibration by rank, against plain loops, scikit-learn and hiclass."""
+"""The risk–coverage curve and calibration by rank, against loops, scikit-learn and hiclass."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from taxtune.metrics.confidence import COVERAGES
 from taxtune.metrics.selective import climbing_curve, rank_calibration, selective_scores
 from taxtune.policies import SelfConsistency, weighted_paths
 from taxtune.taxonomy import Taxonomy
-from tests.trees import trees
+from tests.trees import ancestor_sets, trees
 
 
 @st.composite
@@ -29,22 +30,23 @@ def voted(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, np.ndarray]:
 
 
 def climbed(
-    tree: Taxonomy, votes: np.ndarray, target: np.ndarray, threshold: float
-) -> tuple[float, float, float, float]:
-    """Coverage, risk, hP and hR of the images placed by the policy, by the paper's definitions, image by image."""
-    nodes = (
-        [tree.root] * len(votes)
-        if threshold > 1
-        else SelfConsistency(5, threshold).majority(tree, votes)[0].tolist()
-    )
-    told, wrong = [], []
+    tree: Taxonomy, votes: np.ndarray, target: np.ndarray, threshold: float | None
+) -> np.ndarray:
+    """Coverage, risk, hP and hR of the images as the policy places them, by the definitions."""
+    nodes = [tree.root] * len(votes)
+    if threshold is not None:
+        nodes = SelfConsistency(5, threshold).majority(tree, votes)[0].tolist()
+    ancestors = ancestor_sets(tree)
+    leaves = tree.leaves.tolist()
+    coverage = []
+    wrong = []
     for node, truth in zip(nodes, target.tolist(), strict=True):
-        leaves, everything = len(tree.leaves), tree.leaves.tolist()
-        below = sum(node in tree.ancestors(leaf) or node == leaf for leaf in everything)
-        told.append(1 - (math.log2(below) / math.log2(leaves) if leaves > 1 else 0.0))
-        wrong.append(node != truth and node not in tree.ancestors(truth))
+        below = sum(node in ancestors[leaf] for leaf in leaves)
+        untold = math.log2(below) / math.log2(len(leaves)) if len(leaves) > 1 else 0.0
+        coverage.append(1 - untold)
+        wrong.append(node not in ancestors[truth])
     hp, hr = precision_recall(tree, nodes, target)
-    return float(np.mean(told)), float(np.mean(wrong)), hp.mean(), hr.mean()
+    return np.array([np.mean(coverage), np.mean(wrong), hp.mean(), hr.mean()])
 
 
 @given(voted())
@@ -52,61 +54,49 @@ def climbed(
 def test_the_curve_is_that_of_the_policy_at_every_threshold(case) -> None:
     tree, votes, target = case
     paths = weighted_paths(tree, votes)
-    path, shares = paths.nodes, paths.shares
-    curve = climbing_curve(tree, path, shares, target)
+    curve = climbing_curve(tree, paths.nodes, paths.shares, target)
     assert curve.threshold[0] is None
-    points = list(zip(curve.coverage, curve.risk, curve.hp, curve.hr, strict=True))
+    points = np.column_stack([curve.coverage, curve.risk, curve.hp, curve.hr])
     for threshold, point in zip(curve.threshold, points, strict=True):
-        assert point == pytest.approx(
-            climbed(tree, votes, target, 2.0 if threshold is None else threshold)
-        )
+        np.testing.assert_allclose(point, climbed(tree, votes, target, threshold), atol=1e-9)
     # Thresholds between those of the curve give nothing new.
-    expected = {
-        tuple(np.round(climbed(tree, votes, target, step / 20), 9)) for step in range(1, 21)
-    }
-    assert expected <= {tuple(np.round(point, 9)) for point in points}
+    for step in range(1, 21):
+        placed = climbed(tree, votes, target, step / 20)
+        assert np.isclose(points, placed, atol=1e-9).all(axis=1).any()
     assert (np.diff(curve.coverage) >= -1e-12).all()
     assert (np.diff(curve.hr) >= -1e-12).all()
-    if len(points) > 1 and curve.coverage[-1] > 0:
-        assert curve.area == pytest.approx(auc(curve.coverage, curve.risk) / curve.coverage[-1])
-        assert curve.loss_area == pytest.approx(
-            auc(curve.coverage, 1 - np.array(curve.hp)) / curve.coverage[-1]
-        )
+    largest = curve.coverage[-1]
+    if len(points) > 1 and largest > 0:
+        loss = 1 - np.array(curve.hp)
+        assert curve.area == pytest.approx(auc(curve.coverage, curve.risk) / largest)
+        assert curve.loss_area == pytest.approx(auc(curve.coverage, loss) / largest)
     assert 0 <= curve.loss_area <= curve.area + 1e-9 <= 1 + 2e-9
 
 
 def test_a_long_curve_is_thinned_and_its_area_is_not() -> None:
     rng = np.random.default_rng(2)
     tree = Taxonomy(["all", *"abcd"], [-1, 0, 0, 0, 0])
-    path = np.column_stack([np.zeros(900, dtype=int), rng.integers(1, 5, 900)])
-    shares = np.column_stack([np.ones(900), rng.random(900)])
-    target = np.where(rng.random(900) < shares[:, 1], path[:, 1], rng.integers(1, 5, 900))
+    nodes = rng.integers(1, 5, 900)
+    sure = rng.random(900)
+    path = np.column_stack([np.zeros(900, dtype=int), nodes])
+    shares = np.column_stack([np.ones(900), sure])
+    target = np.where(rng.random(900) < sure, nodes, rng.integers(1, 5, 900))
     curve = climbing_curve(tree, path, shares, target)
     assert len(curve.coverage) == 200
     assert (curve.coverage[0], curve.coverage[-1]) == (0, 1)
-    order = np.argsort(-shares[:, 1])
-    wrong = np.append(0, np.cumsum((path[:, 1] != target)[order])) / 900
-    assert curve.area == pytest.approx(auc(np.arange(901) / 900, wrong), abs=1e-9)
+    wrong = (nodes != target)[np.argsort(-sure)]
+    risk = np.append(0, np.cumsum(wrong)) / 900
+    assert curve.area == pytest.approx(auc(np.arange(901) / 900, risk), abs=1e-9)
     with pytest.raises(ValueError, match="must not rise"):
         climbing_curve(tree, path, 2 - shares, target)
 
 
-def of_classes(
-    classes: int, sure: np.ndarray, said: np.ndarray
-) -> tuple[Taxonomy, np.ndarray, np.ndarray, np.ndarray]:
-    """Families with a genus each: tree, labels by level, the paths with their shares, and all probabilities."""
+def families(classes: int) -> tuple[Taxonomy, np.ndarray]:
+    """Families with a genus each: the tree, and the labels by level, shape (classes, 2)."""
     names = np.array([[f"f{i:02}", f"g{i:02}"] for i in range(classes)])
     parents = [-1, *[0] * classes, *range(1, classes + 1)]
     ranks = ["", *["family"] * classes, *["genus"] * classes]
-    tree = Taxonomy(["all", *names[:, 0], *names[:, 1]], parents, ranks=ranks)
-    path = np.column_stack([np.zeros_like(said), said + 1, said + 1 + classes])
-    rest = ((1 - sure) / (classes - 1))[:, np.newaxis]
-    return (
-        tree,
-        names,
-        path,
-        np.where(said[:, np.newaxis] == np.arange(classes), sure[:, np.newaxis], rest),
-    )
+    return Taxonomy(["all", *names[:, 0], *names[:, 1]], parents, ranks=ranks), names
 
 
 @pytest.mark.parametrize("classes", [2, 12])
@@ -115,54 +105,59 @@ def test_calibration_at_each_rank_is_hiclasss(classes: int) -> None:
     from hiclass import LocalClassifierPerLevel
     from hiclass.metrics import expected_calibration_error, multiclass_brier_score
 
-    rng, n = np.random.default_rng(11), 400
+    rng = np.random.default_rng(11)
+    n = 400
     # As many confidences in each tenth, so that its bins of equal width are ours of equal mass.
     sure = rng.permutation((np.arange(n) % 10 + rng.uniform(0.9, 0.99, n)) / 10)
     said = rng.integers(0, classes, n)
     truth = np.where(rng.random(n) < sure**1.3, said, (said + 1) % classes)
-    tree, names, path, probabilities = of_classes(classes, sure, said)
-    found = rank_calibration(
-        tree, path, np.column_stack([np.ones(n), sure, sure]), truth + 1 + classes
-    )
-    assert [(one.rank, one.n) for one in found] == [("family", n), ("genus", n)]
+    tree, names = families(classes)
+    path = np.column_stack([np.zeros_like(said), said + 1, said + 1 + classes])
+    shares = np.column_stack([np.ones(n), sure, sure])
+    found = rank_calibration(tree, path, shares, truth + 1 + classes)
+    assert [(of_rank.rank, of_rank.n) for of_rank in found] == [("family", n), ("genus", n)]
     model = LocalClassifierPerLevel().fit(np.arange(classes)[:, np.newaxis], names)
-    for level, one in enumerate(found):
+    probabilities = np.repeat(((1 - sure) / (classes - 1))[:, np.newaxis], classes, axis=1)
+    probabilities[np.arange(n), said] = sure
+    for level, of_rank in enumerate(found):
         if classes == 2:  # its Brier score is a sum over classes
             theirs = multiclass_brier_score(model, names[truth], probabilities, level=level)
-            assert one.brier == pytest.approx(theirs / 2, abs=1e-6)
+            assert of_rank.brier == pytest.approx(theirs / 2, abs=1e-6)
         else:  # its confidence is the largest probability
             theirs = expected_calibration_error(
                 model, names[truth], probabilities, names[said], level=level
             )
-            assert one.calibration_error == pytest.approx(theirs, abs=1e-6)
+            assert of_rank.calibration_error == pytest.approx(theirs, abs=1e-6)
 
 
 def test_ranks_have_the_images_that_reach_them(birds: Taxonomy) -> None:
     rng = np.random.default_rng(4)
-    votes, target = rng.integers(0, len(birds), (60, 8)), rng.integers(0, len(birds), 60)
+    votes = rng.integers(0, len(birds), (60, 8))
+    target = rng.integers(0, len(birds), 60)
     paths = weighted_paths(birds, votes)
-    path, shares = paths.nodes, paths.shares
-    cells: dict[str, list[tuple[float, float]]] = {}
-    for nodes, sure, truth in zip(path.tolist(), shares.tolist(), target.tolist(), strict=True):
-        for node, share in list(zip(nodes, sure, strict=True))[1:]:
+    ancestors = ancestor_sets(birds)
+    cells = defaultdict(list)
+    for image, truth in enumerate(target):
+        for level in range(1, birds.height + 1):
+            node = int(paths.nodes[image, level])
             if node >= 0:
                 rank = birds.ranks[node] or f"level {birds.depth[node]}"
-                cells.setdefault(rank, []).append(
-                    (share, node == truth or node in birds.ancestors(truth))
-                )
-    found = rank_calibration(birds, path, shares, target)
-    assert {one.rank: one.n for one in found} == {rank: len(some) for rank, some in cells.items()}
-    for one in found:
-        sure, right = np.array(cells[one.rank]).T
-        assert one.brier == pytest.approx(((sure - right) ** 2).mean())
+                cells[rank].append((paths.shares[image, level], node in ancestors[truth]))
+    found = rank_calibration(birds, paths.nodes, paths.shares, target)
+    assert {of_rank.rank for of_rank in found} == set(cells)
+    for of_rank in found:
+        sure, right = np.array(cells[of_rank.rank]).T
+        assert of_rank.n == len(sure)
+        assert of_rank.brier == pytest.approx(((sure - right) ** 2).mean())
 
 
-def test_a_record_holds_what_the_confidence_says(birds: Taxonomy) -> None:
-    sure, hp, right = [0.9, 0.8, 0.1], [1.0, 0.5, 1.0], [1, 0, 1]
+def test_a_record_holds_what_the_confidence_says() -> None:
+    sure = [0.9, 0.8, 0.1]
+    hp = [1.0, 0.5, 1.0]
     plain = selective_scores(sure, hp)
     assert plain.aurc == pytest.approx((0 + 1 / 4 + 1 / 6) / 3)
     assert (len(plain.risks), plain.risks[-1]) == (len(COVERAGES), pytest.approx(1 / 6))
     assert (plain.calibration_error, plain.brier) == (None, None)
-    claimed = selective_scores(sure, hp, right)
+    claimed = selective_scores(sure, hp, [1, 0, 1])
     assert claimed.brier == pytest.approx((0.1**2 + 0.8**2 + 0.9**2) / 3)
     assert claimed.calibration_error == pytest.approx((0.1 + 0.8 + 0.9) / 3)

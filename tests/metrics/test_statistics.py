@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike
 
 from taxtune.metrics import (
     INFORMATION_METRICS,
     METRICS,
     Interval,
+    PairedDifference,
     Sample,
     bootstrap,
     hierarchical_sample,
@@ -20,19 +20,15 @@ from taxtune.metrics import (
     score,
 )
 from taxtune.taxonomy import Taxonomy
-from tests.trees import tree_and_nodes
+from tests.trees import Case, tree_and_nodes
 
-Case = tuple[Taxonomy, list[list[int]]]
-
-
-def pair(tree: Taxonomy, a: ArrayLike, b: ArrayLike, target: ArrayLike) -> tuple[Sample, Sample]:
-    return hierarchical_sample(tree, a, target), hierarchical_sample(tree, b, target)
+ENDS = [0.025, 0.975]
 
 
 def row_bootstrap(
     tree: Taxonomy, predicted: np.ndarray, target: np.ndarray, resamples: int, seed: int
 ) -> np.ndarray:
-    """The textbook bootstrap: draw row numbers, score the resample. Shape (resamples, len(METRICS))."""
+    """The textbook bootstrap: draw row numbers, score the resample; (resamples, METRICS)."""
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(resamples):
@@ -60,10 +56,9 @@ def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
     rng = np.random.default_rng(0)
     predicted, target = rng.integers(0, len(birds), (2, 60))
     plain = row_bootstrap(birds, predicted, target, 3000, seed=1)
-    low, high = np.quantile(plain, [0.025, 0.975], axis=0)
-    for i, interval in enumerate(
-        bootstrap(hierarchical_sample(birds, predicted, target), resamples=20_000).values()
-    ):
+    low, high = np.quantile(plain, ENDS, axis=0)
+    intervals = bootstrap(hierarchical_sample(birds, predicted, target), resamples=20_000)
+    for i, interval in enumerate(intervals.values()):
         spread = plain[:, i].std()
         assert interval.low == pytest.approx(low[i], abs=0.2 * spread)
         assert interval.high == pytest.approx(high[i], abs=0.2 * spread)
@@ -72,21 +67,21 @@ def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
 def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxonomy) -> None:
     rng = np.random.default_rng(5)
     target = rng.integers(0, len(birds), 60)
-    a, b = np.where(rng.random(60) < 0.7, target, 1), np.where(rng.random(60) < 0.5, target, 6)
-    plain = row_bootstrap(birds, a, target, 3000, seed=1) - row_bootstrap(
-        birds, b, target, 3000, seed=1
-    )
-    low, high = np.quantile(plain, [0.025, 0.975], axis=0)
-    scores_a, scores_b = score(birds, a, target).as_dict(), score(birds, b, target).as_dict()
-    for i, (name, difference) in enumerate(
-        paired_bootstrap(pair(birds, a, b, target), resamples=20_000).items()
-    ):
+    a = np.where(rng.random(60) < 0.7, target, 1)
+    b = np.where(rng.random(60) < 0.5, target, 6)
+    drawn = [row_bootstrap(birds, nodes, target, 3000, seed=1) for nodes in (a, b)]
+    plain = drawn[0] - drawn[1]
+    low, high = np.quantile(plain, ENDS, axis=0)
+    shares = np.minimum((plain <= 0).mean(axis=0), (plain >= 0).mean(axis=0))
+    scores_a = score(birds, a, target).as_dict()
+    scores_b = score(birds, b, target).as_dict()
+    pair = hierarchical_sample(birds, a, target), hierarchical_sample(birds, b, target)
+    for i, (name, found) in enumerate(paired_bootstrap(pair, resamples=20_000).items()):
         spread = plain[:, i].std()
-        assert difference.difference == pytest.approx(scores_a[name] - scores_b[name])
-        assert difference.low == pytest.approx(low[i], abs=0.2 * spread)
-        assert difference.high == pytest.approx(high[i], abs=0.2 * spread)
-        share = min((plain[:, i] <= 0).mean(), (plain[:, i] >= 0).mean())
-        assert difference.p_value == pytest.approx(min(1, 2 * share), abs=0.05)
+        assert found.difference == pytest.approx(scores_a[name] - scores_b[name])
+        assert found.low == pytest.approx(low[i], abs=0.2 * spread)
+        assert found.high == pytest.approx(high[i], abs=0.2 * spread)
+        assert found.p_value == pytest.approx(min(1, 2 * shares[i]), abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -101,29 +96,29 @@ def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxon
 def test_bad_settings_are_refused(
     birds: Taxonomy, predicted: list[int], settings: dict, message: str
 ) -> None:
+    def sample() -> Sample:
+        return hierarchical_sample(birds, predicted, predicted)
+
     with pytest.raises(ValueError, match=message):
-        bootstrap(hierarchical_sample(birds, predicted, predicted), **settings)
+        bootstrap(sample(), **settings)
     with pytest.raises(ValueError, match=message):
-        paired_bootstrap(pair(birds, predicted, predicted, predicted), **settings)
+        paired_bootstrap((sample(), sample()), **settings)
 
 
 @settings(max_examples=40)
 @given(tree_and_nodes(rows=3), st.data())
 def test_information_is_estimated_resampled_and_compared(case: Case, data: st.DataObject) -> None:
     tree, (a, b, target) = case
-    off_a, off_b = (
-        data.draw(st.lists(st.booleans(), min_size=len(a), max_size=len(a))) for _ in "ab"
-    )
     information = leaf_information(tree)
-    scores = [
-        information_scores(information, nodes, target, off_tree=off).as_dict()
-        for nodes, off in ((a, off_a), (b, off_b))
-    ]
-    pair = tuple(
-        information_sample(information, nodes, target, off_tree=off)
-        for nodes, off in ((a, off_a), (b, off_b))
-    )
-    intervals, paired = bootstrap(pair[0], resamples=50), paired_bootstrap(pair, resamples=50)
+    masks = st.lists(st.booleans(), min_size=len(target), max_size=len(target))
+    scores = []
+    samples = []
+    for nodes in (a, b):
+        off = data.draw(masks)
+        scores.append(information_scores(information, nodes, target, off_tree=off).as_dict())
+        samples.append(information_sample(information, nodes, target, off_tree=off))
+    intervals = bootstrap(samples[0], resamples=50)
+    paired = paired_bootstrap((samples[0], samples[1]), resamples=50)
     assert tuple(intervals) == tuple(paired) == INFORMATION_METRICS
     for name in INFORMATION_METRICS:
         assert intervals[name].estimate == pytest.approx(scores[0][name])
@@ -135,9 +130,8 @@ def test_information_is_estimated_resampled_and_compared(case: Case, data: st.Da
 def test_quotients_of_sums() -> None:
     parts = {"a": np.array([1.0, 0, 2]), "b": np.zeros(3)}
     wholes = {"a": np.array([1.0, 1, 2]), "b": np.zeros(3)}
-    found = bootstrap(
-        Sample(parts, wholes, keys=(*parts.values(), *wholes.values())), resamples=500
-    )
+    keyed = Sample(parts, wholes, keys=(*parts.values(), *wholes.values()))
+    found = bootstrap(keyed, resamples=500)
     assert found["a"] == Interval(0.75, 0, 1)
     assert np.isnan([found["b"].estimate, found["b"].low, found["b"].high]).all()
     changed = Sample(parts, wholes | {"a": np.array([1.0, 1, 4])})
@@ -145,7 +139,12 @@ def test_quotients_of_sums() -> None:
     assert different.difference == 0.75 - 0.5
 
 
-@settings(max_examples=200, deadline=None)
+def compared_with_zeros(values: np.ndarray, **settings: float) -> PairedDifference:
+    pair = Sample.mean("x", values), Sample.mean("x", np.zeros(len(values)))
+    return paired_bootstrap(pair, **settings)["x"]
+
+
+@settings(max_examples=200)
 @given(
     changes=st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0]), max_size=14),
     alike=st.integers(0, 60),
@@ -156,23 +155,21 @@ def test_the_interval_excludes_no_difference_just_where_the_p_value_says_so(
     changes: list[float], alike: int, resamples: int, confidence: float
 ) -> None:
     values = np.array([*changes, *[0.0] * (alike + 1)])
-    pair = Sample.mean("x", values), Sample.mean("x", np.zeros(len(values)))
-    found = paired_bootstrap(pair, resamples=resamples, confidence=confidence)["x"]
-    level = round(1 - confidence, 2)
-    assert (found.low > 0 or found.high < 0) == (round(found.p_value, 9) < level)
+    found = compared_with_zeros(values, resamples=resamples, confidence=confidence)
+    excludes_zero = found.low > 0 or found.high < 0
+    assert excludes_zero == (round(found.p_value, 9) < round(1 - confidence, 2))
     assert found.low <= found.high
     if confidence == 0.95:
-        assert found.significant == (found.low > 0 or found.high < 0)
+        assert found.significant == excludes_zero
 
 
-def test_what_does_not_differ_on_average_is_seldom_called_different() -> None:
+@pytest.mark.parametrize(("n", "differing"), [(20, 4), (50, 8), (200, 12)])
+def test_what_does_not_differ_on_average_is_seldom_called_different(n: int, differing: int) -> None:
     rng = np.random.default_rng(0)
-    for n, differing in ((20, 4), (50, 8), (200, 12)):
-        wrong = 0
-        for _ in range(400):
-            values = np.zeros(n)
-            k = min(n, rng.poisson(differing))
-            values[:k] = rng.choice([0.25, 0.5, 0.75, 1], k) * rng.choice([-1, 1], k)
-            pair = Sample.mean("x", values), Sample.mean("x", np.zeros(n))
-            wrong += paired_bootstrap(pair, resamples=499)["x"].significant
-        assert wrong / 400 <= 0.08
+    wrong = 0
+    for _ in range(400):
+        values = np.zeros(n)
+        k = min(n, rng.poisson(differing))
+        values[:k] = rng.choice([0.25, 0.5, 0.75, 1], k) * rng.choice([-1, 1], k)
+        wrong += compared_with_zeros(values, resamples=499).significant
+    assert wrong / 400 <= 0.08

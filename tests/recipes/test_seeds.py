@@ -11,8 +11,7 @@ from taxtune.recipe import load_recipe
 from taxtune.resources import prompts_dir, recipes_dir, template_path
 from taxtune.settings import BASELINE
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.template import check_template, render
+from tests.tuning.templates import check, render
 
 SEEDS = {
     file.stem: file.read_text(encoding="utf-8")
@@ -29,7 +28,7 @@ def test_a_seed_does_in_every_recipe_and_names_no_label(name: str) -> None:
         tree = read_taxonomy(recipe.taxonomy.path)
         labels = [label for leaf in tree.leaves for label in tree.names(int(leaf))]
     for seed in SEEDS.values():
-        check_template(seed, forbidden_labels=labels, samples=[template_variables(recipe.prompt)])
+        check(seed, forbidden=labels, samples=[recipe.prompt.variables])
 
 
 @pytest.mark.parametrize(

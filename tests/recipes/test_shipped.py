@@ -17,7 +17,7 @@ from taxtune.recipe import load_recipe
 from taxtune.resources import builtin_trees, recipes_dir
 from taxtune.settings import LocalVLMSettings
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup, make_vlm
 from taxtune.tuning.plan import make_plan
 from tests.cli.commands import run_captured
 from tests.recipes.layouts import LAYOUTS, Painter, classes
@@ -63,7 +63,7 @@ def test_only_the_model_is_missing_then(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     recipe = load_recipe(laid_out, [*SMALL, *OFFLINE.get(laid_out, [])])
-    (problem,) = make_plan(Experiment(recipe, tmp_path / "run")).problems
+    (problem,) = make_plan(Setup(recipe, tmp_path / "run")).problems
     assert recipe.vlm.model in problem
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
     (download,) = missing_for(recipe)
@@ -153,7 +153,7 @@ def test_a_line_is_a_model_that_needs_what_is_said(
 ) -> None:
     monkeypatch.setenv("PETS", str(tmp_path))
     recipe = load_recipe("pets-oxford", [f"vlm={settings}"])
-    model = Experiment(recipe, tmp_path).vlm
+    model = make_vlm(recipe)
     assert recipe.vlm.model == yaml.safe_load(settings)["model"].removeprefix("local:")
     if isinstance(recipe.vlm, LocalVLMSettings):
         assert "GB" in said

@@ -43,11 +43,6 @@ HOSTILE = "<script>alert('x')</script> & \"quoted\" </pre>"
 PATH = ["bird", "Passeriformes", "Turdidae", "Turdus", "common blackbird"]
 
 
-def spec(objective: str = "hp") -> ObjectiveSpec:
-    held = (Constraint("hr", 0.8, of="baseline"),) if objective == "hp" else ()
-    return ObjectiveSpec(objective, objective, held)
-
-
 def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores:
     return TemplateScores(
         hp=hp,
@@ -68,37 +63,40 @@ def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores
     )
 
 
-def rows(
-    n: int, seed: int = 0, depth: int | None = None, *, failures: bool = True
-) -> tuple[SampleResult, ...]:
-    """Rows of blackbirds: right down to a drawn depth, the first answer hostile, the second missing."""
+def rows(n: int, seed: int = 0, depth: int | None = None) -> tuple[SampleResult, ...]:
+    """Rows of blackbirds: right down to a drawn depth, the first one hostile, the second missing."""
     rng = np.random.default_rng(seed)
     made = []
     for i in range(n):
         level = int(rng.integers(0, 5)) if depth is None else depth
         wrong = rng.random() < 0.3 and level > 1
+        bare = SampleResult(
+            example=f"bird-{i:03d}",
+            image=f"bird_{i:03d}.png",
+            target=4,
+            truth="/".join(PATH),
+            from_store=i % 3 == 0,
+        )
+        if i == 1:
+            made.append(replace(bare, failure="timed out after 60 s"))
+            continue
         shared = level if wrong else level + 1
-        placed = [*PATH[:level], "somewhere else"] if wrong else PATH[: level + 1]
-        failed = failures and i == 1
+        placed = [*PATH[:shared], "somewhere else"] if wrong else PATH[:shared]
+        doubtful = i % 7 == 3
         made.append(
-            SampleResult(
-                example=f"bird-{i:03d}",
-                image=f"bird_{i:03d}.png",
-                target=4,
-                truth="/".join(PATH),
-                answer=None if failed else HOSTILE if i == 0 else f"A: {placed[-1]}.",
-                node=None if failed else 4 + shared if wrong else level,
-                placement=None if failed else "/".join(placed),
-                stage=None if failed else "verbatim",
-                confidence=None if failed else 0.625 if i % 7 == 3 else 0.875,
-                hp=None if failed else shared / len(placed),
-                hr=None if failed else shared / len(PATH),
-                ihp=None if failed else (shared - 1) / max(1, len(placed) - 1),
-                ihr=None if failed else (shared - 1) / (len(PATH) - 1),
-                abstained=not failed and level == 0,
-                from_store=i % 3 == 0,
-                failure="timed out after 60 s" if failed else None,
-                doubtful=None if failed else i % 7 == 3,
+            replace(
+                bare,
+                answer=f"A: {placed[-1]}." if i else HOSTILE,
+                node=4 + shared if wrong else level,
+                placement="/".join(placed),
+                stage="verbatim",
+                confidence=0.625 if doubtful else 0.875,
+                hp=shared / len(placed),
+                hr=shared / len(PATH),
+                ihp=(shared - 1) / max(1, len(placed) - 1),
+                ihr=(shared - 1) / (len(PATH) - 1),
+                abstained=level == 0,
+                doubtful=doubtful,
             )
         )
     return tuple(made)
@@ -116,49 +114,48 @@ def iteration(
     template: str | None = None,
 ) -> IterationRecord:
     if state == "failed":
-        return IterationRecord(
-            iteration=k,
-            state="failed",
-            template=None,
-            reason="three replies in a row were refused: a repeat of iteration 2",
-            rejected=(
-                ("{{ ''.__class__ }}", "attribute access is refused"),
-                (BASELINE, "a repeat of iteration 0"),
-            ),
-            trace=(
-                Turn(
-                    "submit", '{"template": "{{ x }}"}', '{"error": "unknown variable"}', 900, 120
-                ),
-            ),
-            usage=Usage(proposer=ModelUsage(2, 0, 900, 120, 0.002), seconds=3),
-        )
-    source = template or (
-        BASELINE
-        if k == 0
-        else f"{{{{ question }}}} Try {k}: say only what you are sure of.\n{{% if ranks %}}x{{% endif %}}"
-    )
+        return _failed(k)
+    tried = f"{{{{ question }}}} Try {k}: say only what you are sure of.\n{{% if ranks %}}x{{% endif %}}"
+    source = template or (tried if k else BASELINE)
+    bare = IterationRecord(iteration=k, state=state, template=source, rows=rows(images, k))
     if state == "void":
-        return IterationRecord(
-            iteration=k,
-            state="void",
-            template=source,
-            reason="18 of 20 calls failed: HTTP 500",
-            rows=rows(images, k),
-        )
+        return replace(bare, reason="18 of 20 calls failed: HTTP 500")
     made = scores(hp, hr, accuracy, images)
-    return IterationRecord(
-        iteration=k,
-        state="complete",
-        template=source,
+    vlm = ModelUsage(15, 5, 500, 90)
+    return replace(
+        bare,
         scores=made,
         value=getattr(made, objective),
         feasible=hr >= 0.42,
-        parameters={} if k == 0 else {"care": "if unsure, back off", "format": "short"},
-        rows=rows(images, k),
-        usage=Usage(
-            ModelUsage(15, 5, 500, 90), ModelUsage(1, 0, 1200, 80, 0.0031), seconds=7.5 + k
-        ),
+        parameters={"care": "if unsure, back off", "format": "short"} if k else {},
+        usage=Usage(vlm, ModelUsage(1, 0, 1200, 80, 0.0031), seconds=7.5 + k),
     )
+
+
+def _failed(k: int) -> IterationRecord:
+    refused = Turn("submit", '{"template": "{{ x }}"}', '{"error": "unknown variable"}', 900, 120)
+    return IterationRecord(
+        iteration=k,
+        state="failed",
+        template=None,
+        reason="three replies in a row were refused: a repeat of iteration 2",
+        rejected=(
+            ("{{ ''.__class__ }}", "attribute access is refused"),
+            (BASELINE, "a repeat of iteration 0"),
+        ),
+        trace=(refused,),
+        usage=Usage(proposer=ModelUsage(2, 0, 900, 120, 0.002), seconds=3),
+    )
+
+
+#: hP, hR and accuracy of the baseline, how far a run leads from there by its objective, and how
+#: much the scores of one template vary.
+START = np.array([0.865, 0.742, 0.45])
+DRIFT = {"hp": np.array([0.09, -0.13, -0.15]), "accuracy": np.array([-0.03, 0.07, 0.12])}
+NOISE = [0.02, 0.03, 0.05]
+#: The same of the winners and the baseline on the held-out images.
+HELDOUT = {"hp": (0.962, 0.633, 0.31), "accuracy": (0.847, 0.781, 0.535)}
+HELDOUT_BASELINE = (0.871, 0.738, 0.47)
 
 
 def tune(
@@ -169,120 +166,113 @@ def tune(
     folder: str = "runs/sample",
     images: int = 20,
 ) -> TuneResult:
-    """A run that drifts from the baseline towards high hP (or high accuracy), with a failed and a void iteration."""
+    """A run that drifts towards high hP or accuracy, with a failed and a void iteration."""
     rng = np.random.default_rng(seed)
-    records = [iteration(0, 0.865, 0.742, 0.45, objective=objective, images=images)]
+    records = [iteration(0, *START.tolist(), objective=objective, images=images)]
     for k in range(1, n + 1):
         if k in (7, 19):
             records.append(iteration(k, state="failed" if k == 7 else "void", images=images))
             continue
-        progress = min(1.0, k / 15)
-        if objective == "accuracy":
-            hp, hr = 0.865 - 0.03 * progress, 0.742 + 0.07 * progress
-            accuracy = 0.45 + 0.12 * progress
-        else:
-            hp, hr, accuracy = (
-                0.865 + 0.09 * progress,
-                0.742 - 0.13 * progress,
-                0.45 - 0.15 * progress,
-            )
-        noise = rng.normal(0, [0.02, 0.03, 0.05])
-        hp, hr = float(min(0.995, hp + noise[0])), float(min(0.97, hr + noise[1]))
-        accuracy = round(float(np.clip(accuracy + noise[2], 0, 1)) * 20) / 20
-        records.append(
-            iteration(k, round(hp, 4), round(hr, 4), accuracy, objective=objective, images=images)
-        )
+        drawn = START + min(1.0, k / 15) * DRIFT[objective] + rng.normal(0, NOISE)
+        hp, hr, accuracy = np.clip(drawn, 0, [0.995, 0.97, 1]).tolist()
+        made = (round(hp, 4), round(hr, 4), round(accuracy * 20) / 20)
+        records.append(iteration(k, *made, objective=objective, images=images))
     complete = [r for r in records if r.state == "complete" and r.feasible]
     winner = max(complete, key=lambda r: r.value or 0.0)
-    final = (0.962, 0.633, 0.31) if objective == "hp" else (0.847, 0.781, 0.535)
+    final = HELDOUT[objective]
+    changes = [after - before for after, before in zip(final, HELDOUT_BASELINE, strict=True)]
+    floors = (Constraint("hr", 0.42),) if objective == "hp" else ()
+    relative = (Constraint("hr", 0.8, of="baseline"),) if objective == "hp" else ()
     return TuneResult(
         name="birds",
         objective=objective,
-        constraints=(Constraint("hr", 0.42),) if objective == "hp" else (),
+        constraints=floors,
         trivial_hp=1.0,
         trivial_hr=0.4,
         winner=winner.iteration,
         iterations=tuple(records),
         heldout=(
-            heldout("baseline", BASELINE, 0.871, 0.738, 0.47, seed=1),
+            heldout("baseline", BASELINE, *HELDOUT_BASELINE, seed=1),
             heldout("winner", winner.template or "", *final, seed=2),
         ),
-        differences=(
-            Difference(
-                "winner",
-                "baseline",
-                differences(final[0] - 0.871, final[1] - 0.738, final[2] - 0.47),
-            ),
-        ),
+        differences=(Difference("winner", "baseline", differences(*changes)),),
         folder=folder,
         where={
             "MLflow": "mlflow ui --backend-store-uri sqlite:///runs/sample/mlflow.db",
             "plot": f"{folder}/hp_hr.png",
         },
-        spec=spec(objective),
+        spec=ObjectiveSpec(objective, objective, relative),
     )
+
+
+#: How far below the estimate an interval begins.
+WIDTHS = {
+    "hp": 0.018,
+    "hr": 0.024,
+    "hf": 0.02,
+    "accuracy": 0.068,
+    "depth": 0.15,
+    "ihp": 0.03,
+    "ihr": 0.04,
+    "ihf": 0.03,
+    "remaining_uncertainty": 0.4,
+    "misinformation": 0.2,
+}
 
 
 def heldout(
     name: str, template: str, hp: float, hr: float, accuracy: float, *, seed: int, n: int = 200
 ) -> HeldoutResult:
     made = scores(hp, hr, accuracy, n)
-    width = {"hp": 0.018, "hr": 0.024, "hf": 0.02, "accuracy": 0.068, "depth": 0.15}
-    width |= {
-        "ihp": 0.03,
-        "ihr": 0.04,
-        "ihf": 0.03,
-        "remaining_uncertainty": 0.4,
-        "misinformation": 0.2,
-    }
+    intervals = {}
+    for key, width in WIDTHS.items():
+        value = getattr(made, key)
+        intervals[key] = Interval(value, value - width, value + 0.9 * width)
+    ranks = []
+    for row in made.ranks:
+        precision = Interval(row.precision or 0, 0.1, 1.0)
+        ranks.append(RankIntervals(row, precision, Interval(row.recall or 0, 0.1, 1.0)))
     return HeldoutResult(
         name=name,
         template=template,
         scores=made,
-        intervals={
-            key: Interval(getattr(made, key), getattr(made, key) - w, getattr(made, key) + 0.9 * w)
-            for key, w in width.items()
-        },
+        intervals=intervals,
         rows=rows(n, seed),
-        ranks=tuple(
-            RankIntervals(
-                row,
-                Interval(row.precision or 0, 0.1, 1.0),
-                Interval(row.recall or 0, 0.1, 1.0) if row.n_relevant else None,
-            )
-            for row in made.ranks
-        ),
+        ranks=tuple(ranks),
         doubt=Doubt(n // 7, {"hp": hp - 0.06, "hr": hr - 0.05}, {"hp": hp + 0.02, "hr": hr + 0.01}),
     )
 
 
 def differences(hp: float, hr: float, accuracy: float) -> dict[str, PairedDifference]:
-    values = {"hp": hp, "hr": hr, "hf": (hp + hr) / 2, "accuracy": accuracy, "depth": hr * 3}
-    values |= {
+    values = {
+        "hp": hp,
+        "hr": hr,
+        "hf": (hp + hr) / 2,
+        "accuracy": accuracy,
+        "depth": hr * 3,
         "ihp": 1.5 * hp,
         "ihr": 0.8 * hr,
         "ihf": hr / 2,
         "remaining_uncertainty": -hr,
         "misinformation": -hp,
     }
-    return {
-        key: PairedDifference(v, v - 0.021, v + 0.02, 0.0004 if abs(v) > 0.02 else 0.31)
-        for key, v in values.items()
-    }
+    made = {}
+    for key, value in values.items():
+        p = 0.0004 if abs(value) > 0.02 else 0.31
+        made[key] = PairedDifference(value, value - 0.021, value + 0.02, p)
+    return made
 
 
 def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) -> ComparisonResult:
-    runs = (
-        tune("hp", n, 0, folder=f"{folder}/hp", images=images),
-        tune("accuracy", n, 1, folder=f"{folder}/accuracy", images=images),
-    )
+    first = tune("hp", n, 0, folder=f"{folder}/hp", images=images)
+    second = tune("accuracy", n, 1, folder=f"{folder}/accuracy", images=images)
     return ComparisonResult(
         name="birds",
-        runs=runs,
+        runs=(first, second),
         heldout=(
-            runs[0].heldout[0],
-            heldout("hp", runs[0].heldout[1].template, 0.962, 0.633, 0.31, seed=2),
-            heldout("accuracy", runs[1].heldout[1].template, 0.847, 0.781, 0.535, seed=3),
+            first.heldout[0],
+            heldout("hp", first.heldout[1].template, *HELDOUT["hp"], seed=2),
+            heldout("accuracy", second.heldout[1].template, *HELDOUT["accuracy"], seed=3),
         ),
         differences=(
             Difference("hp", "baseline", differences(0.091, -0.105, -0.16)),
@@ -290,35 +280,34 @@ def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) ->
             Difference("accuracy", "hp", differences(-0.115, 0.148, 0.225)),
         ),
         folder=folder,
-        where=dict(runs[0].where),
+        where=dict(first.where),
     )
 
 
 def answer(example: str, truth: str, placed: str | None) -> SampleResult:
-    """A row of an image by its paths; `placed` is None where the call failed."""
+    """A row of an image by its paths; `placed` is None if the call failed."""
+    bare = SampleResult(example, f"{example}.png", 1, truth)
     if placed is None:
-        return SampleResult(example, f"{example}.png", 1, truth, failure="timed out")
-    want, said = truth.split("/"), placed.split("/")
-    shared = sum(one == other for one, other in zip(want, said, strict=False))
-    return SampleResult(
-        example,
-        f"{example}.png",
-        1,
-        truth,
-        answer=said[-1],
+        return replace(bare, failure="timed out")
+    wanted = truth.split("/")
+    given = placed.split("/")
+    shared = sum(map(str.__eq__, wanted, given))
+    return replace(
+        bare,
+        answer=given[-1],
         node=1 if placed == truth else 2,
         placement=placed,
         stage="verbatim",
-        hp=shared / len(said),
-        hr=shared / len(want),
+        hp=shared / len(given),
+        hr=shared / len(wanted),
     )
 
 
 def answered(truths: Sequence[str], **answers: Sequence[str | None]) -> TuneResult:
-    """A run whose held-out images are of these paths and answered with those, by the template's name."""
+    """A run whose held-out images are of these paths and have those answers, by template."""
+    examples = [f"i{i}" for i in range(len(truths))]
     held = []
     for name, placed in answers.items():
-        pairs = enumerate(zip(truths, placed, strict=True))
-        made = tuple(answer(f"i{i}", truth, said) for i, (truth, said) in pairs)
+        made = tuple(map(answer, examples, truths, placed))
         held.append(replace(heldout(name, BASELINE, 0.9, 0.8, 0.5, seed=1), rows=made, ranks=()))
     return replace(tune(n=2), heldout=tuple(held))

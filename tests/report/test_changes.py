@@ -20,7 +20,7 @@ TREE = Taxonomy(
 def row(
     placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool = False
 ) -> SampleResult:
-    """What a run records of an answer that was put on a node."""
+    """The record of an answer that was put on a node."""
     hp, hr = precision_recall(TREE, [placed], [target], off_tree=[off_tree])
     return SampleResult(
         example="a",
@@ -38,11 +38,12 @@ def row(
     )
 
 
-FAILED = SampleResult(
-    example="a", image="a.png", target=2, truth="bird/owls/tawny owl", failure="timed out"
-)
-
-
+#: Answers about a tawny owl that are on no node of their own.
+ANSWERS = {
+    "abstained": row(0, abstained=True),
+    "off the tree": row(0, off_tree=True),
+    "failed": SampleResult("a", "a.png", 2, "bird/owls/tawny owl", failure="timed out"),
+}
 STATES = {
     ErrorType.CORRECT: "exact",
     ErrorType.TOO_GENERAL: "right, but general",
@@ -51,35 +52,42 @@ STATES = {
 }
 
 
+def answered(place: int | str) -> SampleResult:
+    return row(place) if isinstance(place, int) else ANSWERS[place]
+
+
 def test_a_records_state_is_the_error_type_that_the_tree_gives() -> None:
     pairs = list(itertools.product(range(len(TREE)), range(1, len(TREE))))
-    kinds = classify(TREE, [a for a, _ in pairs], [b for _, b in pairs])
-    assert [state_of(row(a, b)) for a, b in pairs] == [STATES.get(kind, "wrong") for kind in kinds]
-    assert state_of(row(0, off_tree=True)) == "off the tree"
-    assert state_of(row(0, abstained=True)) == "abstained"
-    assert state_of(FAILED) == "missing"
+    placed, targets = zip(*pairs, strict=True)
+    expected = [STATES.get(kind, "wrong") for kind in classify(TREE, placed, targets)]
+    assert list(map(state_of, map(row, placed, targets))) == expected
+    for state in ("off the tree", "abstained"):
+        assert state_of(ANSWERS[state]) == state
+    assert state_of(ANSWERS["failed"]) == "missing"
 
 
 @pytest.mark.parametrize(
     ("before", "after", "direction", "words"),
     [
-        (row(2), row(2), "unchanged", "exact, unchanged"),
-        (row(2), row(1), "worse", "exact → right, but general"),
-        (row(1), row(2), "better", "right, but general → exact"),
-        (row(1), row(0), "worse", "right, but general, worse"),
-        (row(1), row(0, abstained=True), "worse", "right, but general → abstained"),
-        (row(3), row(0, abstained=True), "better", "wrong → abstained"),
-        (row(3), row(0, off_tree=True), "different", "wrong → off the tree"),
-        (row(0, off_tree=True), row(0, off_tree=True), "unchanged", "off the tree, unchanged"),
-        (row(4), row(5), "worse", "wrong, worse"),
-        (row(5), row(3), "better", "wrong, better"),
-        (row(5), row(6), "different", "wrong, different"),
-        # More than the label says counts as wrong: it is not known to be true.
-        (row(7, 6), row(6, 6), "better", "wrong → exact"),
-        (FAILED, row(2), "missing", "missing"),
+        (2, 2, "unchanged", "exact, unchanged"),
+        (2, 1, "worse", "exact → right, but general"),
+        (1, 2, "better", "right, but general → exact"),
+        (1, 0, "worse", "right, but general, worse"),
+        (1, "abstained", "worse", "right, but general → abstained"),
+        (3, "abstained", "better", "wrong → abstained"),
+        (3, "off the tree", "different", "wrong → off the tree"),
+        ("off the tree", "off the tree", "unchanged", "off the tree, unchanged"),
+        (4, 5, "worse", "wrong, worse"),
+        (5, 3, "better", "wrong, better"),
+        (5, 6, "different", "wrong, different"),
+        ("failed", 2, "missing", "missing"),
     ],
 )
 def test_what_becomes_of_an_answer(
-    before: SampleResult, after: SampleResult, direction: str, words: str
+    before: int | str, after: int | str, direction: str, words: str
 ) -> None:
-    assert change(before, after) == (direction, words)
+    assert change(answered(before), answered(after)) == (direction, words)
+
+
+def test_more_than_the_label_says_is_not_known_to_be_true() -> None:
+    assert change(row(7, 6), row(6, 6)) == ("better", "wrong → exact")

@@ -52,20 +52,20 @@ def test_runs_with_next_to_nothing_are_drawn_too(
 
 
 def record(*hp: float | None) -> IterationRecord:
-    rows = tuple(
-        SampleResult(str(i), f"{i}.png", 0, "a", node=None if p is None else 0, hp=p, hr=p)
-        for i, p in enumerate(hp)
-    )
-    return replace(samples.iteration(0), rows=rows)
+    rows = []
+    for i, value in enumerate(hp):
+        bare = SampleResult(str(i), f"{i}.png", 0, "a", hp=value, hr=value)
+        rows.append(bare if value is None else replace(bare, node=0))
+    return replace(samples.iteration(0), rows=tuple(rows))
 
 
 def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_none() -> None:
     assert standard_error(record(1.0, 0.5, 0.5, None), "hp") == pytest.approx(0.5 / 3)
-    assert standard_error(record(1.0, 1.0), "hp") is None, (
-        "of images that are all alike the spread is not known"
-    )
+    # Of images that are all alike the spread is not known.
+    assert standard_error(record(1.0, 1.0), "hp") is None
     assert standard_error(record(1.0, None), "hp") is None
-    assert standard_error(record(1.0, 0.0), "hf") is None, "no mean over images"
+    # hF is no mean over images.
+    assert standard_error(record(1.0, 0.0), "hf") is None
 
 
 def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_its_curve() -> None:
@@ -73,15 +73,11 @@ def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_i
         "self-consistency": ([0.2, 0.6, 0.8], [1.0, 0.99, 0.9]),
         "names": ([0.2, 0.7, 0.9], [1.0, 0.99, 0.93]),
     }
-    figure = selective_figure(
-        curves, {"names: chosen": (0.7, 0.99), "the constant .65": (0.75, 0.97)}
-    )
-    axes = figure.axes[0]
+    points = {"names: chosen": (0.7, 0.99), "the constant .65": (0.75, 0.97)}
+    (axes,) = selective_figure(curves, points).axes
     first, second, chosen, constant = axes.lines
-    assert [tuple(line.get_xdata()) for line in (first, second)] == [
-        (0.2, 0.6, 0.8),
-        (0.2, 0.7, 0.9),
-    ]
+    assert list(first.get_xdata()) == [0.2, 0.6, 0.8]
+    assert list(second.get_xdata()) == [0.2, 0.7, 0.9]
     assert chosen.get_color() == second.get_color() != first.get_color()
     assert constant.get_color() not in (first.get_color(), second.get_color())
     assert chosen.get_label() == "names: chosen\nhP 0.990, hR 0.700"

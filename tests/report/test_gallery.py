@@ -36,29 +36,27 @@ def row(truth: str, placed: str | None, **facts: Any) -> SampleResult:
     return SampleResult("a", "a.png", 1, truth, placed, 2, placed, **facts)
 
 
+OWL = "bird/owls/tawny owl"
+
+
 @pytest.mark.parametrize(
-    ("found", "parts"),
+    ("truth", "placed", "shared", "wrong", "missing"),
     [
-        (
-            row("bird/owls/tawny owl", "bird/owls/tawny owl"),
-            (("bird", "owls", "tawny owl"), (), ()),
-        ),
-        (row("bird/owls/tawny owl", "bird/owls"), (("bird", "owls"), (), ("tawny owl",))),
-        (
-            row("bird/owls/tawny owl", "bird/crows/jay"),
-            (("bird",), ("crows", "jay"), ("owls", "tawny owl")),
-        ),
-        (row("bird/owls", "bird/owls/tawny owl"), (("bird", "owls"), ("tawny owl",), ())),
-        (
-            row("bird/owls", "bird", off_tree=True),
-            (("bird",), ("something that the tree lacks",), ("owls",)),
-        ),
+        (OWL, OWL, ["bird", "owls", "tawny owl"], [], []),
+        (OWL, "bird/owls", ["bird", "owls"], [], ["tawny owl"]),
+        (OWL, "bird/crows/jay", ["bird"], ["crows", "jay"], ["owls", "tawny owl"]),
+        ("bird/owls", OWL, ["bird", "owls"], ["tawny owl"], []),
     ],
 )
 def test_an_answers_path_beside_the_truths(
-    found: SampleResult, parts: tuple[tuple[str, ...], ...]
+    truth: str, placed: str, shared: list[str], wrong: list[str], missing: list[str]
 ) -> None:
-    assert tuple(map(tuple, draw_path(found))) == parts
+    assert draw_path(row(truth, placed)) == (shared, wrong, missing)
+
+
+def test_an_answer_off_the_tree_has_something_below_the_root() -> None:
+    parts = draw_path(row("bird/owls", "bird", off_tree=True))
+    assert parts == (["bird"], ["something that the tree lacks"], ["owls"])
 
 
 def test_every_held_out_image_is_there_with_every_answer() -> None:
@@ -99,13 +97,13 @@ def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None
     del files["bird-005"]
     (tmp_path / "bird_006.png").unlink()
     page = render_report(replace(result, provenance=Provenance(images=files)))
-    _, *images = [
-        found for tag, found in check(page).elements if tag == "img"
-    ]  # the first is the example's
+    # The first is the example's.
+    _, *images = [found for tag, found in check(page).elements if tag == "img"]
     assert len(images) == 198
-    assert all((found["src"] or "").startswith("data:image/jpeg;base64,") for found in images)
-    assert all((found["alt"] or "").startswith("common blackbird. baseline: ") for found in images)
-    assert not any(".png" in (found["alt"] or "") for found in images)
+    for found in images:
+        assert str(found["src"]).startswith("data:image/jpeg;base64,")
+        assert str(found["alt"]).startswith("common blackbird. baseline: ")
+        assert ".png" not in str(found["alt"])
     assert "2 have no picture: the file is not where it was" in text(page)
     assert page.count(">no picture<") == 2
     assert len(page) < 4_000_000
@@ -125,30 +123,26 @@ def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(
 
 
 TRUTHS = ["life/birds/owl"] * 4 + ["life/birds/jay"] * 2 + ["life/fish/cod"] * 2
-RUN = samples.answered(
-    TRUTHS,
-    baseline=["life/birds/jay"] * 3
-    + ["life/birds/owl"]
-    + ["life/birds/owl", "life/birds"]
-    + ["life/birds/jay", "life"],
-    winner=["life/birds/jay", *["life/birds/owl"] * 3]
-    + ["life/birds/jay"] * 2
-    + ["life/fish/cod"] * 2,
-)
+NAMED = [
+    *["life/birds/jay"] * 3,
+    *["life/birds/owl"] * 2,
+    "life/birds",
+    "life/birds/jay",
+    "life",
+]
+RUN = samples.answered(TRUTHS, baseline=NAMED, winner=["life/birds/jay", *TRUTHS[1:]])
 
 
 def test_the_two_directions_of_a_confusion_are_counted_apart_and_the_stronger_leads() -> None:
     found = gallery.confused_pairs(RUN)
     assert found is not None
-    pairs = found["pairs"]
-    assert [(pair["truth"], pair["named"], pair["images"]) for pair in pairs] == [
-        ("owl", "jay", 4),
-        ("fish", "birds", 2),
-    ]
-    assert pairs[0]["counts"] == [("baseline", 3), ("winner", 1)]
-    assert pairs[0]["back"] == {"images": 2, "counts": [1, 0]}
-    assert pairs[1]["counts"] == [("baseline", 1), ("winner", 0)]
-    assert pairs[1]["back"] == {"images": 6, "counts": [0, 0]}
+    owl, fish = found["pairs"]
+    assert (owl["truth"], owl["named"], owl["images"]) == ("owl", "jay", 4)
+    assert owl["counts"] == [("baseline", 3), ("winner", 1)]
+    assert owl["back"] == {"images": 2, "counts": [1, 0]}
+    assert (fish["truth"], fish["named"], fish["images"]) == ("fish", "birds", 2)
+    assert fish["counts"] == [("baseline", 1), ("winner", 0)]
+    assert fish["back"] == {"images": 6, "counts": [0, 0]}
     page = text(render_report(RUN))
     assert "owl taken for jay (in birds), of 4 images: 3 with baseline, 1 with winner." in page
     assert "The other way round, of 2: 1, 0." in page

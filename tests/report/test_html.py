@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from taxtune.report.html import render_report
-from taxtune.tuning.records import ComparisonResult, Provenance, TuneResult, Turn
+from taxtune.tuning.records import Provenance, TuneResult, Turn
 from tests.report import samples
 
 VOID = {"meta", "img", "input", "br", "path", "use"}
@@ -88,9 +88,8 @@ class Tables(HTMLParser):
 
 def test_it_needs_nothing_from_elsewhere_and_runs_its_own_script_alone(page: str) -> None:
     checker = check(page)
-    assert not {"link", "iframe", "object", "embed", "base", "form"} & {
-        tag for tag, _ in checker.elements
-    }
+    tags = {tag for tag, _ in checker.elements}
+    assert tags.isdisjoint({"link", "iframe", "object", "embed", "base", "form"})
     for _, attributes in checker.elements:
         assert not any(name.startswith("on") for name in attributes)
         for name in ("src", "href", "xlink:href"):
@@ -115,44 +114,39 @@ def test_what_a_model_wrote_stays_text() -> None:
         reason="<iframe src='//x'>",
         parameters={"<i>a</i>": "<u>b</u>"},
     )
+    baseline, winner = run.heldout
     # The hostile answer is the one that changed most.
-    before = replace(run.heldout[0].rows[0], hp=0.2, hr=0.2)
-    after = replace(
-        run.heldout[1].rows[0],
-        hp=1.0,
-        hr=1.0,
-        placement="bird/<marquee>/x",
-        image='"><svg onload=x>.png',
-    )
-    heldout = (
-        replace(run.heldout[0], rows=(before,)),
-        replace(run.heldout[1], rows=(after,), template=samples.HOSTILE),
-    )
+    before = replace(baseline.rows[0], hp=0.2, hr=0.2)
+    image = '"><svg onload=x>.png'
+    after = replace(winner.rows[0], hp=1.0, hr=1.0, placement="bird/<marquee>/x", image=image)
+    baseline = replace(baseline, rows=(before,))
+    winner = replace(winner, rows=(after,), template=samples.HOSTILE)
     result = replace(
-        run, iterations=(run.iterations[0], nasty), winner=1, heldout=heldout, name="<em>run</em>"
+        run,
+        iterations=(run.iterations[0], nasty),
+        winner=1,
+        heldout=(baseline, winner),
+        name="<em>run</em>",
+        provenance=Provenance({"Model": {"<s>": "</dl><script>"}}, "</pre><script>", "run", {}),
     )
-    provenance = Provenance({"Model": {"<s>": "</dl><script>"}}, "</pre><script>", "run", {})
-    page = render_report(replace(result, provenance=provenance))
-    checker = check(page)
-    tags = [tag for tag, _ in checker.elements]
+    page = render_report(result)
+    tags = [tag for tag, _ in check(page).elements]
     assert tags.count("script") == 1
-    assert not {"iframe", "marquee", "img", "tt", "i", "u", "em", "s"} & set(tags)
+    assert set(tags).isdisjoint({"iframe", "marquee", "img", "tt", "i", "u", "em", "s"})
     assert "<script>alert('x')</script>" in text(page)
     assert page.count("&lt;script&gt;alert(&#39;x&#39;)") >= 3
+
+
+NOT_HELD_OUT = replace(samples.tune(n=1), heldout=(), differences=())
 
 
 @pytest.mark.parametrize(
     "result",
     [
-        replace(samples.tune(n=1), heldout=(), differences=()),
+        NOT_HELD_OUT,
         replace(samples.tune(n=1), winner=0),
-        replace(
-            samples.tune(n=1),
-            iterations=(samples.iteration(0, state="void"),),
-            heldout=(),
-            differences=(),
-        ),
+        replace(NOT_HELD_OUT, iterations=(samples.iteration(0, state="void"),)),
     ],
 )
-def test_poor_runs_have_a_report_too(result: TuneResult | ComparisonResult) -> None:
+def test_poor_runs_have_a_report_too(result: TuneResult) -> None:
     check(render_report(result))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +11,14 @@ from matplotlib.figure import Figure
 
 from taxtune.studies import StudyReport, Table, publish
 
-
-def table(**changes: object) -> Table:
-    values: dict[str, object] = {
-        "name": "main",
-        "title": "A title",
-        "columns": ("name", "n", "hP"),
-        "rows": (("a|b [red]", 1234, 0.98765), ("c", None, math.nan), ("d", 0, -0.0001)),
-        "digits": {"hP": 2},
-        "notes": ("3 left out",),
-    }
-    return Table(**(values | changes))  # type: ignore[arg-type]
+TABLE = Table(
+    name="main",
+    title="A title",
+    columns=("name", "n", "hP"),
+    rows=(("a|b [red]", 1234, 0.98765), ("c", None, math.nan), ("d", 0, -0.0001)),
+    digits={"hP": 2},
+    notes=("3 left out",),
+)
 
 
 def draw() -> Figure:
@@ -29,56 +27,55 @@ def draw() -> Figure:
     return figure
 
 
-def report(**changes: object) -> StudyReport:
-    values: dict[str, object] = {
-        "study": "example",
-        "title": "An example",
-        "settings": {"seed": 3, "file": Path("x.csv")},
-        "tables": (table(),),
-        "figures": {"plot": draw},
-        "notes": ("2 rows left out",),
-        "data": {"tau": np.float64("nan"), "ranks": np.array([1, 2])},
-    }
-    return StudyReport(**(values | changes))  # type: ignore[arg-type]
+REPORT = StudyReport(
+    study="example",
+    title="Which model <is> better?",
+    settings={"seed": 3, "file": Path("x.csv"), "rows": ()},
+    tables=(TABLE,),
+    figures={"plot": draw},
+    notes=("2 rows left out",),
+    data={"tau": np.float64("nan"), "ranks": np.array([1, 2])},
+)
 
 
 def test_no_value_is_a_dash_and_never_zero() -> None:
-    assert table().shown() == [["a|b [red]", "1,234", "0.99"], ["c", "–", "–"], ["d", "0", "0.00"]]
-    assert table().records()[1] == {"name": "c", "n": None, "hP": None}
+    assert TABLE.shown() == [["a|b [red]", "1,234", "0.99"], ["c", "–", "–"], ["d", "0", "0.00"]]
+    assert TABLE.records()[1] == {"name": "c", "n": None, "hP": None}
 
 
 def test_a_table_is_a_data_frame_and_is_found_by_name() -> None:
-    frame = report().table("main").to_frame()
+    frame = REPORT.table("main").to_frame()
     assert list(frame.columns) == ["name", "n", "hP"]
     assert frame["hP"].tolist()[0] == 0.98765
     assert frame["n"].isna().tolist() == [False, True, False]
     with pytest.raises(KeyError, match="other"):
-        report().table("other")
+        REPORT.table("other")
 
 
 def test_what_answers_hold_is_neither_obeyed_nor_rendered(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shown = table(columns=("name",), rows=(("\x1b[31mred\x07 \u202ewonk\nnow <b>",),), digits={})
-    publish(report(tables=(shown,), figures={}, data={}), out=None, as_json=False)
+    cell = "\x1b[31mred\x07 \u202ewonk\nnow <b>"
+    shown = Table("main", "", ("name",), ((cell,),))
+    publish(replace(REPORT, tables=(shown,)), out=None, as_json=False)
     assert r"\x1b[31mred\x07 \u202ewonk" in capsys.readouterr().out
     assert r"| \x1b[31mred\x07 \u202ewonk now \<b> |" in shown.markdown()
-    assert shown.records() == [{"name": "\x1b[31mred\x07 \u202ewonk\nnow <b>"}]
+    assert shown.records() == [{"name": cell}]
 
 
 def test_a_ragged_table_is_refused() -> None:
     with pytest.raises(ValueError, match="2 cells for 3 columns"):
-        table(rows=(("a", 1),))
+        replace(TABLE, rows=(("a", 1),))
 
 
 def test_json_has_no_nan_and_is_the_same_on_the_terminal_and_in_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    publish(report(), out=tmp_path / "out", as_json=True)
+    publish(REPORT, out=tmp_path / "out", as_json=True)
     printed = json.loads(capsys.readouterr().out)
     assert printed["tau"] is None
     assert printed["ranks"] == [1, 2]
-    assert printed["settings"] == {"seed": 3, "file": "x.csv"}
+    assert printed["settings"] == {"seed": 3, "file": "x.csv", "rows": []}
     assert printed["tables"]["main"][0]["hP"] == 0.98765
     assert json.loads((tmp_path / "out" / "study.json").read_text()) == printed
     names = {path.name for path in (tmp_path / "out").iterdir()}
@@ -88,7 +85,7 @@ def test_json_has_no_nan_and_is_the_same_on_the_terminal_and_in_the_file(
 def test_tables_go_to_standard_output_and_notes_to_the_display(
     capsys: pytest.CaptureFixture[str], notes: list[str]
 ) -> None:
-    publish(report(), out=None, as_json=False)
+    publish(REPORT, out=None, as_json=False)
     said = capsys.readouterr()
     assert "a|b [red]" in said.out  # square brackets are no markup
     assert "3 left out" in said.out
@@ -97,25 +94,9 @@ def test_tables_go_to_standard_output_and_notes_to_the_display(
 
 
 def test_the_report_of_a_study_holds_tables_figures_notes_and_settings(tmp_path: Path) -> None:
-    report = StudyReport(
-        "ranking",
-        "Which model <is> better?",
-        {"seed": 7, "rows": ()},
-        (table(),),
-        {"plot": lambda: Figure(figsize=(2, 2))},
-        notes=("5 answers left out",),
-    )
-
-    page = (report.write(tmp_path / "out") / "report.html").read_text("utf-8")
-
-    for said in (
-        "Which model &lt;is&gt; better?",
-        "a|b [red]",
-        "0.99",
-        "3 left out",
-        "5 answers left out",
-        ">7<",
-    ):
+    page = (REPORT.write(tmp_path / "out") / "report.html").read_text("utf-8")
+    title = "Which model &lt;is&gt; better?"
+    for said in (title, "a|b [red]", "0.99", "3 left out", "2 rows left out", ">3<"):
         assert said in page
     assert page.count("<svg") == 1
     assert "<dt>rows</dt>" not in page

@@ -7,6 +7,7 @@ import yaml
 from PIL import Image
 
 from taxtune.recipe import load_recipe
+from taxtune.tuning.build import Setup, build
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.run_folder import describe
 
@@ -32,7 +33,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
         },
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    return Experiment(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
+    return build(Setup(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out"))
 
 
 def test_it_names_model_data_and_software_and_no_secret(session: Experiment) -> None:

@@ -16,11 +16,8 @@ def test_numbers_have_a_true_minus_and_no_negative_zero() -> None:
     assert formatting.number(0.9714) == "0.971"
     assert formatting.number(None) == "–"
     assert formatting.number(4.1234, "depth") == "4.12"
-    assert [formatting.signed(value) for value in (-0.02, 0.02, -0.0001)] == [
-        "−0.020",
-        "+0.020",
-        "0.000",
-    ]
+    signed = list(map(formatting.signed, (-0.02, 0.02, -0.0001)))
+    assert signed == ["−0.020", "+0.020", "0.000"]
 
 
 @pytest.mark.parametrize(
@@ -40,12 +37,9 @@ def test_a_template_is_named_after_its_objective_or_by_its_own_name(name: str, s
 
 def test_a_pair_is_found_in_whichever_order_it_is_kept() -> None:
     kept = PairedDifference(-0.1, -0.13, -0.08, 0.01)
-    result = replace(
-        samples.comparison(n=2), differences=(Difference("accuracy", "hp", {"hp": kept}),)
-    )
-    assert formatting.paired(result, "hp", "accuracy", "hp") == PairedDifference(
-        0.1, 0.08, 0.13, 0.01
-    )
+    only = Difference("accuracy", "hp", {"hp": kept})
+    result = replace(samples.comparison(n=2), differences=(only,))
+    assert formatting.paired(result, "hp", "accuracy", "hp") == -kept
     assert formatting.paired(result, "accuracy", "hp", "hp") == kept
     assert formatting.paired(result, "hp", "baseline", "hp") is None
     assert formatting.paired(result, "hp", "accuracy", "hr") is None
@@ -54,41 +48,36 @@ def test_a_pair_is_found_in_whichever_order_it_is_kept() -> None:
 def test_every_score_and_every_difference_is_in_one_table() -> None:
     table = tables.score_table(samples.comparison(2))
     rows = {(score, template): values for score, template, *values in table.rows}
-    assert rows["hP", "hP-tuned"] == [0.962, pytest.approx(0.944), pytest.approx(0.9782), None]
-    assert rows["hP", "accuracy-tuned − baseline"] == [
-        -0.024,
-        pytest.approx(-0.045),
-        pytest.approx(-0.004),
-        0.0004,
-    ]
-    assert len([key for key in rows if key[0] == "ihP"]) == 6
+    *scored, p = rows["hP", "hP-tuned"]
+    assert scored == pytest.approx([0.962, 0.944, 0.9782])
+    assert p is None
+    changed = rows["hP", "accuracy-tuned − baseline"]
+    assert changed == pytest.approx([-0.024, -0.045, -0.004, 0.0004])
+    assert sum(score == "ihP" for score, _ in rows) == 6
     assert rows["off the tree", "baseline"] == [0.05, None, None, None]
 
 
 def test_a_table_of_what_hangs_on_doubtful_placements() -> None:
     run = samples.tune(n=2)
-    (baseline, winner) = tables.doubt_table(run).rows
-    assert baseline == (
-        "baseline",
-        28,
-        0.14,
-        *map(pytest.approx, (0.871, 0.891, 0.811, 0.738, 0.748, 0.688)),
-    )
-    all_of_them = replace(run.heldout[1], doubt=Doubt(200, {"hp": 0.5, "hr": 0.2}))
-    table = tables.doubt_table(
-        replace(run, heldout=(replace(run.heldout[0], doubt=None), all_of_them))
-    )
-    assert table.rows == (("winner", 200, 1.0, 0.962, None, 0.5, 0.633, None, 0.2),)
+    baseline, winner = tables.doubt_table(run).rows
+    assert baseline[:3] == ("baseline", 28, 0.14)
+    assert baseline[3:] == pytest.approx((0.871, 0.891, 0.811, 0.738, 0.748, 0.688))
     assert winner[0] == "winner"
+    not_known = replace(run.heldout[0], doubt=None)
+    all_of_them = replace(run.heldout[1], doubt=Doubt(200, {"hp": 0.5, "hr": 0.2}))
+    table = tables.doubt_table(replace(run, heldout=(not_known, all_of_them)))
+    assert table.rows == (("winner", 200, 1.0, 0.962, None, 0.5, 0.633, None, 0.2),)
 
 
 def test_precision_and_recall_at_each_rank_with_their_counts() -> None:
     run = samples.tune(n=2)
+    baseline, winner = run.heldout
     off = RankIntervals(RankScores("off the tree", 4, 0, 0), Interval(0, 0, 0), None)
-    heldout = (replace(run.heldout[0], ranks=(*run.heldout[0].ranks, off)), run.heldout[1])
-    rows = {
-        row[:3]: (row[3], row[6]) for row in tables.rank_table(replace(run, heldout=heldout)).rows
-    }
+    heldout = (replace(baseline, ranks=(*baseline.ranks, off)), winner)
+    table = tables.rank_table(replace(run, heldout=heldout))
+    rows = {}
+    for rank, template, share, value, *_, count in table.rows:
+        rows[rank, template, share] = (value, count)
     assert rows["order", "baseline", "precision"] == (0.995, 200)
     # What no image has gets no number, and a template without such an answer no row.
     assert rows["off the tree", "baseline", "precision"] == (0, 4)

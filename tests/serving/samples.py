@@ -11,8 +11,8 @@ from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.recipe import load_recipe
 from taxtune.serving.app import make_app
 from taxtune.serving.pyfunc import ServedClassifier
-from taxtune.tuning.experiment import Experiment, template_variables
-from taxtune.tuning.template import render
+from taxtune.tuning.build import build, make_mapper, make_taxonomy, make_vlm
+from tests.tuning.templates import render
 from tests.tuning.toy import ToyVLM, make_parts
 
 #: A bird of the field guide.
@@ -21,7 +21,7 @@ BIRD = MANIFEST_FILE.parent / "images" / "00000.png"
 
 def toy(folder: Path, vlm: Any = None, **changes: Any) -> Classifier:
     """Returns a classifier of coloured squares; the squares are in `folder`."""
-    parts = make_parts(folder, folder / "run", vlm or ToyVLM())
+    parts = build(make_parts(folder, folder / "run", vlm or ToyVLM()))
     mapper = changes.pop("mapper", parts.mapper)
     return Classifier(
         "What is this?", parts.taxonomy, parts.vlm, mapper, name="toy & co", **changes
@@ -38,11 +38,12 @@ def site_of(classifier: Classifier, host: str = "127.0.0.1") -> Any:
 
 def save_field_guide(folder: Path) -> Path:
     """Saves a classifier of the field guide and returns its folder."""
-    parts = Experiment(load_recipe("fieldguide"), folder / "run")
-    prompt = render(parts.recipe.prompt.baseline, template_variables(parts.recipe.prompt))
-    return Classifier(
-        prompt, parts.taxonomy, parts.vlm, parts.mapper, recipe=parts.recipe, name="birds"
-    ).save(folder / "classifier")
+    recipe = load_recipe("fieldguide")
+    tree, _ = make_taxonomy(recipe)
+    prompt = render(recipe.prompt.baseline, recipe.prompt.variables)
+    model, mapper = make_vlm(recipe), make_mapper(recipe, tree)
+    classifier = Classifier(prompt, tree, model, mapper, recipe=recipe, name="birds")
+    return classifier.save(folder / "classifier")
 
 
 def in_base64(file: Path) -> str:

@@ -24,13 +24,13 @@ from taxtune.studies import run
 from taxtune.studies.correlation import (
     LEAST_P,
     CorrelationSettings,
-    PairSampler,
     correlate,
     draw_pairs,
     kendall,
     score_curves,
     score_pairs,
 )
+from taxtune.studies.pairs import PairSampler
 from taxtune.taxonomy import Taxonomy
 from tests.trees import trees
 

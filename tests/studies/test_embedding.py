@@ -14,11 +14,11 @@ from taxtune.studies.embedding import (
     distinct_names,
     embed_labels,
     label_texts,
-    plural,
     read_label_prompts,
     shown_name,
     unit,
 )
+from taxtune.studies.plurals import plural
 from taxtune.taxonomy import Taxonomy
 
 

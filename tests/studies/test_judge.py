@@ -15,7 +15,7 @@ from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.registry import Measure, make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from taxtune.studies.judge import JudgeStudySettings, Rater, correlate, judge_answers, score_answers
+from taxtune.studies.judge import JudgeStudySettings, Rater, correlate, judge_answers, rate_answers
 from tests import servers
 from tests.displays import Recorder
 from tests.servers import OpenAIServer
@@ -102,12 +102,12 @@ def test_each_resample_has_scipys_correlations(
 
 def test_every_reference_counts_and_the_best_wins() -> None:
     answers = rows(["cat", "cat"], [1.0, 0.0], references=[("cat", "dog", "cat"), ("fox",)])
-    assert score_answers(Rater("EM", make_measure("exact-match")), answers)[0].tolist() == [
+    assert rate_answers(Rater("EM", make_measure("exact-match")), answers)[0].tolist() == [
         1.0,
         0.0,
     ]
     # Defined for all references at once: their mean, and the rarity of words in all of the file.
-    cider, replies = score_answers(Rater("CIDEr", make_measure("cider")), answers)
+    cider, replies = rate_answers(Rater("CIDEr", make_measure("cider")), answers)
     assert cider == pytest.approx([2 / 3 / 4, 0])
     assert replies is None
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -25,7 +26,7 @@ from taxtune.report.summary import summarise
 from taxtune.tracking import MLflowTracker
 from taxtune.tracking.values import HEADLINE
 from taxtune.tuning.loop import Group
-from taxtune.tuning.records import TuneResult
+from taxtune.tuning.records import IterationRecord, TuneResult
 from tests.report import samples
 
 
@@ -37,16 +38,10 @@ def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in (
-        "MLFLOW_TRACKING_URI",
-        "MLFLOW_EXPERIMENT_ID",
-        "MLFLOW_EXPERIMENT_NAME",
-        "MLFLOW_REGISTRY_URI",
-    ):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(
-        "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false"
-    )  # a thread, for the tests that do not end a run
+    for name in ("TRACKING_URI", "EXPERIMENT_ID", "EXPERIMENT_NAME", "REGISTRY_URI"):
+        monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
+    # It would be a thread, for the tests that do not end a run.
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
     # Nothing may be made in the current folder.
     empty = tmp_path / "current"
     empty.mkdir()
@@ -58,10 +53,13 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
 #: The headline scores of runs whose confidences are not known.
 SHOWN = set(HEADLINE) - {"selective_hp"}
 #: The metrics of what hangs on doubtful placements.
-DOUBTS = (
+DOUBTS = {
     "doubtful",
-    *(f"{key}_doubtful_{how}" for key in ("hp", "hr") for how in ("without", "wrong")),
-)
+    "hp_doubtful_without",
+    "hp_doubtful_wrong",
+    "hr_doubtful_without",
+    "hr_doubtful_wrong",
+}
 
 
 @pytest.fixture
@@ -75,28 +73,43 @@ def client(uri: str) -> Any:
     return MlflowClient(tracking_uri=uri)
 
 
-def children(uri: str, parent: str) -> list[Any]:
-    mlflow = client(uri)
-    experiment = mlflow.get_run(parent).info.experiment_id
-    runs = mlflow.search_runs(
-        [experiment], f"tags.`mlflow.parentRunId` = '{parent}'", max_results=1000
-    )
-    return sorted(runs, key=lambda run: int(run.data.tags["taxtune.iteration"]))
+class Recorded:
+    """A run as a store has it."""
 
+    def __init__(self, uri: str, run: str) -> None:
+        self.uri = uri
+        self.id = run
+        found = client(uri).get_run(run)
+        self.name = found.info.run_name
+        self.status = found.info.status
+        self.params = found.data.params
+        self.metrics = found.data.metrics
+        self.tags = found.data.tags
+        self.experiment = found.info.experiment_id
+        # Not by `download_artifacts`, which in older versions looks into the default store.
+        self.folder = Path(url2pathname(urlparse(found.info.artifact_uri).path))
 
-def content(uri: str, run: str, path: str) -> str:
-    # Not by `download_artifacts`, which in older versions looks into the default store.
-    folder = url2pathname(urlparse(client(uri).get_run(run).info.artifact_uri).path)
-    return (Path(folder) / path).read_text(encoding="utf-8")
+    def content(self, path: str) -> str:
+        return (self.folder / path).read_text(encoding="utf-8")
 
+    def json(self, path: str) -> Any:
+        return json.loads(self.content(path))
 
-def steps(uri: str, run: str, metric: str) -> dict[int, float]:
-    return {point.step: point.value for point in client(uri).get_metric_history(run, metric)}
+    def table(self, name: str) -> list[dict[str, Any]]:
+        found = self.json(name)
+        return [dict(zip(found["columns"], row, strict=True)) for row in found["data"]]
 
+    def steps(self, metric: str) -> dict[int, float]:
+        history = client(self.uri).get_metric_history(self.id, metric)
+        assert len({point.step for point in history}) == len(history)
+        return {point.step: point.value for point in history}
 
-def table(uri: str, run: str, name: str) -> list[dict[str, Any]]:
-    found = json.loads(content(uri, run, name))
-    return [dict(zip(found["columns"], row, strict=True)) for row in found["data"]]
+    def children(self) -> list[Recorded]:
+        """The runs of its iterations, in their order."""
+        below = f"tags.`mlflow.parentRunId` = '{self.id}'"
+        runs = client(self.uri).search_runs([self.experiment], below, max_results=1000)
+        found = [Recorded(self.uri, run.info.run_id) for run in runs]
+        return sorted(found, key=lambda run: int(run.tags["taxtune.iteration"]))
 
 
 def wait_for_links() -> None:
@@ -110,119 +123,101 @@ def wait_for_links() -> None:
 def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> None:
     result = samples.tune(n=8)
     tracker = MLflowTracker("read back", tmp_path, uri)
-    vlm = {
-        "model": "builtin:fieldguide",
-        "temperature": 0.0,
-        "api_base": "http://me:secret@server/v1",
-    }
+    vlm = {"model": "builtin:fieldguide", "api_base": "http://me:secret@server/v1"}
     parameters: dict[str, Any] = {"vlm": vlm, "seed": 3, "long": "x" * 9000, "none": None}
-    parent = tracker.start("birds, hP", parameters, {"taxtune.comparison": "c1"})
-    best = None
+    run_id = tracker.start("birds, hP", parameters, {"taxtune.comparison": "c1"})
     for record in result.iterations:
-        best = record if best is None else best
-        tracker.iteration(record, best)
+        tracker.iteration(record, result.iterations[0])
     tracker.finish(result)
     tracker.close()
     assert notes == []
     assert not tracker.unrecorded
 
-    run = client(uri).get_run(parent)
-    assert run.info.status == "FINISHED"
-    assert run.info.run_name == "birds, hP"
-    assert run.data.params["vlm.model"] == "builtin:fieldguide"
-    assert run.data.params["seed"] == "3"
-    assert run.data.params["long"].endswith("(9000 characters)")
-    assert len(run.data.params["long"]) == 500
-    assert run.data.params["vlm.api_base"] == "http://***@server/v1"
+    run = Recorded(uri, run_id)
+    assert (run.status, run.name) == ("FINISHED", "birds, hP")
+    assert run.params["vlm.model"] == "builtin:fieldguide"
+    assert run.params["seed"] == "3"
+    assert run.params["long"].endswith("(9000 characters)")
+    assert len(run.params["long"]) == 500
+    assert run.params["vlm.api_base"] == "http://***@server/v1"
     vlm["api_base"] = "http://***@server/v1"
-    assert yaml.safe_load(content(uri, parent, "recipe.yaml")) == parameters
+    assert yaml.safe_load(run.content("recipe.yaml")) == parameters
     # A handful of metrics: all else is in tables.
-    held = {f"heldout/{key}" for key in (*SHOWN, *DOUBTS)}
-    assert set(run.data.metrics) == {
-        "objective",
-        "best.objective",
-        *SHOWN,
-        *held,
-        "seconds",
-        "cost_usd",
-    }
-    assert steps(uri, parent, "heldout/hp") == {0: 0.871, result.winner: 0.962}, (
-        "the baseline's, then the winner's"
-    )
-    assert steps(uri, parent, "hp") == {
-        r.iteration: r.scores.hp for r in result.iterations if r.scores is not None
-    }
-    assert len(steps(uri, parent, "best.objective")) == 9
-    about = run.data.tags["mlflow.note.content"]
+    held = {f"heldout/{key}" for key in SHOWN | DOUBTS}
+    spent = {"objective", "seconds", "cost_usd"}
+    assert set(run.metrics) == SHOWN | held | spent | {"best.objective"}
+    # The baseline's, then the winner's.
+    assert run.steps("heldout/hp") == {0: 0.871, result.winner: 0.962}
+    scored = [record for record in result.iterations if record.scores is not None]
+    assert run.steps("hp") == {record.iteration: record.scores.hp for record in scored}  # type: ignore[union-attr]
+    assert len(run.steps("best.objective")) == 9
+    check_description(run.tags["mlflow.note.content"], result)
+    check_tables(run)
+    iterations = run.children()
+    assert [run.tags["taxtune.iteration"] for run in iterations] == [str(k) for k in range(9)]
+    assert [run.status for run in iterations] == ["FINISHED"] * 7 + ["FAILED"] + ["FINISHED"]
+    assert iterations[0].name == "baseline"
+    check_iteration(iterations[1], result.iterations[1])
+    check_failed(iterations[7])
+
+
+def check_description(about: str, result: TuneResult) -> None:
     assert "| On 200 images the search never saw | baseline | tuned |" in about
     assert "| precision hP | 0.871 | 0.962 | +0.091 (+0.070 to +0.111) |" in about
     for state, count in summarise(result).columns[1].counts.items():
         assert re.search(rf"^\| {state} \| \d+ \| {count} \|", about, re.MULTILINE)
-    titles = (f"Prompt (iteration {result.winner} of 8)", "Cost", "Next steps")
-    assert all(f"### {title}" in about for title in titles)
+    for title in (f"Prompt (iteration {result.winner} of 8)", "Cost", "Next steps"):
+        assert f"### {title}" in about
     assert "taxtune classify runs/sample" in about
-    hp = next(
-        row
-        for row in table(uri, parent, "heldout.json")
-        if (row["template"], row["score"]) == ("winner", "hP")
-    )
-    assert (hp["value"], hp["95 % low"]) == (0.962, pytest.approx(0.944))
-    change = next(
-        row for row in table(uri, parent, "heldout.json") if row["template"] == "winner − baseline"
-    )
-    assert (change["score"], change["p"], change["value"]) == ("hP", 0.0004, pytest.approx(0.091))
-    assert {row["template"] for row in table(uri, parent, "ranks.json")} == {"baseline", "winner"}
-    images = table(uri, parent, "heldout_images.json")
-    assert len(images) == 200
-    columns = ("image", "truth", "baseline: answer", "baseline: hP", "winner: answer", "winner: hP")
-    assert set(columns) < set(images[0])
 
-    runs = children(uri, parent)
-    assert [run.data.tags["taxtune.iteration"] for run in runs] == [str(k) for k in range(9)]
-    assert [run.info.status for run in runs] == ["FINISHED"] * 7 + ["FAILED"] + ["FINISHED"]
-    baseline, first, failed = runs[0], runs[1], runs[7]
-    assert baseline.info.run_name == "baseline"
-    record = result.iterations[1]
+
+def check_tables(run: Recorded) -> None:
+    rows = {(row["template"], row["score"]): row for row in run.table("heldout.json")}
+    winner = rows["winner", "hP"]
+    assert (winner["value"], winner["95 % low"]) == (0.962, pytest.approx(0.944))
+    change = rows["winner − baseline", "hP"]
+    assert (change["p"], change["value"]) == (0.0004, pytest.approx(0.091))
+    assert {row["template"] for row in run.table("ranks.json")} == {"baseline", "winner"}
+    images = run.table("heldout_images.json")
+    assert len(images) == 200
+    columns = {"image", "truth", "baseline: answer", "baseline: hP", "winner: answer", "winner: hP"}
+    assert columns < set(images[0])
+
+
+def check_iteration(run: Recorded, record: IterationRecord) -> None:
     assert record.scores is not None
-    assert set(first.data.metrics) == {
-        "objective",
-        *SHOWN,
-        "images",
-        "missing",
-        "seconds",
-        "cost_usd",
-    }
-    assert first.data.metrics["hp"] == record.scores.hp
-    assert first.data.metrics["missing"] == 1
-    assert first.data.metrics["cost_usd"] == pytest.approx(0.0031)
-    scores = json.loads(content(uri, first.info.run_id, "scores.json"))
+    counted = {"objective", "images", "missing", "seconds", "cost_usd"}
+    assert set(run.metrics) == SHOWN | counted
+    assert run.metrics["hp"] == record.scores.hp
+    assert run.metrics["missing"] == 1
+    assert run.metrics["cost_usd"] == pytest.approx(0.0031)
+    scores = run.json("scores.json")
     assert scores["vlm.from_store"] == 5
     assert scores["ihp"] == record.scores.ihp
     assert "vlm.cost_usd" not in scores  # an unknown price is not zero
-    assert first.data.params["care"] == "if unsure, back off"
-    assert content(uri, first.info.run_id, "template.j2") == record.template
-    assert "hp" not in failed.data.metrics
-    assert failed.data.tags["taxtune.reason"].startswith("three replies")
-    trace = json.loads(content(uri, failed.info.run_id, "trace.json"))["trace"]
-    assert (trace[0]["tool"], trace[0]["prompt_tokens"]) == ("submit", 900)
-    rejected = json.loads(content(uri, failed.info.run_id, "rejected.json"))["rejected"]
-    assert rejected[0] == {
-        "template": "{{ ''.__class__ }}",
-        "reason": "attribute access is refused",
-    }
-
-    rows = table(uri, first.info.run_id, "examples.json")
+    assert run.params["care"] == "if unsure, back off"
+    assert run.content("template.j2") == record.template
+    rows = run.table("examples.json")
     beside = ["stage", "confidence", "doubtful", "hP", "hR"]
     assert list(rows[0])[:10] == ["picture", "image", "answer", "placement", "truth", *beside]
     assert len(rows) == 20
-    assert rows[0]["answer"] is None, "what failed comes first, and then what is worst"
+    # What failed comes first, and then what is worst.
+    assert rows[0]["answer"] is None
     worth = [row["hP"] + row["hR"] for row in rows[1:]]
     assert worth == sorted(worth)
     assert samples.HOSTILE in [row["answer"] for row in rows]
     # The tag by which MLflow's pages find tables.
-    assert json.loads(first.data.tags["mlflow.loggedArtifacts"]) == [
-        {"path": "examples.json", "type": "table"}
-    ]
+    (artifact,) = json.loads(run.tags["mlflow.loggedArtifacts"])
+    assert artifact == {"path": "examples.json", "type": "table"}
+
+
+def check_failed(run: Recorded) -> None:
+    assert "hp" not in run.metrics
+    assert run.tags["taxtune.reason"].startswith("three replies")
+    turn, *_ = run.json("trace.json")["trace"]
+    assert (turn["tool"], turn["prompt_tokens"]) == ("submit", 900)
+    refused, *_ = run.json("rejected.json")["rejected"]
+    assert refused == {"template": "{{ ''.__class__ }}", "reason": "attribute access is refused"}
 
 
 def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) -> None:
@@ -234,17 +229,14 @@ def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) 
     tracker = MLflowTracker("pictures", tmp_path, uri)
     parent = tracker.start("birds", {}, {}, images=images)
     tracker.iteration(record)
-    (run,) = children(uri, parent)
-    cells = [row["picture"] for row in table(uri, run.info.run_id, "examples.json")]
-    assert {cell["type"] for cell in cells} == {"image"}, (
-        "MLflow shows a column as pictures only if all cells are some"
-    )
-    assert len({cell["filepath"] for cell in cells}) == 23 + 1, (
-        "one cannot be read, and shares the grey square with those beyond 24"
-    )
-    folder = Path(url2pathname(urlparse(run.info.artifact_uri).path))
+    (run,) = Recorded(uri, parent).children()
+    cells = [row["picture"] for row in run.table("examples.json")]
+    # MLflow shows a column as pictures only if all cells are some.
+    assert {cell["type"] for cell in cells} == {"image"}
+    # One cannot be read, and shares the grey square with those beyond 24.
+    assert len({cell["filepath"] for cell in cells}) == 23 + 1
     for cell in cells:
-        file = folder / cell["compressed_filepath"]
+        file = run.folder / cell["compressed_filepath"]
         with Image.open(file) as picture:
             assert max(picture.size) <= 128
         assert file.stat().st_size < 10_000
@@ -255,23 +247,23 @@ def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(
 ) -> None:
     result = samples.tune(n=2)
     tracker = MLflowTracker("race", tmp_path, uri)
-    parent = tracker.start("birds", {}, {})
+    run = tracker.start("birds", {}, {})
     for record in result.iterations:
         tracker.iteration(record)
-    before = {run.info.run_id for run in children(uri, parent)}
-    grown = samples.iteration(1, 0.5, images=60)
-    raced = replace(result, iterations=(result.iterations[0], grown, result.iterations[2]))
-    for number in range(2):
-        # Another process knows of it from the store.
-        tracker = tracker if number == 0 else MLflowTracker("race", tmp_path, uri)
-        tracker.start("birds", {}, {}, parent)
-        tracker.finish(raced)
-    runs = children(uri, parent)
-    assert {run.info.run_id for run in runs} == before
-    assert list(steps(uri, runs[1].info.run_id, "hp")) == [20, 60]
-    assert runs[1].data.metrics["hp"] == 0.5
-    assert len(table(uri, runs[1].info.run_id, "examples.json")) == 60
-    assert len(client(uri).get_metric_history(parent, "hp")) == 3, "the curve is that of the search"
+    before = {child.id for child in Recorded(uri, run).children()}
+    baseline, _, last = result.iterations
+    raced = replace(result, iterations=(baseline, samples.iteration(1, 0.5, images=60), last))
+    # Another process knows of it from the store.
+    for teller in (tracker, MLflowTracker("race", tmp_path, uri)):
+        teller.start("birds", {}, {}, run)
+        teller.finish(raced)
+    children = Recorded(uri, run).children()
+    assert {child.id for child in children} == before
+    assert list(children[1].steps("hp")) == [20, 60]
+    assert children[1].metrics["hp"] == 0.5
+    assert len(children[1].table("examples.json")) == 60
+    # The curve is that of the search.
+    assert len(Recorded(uri, run).steps("hp")) == 3
 
 
 def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(
@@ -283,26 +275,27 @@ def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(
     for record in result.iterations[:3]:
         first.iteration(record)
     # As if killed with -9 while iteration 3 was being recorded.
-    experiment = client(uri).get_run(parent).info.experiment_id
+    before = [run.id for run in Recorded(uri, parent).children()]
     tags = {"mlflow.parentRunId": parent, "taxtune.iteration": "3"}
-    half = client(uri).create_run(experiment, tags=tags, run_name="iteration 03")
-    before = {run.info.run_id for run in children(uri, parent)} - {half.info.run_id}
+    experiment = Recorded(uri, parent).experiment
+    half = client(uri).create_run(experiment, tags=tags, run_name="iteration 03").info.run_id
 
     second = MLflowTracker("resume", tmp_path, uri)
     assert second.start("birds", {"seed": 1, "new": 2}, {}, parent) == parent
-    assert client(uri).get_run(parent).info.status == "RUNNING"
+    assert Recorded(uri, parent).status == "RUNNING"
     for record in result.iterations:
         second.iteration(record)
     second.finish(result)
     second.finish(result)
     second.close()
-    runs = children(uri, parent)
-    assert [int(run.data.tags["taxtune.iteration"]) for run in runs] == list(range(6))
-    assert {run.info.run_id for run in runs[:3]} == before
-    assert runs[3].info.run_id == half.info.run_id, "what is half there is filled"
-    assert runs[3].data.metrics["hp"] > 0
-    assert len(client(uri).get_metric_history(parent, "hp")) == 6
-    assert len(table(uri, parent, "heldout_images.json")) == 200
+    run = Recorded(uri, parent)
+    children = run.children()
+    assert [int(child.tags["taxtune.iteration"]) for child in children] == list(range(6))
+    # What is half there is filled.
+    assert [child.id for child in children[:4]] == [*before, half]
+    assert children[3].metrics["hp"] > 0
+    assert len(run.steps("hp")) == 6
+    assert len(run.table("heldout_images.json")) == 200
 
 
 @pytest.mark.heavy
@@ -333,7 +326,7 @@ def test_a_store_that_fails_in_the_middle_loses_nothing(
     again.start("birds", {}, {}, parent)
     again.finish(result)
     assert again.whole
-    assert len(children(uri, parent)) == 5
+    assert len(Recorded(uri, parent).children()) == 5
 
 
 def test_a_run_of_the_caller_stays_apart(
@@ -344,7 +337,8 @@ def test_a_run_of_the_caller_stays_apart(
     own = f"sqlite:///{tmp_path}/own.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", own)
     mlflow.set_tracking_uri(own)
-    for number in range(50):  # an id that the other store does not have
+    # An id that the other store does not have.
+    for number in range(50):
         last = mlflow.create_experiment(f"other {number}")
     monkeypatch.setattr("mlflow.tracking.fluent._active_experiment_id", last)
     result = samples.tune(n=1)
@@ -356,24 +350,30 @@ def test_a_run_of_the_caller_stays_apart(
         assert os.environ["MLFLOW_RUN_ID"] == active.info.run_id
         mlflow.log_metric("own", 1.0)
     assert tracker.whole
-    assert "mlflow.parentRunId" not in client(uri).get_run(parent).data.tags
-    assert len(children(uri, parent)) == 2
-    assert set(client(own).get_run(active.info.run_id).data.metrics) == {"own"}
+    assert "mlflow.parentRunId" not in Recorded(uri, parent).tags
+    assert len(Recorded(uri, parent).children()) == 2
+    assert set(Recorded(own, active.info.run_id).metrics) == {"own"}
     mlflow.set_tracking_uri(None)
 
 
 @pytest.mark.heavy
 def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) -> None:
-    source = "{{ question }}\n{% if ranks %}- {{ ranks | join('\\n- ') }}\n{% endif %}Größe: 'as sure as you are'. \n"
-    result = replace(samples.tune(n=2), name="birds: inat21 / x", winner=2)
-    before, after = result.heldout
-    records = [
-        replace(each, value=value)
-        for each, value in zip(result.iterations, (0.8, 0.9, 0.85), strict=True)
-    ]
-    records[2] = replace(records[2], template=source)
+    source = (
+        "{{ question }}\n{% if ranks %}- {{ ranks }}\n{% endif %}Größe: 'as sure as you are'. \n"
+    )
+    run = samples.tune(n=2)
+    before, after = run.heldout
+    first, second, last = run.iterations
     result = replace(
-        result, iterations=tuple(records), heldout=(before, replace(after, template=source))
+        run,
+        name="birds: inat21 / x",
+        winner=2,
+        iterations=(
+            replace(first, value=0.8),
+            replace(second, value=0.9),
+            replace(last, value=0.85, template=source),
+        ),
+        heldout=(before, replace(after, template=source)),
     )
 
     def recorded(run: str | None = None) -> str:
@@ -387,50 +387,47 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
     parent = recorded()
     recorded(parent)
     name = "birds-inat21-x"
-    versions = {int(each.version): each for each in client(uri).search_prompt_versions(name)}
-    assert [versions[k].template for k in (1, 2, 3)] == [
-        each.template for each in result.iterations
-    ]
-    assert len(versions) == 3, "a run that is resumed registers nothing anew"
-    assert client(uri).get_prompt_version_by_alias(name, "baseline").version == 1
-    assert client(uri).get_prompt_version_by_alias(name, "hp").version == 3
+    store = client(uri)
+    versions = {int(each.version): each for each in store.search_prompt_versions(name)}
+    # A run that is resumed registers nothing anew.
+    assert sorted(versions) == [1, 2, 3]
+    for record in result.iterations:
+        assert versions[record.iteration + 1].template == record.template
+    assert store.get_prompt_version_by_alias(name, "baseline").version == 1
+    assert store.get_prompt_version_by_alias(name, "hp").version == 3
     assert versions[1].commit_message == "The baseline: hP 0.800 on 20 tuning images."
     assert versions[2].commit_message.endswith("Care: if unsure, back off; format: short.")
-    winner = client(uri).load_prompt(f"prompts:/{name}@hp")
-    assert (winner.template, winner.tags["heldout.hp"], winner.tags["taxtune.iteration"]) == (
-        source,
-        "0.9620",
-        "2",
-    )
+    winner = store.load_prompt(f"prompts:/{name}@hp")
+    assert winner.template == source
+    assert winner.tags["heldout.hp"] == "0.9620"
+    assert winner.tags["taxtune.iteration"] == "2"
     assert "heldout.hp" not in versions[2].tags
-    tags = client(uri).get_run(parent).data.tags
-    assert tags["taxtune.prompt"] == f"prompts:/{name}/3"
-    assert [each["version"] for each in json.loads(tags["mlflow.linkedPrompts"])] == ["1", "2", "3"]
-    linked = [json.loads(run.data.tags["mlflow.linkedPrompts"]) for run in children(uri, parent)]
-    assert linked == [[{"name": name, "version": str(k)}] for k in (1, 2, 3)]
-    experiment = client(uri).get_run(parent).info.experiment_id
+    read = Recorded(uri, parent)
+    assert read.tags["taxtune.prompt"] == f"prompts:/{name}/3"
+    linked = json.loads(read.tags["mlflow.linkedPrompts"])
+    assert [each["version"] for each in linked] == ["1", "2", "3"]
+    for version, child in enumerate(read.children(), 1):
+        own = [{"name": name, "version": str(version)}]
+        assert json.loads(child.tags["mlflow.linkedPrompts"]) == own
     # By this the experiment's page finds it.
-    assert f",{experiment}," in client(uri).get_prompt(name).tags["_mlflow_experiment_ids"]
+    assert f",{read.experiment}," in store.get_prompt(name).tags["_mlflow_experiment_ids"]
     assert "MLFLOW_EXPERIMENT_ID" not in os.environ
     assert "MLFLOW_TRACKING_URI" not in os.environ
 
+    # Another run has versions of its own.
     recorded()
-    assert client(uri).get_prompt_version_by_alias(name, "hp").version == 6, (
-        "another run has versions of its own"
-    )
+    assert store.get_prompt_version_by_alias(name, "hp").version == 6
 
 
 def compared(
     uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]
 ) -> tuple[Group, list[str]]:
-    group, ids = Group("birds", identity), []
+    group = Group("birds", identity)
+    ids = []
     for each in runs:
         tracker = MLflowTracker("compare", folder, uri)
-        settings = {
-            "name": "birds",
-            "vlm": {"model": "local"},
-            "objective": {"kind": each.objective},
-        }
+        objective = {"kind": each.objective}
+        settings = {"name": "birds", "vlm": {"model": "local"}, "objective": objective}
         ids.append(tracker.start(f"birds ({each.objective})", settings, {}, group=group))
         tracker.finish(each)
         tracker.close()
@@ -446,47 +443,35 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
         group, ids = compared(uri, tmp_path, "c7", result.runs)
         above = MLflowTracker("compare", tmp_path, uri).group(result, group)
         assert above is not None
-    found = client(uri).search_runs(
-        [client(uri).get_run(above).info.experiment_id], "tags.`taxtune.group` = 'c7'"
-    )
-    assert [run.info.run_id for run in found] == [above]
-    assert {client(uri).get_run(each).data.tags["mlflow.parentRunId"] for each in ids} == {above}
-    run = found[0]
-    assert (run.info.run_name, run.info.status) == ("compare: birds", "FINISHED")
-    assert run.data.params == {"name": "birds", "vlm.model": "local"}, (
-        "the recipe, without what differs below"
-    )
-    assert yaml.safe_load(content(uri, above, "recipe.yaml")) == {
-        "name": "birds",
-        "vlm": {"model": "local"},
-    }
-    names = ("baseline", "hp", "accuracy")
-    assert set(run.data.metrics) == {
-        f"heldout/{key}/{name}" for key in (*SHOWN, *DOUBTS) for name in names
-    }
-    assert run.data.metrics["heldout/hp/hp"] == 0.962
-    assert run.data.metrics["heldout/hp_doubtful_wrong/hp"] == pytest.approx(0.902)
-    assert run.data.metrics["heldout/doubtful/hp"] == 28 / 200
-    assert content(uri, above, "figures/hp_hr.svg") == "<svg/>"
-    changes = {(row["template"], row["score"]): row for row in table(uri, above, "heldout.json")}
+    run = Recorded(uri, above)
+    found = client(uri).search_runs([run.experiment], "tags.`taxtune.group` = 'c7'")
+    assert [each.info.run_id for each in found] == [above]
+    assert {Recorded(uri, each).tags["mlflow.parentRunId"] for each in ids} == {above}
+    assert (run.name, run.status) == ("compare: birds", "FINISHED")
+    # The recipe, without what differs below.
+    assert run.params == {"name": "birds", "vlm.model": "local"}
+    shared = {"name": "birds", "vlm": {"model": "local"}}
+    assert yaml.safe_load(run.content("recipe.yaml")) == shared
+    pairs = itertools.product(SHOWN | DOUBTS, ("baseline", "hp", "accuracy"))
+    assert set(run.metrics) == {f"heldout/{key}/{name}" for key, name in pairs}
+    assert run.metrics["heldout/hp/hp"] == 0.962
+    assert run.metrics["heldout/hp_doubtful_wrong/hp"] == pytest.approx(0.902)
+    assert run.metrics["heldout/doubtful/hp"] == 28 / 200
+    assert run.content("figures/hp_hr.svg") == "<svg/>"
+    changes = {(row["template"], row["score"]): row for row in run.table("heldout.json")}
     assert changes["accuracy-tuned − hP-tuned", "hP"]["95 % low"] == pytest.approx(-0.136)
-    assert {"hp: answer", "accuracy: answer"} < set(table(uri, above, "heldout_images.json")[0])
-    about = run.data.tags["mlflow.note.content"]
+    assert {"hp: answer", "accuracy: answer"} < set(run.table("heldout_images.json")[0])
+    about = run.tags["mlflow.note.content"]
     assert "| On 200 images the search never saw | baseline | hP-tuned | accuracy-tuned |" in about
     for each in result.runs:
-        assert (
-            f"### Prompt tuned for {metric_name(each.objective)} (iteration {each.winner} of "
-            in about
-        )
+        goal = metric_name(each.objective)
+        assert f"### Prompt tuned for {goal} (iteration {each.winner} of " in about
     # Its runs share versions of the prompt, and each has an alias of its own.
-    first = client(uri).get_prompt_version_by_alias("birds", "hp")
-    second = client(uri).get_prompt_version_by_alias("birds", "accuracy")
-    assert first.tags["taxtune.run"] == second.tags["taxtune.run"] == above
-    texts = [
-        v.template
-        for v in client(uri).search_prompt_versions("birds")
-        if v.tags["taxtune.run"] == above
-    ]
+    for alias in ("hp", "accuracy"):
+        version = client(uri).get_prompt_version_by_alias("birds", alias)
+        assert version.tags["taxtune.run"] == above
+    versions = client(uri).search_prompt_versions("birds")
+    texts = [each.template for each in versions if each.tags["taxtune.run"] == above]
     assert len(texts) == len(set(texts))
 
 
@@ -498,19 +483,19 @@ def test_a_measure_may_be_named_after_a_model_with_a_slash(uri: str, tmp_path: P
     above = tracker.group(result, Group("birds", "c9"))
     assert above is not None
     assert tracker.whole
-    assert content(uri, above, "template_bertscore-ms-deberta.j2") == last.template
+    assert Recorded(uri, above).content("template_bertscore-ms-deberta.j2") == last.template
 
 
 def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> None:
     group = Group("birds", "c8")
     tracker = MLflowTracker("compare", tmp_path, uri)
     run = tracker.start("birds", {}, {}, group=group)
-    above = client(uri).get_run(run).data.tags["mlflow.parentRunId"]
-    assert client(uri).get_run(above).info.status == "RUNNING"
+    above = Recorded(uri, run).tags["mlflow.parentRunId"]
+    assert Recorded(uri, above).status == "RUNNING"
     tracker.close("KILLED")
-    assert client(uri).get_run(above).info.status == "KILLED"
+    assert Recorded(uri, above).status == "KILLED"
     assert MLflowTracker("compare", tmp_path, uri).start("birds", {}, {}, run, group=group) == run
-    assert client(uri).get_run(above).info.status == "RUNNING"
+    assert Recorded(uri, above).status == "RUNNING"
 
 
 def test_the_default_store_lies_beside_the_run(tmp_path: Path) -> None:
@@ -544,25 +529,19 @@ def test_a_database_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "mlflow.db").write_text("this is not a database, whatever its name says " * 50)
     # MLflow itself goes on trying for two minutes.
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"It waits for {seconds} s."))
-    with pytest.raises(
-        TaxtuneError,
-        match=r"mlflow\.db: MLflow's database cannot be written: file is not a database",
-    ):
+    said = r"mlflow\.db: MLflow's database cannot be written: file is not a database"
+    with pytest.raises(TaxtuneError, match=said):
         MLflowTracker("x", tmp_path).start("birds", {}, {})
     (tmp_path / "file").write_text("x")
     with pytest.raises(TaxtuneError, match="file"):
         MLflowTracker("x", tmp_path / "file").start("birds", {}, {})
 
 
-def run_python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False
-    )
-
-
 def test_mlflow_is_loaded_only_when_a_run_starts() -> None:
-    done = run_python(
+    code = (
         "import sys; from taxtune.tracking import MLflowTracker; MLflowTracker('x', '.').where();"
         "print([m for m in ('mlflow', 'pandas', 'matplotlib', 'optuna') if m in sys.modules])"
     )
+    python = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(python, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -17,7 +17,7 @@ import pytest
 
 from taxtune.recipe import load_recipe
 from taxtune.tracking import MLflowTracker, TrackingCallback
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup
 from tests.mlflow_servers import mlflow_server, serving
 from tests.tuning.toy import compared, make_parts, tuned
 
@@ -107,7 +107,7 @@ def test_a_comparison_over_http(server: str, tmp_path: Path) -> None:
 
 def test_the_winner_is_a_model_of_its_run(server: str, tmp_path: Path) -> None:
     sets = ("data.count=24", "data.tuning=8", "data.block=8", "data.heldout=8", "iterations=1")
-    parts = Experiment(load_recipe("fieldguide", sets), tmp_path / "out")
+    parts = Setup(load_recipe("fieldguide", sets), tmp_path / "out")
     make = partial(MLflowTracker, "birds", tmp_path / "out", server)
     compared(parts, OBJECTIVES, callbacks=[TrackingCallback(make)])
     _, tuning, _ = tree(server)

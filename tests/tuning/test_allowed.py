@@ -21,7 +21,7 @@ from taxtune.recipe import load_recipe
 from taxtune.report.html import render_report
 from taxtune.report.summary import doubt_lines, summarise
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup, make_checklist, make_taxonomy
 from taxtune.tuning.plan import make_plan
 from tests.trees import trees
 from tests.tuning.toy import ToyVLM, Wavering, Weighing, make_files, tuned
@@ -114,7 +114,7 @@ def test_what_cannot_be_goes_to_the_nearest_that_can(tree: Taxonomy, data: st.Da
         assert moved[0, after].sum() >= weights[0, before].sum() - 1e-9
 
 
-def make(folder: Path, vlm: ToyVLM, *overrides: str, checklist: str = SHADES) -> Experiment:
+def make(folder: Path, vlm: ToyVLM, *overrides: str, checklist: str = SHADES) -> Setup:
     """The toy recipe with a checklist, on images from two places, at each of which half of the shades occur."""
     recipe, manifest = make_files(folder / "in"), folder / "in" / "manifest.csv"
     images = pd.read_csv(manifest)
@@ -122,7 +122,7 @@ def make(folder: Path, vlm: ToyVLM, *overrides: str, checklist: str = SHADES) ->
     images.astype({"month": "Int64"}).to_csv(manifest, index=False)
     (folder / "in" / "list.csv").write_text(checklist)
     usual = ("taxonomy.allowed=list.csv", "data.context=[place, month]", "iterations=1", *overrides)
-    return Experiment(load_recipe(recipe, usual), folder / "run", vlm=vlm)
+    return Setup(load_recipe(recipe, usual), folder / "run", vlm=vlm)
 
 
 @pytest.mark.parametrize(
@@ -163,12 +163,10 @@ def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_r
     assert (row.placement, row.abstained, row.hp) == ("colour", True, 1.0)
     (tmp_path / "in" / "list.csv").write_text(SHADES)
     with pytest.raises(ResumeError, match="checklist"):
-        tuned(Experiment(parts.recipe, parts.folder, vlm=ToyVLM()), resume=True)
-    bare = Experiment(
-        parts.recipe.changed({"data.context": ["place"]}), tmp_path / "other", vlm=ToyVLM()
-    )
+        tuned(Setup(parts.recipe, parts.folder, vlm=ToyVLM()), resume=True)
+    recipe = parts.recipe.changed({"data.context": ["place"]})
     with pytest.raises(RecipeError, match=r"goes by month.*context: \[month\]"):
-        _ = bare.allowed
+        make_checklist(recipe, *make_taxonomy(recipe))
 
 
 @pytest.mark.heavy
@@ -193,7 +191,7 @@ def test_the_field_guides_birds_from_two_places_stay_where_they_are(tmp_path: Pa
     }
     recipe |= {"iterations": 1, "tracking": {"mlflow": False}}
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
-    result = tuned(Experiment(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run"))
+    result = tuned(Setup(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run"))
     moved = [row for row in result.heldout_winner.rows if row.masked]
     assert moved and all(row.masked.startswith(row.placement) for row in moved)  # noqa: PT018
     classifier = taxtune.load_classifier(tmp_path / "run")

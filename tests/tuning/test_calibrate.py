@@ -18,8 +18,10 @@ from taxtune.report.html import render_report
 from taxtune.report.summary import verdict
 from taxtune.report.tables import selective_table
 from taxtune.tracking.values import heldout_metrics
+from taxtune.tuning.build import build
 from taxtune.tuning.calibrate import CalibrationRun, read_calibration
 from taxtune.tuning.records import TuneResult
+from tests.tuning.templates import WHAT
 from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
@@ -101,10 +103,10 @@ def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vo
                     replies[i] = Failure("a rate limit", retryable=True)
             return replies
 
-    parts = make_parts(tmp_path / "in", tmp_path / "run", Faulty(), SAMPLED)
-    evaluator = parts.tuned_for().evaluator(None)
+    parts = build(make_parts(tmp_path / "in", tmp_path / "run", Faulty(), SAMPLED))
+    evaluator = parts.evaluator(None)
     splits = parts.splits
-    found = evaluator.evaluate("What is this?", [*splits.tuning, *splits.heldout])
+    found = evaluator.evaluate(WHAT, [*splits.tuning, *splits.heldout])
     rows = {row.image: row for row in found.rows}
     assert rows["scarlet0.png"].failure == "the content filter"
     assert rows["navy1.png"].failure == "a rate limit"

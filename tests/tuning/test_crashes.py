@@ -21,7 +21,7 @@ import pytest
 
 from taxtune.models import AnswerStore, Request
 from taxtune.recipe import load_recipe
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup
 from tests.servers import OpenAIServer, Reply, calls
 from tests.tuning.toy import Weighing, make_files, tuned
 
@@ -120,9 +120,7 @@ def work(
     """Runs, or goes on with, a run."""
     out.mkdir(exist_ok=True)
     vlm = Dying(out / "asked.log", moment, delay, out / "answers.db")
-    tuned(
-        Experiment(load_recipe(folder / "recipe.yaml", overrides), out, vlm=vlm), out, resume=True
-    )
+    tuned(Setup(load_recipe(folder / "recipe.yaml", overrides), out, vlm=vlm), out, resume=True)
 
 
 def calibrate(folder: Path, out: Path, moment: int | None = None, delay: float = 0.0) -> None:

@@ -22,8 +22,10 @@ from taxtune.report.tables import iteration_table
 from taxtune.report.terminal import Terminal
 from taxtune.tracking.values import iteration_metrics
 from taxtune.tuning.asker import Asker
+from taxtune.tuning.build import build
 from taxtune.tuning.evaluation import Evaluator, compare_templates
 from taxtune.tuning.records import count_cut
+from tests.tuning.templates import WHAT
 from tests.tuning.toy import ToyVLM, make_parts, tuned
 
 
@@ -47,9 +49,9 @@ class Cut(ToyVLM):
 
 
 def evaluated(tmp_path: Path, vlm: ToyVLM, policy: Any = None) -> Any:
-    parts = make_parts(tmp_path / "in", tmp_path / "out", vlm)
+    parts = build(make_parts(tmp_path / "in", tmp_path / "out", vlm))
     asker = Asker(vlm, Mapper(parts.taxonomy), policy or Single())
-    return Evaluator(asker, parts.weights).evaluate("What is this?", parts.splits.tuning)
+    return Evaluator(asker, parts.weights).evaluate(WHAT, parts.splits.tuning)
 
 
 @pytest.mark.parametrize(
@@ -157,10 +159,10 @@ def test_where_every_template_is_cut_none_wins(tmp_path: Path) -> None:
 
 def test_held_out_images_without_answers_name_the_remedy(tmp_path: Path) -> None:
     vlm = Cut(blue="It is")
-    parts = make_parts(tmp_path / "in", tmp_path / "out", vlm)
+    parts = build(make_parts(tmp_path / "in", tmp_path / "out", vlm))
     evaluator = Evaluator(Asker(vlm, Mapper(parts.taxonomy)), parts.weights)
     with pytest.raises(ModelError, match="of the 12 images lack an answer") as raised:
-        compare_templates(parts, evaluator, {"baseline": "What is this?"}, lambda *_: None)
+        compare_templates(parts, evaluator, {"baseline": WHAT}, lambda *_: None)
     assert "vlm.max_tokens" in str(raised.value.remedy)
 
 

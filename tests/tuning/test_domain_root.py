@@ -9,6 +9,7 @@ import pytest
 
 from taxtune.errors import TaxonomyError, TaxtuneError
 from taxtune.progress import showing
+from taxtune.tuning.build import Setup, build, make_data, make_taxonomy
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult
 from tests.displays import Recorder
@@ -17,7 +18,7 @@ from tests.tuning.toy import COLOURS, PARENT, make_parts, tuned
 
 def restricted(
     folder: Path, out: Path, root: str = "colour", overrides: tuple[str, ...] = ()
-) -> Experiment:
+) -> Setup:
     """The toy recipe on a taller tree, sight / property / colour / …, with one image of a shape."""
     session = make_parts(folder, out, overrides=(f"taxonomy.root={root}", *overrides))
     rows = [
@@ -46,7 +47,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, TuneResul
     base = tmp_path_factory.mktemp("restricted")
     session = restricted(base / "in", base / "out", overrides=("iterations=3",))
     with showing(Recorder()) as display:
-        return session, tuned(session, base / "out"), display.notes
+        result = tuned(session, base / "out")
+    return build(session), result, display.notes
 
 
 def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
@@ -114,8 +116,10 @@ def test_a_root_that_does_not_fit_is_told(
 ) -> None:
     session = restricted(tmp_path / "in", tmp_path / "out", root)
     if error is None:
-        assert len(session.examples) == 1
+        tree, part = make_taxonomy(session.recipe)
+        data = make_data(session.recipe, tree, part, None, session.folder)
+        assert len(data.examples) == 1
         assert "20 of 21 images are outside 'shape'" in notes[0]
         return
     with pytest.raises(error, match=message):
-        _ = session.examples
+        build(session)

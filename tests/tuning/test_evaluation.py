@@ -14,7 +14,9 @@ from taxtune.models import Answer, Failure
 from taxtune.policies import Policy, SelfConsistency, Single
 from taxtune.tuning import asker
 from taxtune.tuning.asker import Asker
+from taxtune.tuning.build import build
 from taxtune.tuning.evaluation import Evaluator, compare_templates
+from tests.tuning.templates import WHAT
 from tests.tuning.toy import COLOURS, ToyVLM, make_parts
 from tests.unsure import Unsure
 
@@ -57,13 +59,13 @@ def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(
     tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(asker, "_IMAGES_AT_ONCE", 3)
-    session = make_parts(tmp_path / "in", tmp_path / "out", Mumbler())
+    session = build(make_parts(tmp_path / "in", tmp_path / "out", Mumbler()))
     splits = session.splits
     clear = [e for e in (*splits.tuning, *splits.heldout) if e.image.stem.endswith(("0", "1"))][:8]
     similarity = BySight()
     asking = Asker(session.vlm, Mapper(session.taxonomy, similarity), variables=session.variables)
     evaluator = Evaluator(asking, session.weights)
-    result = evaluator.evaluate("What is this?", clear)
+    result = evaluator.evaluate(WHAT, clear)
     assert sum(similarity.seen) == len(clear) > 3
     assert max(similarity.seen) == 3
     assert result.scores is not None
@@ -96,12 +98,10 @@ class Asking(ToyVLM):
 def test_held_out_scores_say_what_hangs_on_doubtful_placements(
     tmp_path: Path, policy: Policy, preset: str
 ) -> None:
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.5",))
+    session = build(make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.5",)))
     mapper = Unsure(session.taxonomy, config=MapperConfig(preset=preset))
     evaluator = Evaluator(Asker(Asking(), mapper, policy), session.weights)
-    (held,), _ = compare_templates(
-        session, evaluator, {"baseline": "What is this?"}, lambda *_: None
-    )
+    (held,), _ = compare_templates(session, evaluator, {"baseline": WHAT}, lambda *_: None)
     rows = [row for row in held.rows if row.failure is None]
     assert {row.doubtful for row in held.rows if row.failure is not None} <= {None}
     if preset == "paper-listing":  # whose confidence is no probability

@@ -20,7 +20,7 @@ from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm
 from taxtune.report.console import print_result
 from taxtune.report.html import render_report
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup, build
 from taxtune.tuning.proposers.agent import AgentProposer
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import TuneResult
@@ -74,7 +74,7 @@ def session(
     kind: str = "llm",
     max_retries: int = 5,
     **how: Any,
-) -> Experiment:
+) -> Setup:
     """The toy recipe with both models behind a server, and short waits."""
     waits = {
         "first_wait": 0.01,
@@ -89,7 +89,7 @@ def session(
     made = AgentProposer if kind == "agent" else LLMProposer
     proposer = made("openai/words", api_base=server.api_base, api_key=KEY, retry=vlm.settings.retry)
     parts = make_parts(folder, out, overrides=overrides)
-    return Experiment(parts.recipe, out, vlm=vlm, proposer=proposer)
+    return Setup(parts.recipe, out, vlm=vlm, proposer=proposer)
 
 
 def printed(result: TuneResult) -> str:
@@ -129,13 +129,13 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
     assert all(record.reason for record in result.iterations if record.state != "complete")
 
     # What was answered is scored as if nothing had failed; what was not is missing, never zero.
-    whole = make_parts(tmp_path / "in", tmp_path / "whole").tuned_for()
+    whole = build(make_parts(tmp_path / "in", tmp_path / "whole"))
     for record in complete:
         assert record.template is not None
         assert record.scores is not None
         true_rows = (
             whole.evaluator(None)
-            .evaluate(record.template, whole.splits.tuning[: len(record.rows)])
+            .evaluate(whole.rules.parse(record.template), whole.splits.tuning[: len(record.rows)])
             .rows
         )
         for row, true in zip(record.rows, true_rows, strict=True):

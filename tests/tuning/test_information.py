@@ -11,10 +11,11 @@ from taxtune.metrics.information import information_scores
 from taxtune.metrics.statistics import INFORMATION_METRICS
 from taxtune.report.tables import rank_table
 from taxtune.tracking.values import all_scores
+from taxtune.tuning.build import build, tuned_for
 from taxtune.tuning.history import History
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import identity_of
-from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
+from tests.tuning.toy import Cyclist, make_parts, tuned, with_bicycles
 
 
 def tune(tmp_path: Path, *overrides: str, cyclist: bool = False) -> TuneResult:
@@ -22,9 +23,7 @@ def tune(tmp_path: Path, *overrides: str, cyclist: bool = False) -> TuneResult:
         tmp_path / "in", tmp_path / "out", Cyclist() if cyclist else None, overrides
     )
     if cyclist:
-        session.mapper = session.given["mapper"] = BicycleMapper(
-            session.taxonomy, config=session.mapper.config
-        )
+        session = with_bicycles(session)
     return tuned(session, tmp_path / "out")
 
 
@@ -33,7 +32,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     assert result.objective == "ihp"
     floor = 0.8 * result.baseline.scores.hr
     assert result.bounds == {"hr": pytest.approx(floor)}
-    session = make_parts(tmp_path / "in", tmp_path / "other")
+    session = build(make_parts(tmp_path / "in", tmp_path / "other"))
     for record in result.iterations:
         scores = record.scores
         assert scores is not None
@@ -74,7 +73,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     }
     assert lines[0]["rows"][0]["ihr"] is not None
     resumed = make_parts(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
-    history = History(tmp_path / "out", "toy", identity_of(resumed.tuned_for()), resume=True)
+    history = History(tmp_path / "out", "toy", identity_of(build(resumed)), resume=True)
     again = history.records()
     history.close()
     assert [record.scores for record in again] == [record.scores for record in result.iterations]
@@ -91,23 +90,23 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
 
 def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     overrides = ("taxonomy.frequencies=counts.csv",)
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
+    make_parts(tmp_path / "in", tmp_path / "out")
     counts = tmp_path / "in" / "counts.csv"
     counts.write_text("node,count\nscarlet,6\ncrimson,2\nnavy,4\nazure,4\n")
+    session = build(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
     assert session.weights.content[session.taxonomy.resolve("crimson")] == 3
-    assert session.tuned_for().evaluator(None).information is session.weights
-    goal = session.tuned_for("ihp").goal()
+    assert session.evaluator(None).information is session.weights
+    goal = tuned_for(session, "ihp").goal()
     assert (goal.trivial_ihp, goal.trivial_ihr) == (1, 0)
     # The weights are part of what a run is; by the leaves they follow from the tree and are not named.
-    identity = identity_of(session.tuned_for())
+    identity = identity_of(session)
     assert "weights" in identity
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
     changed = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
-    assert identity_of(changed.tuned_for())["weights"] != identity["weights"]
+    assert identity_of(build(changed))["weights"] != identity["weights"]
     plain = make_parts(tmp_path / "in", tmp_path / "out")
-    assert "weights" not in identity_of(plain.tuned_for())
-    by_targets = make_parts(
-        tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets",)
-    )
+    assert "weights" not in identity_of(build(plain))
+    overrides = ("taxonomy.frequencies=targets",)
+    by_targets = build(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
     assert by_targets.weights.as_dict()["p"] == "targets"

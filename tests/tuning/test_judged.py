@@ -14,7 +14,7 @@ from taxtune.errors import ModelError, RecipeError
 from taxtune.metrics.statistics import INFORMATION_METRICS, METRICS
 from taxtune.models.api_errors import load_litellm
 from taxtune.report.html import render_report
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup
 from taxtune.tuning.records import ModelUsage
 from tests import servers
 from tests.servers import OpenAIServer
@@ -44,7 +44,7 @@ def judge(body: dict[str, Any]) -> str:
 
 def session(
     folder: Path, out: Path, server: OpenAIServer | str, *more: str, vlm: ToyVLM | None = None
-) -> Experiment:
+) -> Setup:
     base = server if isinstance(server, str) else server.api_base
     given = ("judge.model=openai/gpt-4o-mini", f"judge.api_base={base}")
     return make_parts(folder, out, vlm, ("objective.kind=lave", *given, *more))

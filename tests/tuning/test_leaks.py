@@ -9,9 +9,10 @@ import yaml
 from taxtune.errors import TemplateError
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.tuning.build import build
 from taxtune.tuning.leaks import find_labels, group_names
-from taxtune.tuning.template import check_template
 from tests.tuning.proposers.answered import BIRDS
+from tests.tuning.templates import check
 from tests.tuning.toy import make_parts
 
 TREES = (
@@ -115,10 +116,8 @@ def test_a_template_that_names_groups_is_refused():
         BIRDS, BIRDS.resolve("bird"), [BIRDS.resolve("goldfinch"), BIRDS.resolve("snowy owl")]
     )
     with pytest.raises(TemplateError, match=r"'finch', 'owls'.*a group of such labels"):
-        check_template("Answer finch, or owls where it is dark.", forbidden_labels=secret)
-    check_template(
-        "Name the bird's family or order, such as that of crows.", forbidden_labels=secret
-    )
+        check("Answer finch, or owls where it is dark.", forbidden=secret)
+    check("Name the bird's family or order, such as that of crows.", forbidden=secret)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +125,6 @@ def test_a_template_that_names_groups_is_refused():
     [("hp", True), ("hr_at_hp", True), ("ihf", True), ("accuracy", False), ("rouge-1", False)],
 )
 def test_groups_are_secret_where_they_earn_credit(tmp_path: Path, objective: str, refused: bool):
-    experiment = make_parts(tmp_path, tmp_path / "out").tuned_for(objective)
-    assert "scarlet" in experiment.forbidden
-    assert ("reddish" in experiment.forbidden) is refused
+    experiment = build(make_parts(tmp_path, tmp_path / "out"), objective)
+    assert "scarlet" in experiment.rules.forbidden
+    assert ("reddish" in experiment.rules.forbidden) is refused

@@ -9,7 +9,7 @@ from taxtune.cli.running import run_guarded
 from taxtune.errors import ImageError, ModelError, ResumeError
 from taxtune.models import Failure
 from taxtune.recipe import load_recipe
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup, build
 from taxtune.tuning.loop import Callback
 from taxtune.tuning.plan import highest_provable, make_plan
 from taxtune.tuning.records import TuneResult
@@ -228,7 +228,7 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
                 file.unlink()
 
     def parts_again():
-        return Experiment(load_recipe(images / "recipe.yaml"), out, vlm=Lost())
+        return Setup(load_recipe(images / "recipe.yaml"), out, vlm=Lost())
 
     parts = make_parts(images, out, Lost())
     with pytest.raises(ImageError, match="8 of 8 images are no longer there"):
@@ -236,7 +236,7 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
     assert len(history(out)) == 2, "what the loss of the images voided is not an iteration"
 
     with pytest.raises(ImageError) as error:
-        run_guarded(lambda: parts_again().tuned_for(), out, go_on="Continue with: X")
+        run_guarded(lambda: build(parts_again()), out, go_on="Continue with: X")
     (note,) = error.value.__notes__
     assert note == "Finished work is saved. Continue with: X"
     shutil.copytree(safe, images, dirs_exist_ok=True)
@@ -265,7 +265,7 @@ def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
     (tmp_path / "in/navy0.png").unlink()
     (tmp_path / "in/navy1.png").write_bytes(b"")
     recipe = load_recipe(tmp_path / "in/recipe.yaml", ["proposer.fragments=nope"])
-    text = "\n".join(make_plan(Experiment(recipe, tmp_path / "out2", vlm=ToyVLM())).problems)
+    text = "\n".join(make_plan(Setup(recipe, tmp_path / "out2", vlm=ToyVLM())).problems)
     assert "navy0.png" in text
     assert "navy1.png" in text
     assert "nope" in text

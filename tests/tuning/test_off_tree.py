@@ -10,19 +10,15 @@ import pytest
 
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.config import PAPER_PRESETS
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup, build, make_taxonomy
 from taxtune.tuning.history import is_begun
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import identity_of
-from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
+from tests.tuning.toy import Cyclist, make_parts, tuned, with_bicycles
 
 
-def cyclist(folder: Path, out: Path, *overrides: str) -> Experiment:
-    session = make_parts(folder, out, Cyclist(), ("max_off_tree=1", *overrides))
-    session.mapper = session.given["mapper"] = BicycleMapper(
-        session.taxonomy, config=session.mapper.config
-    )
-    return session
+def cyclist(folder: Path, out: Path, *overrides: str) -> Setup:
+    return with_bicycles(make_parts(folder, out, Cyclist(), ("max_off_tree=1", *overrides)))
 
 
 def shares(result: TuneResult) -> list[tuple[float, float]]:
@@ -32,7 +28,7 @@ def shares(result: TuneResult) -> list[tuple[float, float]]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Experiment, TuneResult]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Setup, TuneResult]]:
     base = tmp_path_factory.mktemp("off-tree")
     found = {}
     for way in ("child", "root"):
@@ -43,13 +39,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Experiment
 
 @pytest.mark.parametrize("way", ["child", "root"])
 def test_rows_scores_and_intervals_follow_the_convention(
-    runs: dict[str, tuple[Experiment, TuneResult]], way: str
+    runs: dict[str, tuple[Setup, TuneResult]], way: str
 ) -> None:
     session, result = runs[way]
     # Three of five images of each shade are murky.
     off = [row for row in result.heldout[0].rows if row.off_tree]
     assert off
-    tree = session.taxonomy
+    tree, _ = make_taxonomy(session.recipe)
     for part in (*result.iterations, *result.heldout):
         hp, hr, exact = [], [], []
         for row in part.rows:
@@ -85,14 +81,15 @@ def test_rows_scores_and_intervals_follow_the_convention(
 
 @pytest.mark.parametrize("preset", PAPER_PRESETS)
 def test_the_papers_presets_score_as_the_paper_does(tmp_path: Path, preset: str) -> None:
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=(f"mapper.preset={preset}",))
-    assert session.mapper.config.off_tree == session.tuned_for().goal().off_tree == "root"
-    assert identity_of(session.tuned_for())["mapper.off_tree"] == "root"
-    assert session.tuned_for().evaluator(None).off_tree == "root"
+    overrides = (f"mapper.preset={preset}",)
+    experiment = build(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
+    assert experiment.mapper.config.off_tree == experiment.goal().off_tree == "root"
+    assert identity_of(experiment)["mapper.off_tree"] == "root"
+    assert experiment.evaluator(None).off_tree == "root"
 
 
 def test_tuning_for_precision_rewards_declining_and_not_inventing(
-    runs: dict[str, tuple[Experiment, TuneResult]],
+    runs: dict[str, tuple[Setup, TuneResult]],
 ) -> None:
     """On the paper's root both have hP 1, and nothing tells the two apart."""
     for way, (_, result) in runs.items():

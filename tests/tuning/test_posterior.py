@@ -15,6 +15,8 @@ from taxtune.models.api import ApiModel
 from taxtune.models.base import OTHERWISE
 from taxtune.policies import MappedReplies, Posterior, weighted_paths
 from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.build import build
+from taxtune.tuning.template import Template
 from taxtune.tuning.thresholds import CrossFit
 from tests import servers
 from tests.tuning.toy import Weighing, make_parts, tuned
@@ -171,15 +173,14 @@ def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets
         Shy(),
         (*SMALL, "max_missing=0.5", "objective.hp_target=0.9"),
     )
-    first = parts.splits.tuning[0].image.name
+    experiment = build(parts)
+    first = experiment.splits.tuning[0].image.name
     result = tuned(parts)
     missing, *rows = result.baseline.rows
     assert (missing.failure, missing.node, missing.path) == ("shy", None, ())
     assert all(row.placement is not None and row.truth.startswith(row.placement) for row in rows)
-    asker = parts.asker
-    assert asker.place([[Failure("shy", False)]], parts.splits.tuning[:1]) == [
-        Failure("shy", False)
-    ]
+    failed, images = Failure("shy", False), experiment.splits.tuning[:1]
+    assert experiment.asker.place([[failed]], images) == [failed]
 
 
 def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Path) -> None:
@@ -189,7 +190,12 @@ def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Pat
     with servers.OpenAIServer(then=servers.text("A: scarlet.", logprobs=told)) as server:
         vlm = ApiModel("openai/gpt-4o", servers.model_settings(server, api_key="sk-of-a-test"))
         parts = make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "policy.threshold=0.8"))
-        row = parts.evaluator(None).evaluate("Which colour?", parts.splits.tuning[:1]).rows[0]
+        parts = build(parts)
+        row = (
+            parts.evaluator(None)
+            .evaluate(Template.parse("Which colour?"), parts.splits.tuning[:1])
+            .rows[0]
+        )
     assert (row.answer, row.placement) == ("A: scarlet.", "colour/reddish")
     assert row.probabilities == pytest.approx((1.0, 0.9, 0.7))
     assert row.named == pytest.approx(0.9)

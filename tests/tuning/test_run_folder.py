@@ -13,7 +13,7 @@ import pytest
 from taxtune import api
 from taxtune.errors import DataError, RecipeError, ResumeError, TaxtuneError
 from taxtune.report.html import ReportCallback
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning import build as build_module
 from taxtune.tuning.history import locked
 from taxtune.tuning.records import IterationRecord, Provenance
 from taxtune.tuning.run_folder import (
@@ -170,8 +170,8 @@ def test_a_complete_run_is_shown_at_once_and_what_it_lacks_is_made(
     made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, built = (*COMMANDS["tune"], "--resume"), []
-    whole = Experiment.tuned_for
-    monkeypatch.setattr(Experiment, "tuned_for", lambda *what: built.append(what) or whole(*what))
+    whole = build_module.build
+    monkeypatch.setattr(build_module, "build", lambda *what: built.append(what) or whole(*what))
     first = taxtune(made, *command)
     assert (first.code, built) == (0, [])
     assert "images the search never saw" in first.out
@@ -237,7 +237,7 @@ def test_a_second_run_is_refused_before_it_reads_an_image(
 ) -> None:
     make_files(tmp_path)
     monkeypatch.setattr(
-        "taxtune.tuning.experiment.load_examples",
+        "taxtune.tuning.build.load_examples",
         lambda *given, **how: pytest.fail("images were read"),
     )
     with locked(tmp_path / FOLDERS[command]):
@@ -253,7 +253,7 @@ def test_a_second_run_in_python_is_refused_as_early(
 ) -> None:
     make_files(tmp_path)
     monkeypatch.setattr(
-        "taxtune.tuning.experiment.load_examples",
+        "taxtune.tuning.build.load_examples",
         lambda *given, **how: pytest.fail("images were read"),
     )
     with locked(tmp_path / "run"), pytest.raises(ResumeError, match="Another process is working"):

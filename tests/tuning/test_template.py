@@ -9,21 +9,15 @@ from hypothesis import strategies as st
 
 from taxtune.errors import TemplateError
 from taxtune.tuning import template as module
-from taxtune.tuning.template import (
-    MAX_RENDERED,
-    MAX_SOURCE,
-    SAMPLE,
-    check_template,
-    normalise_source,
-    render,
-)
+from taxtune.tuning.template import MAX_RENDERED, MAX_SOURCE, Template
+from tests.tuning.templates import SAMPLE, check, render
 
 EMPTY = {"question": "What is it?", "domain": "bird", "ranks": [], "examples": []}
 
 
 def refusal(source: str, **settings: object) -> str:
     with pytest.raises(TemplateError) as caught:
-        check_template(source, **settings)  # type: ignore[arg-type]
+        check(source, **settings)  # type: ignore[arg-type]
     return str(caught.value)
 
 
@@ -47,7 +41,7 @@ def refusal(source: str, **settings: object) -> str:
     ],
 )
 def test_harmless_templates(source: str, prompt: str):
-    check_template(source)
+    check(source)
     assert render(source, SAMPLE) == prompt
 
 
@@ -159,12 +153,12 @@ class TestVariables:
             render("x", variables)
 
     def test_the_sample_decides_whether_a_template_renders(self):
-        check_template("{{ ranks | last }}")
+        check("{{ ranks | last }}")
         message = refusal("{{ ranks | last }}", samples=[EMPTY])
         assert "cannot be rendered" in message
         assert "may be empty; write {{ ranks | last if ranks else domain }}." in message
-        check_template("{{ ranks | last if ranks else 'kind' }}", samples=[EMPTY])
-        check_template("{{ ranks | last | default('kind') }}", samples=[EMPTY])
+        check("{{ ranks | last if ranks else 'kind' }}", samples=[EMPTY])
+        check("{{ ranks | last | default('kind') }}", samples=[EMPTY])
 
     def test_values_are_not_rendered_again(self):
         assert render("{{ question }}", {"question": "{{ domain }}"}) == "{{ domain }}"
@@ -199,7 +193,7 @@ class TestVariablesOfAnImage:
     def test_what_is_missing_is_empty_and_compares_with_nothing(
         self, source: str, here: str, unknown: str
     ):
-        check_template(source, samples=[self.HERE, self.UNKNOWN])
+        check(source, samples=[self.HERE, self.UNKNOWN])
         assert render(source, self.HERE).endswith(here)
         assert render(source, self.UNKNOWN).endswith(unknown)
         refusal(source, samples=[SAMPLE])
@@ -212,16 +206,16 @@ class TestVariablesOfAnImage:
 
     def test_a_repeat_is_the_same_for_every_image(self):
         earlier, again = ["Name it."], "Name it{% if place %} at {{ place }}{% endif %}."
-        check_template(again, earlier=earlier, samples=[self.UNKNOWN, self.HERE])
+        check(again, earlier=earlier, samples=[self.UNKNOWN, self.HERE])
         assert "same prompt" in refusal(again, earlier=earlier, samples=[self.UNKNOWN])
 
     def test_labels_come_through_variables_of_any_image_and_not_beside_them(self):
         samples, labels = [self.UNKNOWN, self.HERE], ["coot", "marsh tit", "heron"]
-        check_template("Not {{ seen | join(' or ') }}?", forbidden_labels=labels, samples=samples)
+        check("Not {{ seen | join(' or ') }}?", forbidden=labels, samples=samples)
         hidden = "Name it{% if place %}, a {{ 'marsh' ~ ' tit' }}{% endif %}."
-        assert "'marsh tit'" in refusal(hidden, forbidden_labels=labels, samples=samples)
+        assert "'marsh tit'" in refusal(hidden, forbidden=labels, samples=samples)
         pieces = "Name it{% if seen %}, a {{ 'co' ~ 'ot' }}{% endif %}."
-        assert "'coot'" in refusal(pieces, forbidden_labels=labels, samples=samples)
+        assert "'coot'" in refusal(pieces, forbidden=labels, samples=samples)
 
     def test_values_are_data(self):
         values = {**SAMPLE, "notes": "{{ question }} {% if x %}"}
@@ -234,15 +228,16 @@ class TestRepeats:
     )
     def test_white_space_makes_no_difference(self, again: str):
         expected = "{{-" not in again
-        assert (normalise_source(again) == normalise_source("Name the {{ domain }}.")) is expected
+        assert (
+            Template.parse(again).key == Template.parse("Name the {{ domain }}.").key
+        ) is expected
         if expected:
             assert "repeats" in refusal(again, earlier=["x", "Name the {{ domain }}."])
 
     def test_the_same_prompt_from_another_source(self):
         earlier = ["Name the {{ domain }}."]
         assert "same prompt" in refusal("Name the bird.", earlier=earlier, samples=[SAMPLE])
-        check_template("Name the bird.", earlier=earlier, samples=[{**SAMPLE, "domain": "car"}])
-        check_template("Name the bird.", earlier=earlier)
+        check("Name the bird.", earlier=earlier, samples=[{**SAMPLE, "domain": "car"}])
 
     def test_white_space_that_a_prompt_shows_makes_no_difference_either(self):
         earlier = ["Ranks: {{ ranks | join(' ') }}."]
@@ -254,9 +249,7 @@ class TestRepeats:
         assert "repeats" in refusal("Name it.\u200b", earlier=["Name it."])
 
     def test_case_and_words_make_a_difference(self):
-        check_template(
-            "Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], samples=[SAMPLE]
-        )
+        check("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], samples=[SAMPLE])
 
 
 class TestLabels:
@@ -308,7 +301,7 @@ class TestLabels:
         ],
     )
     def test_named_labels_are_refused(self, source: str, named: str):
-        message = refusal(source, forbidden_labels=self.LABELS)
+        message = refusal(source, forbidden=self.LABELS)
         assert f"'{named}'" in message
         assert "ground-truth label" in message
 
@@ -326,19 +319,15 @@ class TestLabels:
         ],
     )
     def test_other_words_are_not(self, source: str):
-        check_template(source, forbidden_labels=self.LABELS)
+        check(source, forbidden=self.LABELS)
 
     def test_a_label_may_come_through_a_variable_but_not_beside_it(self):
         sample = {**SAMPLE, "examples": ["bird", "osprey"]}
-        check_template(
-            "Such as {{ examples | join(', ') }}.", forbidden_labels=self.LABELS, samples=[sample]
-        )
-        assert "'osprey'" in refusal(
-            "Such as an osprey.", forbidden_labels=self.LABELS, samples=[sample]
-        )
+        check("Such as {{ examples | join(', ') }}.", forbidden=self.LABELS, samples=[sample])
+        assert "'osprey'" in refusal("Such as an osprey.", forbidden=self.LABELS, samples=[sample])
 
     def test_labels_without_words_are_no_labels(self):
-        check_template("Anything.", forbidden_labels=["", "?!", "  "])
+        check("Anything.", forbidden=["", "?!", "  "])
 
 
 PIECES = [
@@ -422,7 +411,7 @@ LARGE = {
 def refused_or_within_bounds(source: str) -> None:
     for values in (LARGE, SAMPLE, EMPTY):
         try:
-            check_template(source, samples=[values])
+            check(source, samples=[values])
         except TemplateError:
             continue
         prompt = render(source, values)

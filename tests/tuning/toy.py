@@ -14,8 +14,8 @@ from taxtune.mapping import Mapper, Placement, Stage
 from taxtune.models import Answer, Failure
 from taxtune.models.base import OTHERWISE
 from taxtune.recipe import load_recipe
+from taxtune.tuning.build import Setup, build, build_each, make_mapper, make_taxonomy
 from taxtune.tuning.compare import compare_objectives
-from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult, TuneResult
 
@@ -189,21 +189,28 @@ class BicycleMapper(Mapper):
 
 def make_parts(
     folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()
-) -> Experiment:
+) -> Setup:
     """Returns the parts of the toy recipe with the toy model in place of a checkpoint."""
-    return Experiment(load_recipe(make_files(folder), overrides), out, vlm=vlm or ToyVLM())
+    return Setup(load_recipe(make_files(folder), overrides), out, vlm=vlm or ToyVLM())
+
+
+def with_bicycles(parts: Setup) -> Setup:
+    """Returns the parts with the mapper that knows of bicycles."""
+    tree, _ = make_taxonomy(parts.recipe)
+    config = make_mapper(parts.recipe, tree).config
+    return replace(parts, mapper=BicycleMapper(tree, config=config))
 
 
 def tuned(
-    parts: Experiment, folder: Path | None = None, *, objective: str | None = None, **how: Any
+    parts: Setup, folder: Path | None = None, *, objective: str | None = None, **how: Any
 ) -> TuneResult:
     """Runs what a recipe asks for; drawing the report takes twice as long, so a test asks for it with a callback."""
-    return Tuner(parts.tuned_for(objective), folder or parts.folder, **how).run()
+    return Tuner(build(parts, objective), folder or parts.folder, **how).run()
 
 
-def compared(parts: Experiment, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:
+def compared(parts: Setup, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:
     """Runs a recipe with several objectives and compares them, as `tuned` does."""
-    return compare_objectives([parts.tuned_for(name) for name in objectives], parts.folder, **how)
+    return compare_objectives(build_each(parts, objectives), parts.folder, **how)
 
 
 class Wavering(ToyVLM):

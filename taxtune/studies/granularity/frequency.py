@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,16 +21,19 @@ import pandas as pd
 
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
-from taxtune.report.output import StudyReport, node_name, numbered
-from taxtune.studies.granularity.scores import label_frame
+from taxtune.report.drawing import CYCLE
+from taxtune.report.output import StudyReport, Table, node_name, numbered
+from taxtune.studies.frames import records
+from taxtune.studies.granularity.matrices import label_frame
 from taxtune.studies.output import frame_table
 from taxtune.tables import column_key, read_table, read_text
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from taxtune.studies.granularity.study import Granularity
+    from taxtune.studies.granularity.hierarchy import Granularity
 
 __all__ = [
     "CaptionCounts",
@@ -90,13 +93,10 @@ def read_captions(path: Path, *, column: str = "caption") -> list[str]:
         if key not in record:
             remedy = f"There are {', '.join(map(repr, record))}: choose one with --caption-column."
             raise DataError(f"There is no column {column!r}.", file=path, row=row, remedy=remedy)
-        texts = (
-            record[key]
-            if isinstance(record[key], list)
-            else ["" if record[key] is None else record[key]]
-        )
+        cell = record[key]
+        texts = cell if isinstance(cell, list) else ["" if cell is None else cell]
         if not all(isinstance(text, str) for text in texts):
-            raise DataError("The caption is not text.", file=path, row=row, value=record[key])
+            raise DataError("The caption is not text.", file=path, row=row, value=cell)
         captions += texts
     return captions
 
@@ -120,34 +120,23 @@ def count_captions(
     Raises:
         DataError: If there is no caption with text, or none names a node.
     """
-    import ahocorasick
-
-    whole = tree if part is None else part.full
-    number = np.full(len(whole), -1)
-    number[slice(None) if part is None else part.numbers] = np.arange(len(tree))
-    by_name: dict[str, set[int]] = defaultdict(set)
-    for node, own in enumerate(number.tolist()):
-        for name in filter(None, map(_folded, whole.names(node))):
-            by_name[name] |= {own} if own >= 0 else set()
-    automaton: Any = ahocorasick.Automaton()
-    for name, nodes in by_name.items():
-        # With a space at either end a name is found as whole words only; neighbours share the space between them.
-        automaton.add_word(f" {name} ", (len(name) + 2, nodes))
-    automaton.make_automaton()
-    named, inside, naming = Counter[int](), Counter[int](), 0
-    captions = pd.Series(list(captions), dtype=object)
-    empty = int((captions.str.strip() == "").sum())
-    for text in captions.map(_folded):
-        spans = (
-            [(end - length, end, nodes) for end, (length, nodes) in automaton.iter(f" {text} ")]
-            if by_name
-            else []
-        )
+    by_name = _nodes_by_name(tree, part)
+    automaton = _automaton(by_name)
+    named, inside = Counter[int](), Counter[int]()
+    naming = empty = total = 0
+    for caption in captions:
+        if not caption.strip():
+            empty += 1
+            continue
+        total += 1
+        text = f" {_folded(caption)} "
+        spans = []
+        for end, (length, nodes) in automaton.iter(text) if by_name else ():
+            spans.append((end - length, end, nodes))
         here, nested = _sorted_out(spans)
         naming += bool(here)
         named.update(here)
         inside.update(nested - here)
-    total = len(captions) - empty
     if not total:
         raise DataError("All captions are empty.", file=source, value=f"{empty:,} captions")
     if not naming:
@@ -155,43 +144,76 @@ def count_captions(
         message = f"None of {total:,} captions names a label of the taxonomy, so there is nothing to compare."
         raise DataError(message, file=source, remedy=remedy)
     labels = label_frame(tree)
-    for column, counter in (("captions", named), ("inside_longer_names", inside)):
-        labels[column] = [counter[node] for node in labels.index]
+    labels["captions"] = [named[node] for node in labels.index]
+    labels["inside_longer_names"] = [inside[node] for node in labels.index]
+    _add_gaps(labels, tree)
+    never = int((labels["captions"] == 0).sum())
+    naming_some = f"{naming:,} of {total:,} captions name a label"
+    notes = [f"{naming_some}; {never:,} of {len(tree):,} labels are never named."]
+    if empty:
+        notes.append(f"Empty captions left out: {empty:,}.")
+    shared = sum(len(nodes) > 1 for nodes in by_name.values())
+    if shared:
+        notes.append(f"Names of several labels, which count for each of them: {shared:,}.")
+    return CaptionCounts(total, naming, labels, notes)
+
+
+def _nodes_by_name(tree: Taxonomy, part: Domain | None) -> dict[str, set[int]]:
+    """Returns the nodes of the tree by folded name; names of the whole that the part lacks have none."""
+    whole = tree if part is None else part.full
+    numbers = range(len(tree)) if part is None else part.numbers.tolist()
+    own = {number: node for node, number in enumerate(numbers)}
+    by_name: dict[str, set[int]] = defaultdict(set)
+    for number in range(len(whole)):
+        for name in map(_folded, whole.names(number)):
+            if name:
+                by_name[name] |= {own[number]} if number in own else set()
+    return by_name
+
+
+def _automaton(by_name: Mapping[str, set[int]]) -> Any:
+    """Returns a finder of all names in a text at once (Aho and Corasick 1975)."""
+    import ahocorasick
+
+    automaton = ahocorasick.Automaton()
+    for name, nodes in by_name.items():
+        # With a space at either end a name is found as whole words only; neighbours share the space between them.
+        automaton.add_word(f" {name} ", (len(name) + 2, nodes))
+    automaton.make_automaton()
+    return automaton
+
+
+def _add_gaps(labels: pd.DataFrame, tree: Taxonomy) -> None:
+    """Adds the mean count of the leaves below each label, and the gap of each ancestor to it."""
     is_leaf = labels["kind"] == "leaf"
     # The nodes at and below one follow each other in a walk down the tree.
-    running = np.cumsum([0, *labels["captions"].where(is_leaf, 0).iloc[tree.walk]])
+    of_leaves = labels["captions"].where(is_leaf, 0).iloc[tree.walk]
+    running = np.cumsum([0, *of_leaves])
     below = running[tree.places + tree.sizes] - running[tree.places]
     labels["mean_of_leaves"] = below / tree.leaves_below(labels.index)
     gap = np.log10(labels["mean_of_leaves"] + 1) - np.log10(labels["captions"] + 1)
     labels["gap"] = gap.where(~is_leaf)
-    never, shared = (
-        int((labels["captions"] == 0).sum()),
-        sum(len(nodes) > 1 for nodes in by_name.values()),
-    )
-    notes = [
-        f"{naming:,} of {total:,} captions name a label; {never:,} of {len(tree):,} labels are never named."
-    ]
-    counted = {
-        "Empty captions left out": empty,
-        "Names of several labels, which count for each of them": shared,
-    }
-    notes += [f"{what}: {n:,}." for what, n in counted.items() if n]
-    return CaptionCounts(total, naming, labels, notes)
 
 
 def _folded(text: str) -> str:
-    """The folded words of a text, with a bar where one thing is parted from the next."""
-    parts = (" ".join(fold_words(part)) for part in _PARTS.split(text))
-    return " | ".join(part for part in parts if part)
+    """Returns the folded words of a text, with a bar where one thing is parted from the next."""
+    parts = [" ".join(fold_words(part)) for part in _PARTS.split(text)]
+    return " | ".join(filter(None, parts))
 
 
 def _sorted_out(spans: list[tuple[int, int, set[int]]]) -> tuple[set[int], set[int]]:
-    """The nodes that a caption names, and those whose names stand inside longer names; spans are start, last, nodes."""
-    named, nested, reached = set[int](), set[int](), -1
+    """Returns the nodes that a caption names, and those whose names stand inside longer names.
+
+    Spans are start, last and nodes.
+    """
+    named: set[int] = set()
+    nested: set[int] = set()
+    reached = -1
     # From the left, of names that begin together the longest first: one that ends no later than another ended is
     # inside it.
     for _, last, nodes in sorted(spans, key=lambda span: (span[0], -span[1])):
-        (nested if last <= reached else named).update(nodes)
+        found = nested if last <= reached else named
+        found |= nodes
         reached = max(reached, last)
     return named, nested
 
@@ -211,13 +233,15 @@ def correlate(result: Granularity, labels: pd.DataFrame) -> tuple[dict[str, Any]
 
     ancestors = result.ancestors().join(labels["gap"])
     ancestors = ancestors[ancestors["images"] < result.images]
-    row: dict[str, Any] = {"scores": result.name, "n anc": len(ancestors)} | dict.fromkeys(
-        _COEFFICIENTS, math.nan
-    )
+    row: dict[str, Any] = {"scores": result.name, "n anc": len(ancestors)}
+    row |= dict.fromkeys(_COEFFICIENTS, math.nan)
     gap, gain = ancestors["gap"], ancestors["gain"]
     if len(ancestors) >= _FEWEST and min(np.ptp(gap), np.ptp(gain)) >= _SAME:
-        values = (*stats.pearsonr(gap, gain), *stats.spearmanr(gap, gain))
-        row |= dict(zip(_COEFFICIENTS, map(float, values), strict=True))
+        pearson, spearman = stats.pearsonr(gap, gain), stats.spearmanr(gap, gain)
+        row["Pearson r"] = float(pearson.statistic)
+        row["p of r"] = float(pearson.pvalue)
+        row["Spearman ρ"] = float(spearman.statistic)
+        row["p of ρ"] = float(spearman.pvalue)
     return row, ancestors
 
 
@@ -228,72 +252,26 @@ def frequency_report(
     results: Sequence[Granularity] = (),
 ) -> StudyReport:
     """Returns the caption counts by level, and their correlation with the gain of ancestors by each score matrix."""
-    labels, notes = counts.labels, list(counts.notes)
-    by_level = labels.groupby("level")["captions"]
-    is_leaf = labels["kind"] == "leaf"
-    levels = pd.DataFrame(
-        {"labels": by_level.size(), "leaves": is_leaf.groupby(labels["level"]).sum()}
-    )
-    levels[["mean", "median", "most"]] = by_level.agg(["mean", "median", "max"])
-    levels["never named (%)"] = 100 * by_level.agg(lambda counts: (counts == 0).mean())
-    levels["inside longer names"] = labels.groupby("level")["inside_longer_names"].mean()
-    gaps = labels[labels["kind"] == "ancestor"].sort_values("gap", ascending=False, kind="stable")
-    which = "All ancestors"
-    if len(gaps) > 2 * _ENDS:
-        which = f"The {_ENDS} ancestors at either end of {len(gaps):,}"
-        gaps = pd.concat([gaps.head(_ENDS), gaps.tail(_ENDS)])
-    cells = gaps[["level", "captions", "mean_of_leaves", "gap"]]
-    cells = cells.rename(columns={"mean_of_leaves": "mean of its leaves"})
-    cells.insert(0, "ancestor", [node_name(tree, node) for node in gaps.index])
+    notes = list(counts.notes)
     rows: list[dict[str, Any]] = []
     figures = {}
     for stem, result in zip(numbered("granularity-frequency", len(results)), results, strict=True):
-        row, ancestors = correlate(result, labels)
+        row, ancestors = correlate(result, counts.labels)
         rows.append(row)
         figures[stem] = partial(draw_frequency, counts, row, ancestors)
-        cells[f"Δ leaf, {result.name}"] = 100 * result.ancestors()["gain"]
-        if left_out := len(result.ancestors()) - len(ancestors):
-            notes.append(
-                f"{result.name}: {left_out:,} ancestors that every image shows are left out of the correlation."
-            )
+        left_out = len(result.ancestors()) - len(ancestors)
+        if left_out:
+            every = f"{left_out:,} ancestors that every image shows"
+            notes.append(f"{result.name}: {every} are left out of the correlation.")
         if math.isnan(row["Pearson r"]):
-            notes.append(
-                f"{result.name}: no correlation: it takes {_FEWEST} ancestors that differ in gap and in gain."
-            )
-    tables = [
-        frame_table(
-            "frequency-levels",
-            f"How many of {counts.captions:,} captions name a label, by level, the root being level 0 "
-            "(paper 3, Figure 4 left)",
-            levels.reset_index(),
-            "A caption counts once for a label if it contains one of the label's names as whole words, singular or "
-            "plural; the senses of a name are not distinguished.",
-            "Inside longer names: the mean number of captions in which a label's name occurs only inside a longer "
-            "name on the tree (tiger in tiger shark); these do not count.",
-            digits=dict.fromkeys(levels.columns[2:], 1),
-        ),
-        frame_table(
-            "frequency-gaps",
-            f"{which} by frequency gap, the largest first",
-            cells,
-            "Positive: captions name the leaves below more often than the ancestor itself.",
-            digits=dict.fromkeys(cells.columns[4:], 2) | {"mean of its leaves": 1},
-        ),
-    ]
+            needed = f"it takes {_FEWEST} ancestors that differ in gap and in gain."
+            notes.append(f"{result.name}: no correlation: {needed}")
+    tables = [_levels_table(counts)]
     if rows:
-        shown = pd.DataFrame(rows)
-        for name in _COEFFICIENTS[1::2]:
-            shown[name] = [None if math.isnan(p) else f"{p:.2g}" for p in shown[name]]
-        correlations = frame_table(
-            "frequency-correlation",
-            "Frequency gap and gain by leaves over the ancestors (paper 3, Figure 4 right: 0.43, p = 3.4e-39)",
-            shown,
-            "Frequency gap: log10(mean count of the leaves below + 1) − log10(own count + 1), our definition, since "
-            "the paper gives no formula. Gain: Δ leaf.",
-            "The p-values assume independent ancestors; nested ancestors share leaves, so the p-values are too small.",
-        )
-        tables.insert(1, correlations)
+        tables.append(_correlation_table(rows))
+    tables.append(_gaps_table(counts.labels, tree, results))
     frequency = {"captions": counts.captions, "naming": counts.naming, "correlations": rows}
+    frequency["labels"] = records(counts.labels)
     return StudyReport(
         study="granularity",
         title="How often do captions name coarse labels compared with the fine labels below them?",
@@ -301,7 +279,68 @@ def frequency_report(
         tables=tuple(tables),
         figures=figures or {"granularity-frequency": partial(draw_frequency, counts)},
         notes=tuple(notes),
-        data={"frequency": frequency | {"labels": labels.to_dict("records")}},
+        data={"frequency": frequency},
+    )
+
+
+def _levels_table(counts: CaptionCounts) -> Table:
+    labels = counts.labels.copy()
+    labels["leaves"] = labels["kind"] == "leaf"
+    labels["never"] = labels["captions"] == 0
+    by_level = labels.groupby("level")
+    cells = pd.DataFrame({"labels": by_level.size()})
+    cells["leaves"] = by_level["leaves"].sum()
+    cells["mean"] = by_level["captions"].mean()
+    cells["median"] = by_level["captions"].median()
+    cells["most"] = by_level["captions"].max()
+    cells["never named (%)"] = 100 * by_level["never"].mean()
+    cells["inside longer names"] = by_level["inside_longer_names"].mean()
+    return frame_table(
+        "frequency-levels",
+        f"How many of {counts.captions:,} captions name a label, by level, the root being level 0 "
+        "(paper 3, Figure 4 left)",
+        cells.reset_index(),
+        "A caption counts once for a label if it contains one of the label's names as whole words, singular or "
+        "plural; the senses of a name are not distinguished.",
+        "Inside longer names: the mean number of captions in which a label's name occurs only inside a longer "
+        "name on the tree (tiger in tiger shark); these do not count.",
+        digits=dict.fromkeys(cells.columns[2:], 1),
+    )
+
+
+def _correlation_table(rows: Sequence[dict[str, Any]]) -> Table:
+    cells = pd.DataFrame(rows)
+    for name in ("p of r", "p of ρ"):
+        cells[name] = [None if math.isnan(p) else f"{p:.2g}" for p in cells[name]]
+    return frame_table(
+        "frequency-correlation",
+        "Frequency gap and gain by leaves over the ancestors (paper 3, Figure 4 right: 0.43, p = 3.4e-39)",
+        cells,
+        "Frequency gap: log10(mean count of the leaves below + 1) − log10(own count + 1), our definition, since "
+        "the paper gives no formula. Gain: Δ leaf.",
+        "The p-values assume independent ancestors; nested ancestors share leaves, so the p-values are too small.",
+    )
+
+
+def _gaps_table(labels: pd.DataFrame, tree: Taxonomy, results: Sequence[Granularity]) -> Table:
+    gaps = labels[labels["kind"] == "ancestor"]
+    gaps = gaps.sort_values("gap", ascending=False, kind="stable")
+    which = "All ancestors"
+    if len(gaps) > 2 * _ENDS:
+        which = f"The {_ENDS} ancestors at either end of {len(gaps):,}"
+        gaps = pd.concat([gaps.head(_ENDS), gaps.tail(_ENDS)])
+    cells = gaps[["level", "captions"]].copy()
+    cells.insert(0, "ancestor", [node_name(tree, node) for node in gaps.index])
+    cells["mean of its leaves"] = gaps["mean_of_leaves"]
+    cells["gap"] = gaps["gap"]
+    for result in results:
+        cells[f"Δ leaf, {result.name}"] = 100 * result.ancestors()["gain"]
+    return frame_table(
+        "frequency-gaps",
+        f"{which} by frequency gap, the largest first",
+        cells,
+        "Positive: captions name the leaves below more often than the ancestor itself.",
+        digits=dict.fromkeys(cells.columns[4:], 2) | {"mean of its leaves": 1},
     )
 
 
@@ -310,43 +349,56 @@ def draw_frequency(
     correlation: dict[str, Any] | None = None,
     ancestors: pd.DataFrame | None = None,
 ) -> Figure:
-    """Draws the count of every label over its level and, of what `correlate` returns, the gain over the gap."""
+    """Draws the count of every label over its level and, of the results of `correlate`, the gain over the gap."""
     from matplotlib.figure import Figure
-
-    from taxtune.report.drawing import CYCLE
 
     panels = 1 if ancestors is None else 2
     figure = Figure(figsize=(5.3 * panels, 3.9), layout="constrained")
-    left, *right = figure.subplots(1, panels, squeeze=False)[0]
-    # Points of one count would hide each other; the same tree is spread the same way each time.
-    spread = counts.labels["level"] + np.random.default_rng(0).uniform(
-        -0.26, 0.26, len(counts.labels)
-    )
-    look: dict[str, Any] = {
-        "s": 12,
-        "alpha": 0.6,
-        "linewidths": 0,
-        "rasterized": len(counts.labels) > _MANY,
-    }
-    for (kind, some), colour, marker in zip(
-        counts.labels.groupby("kind"), CYCLE, "^o", strict=False
-    ):
-        left.scatter(
-            spread[some.index], some["captions"], color=colour, marker=marker, label=kind, **look
-        )
-    left.set_yscale("symlog", linthresh=1, linscale=0.45)
-    left.set(xlabel="level in the tree", ylabel="captions that name the label")
-    left.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8)
+    grid = figure.subplots(1, panels, squeeze=False)[0]
+    _draw_counts(grid[0], counts.labels)
     if correlation is not None and ancestors is not None:
-        right[0].scatter(ancestors["gap"], 100 * ancestors["gain"], color=CYCLE[2], **look)
-        right[0].set(
-            xlabel="frequency gap, leaves over ancestor (log10)", ylabel="gain by leaves (points)"
-        )
-        r, p_r, rho, p_rho = (correlation[name] for name in _COEFFICIENTS)
-        title = (
-            "no correlation"
-            if math.isnan(r)
-            else f"r = {r:.2f} (p = {p_r:.2g}), ρ = {rho:.2f} (p = {p_rho:.2g})"
-        )
-        right[0].set_title(f"{len(ancestors):,} ancestors: {title}", loc="left", fontsize=9)
+        _draw_gains(grid[1], ancestors, correlation, is_dense=len(counts.labels) > _MANY)
     return figure
+
+
+def _draw_counts(axes: Axes, labels: pd.DataFrame) -> None:
+    # Points of one count would hide each other; the same tree is spread the same way each time.
+    shift = np.random.default_rng(0).uniform(-0.26, 0.26, len(labels))
+    x = labels["level"] + shift
+    is_dense = len(labels) > _MANY
+    for i, (kind, marker) in enumerate((("ancestor", "^"), ("leaf", "o"))):
+        own = labels[labels["kind"] == kind]
+        _scatter(axes, x[own.index], own["captions"], i, marker, kind, is_dense)
+    axes.set_yscale("symlog", linthresh=1, linscale=0.45)
+    axes.set(xlabel="level in the tree", ylabel="captions that name the label")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8)
+
+
+def _draw_gains(
+    axes: Axes, ancestors: pd.DataFrame, correlation: dict[str, Any], *, is_dense: bool
+) -> None:
+    _scatter(axes, ancestors["gap"], 100 * ancestors["gain"], 2, "o", "", is_dense)
+    axes.set_xlabel("frequency gap, leaves over ancestor (log10)")
+    axes.set_ylabel("gain by leaves (points)")
+    r, p_r, rho, p_rho = (correlation[name] for name in _COEFFICIENTS)
+    title = f"r = {r:.2f} (p = {p_r:.2g}), ρ = {rho:.2f} (p = {p_rho:.2g})"
+    if math.isnan(r):
+        title = "no correlation"
+    axes.set_title(f"{len(ancestors):,} ancestors: {title}", loc="left", fontsize=9)
+
+
+def _scatter(
+    axes: Axes, x: pd.Series, y: pd.Series, i: int, marker: str, label: str, is_dense: bool
+) -> None:
+    """Draws points in the i-th colour; many of them become one picture inside a vector graphic."""
+    axes.scatter(
+        x,
+        y,
+        s=12,
+        alpha=0.6,
+        linewidths=0,
+        color=CYCLE[i],
+        marker=marker,
+        label=label,
+        rasterized=is_dense,
+    )

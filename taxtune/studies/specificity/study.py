@@ -6,7 +6,8 @@ above its wrong texts of one kind; the mean over images of the average precision
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,12 @@ import pandas as pd
 
 from taxtune import atomic
 from taxtune.answers import read_records
+from taxtune.data.embeddings import checked_images, stored_images
 from taxtune.errors import DataError
-from taxtune.metrics.statistics import Interval, Sample, bootstrap
+from taxtune.metrics.statistics import Sample, bootstrap
 from taxtune.progress import track
-from taxtune.report.output import Cell, StudyReport, intervals_table, numbered
+from taxtune.report.drawing import CYCLE
+from taxtune.report.output import StudyReport, Table, numbered
 from taxtune.studies.embedding import (
     check_vectors,
     distinct_names,
@@ -28,11 +31,15 @@ from taxtune.studies.embedding import (
     rounded,
     shown_name,
 )
-from taxtune.studies.output import frame_table
+from taxtune.studies.frames import groups
+from taxtune.studies.output import frame_table, intervals_table
+from taxtune.studies.specificity.coco import read_coco
+from taxtune.studies.specificity.mentions import read_words
 from taxtune.studies.specificity.settings import SpecificitySettings
-from taxtune.studies.specificity.texts import make_texts, read_images, read_words
+from taxtune.studies.specificity.texts import make_texts
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from taxtune.encoders.clip import ClipEncoder
@@ -62,6 +69,8 @@ NEGATIVES = {
 }
 _ALL = POSITIVES | NEGATIVES
 _CELLS = [(right, wrong) for right in POSITIVES for wrong in NEGATIVES]
+_HEADS = ["scores", "right texts", "wrong texts"]
+_GROUP = ["image", "kind"]
 _COLUMNS = ("image", "kind", "text", "score")
 _LARGEST = 1e100  # scores beyond this overflow in a mean
 
@@ -85,29 +94,26 @@ def run(settings: SpecificitySettings) -> StudyReport:
             scored.append((shown_name(encoder.name), pairs))
             notes += _truncated(encoder, texts)
         if settings.pairs is not None:
-            atomic.write_text(
-                settings.pairs, pairs.to_json(orient="records", lines=True, force_ascii=False)
-            )
+            lines = pairs.to_json(orient="records", lines=True, force_ascii=False)
+            atomic.write_text(settings.pairs, lines)
         if not scored:
             return _texts_report(texts, notes, settings.record())
     return report(scored, settings, notes)
 
 
 def _texts(settings: SpecificitySettings, captions: Path) -> tuple[pd.DataFrame, list[str]]:
-    images, categories, notes = read_images(
-        captions, Path(settings.instances or ""), settings.narratives
-    )
+    """Returns the texts of all images, or of those that are drawn, and notes on what was left out."""
+    instances = Path(settings.instances or "")
+    images, categories, notes = read_coco(captions, instances, settings.narratives)
     if settings.sample is not None and settings.sample < len(images):
-        drawn = np.random.default_rng(settings.seed).choice(
-            len(images), size=settings.sample, replace=False
-        )
+        rng = np.random.default_rng(settings.seed)
+        drawn = rng.choice(len(images), size=settings.sample, replace=False)
         notes.append(f"{settings.sample:,} of {len(images):,} images drawn at random.")
         images = [images[i] for i in sorted(drawn.tolist())]
     (template,) = read_label_prompts("photo")
     words = read_words(categories)
-    return make_texts(
-        images, words, template, negatives=settings.negatives, seed=settings.seed
-    ), notes
+    texts = make_texts(images, words, template, negatives=settings.negatives, seed=settings.seed)
+    return texts, notes
 
 
 def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -122,25 +128,21 @@ def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFra
         ImageError: If images cannot be used; it names all of them.
         ModelError: If the model gives no vector for an image or a text.
     """
-    from taxtune.data.embeddings import checked_images, stored_images
-
     files = list(texts["file"].unique())
     # All images are checked before the first is encoded.
-    hashes = dict(
-        zip(files, checked_images(encoder, [folder / file for file in files]), strict=True)
-    )
+    hashes = checked_images(encoder, [folder / file for file in files])
+    hash_of = dict(zip(files, hashes, strict=True))
     scores = []
     with track("images", len(files)) as task:
         for start in range(0, len(files), encoder.batch_size):
             batch = files[start : start + encoder.batch_size]
+            paths = [folder / file for file in batch]
+            images = stored_images(encoder, paths, sha256=[hash_of[file] for file in batch])
             rows = texts[texts["file"].isin(batch)]
-            images = stored_images(
-                encoder, [folder / file for file in batch], sha256=[hashes[file] for file in batch]
-            )
             codes, unique = pd.factorize(rows["text"])
             vectors = encoder.stored(list(unique))
             check_vectors(encoder.name, {"images": images, "texts": vectors})
-            own = images[[batch.index(file) for file in rows["file"]]]
+            own = images[rows["file"].map(batch.index)]
             # Widened before they are rounded: a rounded float32 is not the float64 of the same digits.
             cosines = np.einsum("ij,ij->i", vectors[codes], own).astype(np.float64)
             scores.append(pd.Series(rounded(cosines), index=rows.index))
@@ -151,8 +153,10 @@ def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFra
 def _truncated(encoder: ClipEncoder, texts: pd.DataFrame) -> list[str]:
     right = texts.loc[texts["kind"].isin(POSITIVES), "text"].unique().tolist()
     cut = int(encoder.truncated(right).sum())
+    if not cut:
+        return []
     limit = f"fill the model's limit of {encoder.context_length} tokens and may be truncated"
-    return [f"{encoder.name}: {cut:,} of {len(right):,} right texts {limit}."] if cut else []
+    return [f"{encoder.name}: {cut:,} of {len(right):,} right texts {limit}."]
 
 
 def read_pairs(path: Path) -> pd.DataFrame:
@@ -161,56 +165,58 @@ def read_pairs(path: Path) -> pd.DataFrame:
     Raises:
         DataError: If columns, texts, kinds or scores are missing or unknown, or a pair is repeated.
     """
-    lines, records = zip(*read_records(path, what="pairs"), strict=True)
-    pairs = pd.DataFrame(records)
-    if lacking := [name for name in _COLUMNS if name not in pairs]:
+    lines, rows = zip(*read_records(path, what="pairs"), strict=True)
+    pairs = pd.DataFrame(rows)
+    lacking = [name for name in _COLUMNS if name not in pairs]
+    if lacking:
         raise DataError(f"The file has no column {', '.join(lacking)}.", file=path)
-    is_true = pairs["score"].map(lambda cell: isinstance(cell, bool))
-    pairs["score"] = pd.to_numeric(pairs["score"].mask(is_true), errors="coerce")
+    is_bool = pairs["score"].map(lambda cell: isinstance(cell, bool))
+    pairs["score"] = pd.to_numeric(pairs["score"].mask(is_bool), errors="coerce")
     for name in ("image", "kind", "text"):
-        usable = pairs[name].map(
-            lambda cell: isinstance(cell, str | int) and bool(str(cell).strip())
-        )
-        pairs[name] = pairs[name].astype(str).where(usable, "")
-    for wrong, problem in (
-        ((pairs[["image", "text"]] == "").any(axis=1), "has no image or no text"),
-        (~pairs["kind"].isin(_ALL), f"has an unknown kind of text; known are {', '.join(_ALL)}"),
-        (
-            ~(pairs["score"].abs() <= _LARGEST),
-            "has a score that is missing, not finite or too large to average",
+        pairs[name] = pairs[name].map(_text)
+    known = f"known are {', '.join(_ALL)}"
+    problems = {
+        "has no image or no text": (pairs[["image", "text"]] == "").any(axis=1),
+        f"has an unknown kind of text; {known}": ~pairs["kind"].isin(_ALL),
+        "has a score that is missing, not finite or too large to average": ~(
+            pairs["score"].abs() <= _LARGEST
         ),
-        (pairs.duplicated(["image", "kind", "text"]), "repeats a pair"),
-    ):
-        if wrong.any():
-            i = int(wrong.to_numpy().argmax())
-            message = f"The row {problem} ({int(wrong.sum()):,} such rows)."
-            raise DataError(message, file=path, row=lines[i], value=records[i])
-    for kinds, side in ((POSITIVES, "right"), (NEGATIVES, "wrong")):
+        "repeats a pair": pairs.duplicated(["image", "kind", "text"]),
+    }
+    for problem, is_wrong in problems.items():
+        if is_wrong.any():
+            first = int(is_wrong.to_numpy().argmax())
+            message = f"The row {problem} ({int(is_wrong.sum()):,} such rows)."
+            raise DataError(message, file=path, row=lines[first], value=rows[first])
+    for side, kinds in (("right", POSITIVES), ("wrong", NEGATIVES)):
         if not pairs["kind"].isin(kinds).any():
-            raise DataError(
-                f"The file has no {side} texts.",
-                file=path,
-                remedy=f"Their kinds are {', '.join(kinds)}.",
-            )
+            remedy = f"Their kinds are {', '.join(kinds)}."
+            raise DataError(f"The file has no {side} texts.", file=path, remedy=remedy)
     return pairs
+
+
+def _text(cell: object) -> str:
+    """Returns a text or a number as text; "" for anything else, and for blanks."""
+    return str(cell) if isinstance(cell, str | int) and str(cell).strip() else ""
 
 
 def precisions(pairs: pd.DataFrame) -> pd.DataFrame:
     """Returns the average precision of each image, by kinds of right and wrong texts; NaN where it lacks a kind."""
     from sklearn.metrics import average_precision_score
 
-    scores = {key: some.to_numpy() for key, some in pairs.groupby(["image", "kind"])["score"]}
+    scores = {key: rows["score"].to_numpy() for key, rows in groups(pairs, _GROUP).items()}
 
     def precision(image: str, right: str, wrong: str) -> float:
         if (image, right) not in scores or (image, wrong) not in scores:
             return np.nan
         good, bad = scores[image, right], scores[image, wrong]
-        return float(
-            average_precision_score([True] * len(good) + [False] * len(bad), [*good, *bad])
-        )
+        is_right = np.arange(len(good) + len(bad)) < len(good)
+        return float(average_precision_score(is_right, np.concatenate([good, bad])))
 
     images = pairs["image"].unique()
-    values = {cell: [precision(image, *cell) for image in images] for cell in _CELLS}
+    values = {}
+    for right, wrong in _CELLS:
+        values[right, wrong] = [precision(image, right, wrong) for image in images]
     return pd.DataFrame(values, index=images)
 
 
@@ -221,116 +227,128 @@ def report(
     scored: Sequence[tuple[str, pd.DataFrame]], settings: SpecificitySettings, notes: Sequence[str]
 ) -> StudyReport:
     """Returns the tables and figures of one or more scored sets of pairs with their names."""
-    means: list[tuple[tuple[Cell, ...], Interval]] = []
-    shapes, notes = [], list(notes)
     names = distinct_names([name for name, _ in scored])
+    means, distributions, notes = [], [], list(notes)
     for name, (_, pairs) in zip(names, scored, strict=True):
-        values = precisions(pairs)
-        columns = {" ".join(cell): values[cell].to_numpy() for cell in _CELLS}
-        intervals = bootstrap(Sample(columns), resamples=settings.resamples, seed=settings.seed)
-        for right, wrong in _CELLS:
-            images = int(values[right, wrong].notna().sum())
-            means.append(
-                ((name, POSITIVES[right], NEGATIVES[wrong], images), intervals[f"{right} {wrong}"])
-            )
-        shapes.append(_distributions(name, pairs))
-        by_image = pairs.groupby("image")
-        level = (by_image["score"].nunique() == 1) & (by_image.size() > 1)
-        of_all = f"of {by_image.ngroups:,} images"
-        if level.any():
-            notes.append(
-                f"{name}: {int(level.sum()):,} {of_all} have the same score for all their texts."
-            )
-        for kind, shown in _ALL.items():
-            sizes = pairs[pairs["kind"] == kind].groupby("image").size()
-            if lacking := by_image.ngroups - len(sizes):
-                notes.append(
-                    f"{name}: {lacking:,} {of_all} have no text of the kind {shown!r} and are left out there."
-                )
-            if kind in NEGATIVES and (few := int((sizes < sizes.max()).sum())):
-                fewer = f"have fewer than {sizes.max():,} texts of the kind {shown!r} (mean {sizes.mean():.1f})"
-                notes.append(f"{name}: {few:,} {of_all} {fewer}.")
-    heads = ["scores", "right texts", "wrong texts"]
-    long = pd.DataFrame(
-        [(*of[:3], 100 * one.estimate) for of, one in means], columns=[*heads, "mAP"]
-    )
-    wide = (
-        long.assign(**{heads[2]: "vs " + long[heads[2]]})
-        .set_index(heads)["mAP"]
-        .unstack(sort=False)
-        .reset_index()
-    )
+        means.append(_means(pairs, settings).assign(scores=name))
+        distributions.append(_distributions(name, pairs))
+        notes += [f"{name}: {note}" for note in _notes(pairs)]
+    intervals = pd.concat(means, ignore_index=True)
     stems = numbered("specificity-scores", len(scored))
+    figures = {stem: partial(draw, pairs) for stem, (_, pairs) in zip(stems, scored, strict=True)}
     return StudyReport(
         study="specificity",
         title="Does a model prefer right texts of any specificity to subtly wrong ones?",
         settings=settings.record(),
         tables=(
-            frame_table(
-                "specificity",
-                "Image-to-text retrieval, mAP in % (paper 3, Table 3)",
-                wide,
-                "Rows: the right texts of an image; columns: the wrong texts that they are ranked against. Related "
-                "images share an object label with it; altered captions are its own captions with one object "
-                "replaced by one that is not in the image.",
-                digits=dict.fromkeys(wide.columns[2:], 2),
-            ),
+            _means_table(intervals),
             intervals_table(
-                (*heads, "images"),
-                means,
+                intervals[[*_HEADS, "images", "mAP", "low", "high"]],
                 f"Percentile bootstrap over the images, {settings.resamples:,} resamples.",
-                value="mAP",
             ),
-            frame_table(
-                "distributions",
-                "Scores by kind of text (paper 3, Figure 5)",
-                pd.concat(shapes),
-                "Above one label: % of images whose wrong texts of this kind score higher on average than the right "
-                "prompt with one label.",
-                digits={"above one label": 1},
-            ),
+            _distributions_table(pd.concat(distributions)),
         ),
-        figures={
-            stem: partial(draw, pairs) for stem, (_, pairs) in zip(stems, scored, strict=True)
-        },
+        figures=figures,
         notes=tuple(notes),
     )
 
 
+def _means(pairs: pd.DataFrame, settings: SpecificitySettings) -> pd.DataFrame:
+    """Returns a row per kinds of right and wrong texts: images that have both, mAP with its interval, in 0..1."""
+    values = precisions(pairs)
+    columns = {f"{right} {wrong}": values[right, wrong].to_numpy() for right, wrong in _CELLS}
+    intervals = bootstrap(Sample(columns), resamples=settings.resamples, seed=settings.seed)
+    rows = []
+    for right, wrong in _CELLS:
+        row: dict[str, Any] = {"right texts": POSITIVES[right], "wrong texts": NEGATIVES[wrong]}
+        row["images"] = int(values[right, wrong].notna().sum())
+        rows.append(row | asdict(intervals[f"{right} {wrong}"]))
+    return pd.DataFrame(rows).rename(columns={"estimate": "mAP"})
+
+
+def _notes(pairs: pd.DataFrame) -> list[str]:
+    """Returns notes on images with one score for all texts, and on those that lack texts."""
+    notes = []
+    by_image = pairs.groupby("image")
+    of_all = f"of {by_image.ngroups:,} images"
+    level = int(((by_image["score"].nunique() == 1) & (by_image.size() > 1)).sum())
+    if level:
+        notes.append(f"{level:,} {of_all} have the same score for all their texts.")
+    for kind, shown in _ALL.items():
+        sizes = pairs[pairs["kind"] == kind].groupby("image").size()
+        lacking = by_image.ngroups - len(sizes)
+        if lacking:
+            no_text = f"have no text of the kind {shown!r}"
+            notes.append(f"{lacking:,} {of_all} {no_text} and are left out there.")
+        few = int((sizes < sizes.max()).sum())
+        if kind in NEGATIVES and few:
+            texts = f"{sizes.max():,} texts of the kind {shown!r} (mean {sizes.mean():.1f})"
+            notes.append(f"{few:,} {of_all} have fewer than {texts}.")
+    return notes
+
+
+def _means_table(intervals: pd.DataFrame) -> Table:
+    long = intervals[[*_HEADS, "mAP"]].copy()
+    long["mAP"] = 100 * long["mAP"]
+    long["wrong texts"] = "vs " + long["wrong texts"]
+    cells = long.set_index(_HEADS)["mAP"].unstack(sort=False).reset_index()
+    return frame_table(
+        "specificity",
+        "Image-to-text retrieval, mAP in % (paper 3, Table 3)",
+        cells,
+        "Rows: the right texts of an image; columns: the wrong texts that they are ranked against. Related images "
+        "share an object label with it; altered captions are its own captions with one object replaced by one that is "
+        "not in the image.",
+        digits=dict.fromkeys(cells.columns[2:], 2),
+    )
+
+
 def _distributions(name: str, pairs: pd.DataFrame) -> pd.DataFrame:
-    """A row per kind of text: how many there are, their scores, and how often wrong ones exceed one label."""
+    """Returns a row per kind of text: the number of texts, their scores, and how often wrong ones exceed one label."""
     by_kind = pairs.groupby("kind")["score"]
-    rows = pd.DataFrame(
-        {"scores": name, "texts": _ALL, "n": by_kind.size(), "mean": by_kind.mean()}
-    )
+    rows = pd.DataFrame({"scores": name, "texts": _ALL})
+    rows["n"] = by_kind.size()
+    rows["mean"] = by_kind.mean()
     rows["SD"] = by_kind.std(ddof=0)
-    means = pairs.pivot_table(index="image", columns="kind", values="score").reindex(
-        columns=list(_ALL)
-    )
+    means = pairs.pivot_table(index="image", columns="kind", values="score")
+    means = means.reindex(columns=list(_ALL))
     differences = means.sub(means["single"], axis=0)
     above = (differences > 0).where(differences.notna()).mean()
     rows["above one label"] = 100 * above[list(NEGATIVES)]
-    return rows.reindex(list(_ALL)).dropna(subset="n").astype({"n": int})
+    return rows.dropna(subset="n").astype({"n": int})
+
+
+def _distributions_table(cells: pd.DataFrame) -> Table:
+    return frame_table(
+        "distributions",
+        "Scores by kind of text (paper 3, Figure 5)",
+        cells,
+        "Above one label: % of images whose wrong texts of this kind score higher on average than the right prompt "
+        "with one label.",
+        digits={"above one label": 1},
+    )
 
 
 def _texts_report(texts: pd.DataFrame, notes: list[str], settings: dict[str, Any]) -> StudyReport:
-    sizes = (
-        texts.groupby(["kind", "image"])
-        .size()
-        .unstack(fill_value=0)
-        .reindex(list(_ALL), fill_value=0)
-    )
-    table = pd.DataFrame(
-        {"texts": _ALL, "n": sizes.sum(axis=1), "images that have any": (sizes > 0).sum(axis=1)}
-    )
-    made = frame_table(
+    """Returns the numbers of texts, where there is no model to score them."""
+    sizes = texts.groupby(["kind", "image"]).size().unstack(fill_value=0)
+    sizes = sizes.reindex(list(_ALL), fill_value=0)
+    cells = pd.DataFrame({"texts": _ALL, "n": sizes.sum(axis=1)})
+    cells["images that have any"] = (sizes > 0).sum(axis=1)
+    cells["fewest"] = sizes.min(axis=1)
+    cells["most"] = sizes.max(axis=1)
+    table = frame_table(
         "texts",
         f"Texts of {sizes.shape[1]:,} images; nothing has been scored yet",
-        table.assign(fewest=sizes.min(axis=1), most=sizes.max(axis=1)),
+        cells,
         "Add a `score` to each line of the file of pairs, then pass the file with --scored.",
     )
     return StudyReport(
-        "specificity", "The texts of the specificity study", settings, (made,), notes=tuple(notes)
+        study="specificity",
+        title="The texts of the specificity study",
+        settings=settings,
+        tables=(table,),
+        notes=tuple(notes),
     )
 
 
@@ -338,22 +356,28 @@ def draw(pairs: pd.DataFrame) -> Figure:
     """Draws the scores of right texts, of wrong ones, and by how much the one-label prompt exceeds the wrong ones."""
     from matplotlib.figure import Figure
 
-    from taxtune.report.drawing import CYCLE
-
     single = pairs[pairs["kind"] == "single"].set_index("image")["score"]
     gaps = pairs.assign(score=pairs["image"].map(single) - pairs["score"]).dropna()
     figure = Figure(figsize=(10.5, 3.6), layout="constrained")
-    panels = (
-        ("Right texts", pairs, POSITIVES, "score of image and text"),
-        ("Wrong texts", pairs, NEGATIVES, "score of image and text"),
-        ("One label against wrong texts", gaps, NEGATIVES, "score of one label − of wrong text"),
-    )
-    for axes, (title, data, kinds, label) in zip(figure.subplots(1, 3), panels, strict=True):
-        edges = np.histogram_bin_edges(data["score"], bins=40)
-        for color, (kind, shown) in zip(CYCLE, kinds.items(), strict=False):
-            values = data.loc[data["kind"] == kind, "score"]
-            if len(values):
-                axes.hist(values, edges, density=True, histtype="step", color=color, label=shown)
-        axes.set(title=title, xlabel=label, yticks=[])
-        axes.legend(fontsize=8)
+    right, wrong, one_label = figure.subplots(1, 3)
+    _draw_histograms(right, pairs, POSITIVES)
+    right.set(title="Right texts", xlabel="score of image and text")
+    _draw_histograms(wrong, pairs, NEGATIVES)
+    wrong.set(title="Wrong texts", xlabel="score of image and text")
+    _draw_histograms(one_label, gaps, NEGATIVES)
+    label = "score of one label − of wrong text"
+    one_label.set(title="One label against wrong texts", xlabel=label)
     return figure
+
+
+def _draw_histograms(axes: Axes, pairs: pd.DataFrame, kinds: Mapping[str, str]) -> None:
+    """Draws the distribution of the scores of each kind of text, over edges that all share."""
+    edges = np.histogram_bin_edges(pairs["score"], bins=40)
+    for color, (kind, shown) in zip(CYCLE, kinds.items(), strict=False):
+        values = pairs.loc[pairs["kind"] == kind, "score"]
+        if len(values):
+            axes.hist(
+                values, edges.tolist(), density=True, histtype="step", color=color, label=shown
+            )
+    axes.set_yticks([])
+    axes.legend(fontsize=8)

@@ -27,7 +27,7 @@ from taxtune.tables import read_text
 from taxtune.tuning.context import Known
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.records import IterationRecord
-from taxtune.tuning.template import check_source, variables_of
+from taxtune.tuning.template import Template
 
 __all__ = ["Choice", "Fragments", "FragmentsProposer", "RandomProposer", "Slot", "read_fragments"]
 
@@ -47,7 +47,7 @@ _UNLED = 8  # compositions that are scored before the model leads
 def _piece(text: str, info: ValidationInfo) -> str:
     try:
         if text.strip():
-            check_source(text, info.context)
+            Template.parse(text, info.context)
     except TemplateError as error:
         raise ValueError(str(error)) from None
     return text
@@ -151,9 +151,12 @@ class Fragments(_Model):
         Fragments that use any of the variables themselves stay as they are.
         """
         kinds = blank(context)
-        if not context or any(
-            variables_of(c.text, kinds) for slot in self.slots for c in slot.choices if c.text
-        ):
+        used: set[str] = set()
+        for slot in self.slots:
+            for choice in slot.choices:
+                if choice.text:
+                    used |= Template.parse(choice.text, kinds).variables
+        if not context or used & kinds.keys():
             return self
         texts = {f"known_{number}": _told(variable) for number, variable in enumerate(context, 1)}
         texts = {"none": "", **texts} | (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from taxtune.data.images import load_image
 from taxtune.errors import ModelError, ProposerError, TemplateError
+from taxtune.images import load_image
 from taxtune.models import Answer, ModelSettings, RetryPolicy
 from taxtune.models.api import ApiModel, Completion, NoAnswerError, ToolCall
 from taxtune.models.api_errors import MessageTooLongError, without_credentials

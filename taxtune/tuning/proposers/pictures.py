@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from taxtune.data.images import load_image, store_image
+from taxtune.images import load_image, store_image
 from taxtune.metrics.diagnosis import ErrorType
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import HiddenAnswer, hidden_answers, measures_of, row_values

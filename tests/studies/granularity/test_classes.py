@@ -12,17 +12,14 @@ from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, ModelError
 from taxtune.models import Answer, Failure, Identity, Reply, Request
 from taxtune.studies.granularity import GranularitySettings
-from taxtune.studies.granularity.classes import (
+from taxtune.studies.granularity.classes import coarse_cut, top_one, two_level, two_level_report
+from taxtune.studies.granularity.language import (
     chosen_class,
-    coarse_cut,
     language_chat,
     language_only,
     language_report,
-    top_one,
-    two_level,
-    two_level_report,
 )
-from taxtune.studies.granularity.scores import ScoreMatrix
+from taxtune.studies.granularity.matrices import ScoreMatrix
 from taxtune.taxonomy import Taxonomy
 
 #: thing / animal (cat, dog), food (apple, bread), and "rock", which is no leaf of either.

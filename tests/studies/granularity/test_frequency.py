@@ -22,8 +22,8 @@ from taxtune.studies.granularity.frequency import (
     frequency_report,
     read_captions,
 )
-from taxtune.studies.granularity.scores import label_frame
-from taxtune.studies.granularity.study import Granularity
+from taxtune.studies.granularity.hierarchy import Granularity
+from taxtune.studies.granularity.matrices import label_frame
 from taxtune.taxonomy import Taxonomy, restrict
 
 NAMES = Taxonomy(

@@ -13,8 +13,10 @@ from taxtune.encoders.clip import ClipEncoder
 from taxtune.errors import DataError
 from taxtune.report.output import StudyReport
 from taxtune.studies.specificity import SpecificitySettings
+from taxtune.studies.specificity.coco import read_coco
+from taxtune.studies.specificity.mentions import read_words
 from taxtune.studies.specificity.study import precisions, read_pairs, report, score
-from taxtune.studies.specificity.texts import make_texts, read_images, read_words
+from taxtune.studies.specificity.texts import make_texts
 from tests.displays import Recorder
 from tests.studies.coco import write_coco
 from tests.tiny_text_models import make_clip
@@ -85,7 +87,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
 def test_scores_of_a_model_are_rounded_cosines(
     tmp_path: Path, encoder: ClipEncoder, recorder: Recorder
 ) -> None:
-    images, categories, _ = read_images(*write_coco(tmp_path))
+    images, categories, _ = read_coco(*write_coco(tmp_path))
     pictures = {
         image.id: Image.effect_noise((40, 40 + i), 50).convert("RGB")
         for i, image in enumerate(images)

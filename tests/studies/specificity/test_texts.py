@@ -11,17 +11,15 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.specificity.texts import (
-    Image,
+from taxtune.studies.specificity.coco import Image, read_coco
+from taxtune.studies.specificity.mentions import (
     Words,
-    altered_captions,
     is_head,
-    make_texts,
     mention_finder,
-    read_images,
     read_words,
     swapped,
 )
+from taxtune.studies.specificity.texts import altered_captions, make_texts
 from tests.studies.coco import CAPTIONS, INSTANCES, write_coco
 
 TEMPLATE = "a photograph showing {label}"
@@ -44,7 +42,7 @@ Data = tuple[list[Image], dict[str, Words]]
 
 @pytest.fixture
 def data(tmp_path: Path) -> Data:
-    images, categories, _ = read_images(*write_coco(tmp_path))
+    images, categories, _ = read_coco(*write_coco(tmp_path))
     return images, read_words(categories)
 
 
@@ -62,7 +60,7 @@ def test_files_are_joined_by_image_and_exclusions_are_counted(tmp_path: Path) ->
     files = write_coco(
         tmp_path, captions={**CAPTIONS, "annotations": CAPTIONS["annotations"] + more}
     )
-    images, categories, notes = read_images(*files)
+    images, categories, notes = read_coco(*files)
     assert [image.id for image in images] == ["1", "2", "3"]
     assert images[0] == Image(
         "1",
@@ -109,7 +107,7 @@ def changed(source: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 def test_bad_captions(tmp_path: Path, path: str, value: Any, message: str) -> None:
     files = write_coco(tmp_path, captions=changed(CAPTIONS, path, value))
     with pytest.raises(DataError, match=message):
-        read_images(*files[:2])
+        read_coco(*files[:2])
 
 
 @pytest.mark.parametrize(
@@ -128,20 +126,20 @@ def test_bad_captions(tmp_path: Path, path: str, value: Any, message: str) -> No
 def test_bad_instances(tmp_path: Path, path: str, value: Any, message: str) -> None:
     files = write_coco(tmp_path, instances=changed(INSTANCES, path, value))
     with pytest.raises(DataError, match=message):
-        read_images(*files[:2])
+        read_coco(*files[:2])
 
 
 def test_bad_narratives_and_files_that_are_not_json(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No narrative describes an image"):
-        read_images(*write_coco(tmp_path, narratives=[{"image_id": "77", "caption": "x"}]))
+        read_coco(*write_coco(tmp_path, narratives=[{"image_id": "77", "caption": "x"}]))
     with pytest.raises(DataError, match=r"narratives.jsonl:1: caption: Field required"):
-        read_images(*write_coco(tmp_path, narratives=[{"image_id": "1"}]))
+        read_coco(*write_coco(tmp_path, narratives=[{"image_id": "1"}]))
     files = write_coco(tmp_path)
     files[0].write_text('{"image_id": ')
     with pytest.raises(DataError, match=r"captions.json: JSON: Invalid JSON"):
-        read_images(*files)
+        read_coco(*files)
     with pytest.raises(DataError, match="does not exist"):
-        read_images(tmp_path / "none.json", files[1])
+        read_coco(tmp_path / "none.json", files[1])
 
 
 # -- objects in captions ----------------------------------------------------------------------------------------------

@@ -15,13 +15,13 @@ from taxtune.errors import ModelError, ProposerError
 from taxtune.models import RetryPolicy
 from taxtune.models.api import ToolCall
 from taxtune.recipe import load_recipe
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning import build as build_module
+from taxtune.tuning.build import Setup
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.agent import TOOLS, AgentProposer, AgentTools
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import IterationRecord, SampleResult
-from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
@@ -33,6 +33,7 @@ from tests.servers import (
     status,
     text,
 )
+from tests.tuning import templates
 from tests.tuning.proposers.answered import BIRDS, rows
 from tests.tuning.proposers.histories import goal as make_goal
 from tests.tuning.proposers.histories import record
@@ -98,7 +99,7 @@ def agent(server: OpenAIServer, **settings: Any) -> AgentProposer:
 
 def check(source: str) -> None:
     earlier = [trial.template for trial in HISTORY if trial.template]
-    check_template(source, earlier=earlier, samples=[SAMPLE], forbidden_labels=TRUTHS)
+    templates.check(source, earlier=earlier, forbidden=TRUTHS)
 
 
 def propose(
@@ -439,8 +440,8 @@ def test_names_and_recipes_make_it(tmp_path, monkeypatch: pytest.MonkeyPatch):
         make_proposer("agent:")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     given = "{kind: agent, model: openai/o4}"
-    parts = Experiment(load_recipe("fieldguide", [f"proposer={given}"]), tmp_path)
-    known = parts.proposer.identity()
+    parts = Setup(load_recipe("fieldguide", [f"proposer={given}"]), tmp_path)
+    known = build_module.make_proposer(parts.recipe).identity()
     assert known == make_proposer("agent:openai/o4").identity()
     assert KEY not in str(known)
     plan = make_plan(parts)

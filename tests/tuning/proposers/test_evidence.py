@@ -10,7 +10,7 @@ from hypothesis import given
 from taxtune.metrics.diagnosis import ErrorType
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup
 from taxtune.tuning.leaks import find_labels
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Goal, evidence, make_proposer
@@ -243,7 +243,7 @@ def test_a_run_tells_its_proposer_and_gives_nothing_away(tmp_path: Path):
         return f"Which {{{{ domain }}}} is it, be careful? ({len(history)})"
 
     recipe = load_recipe(make_files(tmp_path), ("iterations=2",))
-    tuned(Experiment(recipe, tmp_path / "out", vlm=ToyVLM(), proposer=make_proposer(propose)))
+    tuned(Setup(recipe, tmp_path / "out", vlm=ToyVLM(), proposer=make_proposer(propose)))
     history, goal = seen[-1]
     assert [record.iteration for record in history] == [0, 1]
     baseline, careful = (evidence(record, goal) for record in history)

@@ -12,8 +12,9 @@ from taxtune.errors import ProposerError, TemplateError
 from taxtune.tuning.proposers import Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer, read_fragments
 from taxtune.tuning.records import SampleResult
-from taxtune.tuning.template import SAMPLE, check_template, render
+from tests.tuning import templates
 from tests.tuning.proposers.histories import goal, record
+from tests.tuning.templates import SAMPLE, render
 
 GOAL = goal("hp", 0.5, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
 ROW = SampleResult(
@@ -52,7 +53,7 @@ def run(
         earlier = [trial.template for trial in history if trial.template]
 
         def check(source: str, earlier: list[str] = earlier) -> None:
-            check_template(source, earlier=earlier, samples=[SAMPLE])
+            templates.check(source, earlier=earlier)
 
         proposal = proposer.propose(history, GOAL, iteration=iteration, seed=seed, check=check)
         # Asked again with the same history, it says the same: this is what a resumed run relies on.
@@ -83,7 +84,7 @@ class TestTheFileThatComesWithTaxtune:
     def test_any_composition_is_a_good_template(self):
         fragments = read_fragments()
         for number in range(0, fragments.compositions, 211):
-            check_template(fragments.compose(fragments.parameters(number)))
+            templates.check(fragments.compose(fragments.parameters(number)))
 
     def test_bold_and_careful_sentences_never_meet(self):
         fragments = read_fragments()

@@ -12,7 +12,6 @@ from taxtune.models import RetryPolicy
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import IterationRecord, Turn
-from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
@@ -26,6 +25,7 @@ from tests.servers import (
     status,
     text,
 )
+from tests.tuning import templates
 from tests.tuning.proposers.histories import goal, record
 
 GOAL = goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
@@ -61,9 +61,7 @@ def propose(
         goal,
         iteration=len(history),
         seed=0,
-        check=lambda source: check_template(
-            source, earlier=earlier, samples=[SAMPLE], forbidden_labels=["mallard"]
-        ),
+        check=lambda source: templates.check(source, earlier=earlier, forbidden=["mallard"]),
     )
 
 

@@ -18,7 +18,7 @@ from taxtune.errors import ProposerError
 from taxtune.integrations import gepa
 from taxtune.models import make_model
 from taxtune.recipe import load_recipe
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.build import Setup
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.proposers.agent import AgentProposer
 from taxtune.tuning.proposers.llm import LLMProposer
@@ -55,9 +55,9 @@ def photos(folder: Path) -> Path:
     return recipe
 
 
-def toy(folder: Path, *overrides: str, **parts: Any) -> Experiment:
+def toy(folder: Path, *overrides: str, **parts: Any) -> Setup:
     recipe = load_recipe(photos(folder / "in"), ("iterations=1", "seed=1", *overrides))
-    return Experiment(recipe, folder / "out", vlm=ToyVLM(), **parts)
+    return Setup(recipe, folder / "out", vlm=ToyVLM(), **parts)
 
 
 def chat(server: OpenAIServer, pictures: int) -> str:

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from taxtune.data import check_images, content_hash, load_image
-from taxtune.data.images import IMAGE_SUFFIXES, lacking_decoder
 from taxtune.errors import ImageError
+from taxtune.images import IMAGE_SUFFIXES, lacking_decoder
 
 
 def noise(width: int = 32, height: int = 24, channels: int = 3) -> np.ndarray[Any, Any]:
@@ -151,7 +151,7 @@ def test_fewer_bits_in_a_file_of_sixteen_are_scaled_by_their_own_range(
 def test_a_large_photo_is_read_at_half_size(
     suffix: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taxtune.data.images.MAX_PIXELS", 40_000)
+    monkeypatch.setattr("taxtune.images.MAX_PIXELS", 40_000)
     source = Image.new("RGB", (300, 200), (200, 30, 30))
     source.paste((20, 20, 220), (0, 0, 150, 200))
     exif = Image.Exif()
@@ -165,7 +165,7 @@ def test_a_large_photo_is_read_at_half_size(
     assert np.abs(np.asarray(image)[10, 50].astype(int) - expected.getpixel((20, 100))).max() < 60
     assert np.abs(np.asarray(image)[140, 50].astype(int) - expected.getpixel((280, 100))).max() < 60
     assert check_images([path]) == {path: content_hash(path)}
-    monkeypatch.setattr("taxtune.data.images.MAX_PIXELS", 14_000)
+    monkeypatch.setattr("taxtune.images.MAX_PIXELS", 14_000)
     with pytest.raises(ImageError, match="= 60,000 pixels, and at most 56,000 are allowed"):
         load_image(path)
 
@@ -215,7 +215,7 @@ def test_photos_of_phones_are_read(suffix: str, package: str, tmp_path: Path) ->
 def test_without_its_package_a_photo_says_which(
     name: str, brand: bytes, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taxtune.data.images._formats", lambda: ("JPEG", "PNG"))
+    monkeypatch.setattr("taxtune.images._formats", lambda: ("JPEG", "PNG"))
     (tmp_path / name).write_bytes(b"\0\0\0\x1cftyp" + brand + bytes(99))
     with pytest.raises(ImageError, match=needs):
         load_image(tmp_path / name)

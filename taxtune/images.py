@@ -1,7 +1,8 @@
 """Reading images safely: bounded, checked, upright and RGB.
 
-An image file is untrusted input. Its size is read from the header and refused before any pixel is decoded, only formats
-that need no outside program are opened, and a file is decoded to its end before anyone relies on it.
+An image file is untrusted input. Its size is read from the header and refused before any pixel is
+decoded, only formats that need no outside program are opened, and a file is decoded to its end
+before anyone relies on it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ __all__ = [
     "store_image",
 ]
 
-#: Pixels (width times height) that an image may have in memory; one of up to four times as many is read at half size.
+#: Pixels (width times height) that an image may have in memory; one of up to four times as many is
+#: read at half size.
 MAX_PIXELS = 50_000_000
 #: Pixels that the shorter side of an image must have; nothing can be recognised in less.
 MIN_SIDE = 8
@@ -65,15 +67,18 @@ IMAGE_SUFFIXES = frozenset(
     )
 ) | {".tif", ".tiff", ".webp"}
 
-# Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left out on purpose.
+# Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left
+# out on purpose.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF", "HEIF")
 # What reads the formats that not every Pillow reads, and the endings of their files.
 _DECODERS = {"AVIF": "Pillow 11.3 or newer", "HEIF": f"pillow-heif: {install_extra('heif')}"}
 _ENDINGS = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF"}
 # Most pixels of a large image for each byte of its file: a PNG of one colour has a thousand.
 _MOST_PER_BYTE = 2_000
-# The lock of Pillow's own limit, which is the whole process's, and the one of large images.
-_LIMIT, _LARGE = threading.Lock(), threading.Lock()
+# The lock of Pillow's own limit, which is the whole process's.
+_LIMIT = threading.Lock()
+# The lock of large images, which are decoded one at a time.
+_LARGE = threading.Lock()
 # A file of 16 bits whose values stay below this holds those of a sensor of fewer bits.
 _FEWER_BITS = 2**14
 _EXIF_TIME = "%Y:%m:%d %H:%M:%S"
@@ -81,7 +86,7 @@ _SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
 
 def content_hash(path: str | Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal.
+    """Returns the SHA-256 of a file's bytes, in hexadecimal.
 
     Raises:
         ImageError: If the file is missing or cannot be read.
@@ -92,16 +97,18 @@ def content_hash(path: str | Path) -> str:
 def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
     """Reads an image: the first frame, turned upright by its EXIF orientation, in RGB.
 
-    Transparent parts become white. Grey values of 16 bits are scaled to 8; those of 32 bits, and of 14 bits or fewer in
-    a file of 16, by the range that occurs. An image of more than `MAX_PIXELS` is read at half its width and height.
+    Transparent parts become white. Grey values of 16 bits are scaled to 8; those of 32 bits, and of
+    14 bits or fewer in a file of 16, by the range that occurs. An image of more than `MAX_PIXELS`
+    is read at half its width and height.
 
     Args:
         path: The file.
         sha256: The content hash that the file must still have, or None.
 
     Raises:
-        ImageError: If the file is missing, empty, truncated, corrupt, no image, too small, has more than four times
-            `MAX_PIXELS` pixels or more of them than its bytes can hold, or was changed since `sha256` was taken.
+        ImageError: If the file is missing, empty, truncated, corrupt, no image, too small, has more
+            than four times `MAX_PIXELS` pixels or more of them than its bytes can hold, or was
+            changed since `sha256` was taken.
     """
     path = Path(path)
     data = _read(path)
@@ -119,7 +126,7 @@ def check_images(
     skip_broken: bool = False,
     problems: Problems | None = None,
 ) -> dict[Path, str]:
-    """Reads every image to its end, in a few threads, and returns the SHA-256 of each file's bytes by path, in order.
+    """Reads every image to its end, in a few threads.
 
     Args:
         paths: The files; one named twice is read once.
@@ -127,8 +134,12 @@ def check_images(
         skip_broken: Whether images that cannot be used are left out and noted.
         problems: What the error is added to, instead of being raised.
 
+    Returns:
+        The SHA-256 of each file's bytes by path, in order.
+
     Raises:
-        ImageError: If any image cannot be used, unless they are skipped; it names them, each with the reason.
+        ImageError: If any image cannot be used, unless they are skipped; it names them, each with
+            the reason.
     """
     files = list(dict.fromkeys(map(Path, paths)))
 
@@ -142,7 +153,8 @@ def check_images(
 
     hashes: dict[Path, str] = {}
     faults: list[ImageError] = []
-    # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the memory as well.
+    # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the
+    # memory as well.
     with (
         ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as pool,
         track("reading images", len(files)) as task,
@@ -159,28 +171,25 @@ def check_images(
     lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
     listed = "\n".join(shortened(lines, 20))
     if not skip_broken:
-        remedy = "Fix or remove these files, or leave them out: add --skip-broken to `taxtune init`, data.skip_broken "
-        remedy += "to a recipe."
         error = ImageError(
-            f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\n{remedy}"
+            f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\nFix or remove these "
+            "files, or leave them out: add --skip-broken to `taxtune init`, data.skip_broken to a recipe."
         )
         if problems is None:
             raise error
         problems.append(error)
         return hashes
-    count = (
-        "1 image cannot be used and is"
-        if len(faults) == 1
-        else f"{len(faults):,} images cannot be used and are"
-    )
+    count = f"{len(faults):,} images cannot be used and are"
+    if len(faults) == 1:
+        count = "1 image cannot be used and is"
     note(f"{count} left out:\n{listed}")
     return hashes
 
 
 def read_exif(path: str | Path) -> dict[str, int | float]:
-    """Returns when and where a file says that it was taken: month, hour, and latitude and longitude to a tenth.
+    """Returns the month, hour, latitude and longitude of a photo, degrees to a tenth.
 
-    What it does not tell, or tells in a form that EXIF does not know, is left out.
+    What the file does not tell, or tells in a form that EXIF does not know, is left out.
     """
     from PIL import ExifTags, Image
 
@@ -205,7 +214,7 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
 
 
 def count_pixels(image: str | Path | bytes) -> int:
-    """Returns the number of pixels that an image says it has; 0 where it says nothing that can be read."""
+    """Returns the number of pixels that an image says it has, 0 where that cannot be read."""
     from PIL import Image
 
     stream = io.BytesIO(image) if isinstance(image, bytes) else image
@@ -215,7 +224,10 @@ def count_pixels(image: str | Path | bytes) -> int:
 
 
 def is_image_data(value: object) -> bool:
-    """Tells whether a value is an image that is in no file: a PIL image, bytes, or an object with the key "bytes"."""
+    """Returns whether a value is an image that is in no file.
+
+    Such are a PIL image, bytes, and an object with the key "bytes".
+    """
     if isinstance(value, Mapping):
         return isinstance(value.get("bytes"), bytes)
     return isinstance(value, bytes) or (hasattr(value, "tobytes") and hasattr(value, "getexif"))
@@ -225,7 +237,8 @@ def store_image(value: Any, folder: Path) -> Path:
     """Writes an image that is in no file, once: its file's name is the hash of its content.
 
     Args:
-        value: What `is_image_data` accepts: bytes, written as they are, or a PIL image, written upright as PNG.
+        value: What `is_image_data` accepts: bytes, written as they are, or a PIL image, written
+            upright as PNG.
         folder: Where images are kept.
 
     Returns:
@@ -278,7 +291,7 @@ def _read(path: Path) -> bytes:
 
 
 def lacking_decoder(names: Iterable[str | Path]) -> str:
-    """Returns in a sentence what has to be installed to read files, by their endings; "" where nothing has."""
+    """Returns a sentence on packages that files need to be read, by their endings; "" for none."""
     formats = {_ENDINGS.get(Path(name).suffix.lower(), "") for name in names} - {"", *_formats()}
     needs = " and ".join(f"{format} images need {_DECODERS[format]}" for format in sorted(formats))
     return f"{needs}." if needs else ""

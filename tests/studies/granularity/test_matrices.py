@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.granularity.scores import at_leaves, read_scores
+from taxtune.studies.granularity.matrices import at_leaves, read_scores
 from taxtune.taxonomy import Taxonomy, restrict
 
 TREE = Taxonomy(

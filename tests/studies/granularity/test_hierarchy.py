@@ -12,14 +12,14 @@ from sklearn.metrics import average_precision_score
 
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval
-from taxtune.studies.granularity.scores import ScoreMatrix, matched
-from taxtune.studies.granularity.study import (
+from taxtune.studies.granularity.hierarchy import (
     QUANTITIES,
     from_children,
     from_leaves,
     hierarchy,
     hierarchy_report,
 )
+from taxtune.studies.granularity.matrices import ScoreMatrix, matched
 from taxtune.taxonomy import Taxonomy
 
 #: animal / feline (lion, tiger), canine (wolf, fox)

@@ -1,0 +1,282 @@
+"""`taxtune calibrate SCORES` and `taxtune classify CALIBRATION SCORES`: scores with a guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from taxtune.cli.printing import print_json, refuse_existing, tell
+from taxtune.errors import DataError
+from taxtune.options import opt
+from taxtune.progress import note
+
+if TYPE_CHECKING:
+    from taxtune.classifier.classifier import Classification
+    from taxtune.classifier.scores import ScoreCalibration
+    from taxtune.policies import ThresholdLevel
+    from taxtune.report.output import Cell, Table
+    from taxtune.tuning.calibrate import Calibration
+
+__all__ = [
+    "LabelColumnOption",
+    "ScoreColumnOption",
+    "TruthLabelsOption",
+    "calibrate_file",
+    "classify_file",
+    "guarantee",
+    "levels_table",
+]
+
+LabelColumnOption = Annotated[
+    str | None, opt("Column of the labels of scores.", shown="by its name and its values")
+]
+ScoreColumnOption = Annotated[
+    str | None, opt("Column of the scores, if they have one.", shown="by its name")
+]
+TruthLabelsOption = Annotated[
+    str | None, opt("Column of the labels of --truth.", shown="by its name and its values")
+]
+#: Rows of the table of thresholds, besides the chosen one.
+_ROWS = 9
+_COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
+
+
+# -- what a calibration says -----------------------------------------------------------------------
+
+
+def levels_table(
+    calibration: Calibration | ScoreCalibration,
+    title: str,
+    head: str,
+    needs: Callable[[ThresholdLevel], str],
+) -> Table:
+    """Returns a table of levels, about ten that differ, which marks the kept ones and the chosen one.
+
+    Args:
+        calibration: The calibration.
+        title: The title of the table.
+        head: The heading of the first column.
+        needs: Returns what a node needs at a level.
+    """
+    from taxtune.report.output import Table
+
+    named = []
+    for level in _shown_levels(calibration):
+        named.append(("always the root" if level.threshold is None else needs(level), level))
+    named += getattr(calibration, "compared", {}).items()
+    limit = "expected"
+    if calibration.confidence_level is not None:
+        limit = f"with {100 * calibration.confidence_level:g} %"
+    rows: list[dict[str, Cell]] = []
+    for name, level in named:
+        verdict = "chosen" if level is calibration.chosen else "kept"
+        rows.append(
+            {
+                head: name,
+                "threshold": level.threshold,
+                "hP": level.hp,
+                "hR": level.hr,
+                "hR lost": level.hr - calibration.levels[-1].hr,
+                "accuracy": level.accuracy,
+                "on the root": level.root,
+                "1 - hP": 1 - level.hp,
+                f"at most, {limit}": level.bound,
+                "risk": verdict if level.kept else "",
+            }
+        )
+    missing = ""
+    if calibration.missing:
+        missing = f"; {calibration.missing:,} more had no answer and were left out"
+    notes = [
+        f"{calibration.images:,} images: {calibration.source}{missing}.",
+        "hR lost: against the smallest threshold. hR on these images is a little high, since the "
+        "threshold was chosen on them.",
+    ]
+    return Table.from_records("calibration", title, rows, notes=notes)
+
+
+def _shown_levels(calibration: Calibration | ScoreCalibration) -> list[ThresholdLevel]:
+    """Returns the chosen level, the next one, and some whose hR are about evenly apart."""
+    import numpy as np
+
+    levels = list(calibration.levels)
+    if len(levels) <= _ROWS:
+        return levels
+    rising = [levels[0]]
+    rising += [level for before, level in pairwise(levels) if level.hr > before.hr]
+    gains = np.array([level.hr - rising[0].hr for level in rising])
+    step = gains[-1] / (_ROWS - 1)
+    shown = [rising[np.abs(gains - i * step).argmin()] for i in range(_ROWS)]
+    chosen = levels.index(calibration.chosen)
+    shown += levels[chosen : chosen + 2]
+    return [level for level in levels if level in shown]
+
+
+def guarantee(
+    calibration: Calibration | ScoreCalibration,
+    needs: str,
+    *,
+    cost: str = "",
+    groups: str = "",
+    more: str = "",
+) -> str:
+    """Returns the guarantee and its cost in a sentence, or what helps where nothing is guaranteed.
+
+    Args:
+        calibration: The calibration.
+        needs: What a node needs.
+        cost: The cost beside the lost hR.
+        groups: What holds of groups.
+        more: What may help beside more images.
+    """
+    sure = calibration.confidence_level
+    how = "in expectation" if sure is None else f"with a confidence of {sure:g}"
+    if calibration.threshold is None:
+        return (
+            f"Only always answering the root keeps the risk of {calibration.risk:g} {how}: "
+            f"it takes more images{more}."
+        )
+    return (
+        f"A node needs {needs}: on new images of the same kind the mean of 1 - hP is at most "
+        f"{calibration.risk:g} {how}, for {cost}an hR of {calibration.chosen.hr:.3f}{groups}."
+    )
+
+
+# -- files of scores -------------------------------------------------------------------------------
+
+
+def calibrate_file(
+    scores: Path,
+    tree: str | None,
+    truth: Path | None,
+    out: Path,
+    *,
+    risk: float,
+    confidence_level: float | None,
+    by: str | None,
+    columns: Mapping[str, str | None],
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Calibrates a file of scores, writes the calibration and prints it; see `calibrate_scores`."""
+    from taxtune.atomic import check_folder, write_json
+    from taxtune.classifier.scores import calibrate_scores
+
+    if tree is None or truth is None:
+        remedy = "Add -t TREE and --truth LABELS, a table with the label of each image."
+        raise DataError("Scores are calibrated on a tree, with labels.", file=scores, remedy=remedy)
+    refuse_existing(out, force=force)
+    check_folder(out.parent)
+    calibration = calibrate_scores(
+        scores,
+        tree,
+        truth,
+        risk=risk,
+        confidence_level=confidence_level,
+        by=by,
+        columns=columns,
+    )
+    record = calibration.model_dump(mode="json")
+    write_json(out, record, indent=None)
+    if as_json:
+        print_json({**record, "taxonomy": calibration.tree.digest})
+    else:
+        _print_calibration(calibration)
+    note(f"written to {out}")
+
+
+def _print_calibration(calibration: ScoreCalibration) -> None:
+    from taxtune.report.output import StudyReport, publish
+
+    title = "A node needs so much of the scores"
+    tables = [levels_table(calibration, title, "place", lambda _: "threshold")]
+    groups = ""
+    if calibration.by is not None:
+        tables.append(_groups_table(calibration))
+        groups = ", and so it is in each group with a guarantee of its own"
+    publish(StudyReport("calibrate", "", {}, tuple(tables)), out=None, as_json=False)
+    needs = f"{calibration.threshold or 0:.4g} of the scores"
+    print(guarantee(calibration, needs, groups=groups))
+
+
+def _groups_table(calibration: ScoreCalibration) -> Table:
+    from taxtune.report.output import Table
+
+    rows: list[dict[str, Cell]] = []
+    for name, (images, level) in calibration.groups.items():
+        rows.append(
+            {
+                "group": name or "all others",
+                "images": images,
+                "threshold": level.threshold,
+                "hP": level.hp,
+                "hR": level.hr,
+                "at most": level.bound,
+            }
+        )
+    fewest = f"{calibration.needed:,} images, by {calibration.by}"
+    note = f"Groups of fewer than {fewest}, go with all others."
+    return Table.from_records("groups", "Groups with a guarantee of their own", rows, notes=[note])
+
+
+def classify_file(
+    file: Path,
+    scores: list[str],
+    out: Path | None,
+    truth: Path | None,
+    columns: Mapping[str, str | None],
+) -> None:
+    """Labels images by their scores; if their labels are known, says whether the risk is kept."""
+    import pandas as pd
+
+    from taxtune.answers.classifier_scores import read_truth
+    from taxtune.classifier.labels import csv_of, label_cells, write_labels
+    from taxtune.classifier.scores import ScoreCalibration
+
+    calibration = ScoreCalibration.read(file)
+    if len(scores) != 1:
+        raise DataError("A calibration of scores labels one file of scores.", value=scores)
+    known = {} if truth is None else read_truth(truth, calibration.tree, columns)
+    labels = calibration.classify(Path(scores[0]), columns)
+    frame = pd.DataFrame([label_cells(label) for label in labels], dtype=object)[[*_COLUMNS]]
+    if out is None:
+        print(csv_of(frame), end="")
+    else:
+        write_labels(frame, out)
+        note(f"the labels are in {out}")
+    if truth is not None:
+        _tell_risk(calibration, labels, known, truth)
+
+
+def _tell_risk(
+    calibration: ScoreCalibration,
+    labels: list[Classification],
+    known: Mapping[str, int],
+    truth: Path,
+) -> None:
+    """Prints the mean hP and hR of labels, and whether the risk is kept."""
+    from taxtune.answers.classifier_scores import few
+    from taxtune.data.names import match_names
+    from taxtune.metrics.hierarchical import precision_recall
+
+    placed = {label.image: label.placement for label in labels if label.placement}
+    matches = match_names(placed, known)
+    if not matches:
+        message = "No image that was labelled has a true label."
+        raise DataError(message, file=truth, value=few(known))
+    if len(matches) < len(labels):
+        lacking = len(labels) - len(matches)
+        note(f"{lacking:,} of {len(labels):,} images have no scores or no true label")
+    predicted = [calibration.nodes[placed[image]] for image in matches]
+    targets = [known[name] for name in matches.values()]
+    hp, hr = precision_recall(calibration.tree, predicted, targets)
+    loss = 1 - hp.mean()
+    error = hp.std(ddof=1) / len(hp) ** 0.5 if len(hp) > 1 else 0.0
+    verdict = "kept" if loss <= calibration.risk else "not kept"
+    tell(
+        f"{len(matches):,} images with a true label: hP {hp.mean():.3f}, hR {hr.mean():.3f}; "
+        f"1 - hP is {loss:.4f} ± {error:.4f} on average, so that the risk of "
+        f"{calibration.risk:g} is {verdict} on these"
+    )

@@ -1,0 +1,570 @@
+"""From a recipe to an experiment: one function for each part, and `build`, which makes them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from taxtune.answers.targets import TARGETS, make_information
+from taxtune.data import Example, load_examples
+from taxtune.data.context import Variable
+from taxtune.data.sources import Source
+from taxtune.data.splits import Splits, split, split_sizes
+from taxtune.errors import RecipeError
+from taxtune.fieldguide import MANIFEST_FILE
+from taxtune.metrics.information import Information
+from taxtune.models.names import PLUGINS, ModelName, parse_model
+from taxtune.plugins import plugin_names
+from taxtune.policies import Policy, Posterior, SelfConsistency, Single
+from taxtune.policies.allowed import Checklist, read_checklist
+from taxtune.recipe import Recipe
+from taxtune.settings import (
+    SPREAD,
+    ContextSettings,
+    FieldGuideData,
+    FolderData,
+    FragmentsProposerSettings,
+    INat21Data,
+    LocalVLMSettings,
+)
+from taxtune.tables import column_key
+from taxtune.taxonomy import Domain, Taxonomy
+from taxtune.taxonomy.domain import read_part
+from taxtune.tuning import objective as objectives
+from taxtune.tuning.context import make_context
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.metrics import MeasureMetric, Metric
+from taxtune.tuning.objective import Aims, Objective, asks_a_model, read_floor
+from taxtune.tuning.proposers import Proposer
+
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.metrics.registry import Measure
+    from taxtune.models import Model
+    from taxtune.models.arbiter import ChatArbiter
+
+__all__ = [
+    "AnyObjective",
+    "LabelledData",
+    "Setup",
+    "build",
+    "build_each",
+    "check_reachable",
+    "further_examples",
+    "make_arbiter",
+    "make_checklist",
+    "make_data",
+    "make_mapper",
+    "make_measure",
+    "make_metrics",
+    "make_objective",
+    "make_policy",
+    "make_proposer",
+    "make_splits",
+    "make_taxonomy",
+    "make_vlm",
+    "make_weights",
+    "sampling_temperature",
+    "trivial_node",
+    "tuned_for",
+]
+
+AnyObjective = Objective | Callable[..., float] | str
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A recipe, with objects in place of some of its parts; nothing of it is read or made yet.
+
+    Attributes:
+        recipe: The recipe.
+        folder: Where a run writes. A judge's replies are kept there, too.
+        vlm: A model in place of the recipe's; likewise the next four, of which `taxonomy` is a
+            whole label tree.
+        mapper: What places answers, or its settings.
+        policy: What makes one node of several answers.
+        proposer: What makes templates.
+        taxonomy: The label tree.
+        examples: Labelled images in place of the recipe's data.
+        metrics: Further metrics of each answer, by name.
+    """
+
+    recipe: Recipe
+    folder: Path
+    vlm: Model | None = None
+    mapper: Mapper | MapperConfig | None = None
+    policy: Policy | None = None
+    proposer: Proposer | None = None
+    taxonomy: Taxonomy | None = None
+    examples: Source | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The objects by the groups of the recipe that they replace."""
+        objects = {
+            "taxonomy": self.taxonomy,
+            "data": self.examples,
+            "vlm": self.vlm,
+            "mapper": self.mapper,
+            "proposer": self.proposer,
+            "policy": self.policy,
+        }
+        return {group: value for group, value in objects.items() if value is not None}
+
+
+def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
+    """Returns the experiment of a recipe with all its parts, tuned for an objective.
+
+    Args:
+        setup: The recipe and the objects in place of its parts.
+        objective: What to tune for; the recipe's own where left out.
+
+    Raises:
+        TaxtuneError: If a part cannot be read or made.
+    """
+    recipe = setup.recipe
+    taxonomy, part = make_taxonomy(recipe, setup.taxonomy)
+    data = make_data(recipe, taxonomy, part, setup.examples, setup.folder)
+    domain = trivial_node(recipe, taxonomy, data.examples)
+    if not recipe.prompt.domain:
+        recipe = recipe.changed({"prompt.domain": taxonomy.common_name(domain)})
+    splits = make_splits(recipe, data.examples)
+    vlm = make_vlm(recipe) if setup.vlm is None else setup.vlm
+    mapper = make_mapper(recipe, taxonomy, setup.mapper)
+    proposer = make_proposer(recipe, data.variables) if setup.proposer is None else setup.proposer
+    policy = make_policy(recipe) if setup.policy is None else setup.policy
+    weights = make_weights(recipe, taxonomy, part, splits)
+    made = make_objective(recipe, objective, setup.metrics)
+    return Experiment(
+        recipe=recipe,
+        folder=setup.folder,
+        given=setup.given,
+        taxonomy=taxonomy,
+        part=part,
+        examples=data.examples,
+        context=data.variables,
+        splits=splits,
+        domain=domain,
+        weights=weights,
+        vlm=vlm,
+        mapper=mapper,
+        policy=policy,
+        proposer=proposer,
+        objective=made,
+        own_metrics=setup.metrics,
+        metrics=make_metrics(recipe, made, setup.metrics, taxonomy, setup.folder),
+        allowed=make_checklist(recipe, taxonomy, part),
+    )
+
+
+def build_each(setup: Setup, objectives: Sequence[AnyObjective | None]) -> list[Experiment]:
+    """Returns an experiment for each objective, which share all other parts; see `build`."""
+    first = build(setup, objectives[0])
+    return [first, *(tuned_for(first, objective) for objective in objectives[1:])]
+
+
+def tuned_for(experiment: Experiment, objective: AnyObjective | None) -> Experiment:
+    """Returns the experiment with another objective, and the metrics that it needs."""
+    recipe, own = experiment.recipe, experiment.own_metrics
+    made = make_objective(recipe, objective, own)
+    metrics = make_metrics(recipe, made, own, experiment.taxonomy, experiment.folder)
+    return replace(experiment, objective=made, metrics=metrics)
+
+
+# -- the label tree and what is known on it ---------------------------------------------------------
+
+
+def make_taxonomy(recipe: Recipe, given: Taxonomy | None = None) -> tuple[Taxonomy, Domain | None]:
+    """Returns the label tree that is scored on, and what it is a part of.
+
+    Args:
+        recipe: The recipe.
+        given: A whole label tree in place of the recipe's.
+
+    Returns:
+        The tree, restricted to `taxonomy.root` if the recipe has one; and that part of the whole
+        tree, None if the tree is the whole.
+    """
+    source: str | Taxonomy = recipe.taxonomy.path
+    if given is not None:
+        source = given
+    elif not recipe.taxonomy.path.startswith("builtin:"):
+        source = str(recipe.path(recipe.taxonomy.path))
+    names = source != "builtin:fieldguide"  # whose tree brings its own
+    return read_part(source, root=recipe.taxonomy.root, names=names)
+
+
+def make_weights(
+    recipe: Recipe, taxonomy: Taxonomy, part: Domain | None, splits: Splits
+) -> Information:
+    """Returns the nodes' weights: by the fraction of leaves, or by the frequencies of the recipe."""
+    source = recipe.taxonomy.frequencies
+    if source == TARGETS:
+        targets = [example.target for example in splits.tuning]
+        return make_information(taxonomy, source, targets=targets, part=part)
+    file = None if source is None else recipe.path(source)
+    return make_information(taxonomy, file, targets=[], part=part)
+
+
+def make_checklist(recipe: Recipe, taxonomy: Taxonomy, part: Domain | None) -> Checklist | None:
+    """Returns the checklist of nodes that may occur where and when, None if there is none.
+
+    Raises:
+        RecipeError: If the data lack a column that the checklist goes by.
+        DataError: If it cannot be read.
+    """
+    path = recipe.taxonomy.allowed
+    if path is None:
+        return None
+    checklist = read_checklist(recipe.path(path), taxonomy, part=part)
+    columns = recipe.data.context.columns
+    known = {column_key(column.removeprefix("exif:")) for column in columns}
+    missing = ", ".join(name for name in checklist.variables if name not in known)
+    if missing:
+        raise RecipeError(
+            f"The checklist goes by {missing}, which images lack.",
+            file=recipe.source,
+            remedy=f"Name these columns of the data: data: {{context: [{missing}]}}; the month may "
+            "be exif:month.",
+        )
+    return checklist
+
+
+# -- images -----------------------------------------------------------------------------------------
+
+
+class LabelledData(NamedTuple):
+    """Labelled images, and the variables that templates may use of each."""
+
+    examples: Sequence[Example]
+    variables: tuple[Variable, ...] = ()
+
+
+def make_data(
+    recipe: Recipe,
+    taxonomy: Taxonomy,
+    part: Domain | None,
+    source: Source | None,
+    folder: Path,
+) -> LabelledData:
+    """Returns every labelled image below the domain, with what templates may know of it.
+
+    Args:
+        recipe: The recipe.
+        taxonomy: The label tree.
+        part: What the tree is a part of.
+        source: Labelled images in place of the recipe's data.
+        folder: The run's folder, for images that are not in files.
+    """
+    examples = _load_examples(recipe, taxonomy, part, source, folder)
+    settings = _context_settings(recipe)
+    if settings is None:
+        return LabelledData(examples)
+    named = getattr(recipe.data, "path", "the data") if source is None else "the data"
+    variables, examples = make_context(examples, settings, taxonomy, named)
+    return LabelledData(examples, variables)
+
+
+def further_examples(
+    recipe: Recipe,
+    taxonomy: Taxonomy,
+    part: Domain | None,
+    source: Source,
+    folder: Path,
+    variables: Sequence[Variable],
+) -> Sequence[Example]:
+    """Returns further labelled images, with the values of a run's variables.
+
+    Args:
+        recipe: The recipe.
+        taxonomy: The label tree.
+        part: What the tree is a part of.
+        source: The images.
+        folder: The run's folder, for images that are not in files.
+        variables: The run's variables, which templates may use of each image.
+    """
+    examples = load_examples(
+        source,
+        taxonomy,
+        folder=folder / "images",
+        part=part,
+        columns=recipe.data.context.columns,
+    )
+    settings = _context_settings(recipe)
+    if settings is None:
+        return examples
+    return make_context(examples, settings, taxonomy, str(source), variables)[1]
+
+
+def _context_settings(recipe: Recipe) -> ContextSettings | None:
+    """Returns the settings of the variables, with the path of a file; None if there are none."""
+    settings = recipe.data.context
+    if settings.candidates:
+        path = str(recipe.path(settings.candidates))
+        return settings.model_copy(update={"candidates": path})
+    return settings if settings.columns else None
+
+
+def _load_examples(
+    recipe: Recipe,
+    taxonomy: Taxonomy,
+    part: Domain | None,
+    source: Source | None,
+    folder: Path,
+) -> Sequence[Example]:
+    """Returns the labelled images, with the cells that are wanted of them."""
+    data, domain = recipe.data, recipe.taxonomy.domain
+    load = partial(
+        load_examples,
+        taxonomy=taxonomy,
+        domain=None if domain is None else taxonomy.resolve(domain),
+        part=part,
+        columns=data.context.columns,
+    )
+    if source is not None:
+        return load(source, folder=folder / "images")
+    if isinstance(data, FieldGuideData):
+        examples = load(MANIFEST_FILE, kind="manifest")
+        # Numbered in the order in which they were drawn.
+        return [example for example in examples if int(example.image.stem) < data.count]
+    if isinstance(data, FolderData):
+        return load(recipe.path(data.path), kind="folder", skip_broken=data.skip_broken)
+    images = None if data.images is None else recipe.path(data.images)
+    if isinstance(data, INat21Data):
+        return load(recipe.path(data.path), kind="inat21", images=images)
+    return load(
+        recipe.path(data.path),
+        kind="manifest",
+        images=images,
+        image_column=data.image_column,
+        label_column=data.label_column,
+        pattern=data.pattern,
+        skip_broken=data.skip_broken,
+    )
+
+
+def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:
+    """Returns the tuning and held-out splits, disjoint by image content, of readable images."""
+    tuning, heldout = split_sizes(len(examples), recipe.data.tuning, recipe.data.heldout)
+    return split(examples, tuning=tuning, heldout=heldout, seed=recipe.seed)
+
+
+def trivial_node(recipe: Recipe, taxonomy: Taxonomy, examples: Sequence[Example]) -> int:
+    """Returns the node of the trivial answer: the recipe's, or the lowest above every label."""
+    if recipe.taxonomy.domain is not None:
+        return taxonomy.resolve(recipe.taxonomy.domain)
+    return taxonomy.common_ancestor({example.target for example in examples})
+
+
+# -- models -----------------------------------------------------------------------------------------
+
+
+def make_vlm(recipe: Recipe) -> Model:
+    """Returns the vision-language model; weights are loaded at the first question."""
+    from taxtune.execution import deploy
+    from taxtune.models import ModelSettings, RetryPolicy
+
+    vlm, temperature = recipe.vlm, sampling_temperature(recipe)
+    if isinstance(vlm, LocalVLMSettings):
+        shared = vlm.model_dump(exclude={"kind", "model", "temperature"})
+        if vlm.device in SPREAD:
+            shared |= {"device": "auto", "device_map": vlm.device}
+        settings = ModelSettings(**shared, temperature=temperature, seed=recipe.seed)
+        name = str(ModelName("local", _checkpoint(recipe, vlm)))
+        return deploy(name, settings, recipe.execution)
+    settings = ModelSettings(
+        api_base=recipe.access("vlm"),
+        concurrency=vlm.concurrency,
+        max_tokens=vlm.max_tokens,
+        temperature=temperature,
+        reasoning_effort=vlm.reasoning_effort,
+        extra=vlm.extra,
+        # A package's model that draws nothing at random need not take a seed.
+        seed=0 if temperature == 0 else recipe.seed,
+        retry=RetryPolicy(max_retries=vlm.max_retries, timeout=vlm.timeout),
+    )
+    is_plugin = vlm.model.partition(":")[0] in plugin_names(PLUGINS)
+    name = vlm.model if is_plugin else str(ModelName("api", vlm.model))
+    return deploy(name, settings, recipe.execution)
+
+
+def sampling_temperature(recipe: Recipe) -> float | None:
+    """Returns the temperature of the model; 1 instead of 0 for answers that must differ."""
+    temperature = recipe.vlm.temperature
+    return 1.0 if recipe.policy.samples > 1 and temperature == 0 else temperature
+
+
+def check_reachable(setup: Setup) -> None:
+    """Checks that the checkpoint of a local model is here or can be fetched; torch is not loaded.
+
+    Raises:
+        ModelError: If it is not.
+    """
+    from taxtune.models import checkpoint
+
+    vlm = setup.recipe.vlm
+    if setup.vlm is None and isinstance(vlm, LocalVLMSettings):
+        checkpoint.check_reachable(_checkpoint(setup.recipe, vlm), vlm.revision)
+
+
+def _checkpoint(recipe: Recipe, vlm: LocalVLMSettings) -> str:
+    """Returns a folder of the recipe, or a name on the hub or of a model that comes with taxtune."""
+    path = recipe.path(vlm.model)
+    return str(path) if path.is_dir() else vlm.model
+
+
+def _language_model(recipe: Recipe, name: str) -> ModelName:
+    """Returns the language model that a recipe names; a local one may be a path of the recipe."""
+    kind, model = parse_model(name)
+    if kind == "local" and model:
+        path = recipe.path(model)
+        if path.exists():
+            return ModelName(kind, str(path))
+    return ModelName(kind, model)
+
+
+# -- mapper and policy ------------------------------------------------------------------------------
+
+
+def make_mapper(
+    recipe: Recipe, taxonomy: Taxonomy, given: Mapper | MapperConfig | None = None
+) -> Mapper:
+    """Returns the mapper, which places answers on the tree: the recipe's, or the given one."""
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.mapping.similarity import make_similarity
+
+    if isinstance(given, MapperConfig):
+        return Mapper(taxonomy, config=given)
+    if given is not None:
+        return given
+    settings = recipe.mapper
+    config = MapperConfig(preset=settings.preset, off_tree=settings.off_tree)
+    similarity = make_similarity(settings.similarity)
+    return Mapper(taxonomy, similarity, config, arbiter=make_arbiter(recipe))
+
+
+def make_arbiter(recipe: Recipe) -> ChatArbiter | None:
+    """Returns the chat model that is asked about doubtful placements, if any."""
+    name = recipe.mapper.arbiter
+    if name is None:
+        return None
+    from taxtune.models.arbiter import ChatArbiter
+
+    recipe.access("mapper")
+    return ChatArbiter(str(_language_model(recipe, name)))
+
+
+def make_policy(recipe: Recipe) -> Policy:
+    """Returns the policy of a recipe."""
+    settings = recipe.policy
+    if settings.kind == "posterior":
+        return Posterior(settings.threshold, settings.names)
+    if settings.samples == 1:
+        return Single()
+    policy = SelfConsistency(settings.samples)
+    return policy if settings.threshold is None else policy.with_threshold(settings.threshold)
+
+
+# -- what is tuned for ------------------------------------------------------------------------------
+
+
+def make_objective(
+    recipe: Recipe, objective: AnyObjective | None = None, metrics: Mapping[str, Metric] = {}
+) -> Objective:
+    """Returns the objective, which says which of two templates is better.
+
+    Args:
+        recipe: The recipe, which has the aims.
+        objective: An objective or its name; the recipe's where left out.
+        metrics: The run's own metrics by name, which an objective may name.
+    """
+    settings = recipe.objective
+    aims = Aims(
+        hr_floor=read_floor(settings.hr_floor),
+        hp_target=settings.hp_target,
+        confidence=settings.confidence_level,
+    )
+    chosen = settings.kind if objective is None else objective
+    return objectives.make_objective(chosen, aims=aims, metrics=tuple(metrics))
+
+
+def make_metrics(
+    recipe: Recipe,
+    objective: Objective,
+    own: Mapping[str, Metric],
+    taxonomy: Taxonomy,
+    folder: Path,
+) -> dict[str, Metric]:
+    """Returns the metrics of each answer: the run's own, and those that the objective needs."""
+    metrics = dict(own)
+    for name in objective.needs:
+        if name not in own:
+            measure = make_measure(recipe, name, folder)
+            metrics[name] = MeasureMetric(name, measure, taxonomy, recipe.prompt.question)
+    return metrics
+
+
+def make_measure(recipe: Recipe, name: str, folder: Path) -> Measure:
+    """Returns a measure that an objective needs; the recipe's judge rates for those that ask one.
+
+    Args:
+        recipe: The recipe.
+        name: Name of the measure.
+        folder: Where a judge's replies are kept.
+
+    Raises:
+        RecipeError: If it needs a judge and the recipe names none.
+    """
+    from taxtune.metrics import registry
+    from taxtune.models import ModelSettings
+
+    if not asks_a_model(name):
+        return registry.make_measure(name, registry.MeasureSettings(cache_dir=folder))
+    if recipe.judge is None:
+        raise RecipeError(
+            f"The objective {name!r} needs a judge, but the recipe does not name one.",
+            file=recipe.source,
+            remedy="Add judge: {model: openai/gpt-4o-mini}, or --set judge.model=...",
+        )
+    judge = ModelSettings(
+        task="text-generation",
+        max_tokens=256,
+        api_base=recipe.access("judge"),
+        temperature=0.0,
+    )
+    settings = registry.MeasureSettings(cache_dir=folder, judge=judge)
+    model = _language_model(recipe, recipe.judge.model)
+    return registry.make_measure(f"{name}:{model}", settings)
+
+
+def make_proposer(recipe: Recipe, variables: Sequence[Variable] = ()) -> Proposer:
+    """Returns the proposer, which writes the templates.
+
+    Args:
+        recipe: The recipe.
+        variables: What templates may know of each image.
+    """
+    from taxtune.tuning.proposers.agent import AgentProposer
+    from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
+    from taxtune.tuning.proposers.llm import LLMProposer
+
+    settings = recipe.proposer
+    if isinstance(settings, FragmentsProposerSettings):
+        path = recipe.path(settings.fragments)
+        fragments = path if path.is_file() else settings.fragments
+        kind = FragmentsProposer if settings.kind == "fragments" else RandomProposer
+        return kind(fragments, tuple(variables))
+    shared: dict[str, Any] = {
+        "api_base": recipe.access("proposer"),
+        "max_tokens": settings.max_tokens,
+        "pictures": settings.pictures,
+    }
+    if settings.kind == "agent":
+        return AgentProposer(settings.model, **shared)
+    if not settings.evidence:  # scores alone leave room for all past templates
+        shared["max_history_tokens"] = 10_000
+    return LLMProposer(settings.model, evidence=settings.evidence, **shared)
