@@ -12,7 +12,6 @@ from taxtune.report.summary import (
     goal_in_words,
     power_in_words,
     selection_in_words,
-    standard_error,
 )
 from taxtune.report.terminal import Terminal
 from taxtune.tuning.plan import analyse_power
@@ -73,8 +72,7 @@ class TuningProgress:
 
     def on_selection(self, selection: Selection) -> None:
         """Prints the template that wins, and the reason."""
-        records = [self._records[iteration] for iteration in sorted(self._records)]
-        verdict = selection_in_words(selection, self._aim, records)
+        verdict = selection_in_words(selection, self._aim)
         self._terminal.line(f"iteration {selection.winner} wins. {verdict}", "bold")
 
     def on_heldout(self, name: str, images: int) -> None:
@@ -153,7 +151,7 @@ class TuningProgress:
         """Returns each mean ± its standard error, a dash where that is not known, and the shares."""
         cells = []
         for key in dict.fromkeys(("hp", "hr", self._aim.measure or "hp")):
-            error = standard_error(record, key)
+            error = record.table.standard_error(key)
             spread = "–" if error is None else number(error, key).removeprefix("0")
             mean = number(score_of(record.scores, key), key)
             cells.append(f"{metric_name(key)} {mean} ± {spread:<4}")

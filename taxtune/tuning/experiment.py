@@ -31,7 +31,7 @@ from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
-from taxtune.tuning.selection import Round, rounds
+from taxtune.tuning.selection import Rung, rungs
 from taxtune.tuning.thresholds import CrossFit, can_choose
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Experiment:
         return self.recipe.limits(self.policy.samples)[1]
 
     @cached_property
-    def stages(self) -> tuple[Round, ...]:
+    def stages(self) -> tuple[Rung, ...]:
         """How many templates are asked about how many of the tuning images, one after the other."""
         tuning = len(self.splits.tuning)
         return make_stages(self.recipe, self.policy, self.objective, tuning)
@@ -279,7 +279,7 @@ def checklist_notes(allowed: Checklist | None, splits: Splits) -> list[str]:
 
 def make_stages(
     recipe: Recipe, policy: Policy, objective: Objective, tuning: int
-) -> tuple[Round, ...]:
+) -> tuple[Rung, ...]:
     """Returns the stages of the search, each with its numbers of images and templates.
 
     Args:
@@ -293,4 +293,4 @@ def make_stages(
     images = None if calls is None else calls // policy.samples
     block = min(recipe.data.block or tuning, tuning)
     always = int(objective.held_to_baseline)
-    return rounds(block, tuning, iterations + 1, images, always=always)
+    return rungs(block, tuning, iterations + 1, images, always=always)

@@ -249,7 +249,7 @@ class Tuner:
             )
             policy = experiment.policy.with_threshold(threshold)
             evaluator = evaluator.with_policy(policy)
-            selection = replace(selection, policy=dict(policy.identity()))
+            selection = replace(selection, policy=dict(policy.identity()), chose_threshold=True)
             if selection.status is not None:  # what chose the threshold cannot certify it as well
                 selection = replace(selection, status="estimate")
         self.callbacks.tell("on_selection", selection)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from taxtune.atomic import check_folder
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
-from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
+from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import (
@@ -39,21 +34,17 @@ from taxtune.tuning.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import check_run_folder
-from taxtune.tuning.selection import Round, most_questions
+from taxtune.tuning.selection import Rung, most_questions
 
 __all__ = [
     "Plan",
     "PowerAnalysis",
     "analyse_power",
-    "highest_provable",
-    "images_needed",
-    "images_to_certify",
     "make_plan",
 ]
 
 T = TypeVar("T")
 
-_MOST_LABELLED = 2**17  # more images than these are no advice
 _UNKNOWN = 1000  # images where what is wrong with them is told; their number sizes the splits
 
 
@@ -78,44 +69,11 @@ def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...
         PowerAnalysis(
             *(held.measure, held.least, held.confidence, images),
             provable=highest_provable(images, held.confidence),
-            needed=images_needed(held.least, held.confidence),
+            needed=errorless_images(held.least, held.confidence),
         )
         for held in objective.constraints
         if held.confidence > 0.5 and held.of is None and held.least < 1
     )
-
-
-def images_needed(least: float, confidence: float) -> int:
-    """Returns the number of images without an error that prove a mean in [0, 1), by `poisson_bound`."""
-    return max(1, math.ceil(-ASSUMED_LOSS * math.log(1 - confidence) / (1 - least)))
-
-
-def highest_provable(images: int, confidence: float) -> float:
-    """Returns the highest mean that `images` images without an error prove: the inverse of `images_needed`."""
-    return max(0.0, 1 + ASSUMED_LOSS * math.log(1 - confidence) / images)
-
-
-def images_to_certify(
-    losses: ArrayLike, least: float, confidence: float, *, typical: float
-) -> int | None:
-    """Returns about how many images would prove that a template reaches a mean, if it goes on losing as before.
-
-    None where its mean loss is too high, or too close to the limit, for any number.
-
-    Args:
-        losses: Its losses so far, shape (n,), n ≥ 1, each in [0, 1].
-        least: The mean that is to be reached, in [0, 1).
-        confidence: In (0, 1).
-        typical: Size of the loss that may come next, in (0, 1]; see `taxtune.metrics.bounds.poisson_bound`.
-    """
-    if 1 - np.asarray(losses, dtype=np.float64).mean() <= least:
-        return None
-
-    def proven(images: int) -> bool:
-        return poisson_bound(losses, confidence, typical=typical, images=images) <= 1 - least
-
-    enough = bisect_left(range(_MOST_LABELLED + 1), True, lo=1, key=proven)
-    return enough if enough <= _MOST_LABELLED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +110,7 @@ class Plan:
     images: int | None
     tuning_images: int
     heldout_images: int
-    stages: tuple[Round, ...]
+    stages: tuple[Rung, ...]
     power: tuple[PowerAnalysis, ...]
     vlm: dict[str, Any]
     vlm_calls: int
