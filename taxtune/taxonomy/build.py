@@ -411,7 +411,7 @@ def _find(graph: nx.DiGraph, reference: str) -> str:
     if reference in graph:
         return reference
     labels = dict(graph.nodes(data="label"))
-    nodes = [node for node, label in labels.items() if label == reference]
+    nodes: list[str] = [node for node, label in labels.items() if label == reference]
     if len(nodes) == 1:
         return nodes[0]
     message = "--root is neither an id nor a label of the graph."
