@@ -3,14 +3,16 @@
     python benchmarks/ablation.py
     python benchmarks/ablation.py --trees trees/ --placed placed_fresh.jsonl placed_chatty.jsonl --by-file
 
-A rule is found in the source, not listed by hand: a list of words or a pattern, which is emptied; a function, which
-gives the neutral answer of its return type (False, None, nothing, or its argument); with `--branches` also each
-condition, which never holds. What is learnt from small trees is learnt anew without the rule; the tables of a large one
-stay. A rule that the mapper cannot run without is left out. TAXTUNE_WORDNET=none does it all without WordNet.
+A rule is found in the source, not listed by hand: a list of words or a pattern, which is emptied; a
+function, which gives the neutral answer of its return type (False, None, nothing, or its argument);
+with `--branches` also each condition, which never holds. What is learnt from small trees is learnt
+anew without the rule; the tables of a large one stay. A rule that the mapper cannot run without is
+left out. TAXTUNE_WORDNET=none does it all without WordNet.
 
-The gain of a rule is the number of placements that are acceptable with it only, less those that are without it only;
-a domain is a tree. A rule earns its place in domains that were not looked at when it was written: `first` and `second`
-were, the others by their README after they had been scored once, or never.
+The gain of a rule is the number of placements that are acceptable with it only, less those that are
+without it only; a domain is a tree. A rule earns its place in domains that were not looked at when
+it was written: `first` and `second` were, the others by their README after they had been scored
+once, or never.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ ROOMS = (
 )
 MODULES = {room: import_module(f"taxtune.mapping.{room}") for room in ROOMS}
 #: What changes in these is learnt anew, on trees with fewer nodes than are kept on disk.
-LEARNT, SMALL = ("normalize", "index", "kinds"), 2000
+LEARNT = ("normalize", "index", "kinds")
+SMALL = 2000
 #: Without a condition, a loop may never end.
 SECONDS = 120
 EMPTY = {frozenset: "frozenset()", re.Pattern: 're.compile("(?!)")', dict: "{}"}
@@ -73,8 +76,10 @@ def rules(branches: bool) -> Iterator[Rule]:
         for part in tree.body:
             if isinstance(part, ast.Assign | ast.AnnAssign):
                 name = ast.unparse(part.targets[0] if isinstance(part, ast.Assign) else part.target)
-                if empty := EMPTY.get(type(getattr(module, name, None))):
-                    held, part.value = part.value, ast.parse(empty, mode="eval").body
+                empty = EMPTY.get(type(getattr(module, name, None)))
+                if empty:
+                    held = part.value
+                    part.value = ast.parse(empty, mode="eval").body
                     yield Rule(room, name, "", ast.unparse(tree))
                     part.value = held
             inside, owner = (
@@ -88,7 +93,8 @@ def rules_of(
     room: str, tree: ast.Module, function: ast.FunctionDef, path: str, branches: bool
 ) -> Iterator[Rule]:
     """Yields a function and its conditions."""
-    if (answer := neutral(function)) is not None:
+    answer = neutral(function)
+    if answer is not None:
         body = function.body
         function.body = ast.parse(f"return {answer}").body
         yield Rule(room, path, path, ast.unparse(tree))
@@ -127,7 +133,10 @@ def switches(
 
 
 def neutral(function: ast.FunctionDef) -> str | None:
-    """Returns the neutral answer of a function by its return type, as source; None where there is none."""
+    """Returns the neutral answer of a function by its return type, as source.
+
+    None where there is none.
+    """
     returned = ast.unparse(function.returns) if function.returns else ""
     same = [
         a.arg for a in function.args.args if a.annotation and ast.unparse(a.annotation) == returned
@@ -222,7 +231,8 @@ def show(table: pd.DataFrame, column: str) -> None:
         shown = "  ".join(
             f"{name} {int(n):+d}" for name, n in gains.loc[rule].items() if n or column == "group"
         )
-        helps, hurts = int((by_tree.loc[rule] > 0).sum()), int((by_tree.loc[rule] < 0).sum())
+        helps = int((by_tree.loc[rule] > 0).sum())
+        hurts = int((by_tree.loc[rule] < 0).sum())
         print(
             f"{int(by_tree.loc[rule].sum()):+5d}  helps {helps:2d} hurts {hurts:2d}  {rule[:99]:50s} {shown}"
         )

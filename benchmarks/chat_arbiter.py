@@ -2,10 +2,10 @@
 
     python benchmarks/chat_arbiter.py --trees trees/ --placed placed_fresh.jsonl --model openai/gpt-4o-mini
 
-The default mapper places the answers; the chat model is asked about those with the lowest confidence (half of them, or
-the `--share` that is given). Printed are the placements that are acceptable before and after, how often reading and
-arbiter agree and what either is worth, and how much of what the best choice among the candidates would gain (the
-oracle) is reached: "gain".
+The default mapper places the answers; the chat model is asked about those with the lowest
+confidence (half of them, or the `--share` that is given). Printed are the placements that are
+acceptable before and after, how often reading and arbiter agree and what either is worth, and how
+much of what the best choice among the candidates would gain (the oracle) is reached: "gain".
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ from taxtune.taxonomy import Taxonomy, read_taxonomy
 def read_rows(
     files: Sequence[Path], trees: Path, similarity: str
 ) -> tuple[pd.DataFrame, dict[str, Taxonomy]]:
-    """Returns a row per answer with its placement, what is acceptable and the candidates; and the trees by name."""
+    """Returns a row per answer with its placement, what is acceptable and the candidates.
+
+    And the trees by name.
+    """
     answers = pd.concat([pd.read_json(file, lines=True) for file in files], ignore_index=True)
-    rows, known = [], {}
+    rows = []
+    known = {}
     for name, group in answers.groupby("tree", sort=False):
         known[str(name)] = tree = read_taxonomy(trees / str(name))
         nodes = {tree.path(v): v for v in range(len(tree))}
@@ -118,7 +122,9 @@ def main() -> None:
         (f"of these below {DOUBTFUL}", doubtful),
         *doubtful.groupby("arbiter"),
     ):
-        before, best, now = part.before.mean(), part.oracle.mean(), part.after.mean()
+        before = part.before.mean()
+        best = part.oracle.mean()
+        now = part.after.mean()
         reached = (now - before) / (best - before) if best > before else float("nan")
         print(
             f"{name:20s} n {len(part):3d}  before {before:.3f}  after {now:.3f}  oracle {best:.3f}  gain {reached:.2f}"

@@ -28,7 +28,8 @@ from taxtune.models import Answer, ModelSettings, Reply, Request
 from taxtune.models.local import LocalLLM
 
 Run = Callable[[], list[Reply]]
-NEW_TOKENS, VOCABULARY = 15, 32_000
+NEW_TOKENS = 15
+VOCABULARY = 32_000
 
 
 def make_model(folder: Path, width: int, layers: int) -> None:
@@ -42,7 +43,8 @@ def make_model(folder: Path, width: int, layers: int) -> None:
         num_attention_heads=width // 64,
         num_key_value_heads=width // 128,
         vocab_size=VOCABULARY,
-        eos_token_id=tokenizer.eos_token_id,  # next to never written, so that all answers are of one length
+        # Next to never written, so that all answers are of one length.
+        eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
@@ -137,7 +139,8 @@ def main() -> None:
         seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
         for _ in range(options.repeats):
             for name, run in runs.items():
-                started, cpu = time.perf_counter(), time.process_time()
+                started = time.perf_counter()
+                cpu = time.process_time()
                 run()
                 seconds[name].append((time.perf_counter() - started, time.process_time() - cpu))
     tokens = sorted(len(request.prompt) for request in requests)

@@ -4,13 +4,14 @@
     python benchmarks/mapper.py --trees trees/ --placed placed_other_domains.jsonl --texts 0
     python benchmarks/mapper.py --taxonomy inat2021-categories.csv --answers answers.jsonl --texts 0
 
-The first prints the time for one answer, once its similarity row is known, of the presets `paper-listing` and
-`paper-prose` against plain transcriptions of the paper's listing and prose, and whether both agree on 500 texts.
-`--placed` prints hF, exact and acceptable placements, wrong abstentions and placements on another branch, of the
-default preset with WordNet and without, of the paper's listing and of a sentence encoder, in all and by tree or style;
-and for the default preset the risk at each coverage and the calibration error of its confidence.
-`--answers` prints how long a process takes to its first placement, how many follow, and the memory that 100,000 of them
-take. Without `--taxonomy` it takes a made tree of iNat21's shape.
+The first prints the time for one answer, once its similarity row is known, of the presets
+`paper-listing` and `paper-prose` against plain transcriptions of the paper's listing and prose, and
+whether both agree on 500 texts. `--placed` prints hF, exact and acceptable placements, wrong
+abstentions and placements on another branch, of the default preset with WordNet and without, of the
+paper's listing and of a sentence encoder, in all and by tree or style; and for the default preset
+the risk at each coverage and the calibration error of its confidence. `--answers` prints how long a
+process takes to its first placement, how many follow, and the memory that 100,000 of them take.
+Without `--taxonomy` it takes a made tree of iNat21's shape.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ def made_tree(seed: int) -> Taxonomy:
         )
 
     adjectives = [word("n") for _ in range(900)]
-    labels, parents, aliases, first = ["life"], [-1], [["life"]], 0
+    labels = ["life"]
+    parents = [-1]
+    aliases = [["life"]]
+    first = 0
     for depth, (above, level) in enumerate(itertools.pairwise(LEVELS), 1):
         for i in range(level):
             parent = first + (i if i < above else rng.randrange(above))
@@ -109,7 +113,8 @@ class PlainListing(PlainPaper):
 
     def place(self, answer: str, row: NDArray[np.float32]) -> int:
         """Returns the node of an answer."""
-        prediction, k = plain(answer), self.config.k
+        prediction = plain(answer)
+        k = self.config.k
         scored = sorted(
             ((float(s), v) for v, s in enumerate(row.tolist())), key=lambda pair: -pair[0]
         )
@@ -153,8 +158,8 @@ class PlainListing(PlainPaper):
 class PlainProse(PlainPaper):
     """Algorithm 1 as the prose describes it (§6), sentence by sentence.
 
-    Where the prose leaves a choice (equally deep candidates, or common ancestors), the more votes and the higher score
-    decide, then the smaller number.
+    Where the prose leaves a choice (equally deep candidates, or common ancestors), the more votes
+    and the higher score decide, then the smaller number.
     """
 
     def place(self, answer: str, row: NDArray[np.float32]) -> int:
@@ -166,7 +171,8 @@ class PlainProse(PlainPaper):
         def most_specific(candidates: list[int]) -> int:
             return min(candidates, key=lambda v: (-len(self.ancestors(v)), -row[v], v))
 
-        # Full strings first among the top k, then among all labels; then the same checks by n-gram overlap.
+        # Full strings first among the top k, then among all labels; then the same checks by n-gram
+        # overlap.
         for n in (None, 4, 3, 2):
             own = set(self.grams(prediction, n)) if n else set()
             for among in (best, nodes):
@@ -182,7 +188,8 @@ class PlainProse(PlainPaper):
                     ]
                 if candidates:
                     return most_specific(candidates)
-        # Ambiguous scores: of the nodes that are often enough in the ancestor sets of the top k, the deepest.
+        # Ambiguous scores: of the nodes that are often enough in the ancestor sets of the top k,
+        # the deepest.
         if self.is_close([float(row[v]) for v in best]):
             sets = [set(self.ancestors(v)) for v in best]
             votes = {node: sum(node in one for one in sets) for one in sets for node in one}
@@ -236,7 +243,8 @@ def compare_with_paper(taxonomy: Taxonomy, texts: Sequence[str], timed: int, pre
     fast = [mapper.place_scored(text, row) for text, row in zip(texts, rows, strict=True)]
     fast_seconds = (time.perf_counter() - start) / len(texts)
 
-    slow_seconds, agreed = 0.0, 0
+    slow_seconds = 0.0
+    agreed = 0
     for i, (text, row) in enumerate(zip(texts, rows, strict=True)):
         start = time.perf_counter()
         node = reference.place(text, row)
@@ -261,7 +269,10 @@ def compare_with_paper(taxonomy: Taxonomy, texts: Sequence[str], timed: int, pre
 def quality(
     trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], sentence: str | None
 ) -> None:
-    """Prints how the presets place answers that people have placed; each row's `tree` names its tree."""
+    """Prints how the presets place answers that people have placed.
+
+    Each row's `tree` names its tree.
+    """
     wordnet = find_wordnet()
     settings: list[tuple[str, str, MapperConfig]] = [
         ("default", "lexical", MapperConfig(wordnet=False))
@@ -319,7 +330,8 @@ def table_cell(
     pairs = []
     acceptable = abstained = elsewhere = 0
     for row, placement in zip(rows, placements, strict=True):
-        tree, wanted = trees[row["tree"]], wanted_nodes(trees, row)
+        tree = trees[row["tree"]]
+        wanted = wanted_nodes(trees, row)
         node = placement.node
         acceptable += node in wanted
         abstained += node == tree.root not in wanted

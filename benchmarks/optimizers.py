@@ -61,10 +61,11 @@ class Run:
         promised: Whether the search says that the winner holds what the objective holds.
         kept: Whether it does on the held-out images, within `TOLERANCE`.
         value: The held-out mean that was to be high.
-        best: That mean of the best template of the landscape: of those that hold what is held on all images, the one
-            with the highest mean; NaN where none does.
-        gain: How much of the way to that was made: from the baseline's hP for "hp", from the trivial answer's hR for
-            "hr_at_hp"; 0 where the promise was broken, NaN where nothing is to be gained.
+        best: That mean of the best template of the landscape: of those that hold what is held on
+            all images, the one with the highest mean; NaN where none does.
+        gain: How much of the way to that was made: from the baseline's hP for "hp", from the
+            trivial answer's hR for "hr_at_hp"; 0 where the promise was broken, NaN where nothing is
+            to be gained.
         optimism_hp: hP on the tuning images minus held-out hP.
         optimism_hr: hR on the tuning images minus held-out hR.
     """
@@ -89,7 +90,8 @@ class Run:
 
 def best_known(landscape: Landscape, aim: Aim) -> int | None:
     """Returns the template that is best on all images; None where none holds what the aim holds."""
-    hp, hr = landscape.hp.mean(axis=1), landscape.hr.mean(axis=1)
+    hp = landscape.hp.mean(axis=1)
+    hr = landscape.hr.mean(axis=1)
     held = aim.missed(hp, hr, hr[0]) <= 1e-12
     return int(np.where(held, aim.aimed(hp, hr), -1.0).argmax()) if held.any() else None
 
@@ -146,13 +148,15 @@ def replay(
         budgets: Answers that each may ask for, ascending.
         seeds: How many.
         tuning: Tuning images that each seed draws; the others are held out.
-        known: Rows of an earlier call with the same landscapes and tuning images, which need not be made again.
+        known: Rows of an earlier call with the same landscapes and tuning images, which need not be
+            made again.
     """
     found: list[pd.DataFrame] = []
     plans = list(itertools.product(landscapes, aims, methods))
     with track("searching", len(plans) * seeds) as task:
         for landscape, aim, method in plans:
-            images, best = landscape.hp.shape[1], best_known(landscape, aim)
+            images = landscape.hp.shape[1]
+            best = best_known(landscape, aim)
             this = {"landscape": landscape.name, "objective": aim.name, "method": method}
             if known is not None:
                 some = known[(known[list(this)] == pd.Series(this)).all(axis=1)]
@@ -182,7 +186,7 @@ def replay(
     return pd.concat(found, ignore_index=True).round(12)
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 _GROUP = ["landscape", "objective", "method", "budget"]
 
@@ -296,7 +300,8 @@ def calls_to_reach(means: pd.DataFrame) -> pd.DataFrame:
     found = []
     groups = means.groupby(["landscape", "objective", "method"], sort=False)
     for share, (key, some) in itertools.product(REACHED, groups):
-        calls, gain = np.log2(some.budget.to_numpy()), some.gain.to_numpy()
+        calls = np.log2(some.budget.to_numpy())
+        gain = some.gain.to_numpy()
         below = np.flatnonzero(gain < share)
         if below.size == 0:
             reached = float(2 ** calls[0])
@@ -369,7 +374,7 @@ def _monotone_table(changes: pd.DataFrame) -> Table:
     )
 
 
-# -- figures -----------------------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------
 
 
 def draw(means: pd.DataFrame, objective: str) -> Figure:
@@ -377,7 +382,8 @@ def draw(means: pd.DataFrame, objective: str) -> Figure:
     from matplotlib.figure import Figure
 
     means = means[means.objective == objective]
-    landscapes, methods = list(dict.fromkeys(means.landscape)), list(dict.fromkeys(means.method))
+    landscapes = list(dict.fromkeys(means.landscape))
+    methods = list(dict.fromkeys(means.method))
     held = (
         f"hP kept (%, within {TOLERANCE:g})"
         if objective == "hr_at_hp"
@@ -430,7 +436,7 @@ def draw(means: pd.DataFrame, objective: str) -> Figure:
     return figure
 
 
-# -- the command -------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 
 def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:
@@ -442,7 +448,8 @@ def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:
     """
     means = summarise(runs)
     pooled = over_landscapes(means)
-    reached, changes = calls_to_reach(pd.concat([pooled, means])), steps(runs)
+    reached = calls_to_reach(pd.concat([pooled, means]))
+    changes = steps(runs)
     objectives = list(dict.fromkeys(runs.objective))
     return StudyReport(
         "optimizers",

@@ -31,18 +31,21 @@ from typing import Any
 
 from taxtune.report.output import Table
 
-SEED, LOOKED_AT = 7, (10, 100, 1_000, 2_000)
+SEED = 7
+LOOKED_AT = (10, 100, 1_000, 2_000)
 PACKAGES = ("torch", "transformers", "mlflow", "optuna")
 
 
-# -- commands ----------------------------------------------------------------------------------------------------------
+# -- commands --------------------------------------------------------------------------------------
 
 
 def timed(*command: str) -> tuple[float, float]:
     """Returns the CPU and wall seconds of a process and of what it starts."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = time.perf_counter() - start
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
 
@@ -81,7 +84,7 @@ def commands(folder: Path, iterations: int, repeats: int) -> Table:
     )
 
 
-# -- the loop ----------------------------------------------------------------------------------------------------------
+# -- the loop --------------------------------------------------------------------------------------
 
 
 class Instant:
@@ -126,7 +129,7 @@ def loop(folder: Path, iterations: int) -> Table:
     from taxtune.tuning.loop import Tuner
 
     write_fragments(folder / "many.yaml")
-    data = ("data.count=60", "data.tuning=40", "data.heldout=20", "data.block=20")
+    data = ("data.count=60", "data.tuning=40", "data.heldout=20", "data.first_rung=20")
     many = (
         f"iterations={iterations}",
         f"proposer.fragments={folder / 'many.yaml'}",
@@ -157,7 +160,7 @@ def loop(folder: Path, iterations: int) -> Table:
     return Table("loop", title, heads, tuple(rows), digits={"CPU seconds": 3, "wall seconds": 3})
 
 
-# -- a run by part -----------------------------------------------------------------------------------------------------
+# -- a run by part ---------------------------------------------------------------------------------
 
 
 class Clock:
@@ -208,7 +211,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
     """Runs the field guide with MLflow and prints, as JSON, what each part took."""
     clock = Clock()
     clock.wrap(builtins, "__import__", "imports")
-    from taxtune.api import tracking_callbacks
+    from taxtune import runs
     from taxtune.recipe import load_recipe
     from taxtune.report import html
     from taxtune.report.progress import TuningProgress
@@ -232,8 +235,8 @@ def run_by_part(folder: Path, iterations: int) -> None:
             (TrackingCallback, name, "MLflow, waited for at the end")
             for name in ("on_result", "on_stop")
         ),
-        (loop, "next_steps", "the race's choices"),
-        (loop, "choose", "the race's choices"),
+        (loop, "next_steps", "the choices of successive halving"),
+        (loop, "choose", "the choices of successive halving"),
         (loop, "compare_templates", "statistics"),
         (loop, "write_result", "figures, report and result"),
         (html, "write_report", "figures, report and result"),
@@ -242,7 +245,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
     parts = build.Setup(load_recipe("fieldguide", [f"iterations={iterations}"]), folder)
     experiment = build.build(parts)
     progress = TuningProgress(Terminal(quiet=True))
-    watching = [progress, html.ReportCallback(), *tracking_callbacks(parts)]
+    watching = [progress, *runs.recording_callbacks(parts)]
     loop.Tuner(experiment, folder, callbacks=watching).run()
     clock.stop()
     others = time.process_time() - time.thread_time()
@@ -263,7 +266,8 @@ def run_table(folder: Path, iterations: int) -> Table:
         command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     found = json.loads(done.stdout.splitlines()[-1])
-    total, wall = sum(found["cpu"].values()) + found["threads"], sum(found["wall"].values())
+    total = sum(found["cpu"].values()) + found["threads"]
+    wall = sum(found["wall"].values())
     rows: list[tuple[object, ...]] = [
         (
             part,
@@ -289,7 +293,7 @@ def run_table(folder: Path, iterations: int) -> Table:
     )
     rows.append(("total", total, 100.0, wall, 100.0))
     heads = ("part", "CPU seconds", "% of CPU", "wall seconds", "% of wall")
-    title = f"taxtune tune fieldguide, {iterations} iterations and the race, by part"
+    title = f"taxtune tune fieldguide, {iterations} iterations and successive halving, by part"
     digits = {"CPU seconds": 2, "% of CPU": 1, "wall seconds": 2, "% of wall": 1}
     return Table("run", title, heads, tuple(rows), digits=digits)
 

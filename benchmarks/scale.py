@@ -68,7 +68,10 @@ LABELS = 100
 
 
 def made_tree(nodes: int, seed: int, names: bool = False) -> Taxonomy:
-    """A tree of random attachment, whose height is about e ln(nodes); with made words as labels, or with numbers."""
+    """A tree of random attachment, whose height is about e ln(nodes).
+
+    With made words as labels, or with numbers.
+    """
     rng = np.random.default_rng(seed)
     parents = np.full(nodes, -1, dtype=np.int64)
     parents[1:] = (rng.random(nodes - 1) * np.arange(1, nodes)).astype(np.int64)
@@ -79,7 +82,7 @@ def made_tree(nodes: int, seed: int, names: bool = False) -> Taxonomy:
     return Taxonomy([f"{label} {i:x}" if i else "life" for i, label in enumerate(labels)], parents)
 
 
-# -- what is measured, each in a process of its own --------------------------------------------------------------------
+# -- what is measured, each in a process of its own ------------------------------------------------
 
 
 def pairs(nodes: int, n: int) -> dict[str, Any]:
@@ -131,7 +134,9 @@ def answers(folder: Path, n: int) -> dict[str, Any]:
     """`taxtune place` of a file of n answers."""
     from taxtune.cli import main
 
-    tree, file, out = folder / "tree.csv", folder / f"{n}.txt", folder / f"{n}.jsonl"
+    tree = folder / "tree.csv"
+    file = folder / f"{n}.txt"
+    out = folder / f"{n}.jsonl"
     sys.argv = ["taxtune", "place", "-t", str(tree), str(file), "--json"]
     start = time.perf_counter(), time.process_time()
     with (
@@ -144,7 +149,8 @@ def answers(folder: Path, n: int) -> dict[str, Any]:
         except SystemExit as end:
             if end.code:
                 raise RuntimeError(said.getvalue()) from end
-    seconds, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
+    seconds = time.perf_counter() - start[0]
+    cpu = time.process_time() - start[1]
     with out.open("rb") as placed:
         digest = hashlib.file_digest(placed, "sha256").hexdigest()
     out.unlink()
@@ -227,7 +233,7 @@ def peak() -> float:
     )
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def measured(part: str, *arguments: object, cache: Path | None = None) -> dict[str, Any]:

@@ -44,7 +44,8 @@ WAYS = ("one by one", "batched", "taxtune")
 PHASES = ("encoding", "prefill", "decoding", "else")
 # The modules that make embeddings of an image, as the families call them.
 _VISION = ("vision_model", "vision_tower", "visual", "multi_modal_projector", "connector")
-# What a language model computes of an image's states, before its first forward pass where the states are kept.
+# What a language model computes of an image's states, before its first forward pass where the
+# states are kept.
 _CROSS = ("cross_attn.k_proj", "cross_attn.v_proj", "cross_attn.k_norm")
 
 
@@ -177,7 +178,7 @@ def _plain(mark: Any) -> float:
     return mark.seconds() if isinstance(mark, _Event) else float(mark)
 
 
-# -- the three ways ----------------------------------------------------------------------------------------------------
+# -- the three ways --------------------------------------------------------------------------------
 
 Ask = Callable[[str, Sequence[str]], list[str]]
 
@@ -325,7 +326,7 @@ def _peak() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-# -- the limits --------------------------------------------------------------------------------------------------------
+# -- the limits ------------------------------------------------------------------------------------
 
 
 def limits(plan: Plan, network: Any, processor: Any) -> dict[str, Any]:
@@ -366,7 +367,10 @@ def limits(plan: Plan, network: Any, processor: Any) -> dict[str, Any]:
 
 @contextmanager
 def _modules_of_a_step(network: Any) -> Iterator[list[Any]]:
-    """Collects the modules whose weights a step of decoding reads whole; of embeddings it reads a row."""
+    """Collects the modules whose weights a step of decoding reads whole.
+
+    Of embeddings it reads a row.
+    """
     import torch
 
     used: list[Any] = []
@@ -421,7 +425,8 @@ def probe(plan: Plan, seconds: float = 1.5) -> tuple[float, float]:
     product = torch.empty_like(left)
 
     def best(work: Callable[[], Any]) -> float:
-        times, end = [], time.perf_counter() + seconds
+        times = []
+        end = time.perf_counter() + seconds
         while time.perf_counter() < end or len(times) < 3:
             if cuda:
                 torch.cuda.synchronize()
@@ -449,7 +454,7 @@ def _processor() -> str:
     return name
 
 
-# -- the table ---------------------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 
 
 def summary(plan: Plan, found: Mapping[str, Any], limit: Mapping[str, Any]) -> dict[str, Any]:
@@ -541,7 +546,8 @@ def show(found: Mapping[str, Any]) -> None:
         f"{tokens['image']:,} states an image, {tokens['text'][0]} to {tokens['text'][1]} tokens of text, "
         f"{found['new_tokens']} new ones\n"
     )
-    asked, seconds = found["questions"], found["seconds"]
+    asked = found["questions"]
+    seconds = found["seconds"]
     parts = {
         "tuning": f"tuning ({asked['tuning']:,})",
         "held out": f"held out ({asked['held out']:,})",
@@ -562,10 +568,12 @@ def show(found: Mapping[str, Any]) -> None:
     print(f"\n| taxtune's time | {' | '.join(PHASES)} | limit by FLOP |")
     print("| --- |" + " ---: |" * (len(PHASES) + 1))
     for part, title in parts.items():
-        spent, total = found["shares"][part], sum(found["shares"][part].values())
+        spent = found["shares"][part]
+        total = sum(found["shares"][part].values())
         cells = " | ".join(f"{spent[p]:,.1f} s, {spent[p] / total:.0%}" for p in PHASES)
         print(f"| {title} | {cells} | {found['flop_limit'][part]:,.1f} s |")
-    step, flop = found["step"], found["flop"]
+    step = found["step"]
+    flop = found["flop"]
     print(
         f"\nMemory {found['bandwidth'] / 1e9:,.1f} GB/s, peak {found['peak'] / 1e12:,.3f} TFLOP/s. A question takes "
         + ", ".join(f"{flop[p] / 1e9:,.2f} GFLOP of {p}" for p in PHASES if p != "else")
@@ -583,7 +591,7 @@ def show(found: Mapping[str, Any]) -> None:
     )
 
 
-# -- questions --------------------------------------------------------------------------------------------------------
+# -- questions -------------------------------------------------------------------------------------
 
 
 def make_images(folder: Path, side: int, count: int, seed: int) -> list[str]:
@@ -695,7 +703,10 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         tile = options.tile or (336 if options.family == "mllama" else None)
         shape = scaled(shape, width=options.width, depth=options.depth, tile=tile)
     if options.quick:
-        options.prompts, options.images, options.held_out, options.batch_size = 8, 10, 20, 10
+        options.prompts = 8
+        options.images = 10
+        options.held_out = 20
+        options.batch_size = 10
     _say(f"Writing {options.family} with random weights ...")
     folder = write_checkpoint(
         options.family,

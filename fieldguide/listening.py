@@ -67,7 +67,8 @@ def learn_to_listen(
         tokenizer: Its tokenizer.
         tokens: The image tokens of each picture, shape (n, 65, width).
         species: The number of the species on each picture, shape (n,).
-        sure: How sure one can be of species, family and order on each picture, from `seeing.sureness`.
+        sure: How sure one can be of species, family and order on each picture, from
+            `seeing.sureness`.
         steps: How many batches to learn from.
         rate: The highest learning rate.
         seed: Of the choice of pictures and prompts.
@@ -86,7 +87,9 @@ def learn_to_listen(
         optimizer, rate, total_steps=steps, pct_start=0.05
     )
     model.train()
-    started, done, total = time.monotonic(), 0, 0.0
+    started = time.monotonic()
+    done = 0
+    total = 0.0
     while done < steps:
         for rows, picks in _batches(rng, tokenizer, species, sure):
             if done == steps:

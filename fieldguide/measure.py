@@ -1,7 +1,7 @@
 """Measures the embedded model on freshly drawn birds: `python -m fieldguide.measure`.
 
-Asks every image with prompts of different carefulness, through the same path as any other run (data set, local VLM,
-mapper, hP and hR), and prints a table in Markdown.
+Asks every image with prompts of different carefulness, through the same path as any other run (data
+set, local VLM, mapper, hP and hR), and prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ def measure(
         off = np.array([placed[answer].off_tree for answer in answers])
         depth = np.where(off, 1, taxonomy.depth[nodes])
         exact = (nodes == target) & ~off
-        every, parts = score(taxonomy, nodes, target, off_tree=off), []
+        every = score(taxonomy, nodes, target, off_tree=off)
+        parts = []
         for part in (~degraded, degraded):
             some = (
                 score(taxonomy, nodes[part], target[part], off_tree=off[part])

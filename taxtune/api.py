@@ -11,14 +11,14 @@ command line builds the same experiment; see `taxtune.tuning` for what is built.
 
 from __future__ import annotations
 
-import os
+import functools
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args
 
 from taxtune.errors import DataError
 from taxtune.progress import note, showing
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from taxtune.recipe import Recipe
     from taxtune.settings import Effort
     from taxtune.taxonomy import Taxonomy
-    from taxtune.tuning.build import Setup
+    from taxtune.tuning.build import AnyObjective, Setup
     from taxtune.tuning.calibrate import Calibration
-    from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers import Proposer
-    from taxtune.tuning.records import ComparisonResult, SampleResult, TemplateScores, TuneResult
+    from taxtune.tuning.records import ComparisonResult, SampleResult, TuneResult
+
+    AnyTaxonomy = Taxonomy | str | Path | Mapping[str, Any]
+    AnyModel = Model | Callable[..., Any] | str
 
 __all__ = [
     "calibrate",
@@ -47,63 +49,101 @@ __all__ = [
     "load_run",
     "place",
     "score",
-    "tracking_callbacks",
     "tune",
 ]
 
 SplitName = Literal["heldout", "tuning"]
 
 
-def _parts(
-    what: str,
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None,
+class RunParts(TypedDict, total=False):
+    """What `tune`, `compare` and `evaluate` take besides tree, images and model; see `tune`."""
+
+    metrics: Mapping[str, Callable[[SampleResult], Any]] | None
+    baseline: str | None
+    domain: str | None
+    recipe: Recipe | str | Path | None
+    settings: Mapping[str, Any] | None
+    out: str | Path | None
+
+
+class SearchParts(RunParts, total=False):
+    """What `tune` and `compare` take as well; see `tune`."""
+
+    goal: float | None
+    effort: Effort | None
+    proposer: Proposer | Callable[..., str] | str | None
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _lists(parameters: type) -> Callable[[F], F]:
+    """Has `help` and `inspect.signature` list the keys of a TypedDict one by one, in place of `**`."""
+
+    def decorate(function: F) -> F:
+        own = inspect.signature(function)
+        *listed, bag = own.parameters.values()
+        for name, annotation in parameters.__annotations__.items():
+            listed.append(
+                bag.replace(
+                    name=name,
+                    kind=bag.KEYWORD_ONLY,
+                    default=None,
+                    annotation=annotation.__forward_arg__,
+                )
+            )
+        signature = own.replace(parameters=listed)
+
+        @functools.wraps(function)
+        def checked(*arguments: Any, **named: Any) -> Any:
+            try:
+                signature.bind(*arguments, **named)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+            return function(*arguments, **named)
+
+        checked.__signature__ = signature  # type: ignore[attr-defined]
+        return cast("F", checked)
+
+    return decorate
+
+
+def _setup(
+    kind: str,
+    taxonomy: AnyTaxonomy | None,
     examples: Source | None,
-    vlm: Model | Callable[..., Any] | str | None,
-    goal: float | None,
-    effort: Effort | None,
-    proposer: Proposer | Callable[..., str] | str | None,
-    metrics: Mapping[str, Callable[[SampleResult], Any]] | None,
-    baseline: str | None,
-    domain: str | None,
-    recipe: Recipe | str | Path | None,
-    settings: Mapping[str, Any] | None,
-    out: str | Path | None,
+    vlm: AnyModel | None,
+    parts: SearchParts,
 ) -> Setup:
-    """Returns the recipe with what is given in it, and with the objects that replace its parts."""
+    """Returns the recipe with the values that are given, and with the objects that replace its parts."""
     from taxtune.execution import deploy
     from taxtune.models.names import parse_model
-    from taxtune.recipe import Recipe, load_recipe
     from taxtune.settings import with_kind
     from taxtune.tuning.build import Setup
     from taxtune.tuning.metrics import as_metrics
-    from taxtune.tuning.run_folder import STAND_INS, default_folder
 
-    if recipe is None and (taxonomy is None or examples is None or vlm is None):
+    if parts.get("recipe") is None and (taxonomy is None or examples is None or vlm is None):
         raise DataError(
             "A run needs a taxonomy, examples and a vlm.",
-            remedy="Give all three, or a recipe, such as recipe='fieldguide', and what is to be different.",
+            remedy="Give all three, or a recipe, such as recipe='fieldguide', and what is to be "
+            "different.",
         )
-    if recipe is None:
-        folder = Path(out or Path("runs") / what)
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:100].strip("-._") or what
-        recipe = Recipe.model_validate({"name": name, **STAND_INS, "prompt": {"domain": ""}})
-    else:
-        recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-        folder = Path(out or default_folder(recipe.name, what))
-    own = dict(settings or {})
-    policy, mapper = own.pop("policy", None), own.pop("mapper", None)
-    proposer_keys, own_proposer = _proposer(proposer)
-    keys = {
-        "objective.hp_target": goal,
-        "effort": effort,
-        "prompt.baseline": baseline,
-        "prompt.domain": domain,
-        "vlm": with_kind(str(parse_model(vlm).absolute)) if isinstance(vlm, str) else None,
+    recipe, folder = _recipe(kind, parts.get("recipe"), parts.get("out"))
+    settings = dict(parts.get("settings") or {})
+    policy = settings.pop("policy", None)
+    mapper = settings.pop("mapper", None)
+    changes = {
+        "objective.hp_target": parts.get("goal"),
+        "effort": parts.get("effort"),
+        "prompt.baseline": parts.get("baseline"),
+        "prompt.domain": parts.get("domain"),
     }
-    recipe = recipe.changed(
-        {key: value for key, value in keys.items() if value is not None} | proposer_keys | own
-    )
+    changes = {key: value for key, value in changes.items() if value is not None}
     model = None
+    if isinstance(vlm, str):
+        changes["vlm"] = with_kind(str(parse_model(vlm).absolute))
+    proposer_keys, proposer = _proposer(parts.get("proposer"))
+    recipe = recipe.changed(changes | proposer_keys | settings)
     if vlm is not None and not isinstance(vlm, str):
         model = deploy(vlm, execution=recipe.execution)
     return Setup(
@@ -112,11 +152,28 @@ def _parts(
         vlm=model,
         mapper=mapper,
         policy=policy,
-        proposer=own_proposer,
+        proposer=proposer,
         taxonomy=None if taxonomy is None else _tree(taxonomy),
         examples=examples,
-        metrics=as_metrics(metrics),
+        metrics=as_metrics(parts.get("metrics")),
     )
+
+
+def _recipe(
+    kind: str, given: Recipe | str | Path | None, out: str | Path | None
+) -> tuple[Recipe, Path]:
+    """Returns the recipe, one with stand-ins where none is given, and the folder of the run."""
+    from taxtune.recipe import Recipe, load_recipe
+    from taxtune.tuning.run_folder import STAND_INS, default_folder
+
+    if given is not None:
+        recipe = given if isinstance(given, Recipe) else load_recipe(given)
+        return recipe, Path(out or default_folder(recipe.name, kind))
+    folder = Path(out or Path("runs") / kind)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:100].strip("-._") or kind
+    # The domain is named after the tree once it is read.
+    settings = {"name": name, **STAND_INS, "prompt": {"domain": ""}}
+    return Recipe.model_validate(settings), folder
 
 
 def _proposer(
@@ -134,24 +191,17 @@ def _proposer(
     return {}, make_proposer(proposer)
 
 
+@_lists(SearchParts)
 def tune(
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
+    taxonomy: AnyTaxonomy | None = None,
     examples: Source | None = None,
-    vlm: Model | Callable[..., Any] | str | None = None,
+    vlm: AnyModel | None = None,
     *,
-    objective: Objective | Callable[[TemplateScores], float] | str | None = None,
-    goal: float | None = None,
-    effort: Effort | None = None,
-    proposer: Proposer | Callable[..., str] | str | None = None,
-    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
-    baseline: str | None = None,
-    domain: str | None = None,
-    recipe: Recipe | str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
+    objective: AnyObjective | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
     progress: bool | None = None,
+    **parts: Unpack[SearchParts],
 ) -> TuneResult:
     """Tunes a template: propose, ask, place, score, record; then compares the winner with the baseline once.
 
@@ -197,63 +247,34 @@ def tune(
         TaxtuneError: If something is missing or wrong, or the run cannot go on; what is done is kept.
         KeyboardInterrupt: On Ctrl-C; the run goes on with `resume=True`.
     """
-    from taxtune.atomic import make_folder
-    from taxtune.report.html import ReportCallback
-    from taxtune.tuning.build import build
-    from taxtune.tuning.history import locked
-    from taxtune.tuning.loop import Tuner
-    from taxtune.tuning.objective import make_objective
-    from taxtune.tuning.run_folder import check_run_folder
+    from taxtune import runs
+    from taxtune.tuning.build import make_objective
 
-    parts = _parts(
-        "tune",
-        taxonomy,
-        examples,
-        vlm,
-        goal,
-        effort,
-        proposer,
-        metrics,
-        baseline,
-        domain,
-        recipe,
-        settings,
-        out,
-    )
-    aim = parts.recipe.objective.kind if objective is None else objective
-    make_objective(aim, metrics=tuple(parts.metrics))  # a wrong name is told before images are read
-    if goal is not None and aim not in ("hr_at_hp", "ihr_at_ihp"):
-        remedy = "Leave out goal, or objective."
-        raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy=remedy)
-    check_run_folder(parts.folder, resume=resume)
-    with _shown(progress) as shown, locked(parts.folder) as lock:
-        make_folder(parts.folder)
-        made = build(parts, objective)
-        told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
-        return Tuner(made, parts.folder, callbacks=told, resume=resume, lock=lock).run()
+    setup = _setup("tune", taxonomy, examples, vlm, parts)
+    aim = setup.recipe.objective.kind if objective is None else objective
+    make_objective(setup.recipe, aim, setup.metrics)  # a wrong name is told before images are read
+    if parts.get("goal") is not None and aim not in ("hr_at_hp", "ihr_at_ihp"):
+        raise DataError(
+            "goal is the hP that 'hr_at_hp' holds.",
+            value=parts["goal"],
+            remedy="Leave out goal, or objective.",
+        )
+    with _shown(progress) as shown:
+        told = [*shown, *runs.recording_callbacks(setup), *callbacks]
+        return runs.tune(setup, objective, callbacks=told, resume=resume)
 
 
+@_lists(SearchParts)
 def compare(
-    objectives: Sequence[Objective | Callable[[TemplateScores], float] | str] = (
-        "hr_at_hp",
-        "accuracy",
-    ),
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
+    objectives: Sequence[AnyObjective] = ("hr_at_hp", "accuracy"),
+    taxonomy: AnyTaxonomy | None = None,
     examples: Source | None = None,
-    vlm: Model | Callable[..., Any] | str | None = None,
+    vlm: AnyModel | None = None,
     *,
-    goal: float | None = None,
-    effort: Effort | None = None,
-    proposer: Proposer | Callable[..., str] | str | None = None,
-    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
-    baseline: str | None = None,
-    domain: str | None = None,
-    recipe: Recipe | str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
     progress: bool | None = None,
+    **parts: Unpack[SearchParts],
 ) -> ComparisonResult:
     """Tunes for each objective from the same baseline, splits and seed, and compares the winners image by image.
 
@@ -262,19 +283,11 @@ def compare(
         taxonomy: As in `tune`.
         examples: As in `tune`.
         vlm: As in `tune`.
-        goal: As in `tune`.
-        effort: As in `tune`.
-        proposer: As in `tune`.
-        metrics: As in `tune`.
-        baseline: As in `tune`.
-        domain: As in `tune`.
-        recipe: As in `tune`.
-        settings: As in `tune`.
-        out: The comparison's folder, with one sub-folder per run; "runs/compare" where left out, or "runs/NAME-compare"
-            with the recipe's name.
         resume: As in `tune`.
         callbacks: As in `tune`.
         progress: As in `tune`.
+        **parts: As in `tune`, but that `out` is the comparison's folder, with one sub-folder per run:
+            "runs/compare" where left out, or "runs/NAME-compare" with the recipe's name.
 
     Returns:
         The result: `runs`, `heldout`, `differences`, `to_frame()`, `answers("accuracy")`.
@@ -283,53 +296,24 @@ def compare(
         TaxtuneError: If something is missing or wrong, or a run cannot go on; what is done is kept.
         KeyboardInterrupt: On Ctrl-C; the runs go on with `resume=True`.
     """
-    from taxtune.atomic import make_folder
-    from taxtune.report.html import ReportCallback
-    from taxtune.tuning.build import build_each
-    from taxtune.tuning.compare import check_objectives, compare_objectives
-    from taxtune.tuning.history import locked
-    from taxtune.tuning.objective import make_objective
-    from taxtune.tuning.run_folder import check_run_folder
+    from taxtune import runs
 
-    parts = _parts(
-        "compare",
-        taxonomy,
-        examples,
-        vlm,
-        goal,
-        effort,
-        proposer,
-        metrics,
-        baseline,
-        domain,
-        recipe,
-        settings,
-        out,
-    )
-    names = [make_objective(each, metrics=tuple(parts.metrics)).name for each in objectives]
-    check_objectives(names)
-    check_run_folder(parts.folder, names, resume=resume)
-    with _shown(progress) as shown, locked(parts.folder):
-        make_folder(parts.folder)
-        made = build_each(parts, objectives)
-        told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
-        return compare_objectives(made, parts.folder, callbacks=told, resume=resume)
+    setup = _setup("compare", taxonomy, examples, vlm, parts)
+    with _shown(progress) as shown:
+        told = [*shown, *runs.recording_callbacks(setup), *callbacks]
+        return runs.compare(setup, objectives, callbacks=told, resume=resume)
 
 
+@_lists(RunParts)
 def evaluate(
     template: str | Mapping[str, str],
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
+    taxonomy: AnyTaxonomy | None = None,
     examples: Source | None = None,
-    vlm: Model | Callable[..., Any] | str | None = None,
+    vlm: AnyModel | None = None,
     *,
     split: SplitName = "heldout",
-    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
-    baseline: str | None = None,
-    domain: str | None = None,
-    recipe: Recipe | str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
     progress: bool | None = None,
+    **parts: Unpack[RunParts],
 ) -> ComparisonResult:
     """Scores a template beside the baseline, on the same images.
 
@@ -339,14 +323,9 @@ def evaluate(
         examples: As in `tune`.
         vlm: As in `tune`.
         split: Which images to ask about.
-        metrics: As in `tune`.
-        baseline: As in `tune`.
-        domain: As in `tune`.
-        recipe: As in `tune`.
-        settings: As in `tune`.
-        out: Where answers are kept, and not asked for again, and in its folder `evaluated` the result with its report;
-            "runs/evaluate" where left out.
         progress: As in `tune`.
+        **parts: As in `tune`, but that `out` is where answers are kept, and not asked for again, and
+            in its folder `evaluated` the result with its report; "runs/evaluate" where left out.
 
     Returns:
         The result: `heldout` (whichever the split), `differences`, `to_frame()`, `answers("template")`.
@@ -354,10 +333,10 @@ def evaluate(
     Raises:
         TaxtuneError: If a template cannot be used, or something is missing or wrong.
     """
+    from taxtune import runs
     from taxtune.atomic import make_folder
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.build import build
-    from taxtune.tuning.compare import evaluate_templates
 
     if split not in get_args(SplitName):
         raise DataError("There is no such split.", value=split, remedy="Use heldout or tuning.")
@@ -366,31 +345,15 @@ def evaluate(
         raise DataError(
             "A template cannot be called 'baseline'.", remedy="Give it as the argument `baseline`."
         )
-    parts = _parts(
-        "evaluate",
-        taxonomy,
-        examples,
-        vlm,
-        None,
-        None,
-        None,
-        metrics,
-        baseline,
-        domain,
-        recipe,
-        settings,
-        out,
-    )
+    setup = _setup("evaluate", taxonomy, examples, vlm, cast("SearchParts", parts))
     with _shown(progress) as shown:
-        make_folder(parts.folder)
-        made = build(parts)
+        make_folder(setup.folder)
+        experiment = build(setup)
         for name, source in templates.items():
-            for text in made.rules.notes(source, f"The template {name!r}"):
+            for text in experiment.rules.notes(source, f"The template {name!r}"):
                 note(text)
-        given = {"baseline": made.recipe.prompt.baseline, **templates}
-        return evaluate_templates(
-            made, given, parts.folder, split=split, callbacks=[*shown, ReportCallback()]
-        )
+        told = [*shown, ReportCallback()]
+        return runs.evaluate(experiment, templates, split=split, callbacks=told)
 
 
 def calibrate(
@@ -439,7 +402,7 @@ def calibrate(
 
 def place(
     answers: str | Sequence[str | None],
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
+    taxonomy: AnyTaxonomy,
     *,
     mapper: Mapper | MapperConfig | None = None,
 ) -> DataFrame:
@@ -498,7 +461,7 @@ def place(
 def score(
     predicted: Sequence[str | Sequence[str]],
     target: Sequence[str | Sequence[str]],
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
+    taxonomy: AnyTaxonomy,
     *,
     free_text: bool = False,
 ) -> HierarchicalScores:
@@ -556,20 +519,10 @@ def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
     return read_result(folder)
 
 
-def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
+def _tree(given: AnyTaxonomy) -> Taxonomy:
     from taxtune.taxonomy.read import as_taxonomy
 
     return as_taxonomy(given)
-
-
-def tracking_callbacks(parts: Setup) -> list[Any]:
-    """Returns the callbacks that record an experiment's run in MLflow, if its recipe wants that."""
-    if not parts.recipe.tracking.mlflow:
-        return []
-    from taxtune.tracking import MLflowTracker, TrackingCallback
-
-    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "taxtune"
-    return [TrackingCallback(partial(MLflowTracker, name, parts.folder))]
 
 
 @contextmanager

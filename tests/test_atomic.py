@@ -4,7 +4,6 @@ import errno
 import io
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,11 @@ from taxtune import atomic
 from taxtune.errors import TaxtuneError
 
 
-def files(folder: Path) -> list[str]:
+def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_writes_whole_files_and_leaves_no_temporary_behind(tmp_path: Path) -> None:
+def test_writes_whole_files_and_leaves_no_temporary_behind(tmp_path):
     atomic.write_text(tmp_path / "a.txt", "Ärger\r\n")
     atomic.write_json(tmp_path / "deep" / "b.json", {"name": "Größe", "value": 1.5})
     assert (tmp_path / "a.txt").read_bytes() == "Ärger\r\n".encode()
@@ -28,31 +27,29 @@ def test_writes_whole_files_and_leaves_no_temporary_behind(tmp_path: Path) -> No
     assert files(tmp_path / "deep") == ["b.json"]
 
 
-def test_lone_surrogates_are_written_escaped(tmp_path: Path) -> None:
+def test_lone_surrogates_are_written_escaped(tmp_path):
     atomic.write_text(tmp_path / "a.txt", "bird \udce9")
     assert (tmp_path / "a.txt").read_bytes() == b"bird \\udce9"
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-def test_full_disk_keeps_the_old_file_and_leaves_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_full_disk_keeps_the_old_file_and_leaves_nothing_else(tmp_path, monkeypatch, step):
     target = tmp_path / "result.json"
     atomic.write_json(target, {"old": True})
 
-    def full(*args: object, **kwargs: object) -> None:
+    def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     if step == "write":
 
         class Full:
-            def __init__(self, handle: int, mode: str) -> None:
+            def __init__(self, handle, mode):
                 self.handle = handle
 
-            def __enter__(self) -> Full:
+            def __enter__(self):
                 return self
 
-            def __exit__(self, *args: object) -> None:
+            def __exit__(self, *args):
                 os.close(self.handle)
 
             write = full
@@ -71,10 +68,8 @@ def test_full_disk_keeps_the_old_file_and_leaves_nothing_else(
     ("code", "words"),
     [(errno.EROFS, "Read-only"), (errno.EACCES, "Permission denied")],
 )
-def test_every_refusal_names_file_and_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, words: str
-) -> None:
-    def refuse(*args: object, **kwargs: object) -> int:
+def test_every_refusal_names_file_and_remedy(tmp_path, monkeypatch, code, words):
+    def refuse(*args, **kwargs):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(atomic.os, "open", refuse)
@@ -88,7 +83,7 @@ def test_every_refusal_names_file_and_remedy(
         assert "--out" in str(caught.value)
 
 
-def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+def test_a_link_is_replaced_and_not_followed(tmp_path):
     (tmp_path / "diary.txt").write_text("mine")
     for name, target in (("report.html", "diary.txt"), ("winner.txt", "nowhere.txt")):
         (tmp_path / name).symlink_to(tmp_path / target)
@@ -99,7 +94,7 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     assert files(tmp_path) == ["diary.txt", "report.html", "winner.txt"]
 
 
-def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
+def test_what_is_no_file_is_left_alone(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("/dev/null")
     for name in ("pipe", "link"):
@@ -108,11 +103,9 @@ def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
     assert files(tmp_path) == ["link", "pipe"]
 
 
-def test_a_full_disk_that_is_looked_at_has_nothing_left_on_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_that_is_looked_at_has_nothing_left_on_it(tmp_path, monkeypatch):
     class Full(io.FileIO):
-        def write(self, data: object) -> int:
+        def write(self, data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(atomic.os, "fdopen", Full)

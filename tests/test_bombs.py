@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import gzip
 import zipfile
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +26,7 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(
 
 
 @pytest.mark.parametrize("text", [LAUGHS, "name: &a [*a]\n", "a: &a {x: 1}\nb: {<<: *a}\n"])
-def test_yaml_aliases_are_refused(text: str, tmp_path: Path) -> None:
+def test_yaml_aliases_are_refused(text, tmp_path):
     file = tmp_path / "x.yaml"
     file.write_text(text)
     with pytest.raises(
@@ -42,7 +40,7 @@ def test_yaml_aliases_are_refused(text: str, tmp_path: Path) -> None:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path) -> None:
+def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path):
     packed = tmp_path / "a.csv.gz"
     packed.write_bytes(gzip.compress(bytes(MOST_UNPACKED + 1), 1))
     sheet = tmp_path / "a.xlsx"
@@ -56,7 +54,7 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path) -> None:
 # -- trees -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_chain_is_refused_without_going_down_it_level_by_level() -> None:
+def test_a_chain_is_refused_without_going_down_it_level_by_level():
     n = 400_000
     with pytest.raises(
         TaxonomyError, match=f"too deep for its size: {n} nodes, {n - 1} levels below the root"
@@ -67,7 +65,7 @@ def test_a_chain_is_refused_without_going_down_it_level_by_level() -> None:
 @pytest.mark.parametrize(
     "text", ["path\n" + "a/" * 60_000, ",".join(f"level{i}" for i in range(60_000)) + "\n"]
 )
-def test_a_path_of_thousands_of_names_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_path_of_thousands_of_names_is_refused(text, tmp_path):
     file = tmp_path / "path.csv"
     file.write_text(text + ("a," * 59_999 + "a\n" if text.startswith("level") else ""))
     with pytest.raises(TaxonomyError, match=r"path\.csv:2: The path has more than 250 names"):
@@ -103,9 +101,7 @@ RDF = """<?xml version="1.0"?>
     ],
     ids=["laughs", "hidden", "quadratic", "file", "dtd", "parameter"],
 )
-def test_entities_that_stand_for_more_than_a_namespace_are_refused(
-    entities: str, label: str, tmp_path: Path
-) -> None:
+def test_entities_that_stand_for_more_than_a_namespace_are_refused(entities, label, tmp_path):
     pytest.importorskip("rdflib")
     file = tmp_path / "x.owl"
     file.write_text(RDF.format(entities=entities, label=label))
@@ -116,7 +112,7 @@ def test_entities_that_stand_for_more_than_a_namespace_are_refused(
 # -- one value for many cells ------------------------------------------------------------------------------------------
 
 
-def parquet_of(folder: Path, columns: dict[str, Any], times: int = 1, **how: Any) -> Path:
+def parquet_of(folder, columns, times=1, **how):
     """Writes a table so many times over to one small file."""
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
@@ -132,7 +128,7 @@ def parquet_of(folder: Path, columns: dict[str, Any], times: int = 1, **how: Any
 LONG = "quack" * 20_000
 
 
-def shared(rows: int) -> Any:
+def shared(rows):
     """A column that says itself that one text stands for all of its cells."""
     import pyarrow as pa
 
@@ -157,9 +153,7 @@ def shared(rows: int) -> Any:
     ],
     ids=["dictionary", "category", "prefixes", "lists", "rows", "cells"],
 )
-def test_a_parquet_file_is_read_within_the_bound_of_all_tables(
-    make: Any, times: int, how: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_parquet_file_is_read_within_the_bound_of_all_tables(make, times, how, tmp_path):
     file = parquet_of(tmp_path, make(), times, **how)
     with pytest.raises(
         DataError, match=r"a\.parquet: The Parquet file unpacks to more than 256 MiB"
@@ -167,7 +161,7 @@ def test_a_parquet_file_is_read_within_the_bound_of_all_tables(
         read_records(file)
 
 
-def test_a_sheet_that_is_far_wider_than_its_rows_is_refused(tmp_path: Path) -> None:
+def test_a_sheet_that_is_far_wider_than_its_rows_is_refused(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     book.active["A1"], book.active["B2"], book.active["XFD20000"] = "answer", "wren", "far out"
@@ -176,14 +170,14 @@ def test_a_sheet_that_is_far_wider_than_its_rows_is_refused(tmp_path: Path) -> N
         read_records(tmp_path / "a.xlsx")
 
 
-def test_packed_rows_count_more_than_their_bytes(tmp_path: Path) -> None:
+def test_packed_rows_count_more_than_their_bytes(tmp_path):
     file = tmp_path / "a.csv.gz"
     file.write_bytes(gzip.compress(b"answer\n" + b"1\n" * 5_000_000, 1))
     with pytest.raises(DataError, match=r"a\.csv\.gz: .*unpacks to more than 256 MiB"):
         read_records(file)
 
 
-def test_large_values_that_fit_are_read(tmp_path: Path) -> None:
+def test_large_values_that_fit_are_read(tmp_path):
     pa = pytest.importorskip("pyarrow")
     years = pa.array([2001, None] * 25).dictionary_encode()
     file = parquet_of(

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Sequence
-from typing import Any, Literal
 
 import pytest
 import torch
@@ -16,11 +14,11 @@ from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, number_
 class Device:
     """Squares up to a number of items at once and is out of memory beyond it."""
 
-    def __init__(self, room: int, error: BaseException) -> None:
+    def __init__(self, room, error):
         self.room, self.error = room, error
         self.batches: list[int] = []
 
-    def __call__(self, items: Sequence[int]) -> list[int]:
+    def __call__(self, items):
         self.batches.append(len(items))
         if len(items) > self.room:
             raise self.error
@@ -28,16 +26,16 @@ class Device:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _little_to_collect() -> None:
+def _little_to_collect():
     """Each time memory is given back all objects are gone through, those of the tests before among them."""
     gc.freeze()
 
 
-def batches(size: int | Literal["auto"], **more: Any) -> AdaptiveBatches:
+def batches(size, **more):
     return AdaptiveBatches(size, **{"model": "m", "device": "cpu", **more})
 
 
-def test_batches_shrink_until_they_fit() -> None:
+def test_batches_shrink_until_they_fit():
     device, told = Device(3, RuntimeError("CUDA out of memory. Tried to allocate")), []
     batch = batches(16)
     assert batch.map(range(10), device, advance=told.append) == [i * i for i in range(10)]
@@ -50,7 +48,7 @@ def test_batches_shrink_until_they_fit() -> None:
     ]
 
 
-def test_an_automatic_batch_grows_until_the_card_is_full() -> None:
+def test_an_automatic_batch_grows_until_the_card_is_full():
     device, batch = (
         Device(40, torch.cuda.OutOfMemoryError("CUDA out of memory.")),
         batches("auto", device="cuda"),
@@ -62,20 +60,20 @@ def test_an_automatic_batch_grows_until_the_card_is_full() -> None:
     assert roomy.size == 128
 
 
-def test_elsewhere_an_automatic_batch_has_a_fixed_size() -> None:
+def test_elsewhere_an_automatic_batch_has_a_fixed_size():
     device = Device(99, MemoryError())
     batches("auto").map(range(20), device)
     assert device.batches == [8, 8, 4]
 
 
-def test_a_computation_that_cuts_its_own_batches_begins_anew() -> None:
-    tried: list[int] = []
+def test_a_computation_that_cuts_its_own_batches_begins_anew():
+    tried = []
 
-    def compute(size: int) -> str | None:
+    def compute(size):
         tried.append(size)
         if size > 5:
             raise torch.cuda.OutOfMemoryError("x")
-        return None  # which is a result like any other
+        return  # which is a result like any other
 
     batch = batches(64)
     assert batch.run(compute, most=40) is None
@@ -84,7 +82,7 @@ def test_a_computation_that_cuts_its_own_batches_begins_anew() -> None:
     assert batch.run(lambda size: size, most=0) == 1
 
 
-def test_one_item_that_does_not_fit_is_an_error_that_names_it() -> None:
+def test_one_item_that_does_not_fit_is_an_error_that_names_it():
     with pytest.raises(
         ModelError, match=r"'big' does not fit.*memory of the device 'cpu' with a single text\."
     ):
@@ -95,15 +93,15 @@ def test_one_item_that_does_not_fit_is_an_error_that_names_it() -> None:
 
 
 def test_what_the_failed_batch_held_is_let_go_before_the_memory_is_given_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    held: list[Any] = []
-    freed: list[tuple[str, bool]] = []
+    monkeypatch,
+):
+    held = []
+    freed = []
     monkeypatch.setattr(
         hardware, "free_memory", lambda device: freed.append((device, held[-1]() is None))
     )
 
-    def compute(items: Sequence[int]) -> list[int]:
+    def compute(items):
         tensor = torch.zeros(3)
         held.append(weakref.ref(tensor))
         if len(items) > 1:
@@ -122,7 +120,7 @@ def test_what_the_failed_batch_held_is_let_go_before_the_memory_is_given_back(
         ("meta", "not available on this machine: "),
     ],
 )
-def test_devices_that_are_not_there(device: str, said: str) -> None:
+def test_devices_that_are_not_there(device, said):
     with pytest.raises(ModelError, match=said) as caught:
         find_device(device)
     assert "auto" in str(caught.value)
@@ -132,13 +130,13 @@ def test_devices_that_are_not_there(device: str, said: str) -> None:
     ("cuda", "mps", "best"),
     [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu"), (True, False, "cuda")],
 )
-def test_the_best_device(cuda: bool, mps: bool, best: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_device(cuda, mps, best, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     assert (find_device("auto"), find_device("cpu")) == (best, "cpu")
 
 
-def test_number_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_formats(monkeypatch):
     monkeypatch.setattr(
         torch.cuda, "get_device_capability", lambda device: (8, 6) if device == "cuda:1" else (7, 5)
     )

@@ -6,10 +6,7 @@ import json
 import shutil
 import socket
 import zipfile
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -36,11 +33,11 @@ CONCEPTS = [
 
 
 @pytest.fixture(autouse=True)
-def attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+def attempts(monkeypatch):
     """What was to be connected to or looked up: nothing."""
-    tried: list[object] = []
+    tried = []
 
-    def refuse(*given: object, **how: object) -> None:
+    def refuse(*given, **how):
         tried.append(given)
         raise OSError("a connection was opened")
 
@@ -54,13 +51,13 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
 # -- JSON-LD -----------------------------------------------------------------------------------------------------------
 
 
-def json_ld(folder: Path, context: Any, **more: Any) -> Path:
+def json_ld(folder, context, **more):
     file = folder / "tree.jsonld"
     file.write_text(json.dumps({"@context": context, "@graph": CONCEPTS, **more}))
     return file
 
 
-def test_a_context_in_the_file_is_read(tmp_path: Path) -> None:
+def test_a_context_in_the_file_is_read(tmp_path):
     pytest.importorskip("rdflib")
     tree = read_taxonomy(json_ld(tmp_path, [CONTEXT, None, CONTEXT]))
     assert [tree.labels[node] for node in range(len(tree))] == ["bird", "wren"]
@@ -85,7 +82,7 @@ def test_a_context_in_the_file_is_read(tmp_path: Path) -> None:
         [CONTEXT, "file:///etc/hostname"],
     ],
 )
-def test_a_context_from_elsewhere_is_refused(tmp_path: Path, context: Any) -> None:
+def test_a_context_from_elsewhere_is_refused(tmp_path, context):
     pytest.importorskip("rdflib")
     (tmp_path / "context.json").write_text(json.dumps({"@context": CONTEXT}))
     with pytest.raises(
@@ -94,9 +91,9 @@ def test_a_context_from_elsewhere_is_refused(tmp_path: Path, context: Any) -> No
         read_taxonomy(json_ld(tmp_path, context))
 
 
-def test_a_context_far_down_is_found(tmp_path: Path) -> None:
+def test_a_context_far_down_is_found(tmp_path):
     pytest.importorskip("rdflib")
-    within: Any = {"@context": ELSEWHERE}
+    within = {"@context": ELSEWHERE}
     for _ in range(300):
         within = {"urn:x": [within]}
     with pytest.raises(TaxonomyError, match="from elsewhere"):
@@ -104,7 +101,7 @@ def test_a_context_far_down_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hidden", ["[" * 20_000 + "]" * 20_000, "1" * 10_000])
-def test_what_only_another_parser_reads_is_refused(tmp_path: Path, hidden: str) -> None:
+def test_what_only_another_parser_reads_is_refused(tmp_path, hidden):
     pytest.importorskip("rdflib")
     file = tmp_path / "tree.jsonld"
     file.write_text(f'{{"@context": "{ELSEWHERE}", "urn:x": {hidden}}}')
@@ -153,14 +150,14 @@ TREES = {
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_no_tree_is_read_from_elsewhere(tmp_path: Path, name: str) -> None:
+def test_no_tree_is_read_from_elsewhere(tmp_path, name):
     pytest.importorskip("rdflib")
     pytest.importorskip("obonet")
     (tmp_path / name).write_text(TREES[name])
     quietly(lambda: read_taxonomy(tmp_path / name))
 
 
-def test_no_table_picture_or_recipe_is_read_from_elsewhere(tmp_path: Path) -> None:
+def test_no_table_picture_or_recipe_is_read_from_elsewhere(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     book.active.append(["answer", "image"])
@@ -186,7 +183,7 @@ def test_no_table_picture_or_recipe_is_read_from_elsewhere(tmp_path: Path) -> No
     quietly(lambda: load_recipe(tmp_path / "a.yaml"))
 
 
-def quietly(read: Callable[[], object]) -> None:
+def quietly(read):
     """Reads what may be refused."""
     with suppress(TaxtuneError):
         read()
@@ -196,22 +193,22 @@ def quietly(read: Callable[[], object]) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     pytest.importorskip("sentence_transformers")
     return make_sentence_model(tmp_path_factory.mktemp("encoder"))
 
 
 @pytest.fixture
-def encoder(made: Path, tmp_path: Path) -> Path:
+def encoder(made, tmp_path):
     return shutil.copytree(made, tmp_path / "encoder")
 
 
-def test_a_sentence_encoder_is_read_from_its_folder_alone(encoder: Path) -> None:
+def test_a_sentence_encoder_is_read_from_its_folder_alone(encoder):
     assert SentenceEncoder(str(encoder), device="cpu").texts(["a wren"]).shape[0] == 1
 
 
 @pytest.mark.parametrize("kind", ["own.Mean", "transformers_modules.own.Mean"])
-def test_a_sentence_encoder_with_code_of_its_own_is_refused(encoder: Path, kind: str) -> None:
+def test_a_sentence_encoder_with_code_of_its_own_is_refused(encoder, kind):
     folder, ran = encoder, encoder.parent / "ran"
     code = f"open({str(ran)!r}, 'w')\nfrom sentence_transformers.models import Pooling as Mean\n"
     (folder / "own.py").write_text(code)
@@ -223,7 +220,7 @@ def test_a_sentence_encoder_with_code_of_its_own_is_refused(encoder: Path, kind:
     assert not ran.exists()
 
 
-def test_a_transformer_in_it_is_refused_as_well(encoder: Path) -> None:
+def test_a_transformer_in_it_is_refused_as_well(encoder):
     folder, ran = encoder, encoder.parent / "ran"
     (config,) = (file for file in folder.rglob("config.json") if "model_type" in file.read_text())
     (config.parent / "own.py").write_text(f"open({str(ran)!r}, 'w')\n")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import taxtune
@@ -32,7 +30,7 @@ def number(floor=None):
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def package(tmp_path, monkeypatch):
     """An installed package that adds proposers."""
     site = tmp_path / "site"
     info = site / "birdtuning-1.0.dist-info"
@@ -46,7 +44,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_a_run_uses_a_packages_proposer_by_its_name(photos: Path, tmp_path: Path) -> None:
+def test_a_run_uses_a_packages_proposer_by_its_name(photos, tmp_path):
     assert plugin_names("taxtune.proposers") == ["broken", "careful", "gone", "number"]
     result = tuned(photos, tmp_path / "run", proposer="careful")
     assert [record.template for record in result.iterations[1:]] == [
@@ -79,6 +77,6 @@ def test_a_run_uses_a_packages_proposer_by_its_name(photos: Path, tmp_path: Path
         (make_proposer, "carefull", r"Unknown proposer.*Did you mean 'careful'"),
     ],
 )
-def test_a_package_whose_part_cannot_be_had_is_named(make, name: str, words: str) -> None:
+def test_a_package_whose_part_cannot_be_had_is_named(make, name, words):
     with pytest.raises(TaxtuneError, match=words):
         make(name)

@@ -6,13 +6,10 @@ import logging
 import pytest
 
 from taxtune.models.calls import as_completed
-from taxtune.progress import Display, Task, loading, note, showing, track, track_each
-from tests.displays import Recorder
+from taxtune.progress import Display, loading, note, showing, track, track_each
 
 
-def test_without_a_display_notes_are_logged_and_nothing_is_printed(
-    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_display_notes_are_logged_and_nothing_is_printed(caplog, capsys):
     with track("reading", 3) as task:
         task.advance()
         note("100 % of 3 images are left out")
@@ -20,7 +17,7 @@ def test_without_a_display_notes_are_logged_and_nothing_is_printed(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_display_hears_of_tasks_and_notes(recorder: Recorder) -> None:
+def test_a_display_hears_of_tasks_and_notes(recorder):
     assert list(track_each("ab", "letters")) == ["a", "b"]
     with track("pairs", 5, done=2, stored=2) as task:
         task.advance(3, stored=1)
@@ -33,11 +30,11 @@ def test_a_display_hears_of_tasks_and_notes(recorder: Recorder) -> None:
     assert recorder.notes == ["one is missing"]
 
 
-def test_a_task_ends_with_an_error_and_with_a_loop_that_is_left(recorder: Recorder) -> None:
-    ended: list[bool] = []
+def test_a_task_ends_with_an_error_and_with_a_loop_that_is_left(recorder):
+    ended = []
 
     class Ends(Display):
-        def update(self, task: Task) -> None:
+        def update(self, task):
             ended.append(task.ended)
 
     with showing(Ends()):
@@ -49,16 +46,16 @@ def test_a_task_ends_with_an_error_and_with_a_loop_that_is_left(recorder: Record
 
 
 def test_threads_and_coroutines_report_to_the_display_of_those_who_started_them(
-    recorder: Recorder,
-) -> None:
-    def work(item: int, _: object) -> int:
+    recorder,
+):
+    def work(item, _):
         note(f"thread {item}")
         return item
 
-    async def say(item: int) -> None:
+    async def say(item):
         note(f"coroutine {item}")
 
-    async def both() -> None:
+    async def both():
         await asyncio.gather(say(0), say(1))
 
     assert sorted(as_completed([0, 1], work, 2)) == [(0, 0), (1, 1)]

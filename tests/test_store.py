@@ -63,27 +63,27 @@ caches = pytest.mark.parametrize("kind", ["images"], indirect=True)
 
 
 @pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Kind:
+def kind(request):
     return KINDS[request.param]
 
 
-def get(kind: Kind, store: Store[Any, Any], *numbers: int, **identity: Any) -> list[Any]:
+def get(kind, store, *numbers, **identity):
     found = store.get(IDENTITY | identity, [kind.item(i) for i in numbers])
     return [value if value is None else kind.plain(value) for value in found]
 
 
-def put(kind: Kind, store: Store[Any, Any], *numbers: int) -> None:
+def put(kind, store, *numbers):
     store.put(IDENTITY, [(kind.item(i), kind.value(i)) for i in numbers])
 
 
-def values(kind: Kind, *numbers: int) -> list[Any]:
+def values(kind, *numbers):
     return [kind.plain(kind.value(i)) for i in numbers]
 
 
 # -- finding -----------------------------------------------------------------------------------------------------------
 
 
-def test_values_come_back_by_content(kind: Kind, tmp_path: Path) -> None:
+def test_values_come_back_by_content(kind, tmp_path):
     folder = tmp_path / "new" / "folder"
     with kind.open(folder) as store:
         assert get(kind, store, 1, 2) == [None, None]
@@ -110,9 +110,7 @@ def test_values_come_back_by_content(kind: Kind, tmp_path: Path) -> None:
         ("system_prompt", "Be brief."),
     ],
 )
-def test_anything_in_the_identity_changes_the_key(
-    kind: Kind, tmp_path: Path, name: str, value: str | float
-) -> None:
+def test_anything_in_the_identity_changes_the_key(kind, tmp_path, name, value):
     with kind.open(tmp_path) as store:
         put(kind, store, 1)
         assert get(kind, store, 1, **{name: value}) == [None]
@@ -120,7 +118,7 @@ def test_anything_in_the_identity_changes_the_key(
         assert [kind.plain(one) for one in reordered] == values(kind, 1)
 
 
-def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:
+def test_what_is_not_worth_keeping_is_tried_again(tmp_path):
     vectors = VectorStore(tmp_path)
     vectors.put(
         {}, zip("abc", np.array([[1, 0], [np.nan, 0], [0, 0]], dtype=np.float32), strict=True)
@@ -136,7 +134,7 @@ def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-def test_looking_makes_no_file(kind: Kind, tmp_path: Path) -> None:
+def test_looking_makes_no_file(kind, tmp_path):
     with kind.open(tmp_path) as store:
         assert get(kind, store, 1) == [None]
         assert len(store) == 0
@@ -144,7 +142,7 @@ def test_looking_makes_no_file(kind: Kind, tmp_path: Path) -> None:
 
 
 @precious
-def test_a_batch_is_kept_whole_or_not_at_all(kind: Kind, tmp_path: Path) -> None:
+def test_a_batch_is_kept_whole_or_not_at_all(kind, tmp_path):
     with kind.open(tmp_path) as store:
         bad = Answer("y", prompt_tokens=2**70)  # more than the integers of either database hold
         with pytest.raises((OverflowError, DataError)):
@@ -154,7 +152,7 @@ def test_a_batch_is_kept_whole_or_not_at_all(kind: Kind, tmp_path: Path) -> None
         assert len(store) == 1
 
 
-def test_a_precious_store_is_synced_with_every_batch(tmp_path: Path) -> None:
+def test_a_precious_store_is_synced_with_every_batch(tmp_path):
     with AnswerStore(tmp_path / "answers.db") as store, store._connected() as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert db.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -170,9 +168,7 @@ NO_DATABASE = [
 
 @precious
 @pytest.mark.parametrize("damage", NO_DATABASE)
-def test_a_damaged_file_of_a_precious_store_is_named_and_left(
-    kind: Kind, tmp_path: Path, damage: bytes
-) -> None:
+def test_a_damaged_file_of_a_precious_store_is_named_and_left(kind, tmp_path, damage):
     file = tmp_path / "answers.db"
     file.write_bytes(damage)
     with pytest.raises(
@@ -184,9 +180,7 @@ def test_a_damaged_file_of_a_precious_store_is_named_and_left(
 
 @caches
 @pytest.mark.parametrize("damage", NO_DATABASE)
-def test_a_damaged_file_of_a_cache_is_moved_aside(
-    kind: Kind, tmp_path: Path, damage: bytes
-) -> None:
+def test_a_damaged_file_of_a_cache_is_moved_aside(kind, tmp_path, damage):
     store = kind.open(tmp_path)
     store.path.write_bytes(damage)
     assert get(kind, store, 1) == [None]
@@ -196,7 +190,7 @@ def test_a_damaged_file_of_a_cache_is_moved_aside(
 
 
 @caches
-def test_a_value_that_is_none_is_damage(kind: Kind, tmp_path: Path) -> None:
+def test_a_value_that_is_none_is_damage(kind, tmp_path):
     store = kind.open(tmp_path)
     put(kind, store, 1)
     column = list(store.columns)[1]
@@ -209,7 +203,7 @@ def test_a_value_that_is_none_is_damage(kind: Kind, tmp_path: Path) -> None:
 
 
 @precious
-def test_a_newer_store_is_refused(kind: Kind, tmp_path: Path) -> None:
+def test_a_newer_store_is_refused(kind, tmp_path):
     with kind.open(tmp_path) as store:
         put(kind, store, 1)
     with sqlite3.connect(store.path) as db:
@@ -219,7 +213,7 @@ def test_a_newer_store_is_refused(kind: Kind, tmp_path: Path) -> None:
         kind.open(tmp_path)
 
 
-def test_an_older_store_of_answers_gets_the_column_that_it_lacks(tmp_path: Path) -> None:
+def test_an_older_store_of_answers_gets_the_column_that_it_lacks(tmp_path):
     kind = KINDS["answers"]
     with kind.open(tmp_path) as store:
         put(kind, store, 1, 2)
@@ -240,7 +234,7 @@ def test_an_older_store_of_answers_gets_the_column_that_it_lacks(tmp_path: Path)
         assert store.get(IDENTITY, [scored, kind.item(1)]) == [answer, *values(kind, 1)]
 
 
-def test_a_place_that_cannot_be_written_to(kind: Kind, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_to(kind, tmp_path):
     (tmp_path / "file").write_text("no folder")
     if kind is KINDS["answers"]:
         with pytest.raises(
@@ -254,7 +248,7 @@ def test_a_place_that_cannot_be_written_to(kind: Kind, tmp_path: Path) -> None:
 
 
 @precious
-def test_a_full_disk_is_named(kind: Kind, tmp_path: Path) -> None:
+def test_a_full_disk_is_named(kind, tmp_path):
     with kind.open(tmp_path) as store:
         put(kind, store, 1)
         with store._connected() as db:
@@ -279,19 +273,17 @@ with kind.open(folder) as store:
 """
 
 
-def _writer(kind: str, folder: Path, first: int, batches: int) -> subprocess.Popen[str]:
+def _writer(kind, folder, first, batches):
     command = [sys.executable, "-c", _WRITER, kind, str(folder), str(first), str(batches)]
     root = Path(__file__).parents[1]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
 
 
 @pytest.mark.parametrize("name", ["answers", "images"])
-def test_stores_that_begin_a_file_together_all_keep_what_they_have(
-    name: str, tmp_path: Path
-) -> None:
+def test_stores_that_begin_a_file_together_all_keep_what_they_have(name, tmp_path):
     kind, together = KINDS[name], threading.Barrier(6)
 
-    def write(number: int, folder: Path) -> None:
+    def write(number, folder):
         together.wait()
         with kind.open(folder) as store:
             store.put(IDENTITY, [(kind.item(number), kind.value(number))])
@@ -307,7 +299,7 @@ def test_stores_that_begin_a_file_together_all_keep_what_they_have(
 
 
 @pytest.mark.parametrize("name", ["answers", "images"])
-def test_several_processes_share_a_store(name: str, tmp_path: Path) -> None:
+def test_several_processes_share_a_store(name, tmp_path):
     kind = KINDS[name]
     # Each begins within the batches of the one before: of two values of a key the first stays, whoever has it.
     writers = [_writer(name, tmp_path, 30 * i, 40) for i in range(3)]
@@ -317,7 +309,7 @@ def test_several_processes_share_a_store(name: str, tmp_path: Path) -> None:
         assert get(kind, store, *range(500)) == values(kind, *range(500))
 
 
-def test_a_kill_loses_only_the_batch_in_flight(tmp_path: Path) -> None:
+def test_a_kill_loses_only_the_batch_in_flight(tmp_path):
     writer = _writer("answers", tmp_path, 0, 100_000)
     assert writer.stdout is not None
     for line in writer.stdout:
@@ -336,9 +328,7 @@ def test_a_kill_loses_only_the_batch_in_flight(tmp_path: Path) -> None:
 
 
 @precious
-def test_a_file_that_another_program_has_locked_is_waited_for_and_said(
-    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_another_program_has_locked_is_waited_for_and_said(kind, tmp_path, monkeypatch):
     monkeypatch.setattr("taxtune.store._TELL_SECONDS", 0.05)
     with kind.open(tmp_path) as store, showing(Recorder()) as shown:
         put(kind, store, 1)
@@ -356,9 +346,7 @@ def test_a_file_that_another_program_has_locked_is_waited_for_and_said(
 
 
 @precious
-def test_a_file_that_stays_locked_is_an_error_with_what_to_do(
-    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_stays_locked_is_an_error_with_what_to_do(kind, tmp_path, monkeypatch):
     monkeypatch.setattr("taxtune.store._TELL_SECONDS", 0.01)
     monkeypatch.setattr("taxtune.store._WAIT_SECONDS", 0.02)
     with kind.open(tmp_path) as store:
@@ -371,7 +359,7 @@ def test_a_file_that_stays_locked_is_an_error_with_what_to_do(
 
 
 @precious
-def test_a_link_is_no_store(kind: Kind, tmp_path: Path) -> None:
+def test_a_link_is_no_store(kind, tmp_path):
     with closing(sqlite3.connect(tmp_path / "mine.db")) as mine:
         mine.execute("CREATE TABLE diary (day TEXT)")
     before = (tmp_path / "mine.db").read_bytes()

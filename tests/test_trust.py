@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -23,18 +22,18 @@ from tests.tuning.toy import make_files
 FOREIGN = "http://gpu-box:8000/v1"
 
 
-def vlm(**given: str) -> dict[str, Any]:
+def vlm(**given):
     return {"vlm": {"kind": "api", "model": "openai/x", **given}}
 
 
-def recipe(folder: Path, groups: dict[str, Any], *typed: str) -> Recipe:
+def recipe(folder, groups, *typed):
     """The toy recipe with other groups, as a file that may come from anywhere."""
     path = make_files(folder)
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | groups))
     return load_recipe(path, typed)
 
 
-def make_judge(found: Recipe) -> Any:
+def make_judge(found):
     return make_measure(found, "lave", Path("out"))
 
 

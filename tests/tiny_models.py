@@ -7,10 +7,6 @@ Those of vision-language models are made by the benchmarks' `random_vlms.py`. No
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from benchmarks.random_vlms import (
@@ -30,7 +26,7 @@ EACH_FAMILY = [
 ]
 
 
-def _llama(shape: Shape) -> tuple[Any, Any]:
+def _llama(shape):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     special = [
@@ -59,7 +55,7 @@ def _llama(shape: Shape) -> tuple[Any, Any]:
     return LlamaForCausalLM(config), tokenizer
 
 
-def _t5(shape: Shape) -> tuple[Any, Any]:
+def _t5(shape):
     from transformers import T5Config, T5ForConditionalGeneration
 
     tokenizer = byte_tokenizer(["<pad>", "</s>"], bos=None, eos="</s>", pad="<pad>")
@@ -76,10 +72,10 @@ def _t5(shape: Shape) -> tuple[Any, Any]:
 
 
 #: Makers of tiny language models: one with a chat template, one without.
-TEXT_FAMILIES: dict[str, Callable[[Shape], tuple[Any, Any]]] = {"llama": _llama, "t5": _t5}
+TEXT_FAMILIES = {"llama": _llama, "t5": _t5}
 
 
-def make_checkpoint(family: str, parent: Path, shape: Shape = TINY, *, seed: int = 0) -> Path:
+def make_checkpoint(family, parent, shape=TINY, *, seed=0):
     """Writes a tiny checkpoint of a family and returns its folder."""
     return write_checkpoint(
         TEXT_FAMILIES.get(family, family), parent / f"tiny-{family}-{seed}", shape, seed=seed

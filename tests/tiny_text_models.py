@@ -10,13 +10,12 @@ Their tokenizers have one token per letter.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 __all__ = ["make_bert", "make_clip", "make_sentence_model"]
 
 _POSITIONS = 64
-_SIZES: dict[str, Any] = {
+_SIZES = {
     "hidden_size": 32,
     "intermediate_size": 48,
     "num_hidden_layers": 4,
@@ -25,7 +24,7 @@ _SIZES: dict[str, Any] = {
 }
 
 
-def _bert_tokenizer() -> Any:
+def _bert_tokenizer():
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -59,7 +58,7 @@ def _bert_tokenizer() -> Any:
     )
 
 
-def _spread(network: Any, seed: int) -> None:
+def _spread(network, seed):
     """Gives the weights larger values than at the start of a training, so that texts move the output visibly."""
     import torch
 
@@ -71,7 +70,7 @@ def _spread(network: Any, seed: int) -> None:
 
 
 # As in the real checkpoints: positions are relative, and there are no segments.
-_DEBERTA: dict[str, Any] = {
+_DEBERTA = {
     "relative_attention": True,
     "position_biased_input": False,
     "pos_att_type": ["p2c", "c2p"],
@@ -79,7 +78,7 @@ _DEBERTA: dict[str, Any] = {
 }
 
 
-def make_bert(parent: Path, *, family: str = "bert", seed: int = 0) -> Path:
+def make_bert(parent, *, family="bert", seed=0):
     """Writes a BertModel or a DebertaModel with its tokenizer and returns the folder."""
     from transformers import BertConfig, BertModel, DebertaConfig, DebertaModel
 
@@ -96,7 +95,7 @@ def make_bert(parent: Path, *, family: str = "bert", seed: int = 0) -> Path:
     return folder
 
 
-def make_sentence_model(parent: Path, *, seed: int = 0) -> Path:
+def make_sentence_model(parent, *, seed=0):
     """Writes a SentenceTransformer (mean of the tokens) over a tiny BERT and returns the folder."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer
@@ -110,7 +109,7 @@ def make_sentence_model(parent: Path, *, seed: int = 0) -> Path:
     return folder
 
 
-def make_clip(parent: Path, *, seed: int = 0, context_length: int = 24) -> str:
+def make_clip(parent, *, seed=0, context_length=24):
     """Writes an open_clip model and returns its specification, "local-dir:FOLDER"."""
     import open_clip
     import torch

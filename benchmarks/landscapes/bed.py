@@ -26,12 +26,14 @@ class Ways:
     """hP and hR of several ways to answer, on every image.
 
     Attributes:
-        hp: Shape (templates, options, images), the most cautious option first, which never has less hP than another.
+        hp: Shape (templates, options, images), the most cautious option first, which never has less
+            hP than another.
         hr: Shape (templates, options, images).
         calls: VLM calls per image.
-        loss: Where the templates are temperatures, the log-loss of each, shape (templates, images): the one with least
-            is taken.
-        leaf: How sure each image's most likely species is, and whether it is right, both of shape (templates, images).
+        loss: Where the templates are temperatures, the log-loss of each, shape (templates, images):
+            the one with least is taken.
+        leaf: How sure each image's most likely species is, and whether it is right, both of shape
+            (templates, images).
     """
 
     hp: FloatArray
@@ -141,16 +143,19 @@ def read_bed(name: str) -> Bed:
         np.load(LANDSCAPES / f"outcomes{end}.npz") as file,
     ):
         kept = dict(file)
-        target, template = kept["targets"].astype(np.int64), votes["template"]
+        target = kept["targets"].astype(np.int64)
+        template = votes["template"]
         if (votes["targets"] != target).any() or (votes["templates"] != kept["templates"]).any():
             raise SystemExit(
                 "votes and outcomes do not fit together: record them again (votes.py, outcomes.py)"
             )
         of = [votes["nodes"][template == t].astype(np.int64).T for t in np.unique(template)]
-    nodes, off = kept["greedy"].astype(np.int64), kept["off_tree"]
+    nodes = kept["greedy"].astype(np.int64)
+    off = kept["off_tree"]
     if name == "fieldguide":
         with np.load(LANDSCAPES / "fieldguide.npz") as file:  # all templates
-            nodes, off = file["nodes"].astype(np.int64), file["off_tree"]
+            nodes = file["nodes"].astype(np.int64)
+            off = file["off_tree"]
     scored = np.array(
         [precision_recall(tree, n, target, off_tree=o) for n, o in zip(nodes, off, strict=True)]
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from taxtune.errors import DataError
 from taxtune.metrics import precision_recall
+from taxtune.policies import PlacedAnswer
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers.fragments import Fragments, read_fragments
 from taxtune.tuning.records import SampleResult
@@ -24,6 +25,17 @@ FRAGMENTS = HERE / "fragments.yaml"
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+#: Of the answers only the scores are recorded.
+_ANSWERED = PlacedAnswer(
+    answer="",
+    node=0,
+    placement="",
+    off_tree=False,
+    abstained=False,
+    stage="",
+    confidence=None,
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +49,8 @@ class Landscape:
         templates: The templates' sources.
         parameters: What each was composed of, choice by slot; empty where it was not composed.
         trivial_hr: Mean hR of always answering the root.
-        fragments: The file of which the templates are all the compositions; None where they are not.
+        fragments: The file of which the templates are all the compositions; None where they are
+            not.
         degraded: Which images are degraded, shape (images,); None where that is not known.
     """
 
@@ -74,7 +87,7 @@ class Landscape:
             scores = zip(self.hp[template].tolist(), self.hr[template].tolist(), strict=True)
             self._rows[template] = [
                 SampleResult(
-                    str(i), f"{i}.png", 0, "", answer="", node=0, placement="", hp=hp, hr=hr
+                    str(i), f"{i}.png", 0, "", placed=_ANSWERED, scores={"hp": hp, "hr": hr}
                 )
                 for i, (hp, hr) in enumerate(scores)
             ]
@@ -115,15 +128,14 @@ def read_landscape(file: Path = FIELDGUIDE, fragments: Path | None = FRAGMENTS) 
         fragments: The file that its templates were composed from.
 
     Raises:
-        DataError: If its templates are not the baseline and every composition of the fragments, once each.
+        DataError: If its templates are not the baseline and every composition of the fragments,
+            once each.
     """
     with np.load(file) as data:
         tree = Taxonomy(data["labels"].tolist(), data["parents"].astype(np.int64))
-        nodes, off, targets = (
-            data["nodes"].astype(np.int64),
-            data["off_tree"],
-            data["targets"].astype(np.int64),
-        )
+        nodes = data["nodes"].astype(np.int64)
+        off = data["off_tree"]
+        targets = data["targets"].astype(np.int64)
         templates = tuple(map(str, data["templates"]))
         parameters = tuple(json.loads(str(text)) for text in data["parameters"])
         degraded = data["degraded"]

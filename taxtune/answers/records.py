@@ -172,13 +172,15 @@ def _run_records(folder: Path, evaluation: str | None) -> Records:
     rows = []
     try:
         for number, recorded in enumerate(evaluations.get(name, ()), start=1):
-            row = dict(recorded)
+            facts = {"answer": None, **recorded}
+            facts |= facts.pop("placed") or {}
+            facts |= facts.pop("scores")
             # Answers are placed again, and node numbers are those of the run's tree.
-            row.pop("placement", None)
-            row.pop("target", None)
-            row["id"] = str(row["example"])
-            row["reference"] = row["truth"].rpartition("/")[2]
-            rows.append((number, row))
+            facts.pop("placement", None)
+            facts.pop("target", None)
+            facts["id"] = str(facts["example"])
+            facts["reference"] = facts["truth"].rpartition("/")[2]
+            rows.append((number, facts))
     except _BROKEN as error:
         raise DataError("This is not a taxtune record.", file=file, value=str(error)) from error
     if not rows:

@@ -11,7 +11,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -86,36 +86,95 @@ class Classification:
 
     Attributes:
         image: The file, or of an image that is in no file the SHA-256 of its content.
-        answer: What the model said; of several answers each with its count. None where there is no answer.
-        placement: Path of the node, labels joined by "/"; None where there is no answer.
+        placed: The answer and the node that it was put on. It is None where there is no answer.
         rank: The node's rank, where the tree has ranks.
-        placement_confidence: The probability that the answer was placed acceptably, in (0, 1); None of several answers,
-            and where the mapper gives none.
-        doubtful: Whether that is below `DOUBTFUL`, or the majority vote of several answers hangs on such placements.
-        off_tree: Whether the answer asserts something that the tree lacks; the node is then the root.
-        not_subject: Whether it is known to speak of something that the tree is not about, as of a dog among birds, or
-            says that there is nothing of the kind; the node is then the root. What is known, see `Placement`.
-        masked: Path of the node that it would be on without the checklist; None where that is no other.
+        path: The nodes from the root down to the node, each with its confidence, which never rises
+            on the way. It is empty where there is no answer, or it is off the tree or not about its
+            subject.
         failure: Why there is no answer.
         again: Whether there may be an answer if it is asked for again: the reason may pass.
-        cut: How many answers about it were cut off at the longest answer; it is placed as far as they go.
-        path: The nodes from the root down to the node, each with its confidence, which never rises on the path; empty
-            where there is no answer, or it is off the tree or not about its subject.
+        cut: How many answers about it were cut off at the longest answer; it is placed as far as
+            they go.
     """
 
     image: str
-    answer: str | None = None
-    placement: str | None = None
+    placed: PlacedAnswer | None = None
     rank: str | None = None
-    off_tree: bool = False
-    not_subject: bool = False
+    path: tuple[Step, ...] = ()
     failure: str | None = None
     again: bool = False
-    path: tuple[Step, ...] = ()
-    placement_confidence: float | None = None
-    doubtful: bool = False
-    masked: str | None = None
     cut: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        image: str,
+        placed: PlacedAnswer,
+        tree: Taxonomy,
+        reliability: Reliability | None = None,
+        cut: int = 0,
+    ) -> Classification:
+        """Returns the classification of an image by its placed answer.
+
+        Args:
+            image: What the image is called.
+            placed: The placed answer.
+            tree: The label tree.
+            reliability: How often answers like these were right, for a single answer.
+            cut: How many answers were cut off.
+        """
+        path = []
+        if not (placed.off_tree or placed.not_subject):
+            nodes = tree.lineage[placed.node][: int(tree.depth[placed.node]) + 1].tolist()
+            confidences = _confidences(placed, nodes, tree, reliability)
+            for node, confidence in zip(nodes, confidences, strict=True):
+                path.append(Step(tree.labels[node], tree.ranks[node], confidence))
+        return cls(image, placed, tree.ranks[placed.node], tuple(path), cut=cut)
+
+    @property
+    def answer(self) -> str | None:
+        """What the model said; of several answers each with its count."""
+        return self.placed.answer if self.placed else None
+
+    @property
+    def placement(self) -> str | None:
+        """Path of the node, labels joined by "/"."""
+        return self.placed.placement if self.placed else None
+
+    @property
+    def placement_confidence(self) -> float | None:
+        """The probability that the answer was placed acceptably, in (0, 1).
+
+        It is None for several answers, and where the mapper gives none.
+        """
+        placed = self.placed
+        if placed is None or placed.votes or placed.path or placed.doubtful is None:
+            return None
+        return placed.confidence
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether that is below `DOUBTFUL`, or the node hangs on such placements."""
+        return self.placed is not None and bool(self.placed.doubtful)
+
+    @property
+    def off_tree(self) -> bool:
+        """Whether the answer asserts something that the tree lacks; the node is then the root."""
+        return self.placed is not None and self.placed.off_tree
+
+    @property
+    def not_subject(self) -> bool:
+        """Whether it is known to speak of something that the tree is not about.
+
+        That is a dog among birds, or that there is nothing of the kind; the node is then the root.
+        What is known, see `Placement`.
+        """
+        return self.placed is not None and self.placed.not_subject
+
+    @property
+    def masked(self) -> str | None:
+        """Path of the node that it would be on without the checklist; None for the same node."""
+        return self.placed.masked if self.placed else None
 
     @property
     def confidence(self) -> float | None:
@@ -229,7 +288,7 @@ class Classifier:
                 reason = _without_file(answer.reason, images[i], example.image)
                 found[i] = Classification(names[i], failure=reason, again=answer.retryable, cut=cut)
             else:
-                found[i] = replace(self._classification(names[i], answer), cut=cut)
+                found[i] = Classification.of(names[i], answer, self.taxonomy, self.reliability, cut)
         return [found[i] for i in range(len(images))]
 
     def _listed(self, images: Any) -> tuple[Sequence[Any], list[dict[str, Any]]]:
@@ -265,38 +324,6 @@ class Classifier:
         if self.allowed is not None:
             list(self.allowed.groups([values]))  # tells of a month that is none
         return values
-
-    def _classification(self, name: str, answer: PlacedAnswer) -> Classification:
-        """Describes the node of an answer, and those above it with their confidence."""
-        tree, node = self.taxonomy, answer.node
-        depth = int(tree.depth[node])
-        way = tree.lineage[node][: depth + 1]
-        sure: list[float | None] = [None] * len(way)
-        if answer.votes:
-            votes = tree.lineage[np.maximum(answer.votes, tree.root)][:, : depth + 1]
-            sure = (votes == way).mean(axis=0).tolist()
-        elif answer.path:
-            sure = [*answer.probabilities[: depth + 1]]
-        elif self.reliability is not None:
-            sure = self.reliability.confidences(depth).tolist()
-        steps = tuple(
-            Step(tree.labels[v], tree.ranks[v], one)
-            for v, one in zip(way.tolist(), sure, strict=True)
-        )
-        return Classification(
-            name,
-            answer.answer,
-            "/".join(tree.path(node)),
-            tree.ranks[node],
-            answer.off_tree,
-            answer.not_subject,
-            path=() if answer.off_tree or answer.not_subject else steps,
-            placement_confidence=None
-            if answer.votes or answer.path or answer.doubtful is None
-            else answer.confidence,
-            doubtful=bool(answer.doubtful),
-            masked=answer.masked,
-        )
 
     @property
     def portable(self) -> bool:
@@ -361,6 +388,25 @@ class Classifier:
             images: As `classify` takes them.
         """
         return np.array([one.placement for one in self.classify(images)], dtype=object)
+
+
+def _confidences(
+    placed: PlacedAnswer,
+    nodes: Sequence[int],
+    tree: Taxonomy,
+    reliability: Reliability | None,
+) -> Sequence[float | None]:
+    """Returns the confidence of each node of an image's path, see `Step`."""
+    if placed.votes:
+        votes = np.maximum(placed.votes, tree.root)
+        shares: list[float] = (tree.lineage[votes][:, : len(nodes)] == nodes).mean(axis=0).tolist()
+        return shares
+    if placed.path:
+        return placed.probabilities[: len(nodes)]
+    if reliability is not None:
+        known: list[float] = reliability.confidences(len(nodes) - 1).tolist()
+        return known
+    return [None] * len(nodes)
 
 
 def _name(image: Any) -> str:

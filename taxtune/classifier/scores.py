@@ -13,11 +13,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from taxtune.answers.classifier_scores import Scores, few, read_scores, read_truth
 from taxtune.answers.records import Source
-from taxtune.classifier.classifier import Classification, Step, tree_columns, tree_of_columns
+from taxtune.classifier.classifier import Classification, tree_columns, tree_of_columns
 from taxtune.data.names import match_names
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.policies import (
     Paths,
+    PlacedAnswer,
     ThresholdLevel,
     images_needed,
     threshold_levels,
@@ -142,31 +143,29 @@ class ScoreCalibration(BaseModel):
         Raises:
             DataError: If the scores cannot be read.
         """
-        tree, scores = (
-            self.tree,
-            scores if isinstance(scores, Scores) else read_scores(scores, self.tree, columns),
-        )
+        tree = self.tree
+        if not isinstance(scores, Scores):
+            scores = read_scores(scores, tree, columns)
         paths, depths = self.place(scores)
-        rows = zip(
-            scores.images,
-            paths.nodes.tolist(),
-            paths.shares.tolist(),
-            (depths + 1).tolist(),
-            strict=True,
-        )
         found = []
-        for image, nodes, shares, ends in rows:
-            path = zip(nodes[:ends], shares[:ends], strict=True)
-            steps = tuple(Step(tree.labels[node], tree.ranks[node], share) for node, share in path)
-            last = nodes[ends - 1]
-            found.append(
-                Classification(
-                    image, placement="/".join(tree.path(last)), rank=tree.ranks[last], path=steps
-                )
+        for i, image in enumerate(scores.images):
+            path = paths.nodes[i, : depths[i] + 1].tolist()
+            shares = paths.shares[i, : depths[i] + 1].tolist()
+            placed = PlacedAnswer(
+                answer=None,
+                node=path[-1],
+                placement="/".join(tree.path(path[-1])),
+                off_tree=False,
+                abstained=path[-1] == tree.root,
+                stage="scores",
+                confidence=shares[-1],
+                path=tuple(path),
+                probabilities=tuple(shares),
             )
-        return found + [
-            Classification(image, failure="There are no scores.") for image in scores.missing
-        ]
+            found.append(Classification.of(image, placed, tree))
+        for image in scores.missing:
+            found.append(Classification(image, failure="There are no scores."))
+        return found
 
 
 def calibrate_scores(

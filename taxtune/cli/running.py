@@ -215,9 +215,7 @@ def _print_plan(plan: Plan) -> None:
     splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (
         f", {left:,} in neither" if left else ""
     )
-    race = ", ".join(
-        f"{stage.templates} templates on {stage.images} images" for stage in plan.stages
-    )
+    rungs = ", ".join(f"{rung.templates} templates on {rung.images} images" for rung in plan.rungs)
     most = f"{plan.max_off_tree:.0%}".replace("%", " %")
     lines = [
         ("recipe", plan.name),
@@ -225,7 +223,7 @@ def _print_plan(plan: Plan) -> None:
         ("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes"),
         ("images", "?" if plan.images is None else f"{plan.images:,} labelled"),
         ("splits", splits),
-        ("race", race if len(plan.stages) > 1 else ""),
+        ("rungs", rungs if len(plan.rungs) > 1 else ""),
         *(("provable", text) for text in power_in_words(plan.power)),
         ("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"),
         ("judge", plan.judge or ""),

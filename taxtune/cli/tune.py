@@ -105,7 +105,7 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
-    from taxtune.tuning.compare import check_objectives
+    from taxtune.runs import check_objectives
     from taxtune.tuning.objective import check_objective
 
     names = tuple(objective or ("hr_at_hp", "accuracy"))
@@ -139,7 +139,7 @@ def _run(
     as_json: bool,
 ) -> None:
     """Tunes a recipe for its own objective, or for each of several that are named."""
-    from taxtune.api import tracking_callbacks
+    from taxtune import runs
     from taxtune.cli.running import (
         announce,
         check_recorded,
@@ -149,11 +149,7 @@ def _run(
         show_result,
     )
     from taxtune.errors import command
-    from taxtune.report.html import ReportCallback
-    from taxtune.tuning.build import build_each, check_reachable
-    from taxtune.tuning.compare import compare_objectives
-    from taxtune.tuning.history import locked
-    from taxtune.tuning.loop import Tuner
+    from taxtune.tuning.build import check_reachable
     from taxtune.tuning.run_folder import check_run_folder, complete_result, mark_complete
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -165,20 +161,19 @@ def _run(
     objectives = [word for name in names for word in ("--objective", name)]
 
     def work() -> Any:
-        check_run_folder(
-            parts.folder, names, resume=resume
-        )  # before images are read, which may take minutes
-        if resume and (complete := complete_result(parts.recipe, parts.folder, names)) is not None:
-            return complete
+        check_run_folder(parts.folder, names, resume=resume)
+        if resume:
+            complete = complete_result(parts.recipe, parts.folder, names)
+            if complete is not None:
+                return complete
         check_reachable(parts)
-        with announce(parts, quiet=as_json) as progress, locked(parts.folder) as lock:
-            experiments = build_each(parts, names or [None])
-            watching.extend([progress, ReportCallback(), *tracking_callbacks(parts)])
+        with announce(parts, quiet=as_json) as progress:
+            watching.extend([progress, *runs.recording_callbacks(parts)])
             called = " ".join(["taxtune", what, "recipe.yaml", *objectives])
-            how: dict[str, Any] = {"callbacks": watching, "resume": resume, "command": called}
+            run: runs.RunOptions = {"callbacks": watching, "resume": resume, "command": called}
             if names:
-                return compare_objectives(experiments, parts.folder, **how)
-            return Tuner(experiments[0], parts.folder, lock=lock, **how).run()
+                return runs.compare(parts, names, **run)
+            return runs.tune(parts, **run)
 
     words = [what, recipe, *objectives]
     words += [word for name, value in given.items() for word in (f"--{name}", str(value))]
@@ -205,12 +200,12 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
+    from taxtune import runs
     from taxtune.cli.running import announce, open_recipe, read_templates, run_guarded, show_result
     from taxtune.errors import TemplateError
     from taxtune.progress import note
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.build import build, check_reachable
-    from taxtune.tuning.compare import evaluate_templates
 
     parts = open_recipe(recipe, settings or [], out)
     sources = read_templates(template)
@@ -228,15 +223,11 @@ def evaluate(
                     raise
             # One is "the template"; several are told apart by their files' names.
             names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
-            return evaluate_templates(
+            return runs.evaluate(
                 experiment,
-                {
-                    "baseline": experiment.recipe.prompt.baseline,
-                    **dict(zip(names, sources.values(), strict=True)),
-                },
-                parts.folder,
+                dict(zip(names, sources.values(), strict=True)),
                 split=split,
-                called="-".join(file.stem for file in sources),
+                name="-".join(file.stem for file in sources),
                 callbacks=[progress, ReportCallback()],
             )
 

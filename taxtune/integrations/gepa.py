@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.data import Example
 from taxtune.errors import MissingExtraError, ModelError, ProposerError, TemplateError
 from taxtune.metrics.hierarchical import overlap
-from taxtune.metrics.information import Information
+from taxtune.metrics.table import ScoreTable
 from taxtune.models import (
     Answer,
     AnswerStore,
@@ -36,9 +36,9 @@ from taxtune.models import (
     check_model,
     make_model,
 )
+from taxtune.policies import PlacedAnswer
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.evaluation import template_scores
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
@@ -46,7 +46,14 @@ from taxtune.tuning.proposers.evidence import hidden_answers, relation
 from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages, unwrap_reply
 from taxtune.tuning.proposers.pictures import contact_sheet, worst_failures
-from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Turn, Usage
+from taxtune.tuning.records import (
+    IterationRecord,
+    SampleResult,
+    TemplateScores,
+    TuneResult,
+    Turn,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch
@@ -223,11 +230,11 @@ class GepaProposer(Proposer):
         import gepa
 
         experiment = tuner.experiment
-        stage = experiment.stages[0]
+        rung = experiment.rungs[0]
         calls = self.max_metric_calls
-        block = experiment.splits.tuning[: stage.images]
+        first_images = experiment.splits.tuning[: rung.images]
         if experiment.budget.vlm_calls is not None:
-            calls = min(calls, stage.templates * stage.images)
+            calls = min(calls, rung.templates * rung.images)
         with AnswerStore(tuner.answers) as store:
             adapter = Adapter(experiment, store, pictures=self.pictures)
             system = Messages().first(history, goal, budget=0, count=len)[0]["content"]
@@ -235,12 +242,11 @@ class GepaProposer(Proposer):
             perfect = None
             if not experiment.objective.needs:
                 # A minibatch of exact answers teaches nothing.
-                target = adapter.examples[0].target
-                perfect = adapter.value(SampleResult("", "", target, "", node=target))
+                perfect = adapter.perfect()
             found = gepa.optimize(
                 adapter.seed,
                 adapter.examples,
-                block,
+                first_images,
                 adapter=adapter,
                 reflection_lm=reflection,
                 reflection_prompt_template=_reflection_prompt(),
@@ -254,7 +260,7 @@ class GepaProposer(Proposer):
         if reflection.error is not None:
             raise reflection.error
         templates = [candidate[COMPONENT] for candidate in found.candidates]
-        iterations = {(template, example.id) for template in templates for example in block}
+        iterations = {(template, example.id) for template in templates for example in first_images}
         self._spent = {
             **spent_on(reflection.replies),
             "trace": tuple(adapter.shown),
@@ -298,13 +304,22 @@ class Adapter:
 
     def value(self, row: SampleResult) -> float:
         """Returns an answer's value for the experiment's objective (`image_value`)."""
-        return image_value(
-            self.experiment.objective,
-            self.experiment.taxonomy,
-            self._evaluator.information,
-            row,
-            off_tree=self._evaluator.off_tree,
+        return image_value(self.experiment.objective, row)
+
+    def perfect(self) -> float:
+        """Returns the value of an exact answer."""
+        target = self.examples[0].target
+        exact = PlacedAnswer(
+            answer="",
+            node=target,
+            placement="",
+            off_tree=False,
+            abstained=False,
+            stage="",
+            confidence=None,
         )
+        row = SampleResult(example="", image="", target=target, truth="", placed=exact)
+        return self.value(*self._evaluator.scored([row]))
 
     def evaluate(
         self, batch: list[Example], candidate: Mapping[str, str], capture_traces: bool = False
@@ -456,14 +471,7 @@ def _reflection_prompt() -> str:
     return (prompts_dir() / "gepa" / "reflection.txt").read_text(encoding="utf-8")
 
 
-def image_value(
-    objective: Objective,
-    taxonomy: Taxonomy,
-    information: Information,
-    row: SampleResult,
-    *,
-    off_tree: str = "child",
-) -> float:
+def image_value(objective: Objective, row: SampleResult) -> float:
     """Returns one answer's value for an objective; larger is better.
 
     Without constraints it is the objective of this answer alone. A constraint holds for a mean and
@@ -471,13 +479,10 @@ def image_value(
     for `hp` and `hr_at_hp` the value is (4 hP + hR) / 5. The constraint itself is held where the
     winner is chosen.
 
-    `information` are the weights of the tree's nodes; an answer off the tree is scored as a "child"
-    of the root that is never right, or as the "root".
-
     Raises:
         TaxtuneError: If the objective is not a finite number.
     """
-    scores = template_scores(taxonomy, information, [row], off_tree=off_tree)
+    scores = TemplateScores(n=1, means=ScoreTable.of_rows([row.values]).means())
     total = objective.aimed(scores)
     weights = 1.0
     for constraint in objective.constraints:

@@ -14,16 +14,26 @@ Where a bound ranks and chooses but promises nothing, an approximate one is enou
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ASSUMED_LOSS", "p_value", "poisson_bound", "upper_bound"]
+__all__ = [
+    "ASSUMED_LOSS",
+    "errorless_images",
+    "highest_provable",
+    "images_to_certify",
+    "p_value",
+    "poisson_bound",
+    "upper_bound",
+]
 
 FloatArray = NDArray[np.float64]
 
 #: Size of a loss in hP, for `poisson_bound`, as long as no wrong answer has been seen.
 ASSUMED_LOSS = 0.5
+_MOST_LABELLED = 2**17  # more images than these are no advice
 
 
 def upper_bound(losses: ArrayLike, confidence: float) -> float:
@@ -98,6 +108,39 @@ def poisson_bound(
     variance = float((losses**2).sum()) / (len(losses) * n) + (typical / n) ** 2
     quantile = chi2.ppf(confidence, 2 * mean**2 / variance)
     return min(1.0, float(variance / (2 * mean) * quantile))
+
+
+def errorless_images(least: float, confidence: float) -> int:
+    """Returns the number of images without an error that prove a mean in [0, 1)."""
+    return max(1, math.ceil(-ASSUMED_LOSS * math.log(1 - confidence) / (1 - least)))
+
+
+def highest_provable(images: int, confidence: float) -> float:
+    """Returns the highest mean that images without an error prove, see `errorless_images`."""
+    return max(0.0, 1 + ASSUMED_LOSS * math.log(1 - confidence) / images)
+
+
+def images_to_certify(
+    losses: ArrayLike, least: float, confidence: float, *, typical: float
+) -> int | None:
+    """Returns about how many images would prove a mean, if losses go on as before.
+
+    It is None if the mean loss is too high, or too close to the limit, for any number.
+
+    Args:
+        losses: Losses so far, shape (n,), n ≥ 1, each in [0, 1].
+        least: The mean that is to be reached, in [0, 1).
+        confidence: In (0, 1).
+        typical: Size of the loss that may come next, in (0, 1]; see `poisson_bound`.
+    """
+    if 1 - np.asarray(losses, dtype=np.float64).mean() <= least:
+        return None
+
+    def is_proven(images: int) -> bool:
+        return poisson_bound(losses, confidence, typical=typical, images=images) <= 1 - least
+
+    enough = bisect_left(range(_MOST_LABELLED + 1), True, lo=1, key=is_proven)
+    return enough if enough <= _MOST_LABELLED else None
 
 
 def _checked(losses: ArrayLike) -> FloatArray:

@@ -21,7 +21,6 @@ from taxtune.report.drawing import (
     padded,
 )
 from taxtune.report.formatting import Result, number, result_runs, template_name
-from taxtune.report.summary import standard_error
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 from taxtune.tuning.selection import best_so_far
 
@@ -282,7 +281,7 @@ def _draw_panel(axes: Axes, run: TuneResult) -> None:
 
     _draw_best(axes, run)
     scored = [record.scores for record in run.iterations if record.scores is not None]
-    known = {key for scores in scored for key in scores.as_row()}
+    known = {key for scores in scored for key in scores.means}
     metrics = [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
     drawn: list[float] = []
     for i, metric in enumerate(metrics):
@@ -335,7 +334,7 @@ def _draw_scores(axes: Axes, run: TuneResult, metric: str, shift: float) -> list
         # What has no score is a gap in the line.
         score = _NAN if record.scores is None else record.scores.get(metric)
         scores.append(score)
-        error = standard_error(record, metric)
+        error = record.table.standard_error(metric)
         if error is not None and not isnan(score):
             xs.append(record.iteration + shift)
             lows.append(score - 1.96 * error)

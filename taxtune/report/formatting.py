@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from taxtune.metrics.names import METRICS, SHARES, metric_name
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.metrics.table import SCORES
 from taxtune.tuning.records import ComparisonResult, TemplateScores, TuneResult
 
 __all__ = [
@@ -55,12 +56,12 @@ def difference(value: PairedDifference, metric: str = "hp") -> str:
 
 
 def _digits(metric: str) -> int:
-    return 2 if metric in ("depth", "remaining_uncertainty", "misinformation") else 3
+    return SCORES[metric].digits if metric in SCORES else 3
 
 
 def score_of(scores: TemplateScores | None, key: str) -> float | None:
     """Returns a score, or None if there is none of that name."""
-    return None if scores is None else scores.as_row().get(key)
+    return None if scores is None else scores.means.get(key)
 
 
 # A page asks per image, and listing the measures of installed packages takes 20 ms.
@@ -71,7 +72,7 @@ def template_name(name: str) -> str:
     A template that was evaluated under a name of its own keeps it.
     """
     shown = metric_name(name)
-    is_metric = shown != name or name in METRICS or name in SHARES or name in MEASURES
+    is_metric = shown != name or name in SCORES or name in MEASURES
     return f"{shown.replace(' ', '-')}-tuned" if is_metric else name
 
 

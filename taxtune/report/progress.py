@@ -12,7 +12,6 @@ from taxtune.report.summary import (
     goal_in_words,
     power_in_words,
     selection_in_words,
-    standard_error,
 )
 from taxtune.report.terminal import Terminal
 from taxtune.tuning.plan import analyse_power
@@ -44,7 +43,7 @@ class TuningProgress:
         experiment = tuner.experiment
         self._experiment = experiment
         self._aim = experiment.objective.spec
-        self._last = experiment.stages[0].templates - 1
+        self._last = experiment.rungs[0].templates - 1
         baseline = self._heldout.get("baseline")
         self._heldout = {}
         if baseline is not None and tuner.group is not None:
@@ -57,7 +56,7 @@ class TuningProgress:
             self._once(text)
         if done:
             self._terminal.line(f"{len(done):,} iterations are done already")
-        tuning = most_questions(experiment.objective, experiment.stages)
+        tuning = most_questions(experiment.objective, experiment.rungs)
         total = tuning + 2 * len(experiment.splits.heldout)
         self._task = Task("tuning", total, self._terminal)
         self._show()
@@ -67,14 +66,13 @@ class TuningProgress:
         is_best = best is not None and best.iteration == record.iteration
         self._add(record, "best" if is_best else "")
 
-    def on_race(self, record: IterationRecord) -> None:
+    def on_rung(self, record: IterationRecord) -> None:
         """Prints the scores of a template that may win on more images."""
-        self._add(record, "race")
+        self._add(record, "rung")
 
     def on_selection(self, selection: Selection) -> None:
         """Prints the template that wins, and the reason."""
-        records = [self._records[iteration] for iteration in sorted(self._records)]
-        verdict = selection_in_words(selection, self._aim, records)
+        verdict = selection_in_words(selection, self._aim)
         self._terminal.line(f"iteration {selection.winner} wins. {verdict}", "bold")
 
     def on_heldout(self, name: str, images: int) -> None:
@@ -108,7 +106,7 @@ class TuningProgress:
         elif len(self._records) <= self._last:
             stage = f"iteration {len(self._records)} of {self._last}"
         else:
-            stage = "race"
+            stage = "successive halving"
         usage = sum((record.usage for record in self._records.values()), Usage())
         task.what = f"{stage}, {usage.vlm.calls:,} calls"
         if usage.cost_usd is not None:
@@ -153,7 +151,7 @@ class TuningProgress:
         """Returns each mean ± its standard error, a dash where that is not known, and the shares."""
         cells = []
         for key in dict.fromkeys(("hp", "hr", self._aim.measure or "hp")):
-            error = standard_error(record, key)
+            error = record.table.standard_error(key)
             spread = "–" if error is None else number(error, key).removeprefix("0")
             mean = number(score_of(record.scores, key), key)
             cells.append(f"{metric_name(key)} {mean} ± {spread:<4}")

@@ -7,14 +7,11 @@ estimate.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from taxtune.errors import command
-from taxtune.metrics.bounds import ASSUMED_LOSS
 from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.selective import Selective
@@ -30,11 +27,10 @@ from taxtune.report.formatting import (
 )
 from taxtune.report.output import Table
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
-from taxtune.tuning.plan import PowerAnalysis, images_to_certify
+from taxtune.tuning.plan import PowerAnalysis
 from taxtune.tuning.records import (
-    Finalist,
+    Held,
     HeldoutResult,
-    IterationRecord,
     ModelUsage,
     SampleResult,
     Selection,
@@ -42,7 +38,6 @@ from taxtune.tuning.records import (
     Usage,
     cut_in_words,
 )
-from taxtune.tuning.selection import values
 
 __all__ = [
     "STATES",
@@ -56,7 +51,6 @@ __all__ = [
     "power_in_words",
     "selection_in_words",
     "shown_columns",
-    "standard_error",
     "state_of",
     "summarise",
     "summary_table",
@@ -339,51 +333,41 @@ def verdict(run: TuneResult) -> str:
     """Returns the verdict on a run's winner, in a sentence; empty where none was chosen yet."""
     if run.selection is None:
         return ""
-    return selection_in_words(
-        run.selection, replace(_aim(run), constraints=run.constraints), run.iterations
-    )
+    return selection_in_words(run.selection, _aim(run))
 
 
-def selection_in_words(
-    selection: Selection, aim: ObjectiveSpec, records: Sequence[IterationRecord]
-) -> str:
-    """Returns the state of a winner: certified, passing alone, a best estimate, or best where nothing is certified.
+def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
+    """Returns the standing of a winner: certified, passing alone, a best estimate, or the best.
 
     Args:
         selection: The choice.
         aim: The objective of the run.
-        records: Every iteration, the baseline first.
     """
     images = _tuning_images(selection.images)
-    if selection.policy.get("kind") == "posterior" and selection.status == "estimate":
+    if selection.chose_threshold and selection.status == "estimate":
         return (
             f"Best estimate, not certified: its threshold was chosen on the {images}; "
             "taxtune calibrate makes a promise."
         )
-    winner = next(
-        finalist for finalist in selection.finalists if finalist.iteration == selection.winner
-    )
     proven = " and ".join(
-        f"{metric_name(held.measure)} is at least {number(winner.bounds[held.measure], held.measure)} with "
+        f"{metric_name(held.measure)} is at least {number(held.low, held.measure)} with "
         f"{100 * held.confidence:g} % confidence"
-        for held in aim.constraints
-        if held.confidence > 0.5 and held.measure in winner.bounds
+        for held in selection.held
+        if held.confidence > 0.5
     )
     if selection.status == "certified":
         return f"Certified: {proven} ({images})."
     if selection.status == "passes-alone":
-        return f"Passes alone, but a more cautious prompt failed first: that {proven} ({images}) is not certified."
-    baseline = records[0].scores if records else None
-    missed = [
-        held
-        for held in aim.constraints
-        if winner.bounds.get(held.measure, 1.0) < held.bound(baseline) - 1e-12
-    ]
+        return (
+            "Passes alone, but a more cautious prompt failed first: "
+            f"that {proven} ({images}) is not certified."
+        )
+    missed = [held for held in selection.held if held.missed]
     if selection.status == "estimate" and missed:
-        return f"Best estimate, not certified: {_wanting(missed[0], winner, selection, records)}."
+        return f"Best estimate, not certified: {_wanting(missed[0], images)}."
     goal = " and ".join(
-        f"{metric_name(held.measure)} at least {number(held.bound(baseline), held.measure)}"
-        for held in missed or aim.constraints
+        f"{metric_name(held.measure)} at least {number(held.goal, held.measure)}"
+        for held in missed or selection.held
     )
     if missed:
         return f"No prompt has {goal} on average; this one comes nearest ({images})."
@@ -392,29 +376,18 @@ def selection_in_words(
     return f"Chosen for the highest {name}, less a margin for luck{among} ({images})."
 
 
-def _wanting(
-    missed: Constraint, winner: Finalist, selection: Selection, records: Sequence[IterationRecord]
-) -> str:
-    """Returns the remedy for a winner that is not certified, in words."""
-    name, images = metric_name(missed.measure), _tuning_images(selection.images)
-    least = missed.bound(records[0].scores)
-    bound, goal = (
-        number(value, missed.measure) for value in (winner.bounds[missed.measure], least)
-    )
-    proven = f"{images} prove {bound} with {100 * missed.confidence:g} % confidence"
-    finalists = {finalist.iteration for finalist in selection.finalists}
-    losses = {record.iteration: 1 - values(record, missed.measure) for record in records}
-    losses = {iteration: loss for iteration, loss in losses.items() if iteration in finalists}
-    own = losses[winner.iteration][~np.isnan(losses[winner.iteration])]
-    lost = np.concatenate([loss[loss > 0] for loss in losses.values()])
-    typical = float((lost**2).sum() / lost.sum()) if lost.size else ASSUMED_LOSS
-    needed = images_to_certify(own, least, missed.confidence, typical=typical)
-    if needed is None:
-        mean = number(1 - float(own.mean()), missed.measure)
-        near = "short of" if own.mean() > 1 - least + 1e-9 else "too close to"
+def _wanting(held: Held, images: str) -> str:
+    """Returns the remedy for a winner that misses a constraint with a confidence."""
+    name = metric_name(held.measure)
+    goal = number(held.goal, held.measure)
+    bound = number(held.low, held.measure)
+    proven = f"{images} prove {bound} with {100 * held.confidence:g} % confidence"
+    if held.more is None:
+        mean = number(held.mean, held.measure)
+        near = "short of" if held.mean < held.goal - 1e-9 else "too close to"
         return f"its {name} is {mean} on {images}, {near} the goal {goal} ({proven})"
-    more = max(1, needed - own.size)
-    return f"label {more:,} more photo{'' if more == 1 else 's'} for tuning to prove {name} {goal} ({proven})"
+    photos = f"{held.more:,} more photo{'' if held.more == 1 else 's'}"
+    return f"label {photos} for tuning to prove {name} {goal} ({proven})"
 
 
 def _scores(result: Result) -> dict[str, str]:
@@ -448,17 +421,6 @@ def _changes(
 
 def _tuning_images(count: int) -> str:
     return f"{count:,} tuning image{'' if count == 1 else 's'}"
-
-
-def standard_error(record: IterationRecord, measure: str) -> float | None:
-    """Returns the standard error of a measure's mean over the tuning images.
-
-    It is None where fewer than two images have a value or all are alike, so that their spread is not known.
-    """
-    known = values(record, measure)
-    known = known[~np.isnan(known)]
-    error = float(known.std(ddof=1)) / len(known) ** 0.5 if len(known) > 1 else 0.0
-    return error if error > 1e-9 else None
 
 
 # -- goal, power and cost ----------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from taxtune.mapping.config import DOUBTFUL
 from taxtune.metrics.confidence import COVERAGES
-from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES, metric_name
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.metrics.table import SCORES
 from taxtune.report.formatting import MINUS, Result, longest_answer, score_of, template_name
 from taxtune.report.output import Cell, Table
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult, cut_in_words
@@ -47,15 +48,8 @@ def _shown_scores(heldout: tuple[HeldoutResult, ...]) -> dict[str, None]:
     """Returns the keys of the scores to show, in their order."""
     if not heldout:
         return {}
-    keys = [*METRICS]
-    if any(held.scores.ihp is not None for held in heldout):
-        keys += INFORMATION
-    for held in heldout:
-        keys += held.scores.measures
-    keys += SHARES
-    if any(held.scores.selective_hp is not None for held in heldout):
-        keys += SELECTIVE
-    return dict.fromkeys(keys)
+    keys = dict.fromkeys(key for held in heldout for key in held.scores.means)
+    return {key: None for key in keys if key not in SCORES or not SCORES[key].fixed}
 
 
 def _ends(ends: Interval | PairedDifference | None) -> dict[str, Cell]:

@@ -27,7 +27,7 @@ from taxtune.metrics import (
     precision_recall,
 )
 from taxtune.metrics.confidence import COVERAGES, Doubt, influence_of_doubt
-from taxtune.metrics.names import INFORMATION, METRICS
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals
 from taxtune.metrics.selective import Selective, selective_scores
 from taxtune.progress import note, track
@@ -389,15 +389,16 @@ class _Scores:
     def _labelled(self) -> Iterator[tuple[str, str, Interval]]:
         """Yields each score with its label and its key, those on the whole tree last."""
         where = "" if self.part is None else f" on {self.part.label}"
-        for key, name in (METRICS | INFORMATION).items():
+        for key in self.on_part:
+            name = metric_name(key)
             label = name if key == "accuracy" else f"{name}{where}"
             yield label, key, self.on_part[key]
         if self.part is None or self.on_full is None:
             return
-        for key, name in (METRICS | INFORMATION).items():
+        for key in self.on_full:
             # Whether a node is exactly right does not depend on the root.
             if key != "accuracy":
-                yield f"{name} on {self.part.full_label}", key, self.on_full[key]
+                yield f"{metric_name(key)} on {self.part.full_label}", key, self.on_full[key]
 
     def _notes(self) -> list[str]:
         notes = [self._examples_note()]

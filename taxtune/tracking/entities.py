@@ -206,7 +206,7 @@ def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> Ste
         "off_tree": row.off_tree,
         "abstained": row.abstained,
     }
-    scores = {"hp": row.hp, "hr": row.hr, "ihp": row.ihp, "ihr": row.ihr, **row.measures}
+    scores = {**row.scores, **row.measures}
     scored: dict[str, Any] = {key: value for key, value in scores.items() if value is not None}
     if row.unrated is not None:
         scored["unrated"] = row.unrated

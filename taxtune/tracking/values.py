@@ -20,7 +20,7 @@ from textwrap import wrap
 from typing import Any
 
 from taxtune.errors import command
-from taxtune.metrics.names import INFORMATION, METRICS, SELECTIVE, SHARES
+from taxtune.metrics.table import SCORES
 from taxtune.recipe import flatten
 from taxtune.report.formatting import Result, score_of
 from taxtune.report.gallery import small_jpeg
@@ -168,8 +168,7 @@ def all_scores(record: IterationRecord) -> dict[str, float]:
     """Returns every number of an iteration: scores, also by rank, calls, tokens and faults."""
     values: dict[str, Any] = {**iteration_metrics(record)}
     if record.scores is not None:
-        for key in METRICS | INFORMATION | SHARES | SELECTIVE:
-            values[key] = getattr(record.scores, key)
+        values |= {key: mean for key, mean in record.scores.means.items() if key in SCORES}
         for row in record.scores.ranks:
             values[f"precision.{row.rank}"] = row.precision
             values[f"recall.{row.rank}"] = row.recall
@@ -233,8 +232,9 @@ def example_table(rows: Sequence[SampleResult]) -> Columns:
         shown.append("cut")
     shown += ["from_store", "failure", "example"]
     table: Columns = {}
+    flat = [row.as_row() for row in rows]
     for field in shown:
-        table[_HEADINGS.get(field, field)] = [getattr(row, field) for row in rows]
+        table[_HEADINGS.get(field, field)] = [row.get(field) for row in flat]
     for key in dict.fromkeys(key for row in rows for key in row.measures):
         table[key] = [row.measures.get(key) for row in rows]
     return table

@@ -306,7 +306,7 @@ class CalibrationRun:
             )
         levels = threshold_levels(
             tree,
-            recorded_paths(tree, rows),
+            recorded_paths(tree, [row.placed for row in rows if row.placed is not None]),
             [row.target for row in rows],
             self.risk,
             self.confidence,

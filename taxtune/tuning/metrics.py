@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.registry import name_scores
+from taxtune.metrics.table import SCORES
 from taxtune.progress import note
 from taxtune.tuning.records import ModelUsage, SampleResult, TemplateScores
 
@@ -156,7 +157,7 @@ def as_metrics(given: Mapping[str, Callable[[SampleResult], Any]] | None) -> dic
     Raises:
         DataError: If a name is taken by a score that every run has, or what it names cannot be called.
     """
-    taken = {field.name for field in fields(TemplateScores)}
+    taken = {*SCORES, *(field.name for field in fields(TemplateScores))}
     for name, function in (given or {}).items():
         if name in taken or not name.replace("_", "").replace("-", "").isalnum():
             raise DataError(

@@ -199,7 +199,7 @@ def _plain(name: str, *beside: str, needs: tuple[str, ...] = ()) -> Objective:
 
 
 def _selective_hp(scores: TemplateScores) -> float:
-    if scores.selective_hp is None:
+    if "selective_hp" not in scores.means:
         remedy = "Use the mapper's default preset, or self-consistency."
         raise TaxtuneError(
             "AURC needs a confidence of every answer, which these do not have.", remedy=remedy

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from taxtune.atomic import check_folder
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
-from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
+from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import (
@@ -34,26 +29,22 @@ from taxtune.tuning.build import (
     make_weights,
     trivial_node,
 )
-from taxtune.tuning.experiment import checklist_notes, make_stages
+from taxtune.tuning.experiment import checklist_notes, make_rungs
 from taxtune.tuning.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import check_run_folder
-from taxtune.tuning.selection import Round, most_questions
+from taxtune.tuning.selection import Rung, most_questions
 
 __all__ = [
     "Plan",
     "PowerAnalysis",
     "analyse_power",
-    "highest_provable",
-    "images_needed",
-    "images_to_certify",
     "make_plan",
 ]
 
 T = TypeVar("T")
 
-_MOST_LABELLED = 2**17  # more images than these are no advice
 _UNKNOWN = 1000  # images where what is wrong with them is told; their number sizes the splits
 
 
@@ -78,44 +69,11 @@ def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...
         PowerAnalysis(
             *(held.measure, held.least, held.confidence, images),
             provable=highest_provable(images, held.confidence),
-            needed=images_needed(held.least, held.confidence),
+            needed=errorless_images(held.least, held.confidence),
         )
         for held in objective.constraints
         if held.confidence > 0.5 and held.of is None and held.least < 1
     )
-
-
-def images_needed(least: float, confidence: float) -> int:
-    """Returns the number of images without an error that prove a mean in [0, 1), by `poisson_bound`."""
-    return max(1, math.ceil(-ASSUMED_LOSS * math.log(1 - confidence) / (1 - least)))
-
-
-def highest_provable(images: int, confidence: float) -> float:
-    """Returns the highest mean that `images` images without an error prove: the inverse of `images_needed`."""
-    return max(0.0, 1 + ASSUMED_LOSS * math.log(1 - confidence) / images)
-
-
-def images_to_certify(
-    losses: ArrayLike, least: float, confidence: float, *, typical: float
-) -> int | None:
-    """Returns about how many images would prove that a template reaches a mean, if it goes on losing as before.
-
-    None where its mean loss is too high, or too close to the limit, for any number.
-
-    Args:
-        losses: Its losses so far, shape (n,), n ≥ 1, each in [0, 1].
-        least: The mean that is to be reached, in [0, 1).
-        confidence: In (0, 1).
-        typical: Size of the loss that may come next, in (0, 1]; see `taxtune.metrics.bounds.poisson_bound`.
-    """
-    if 1 - np.asarray(losses, dtype=np.float64).mean() <= least:
-        return None
-
-    def proven(images: int) -> bool:
-        return poisson_bound(losses, confidence, typical=typical, images=images) <= 1 - least
-
-    enough = bisect_left(range(_MOST_LABELLED + 1), True, lo=1, key=proven)
-    return enough if enough <= _MOST_LABELLED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +89,7 @@ class Plan:
         images: Labelled images that the recipe's data has.
         tuning_images: Size of the tuning split.
         heldout_images: Size of the held-out split.
-        stages: The rounds of the race: how many templates are asked about how many of the tuning images.
+        rungs: How many templates are asked about how many of the tuning images.
         power: What the tuning images can prove.
         vlm: The model's kind and name.
         vlm_calls: Most calls of the model; answers in the store and repeated questions make it fewer.
@@ -152,7 +110,7 @@ class Plan:
     images: int | None
     tuning_images: int
     heldout_images: int
-    stages: tuple[Round, ...]
+    rungs: tuple[Rung, ...]
     power: tuple[PowerAnalysis, ...]
     vlm: dict[str, Any]
     vlm_calls: int
@@ -194,10 +152,10 @@ def make_plan(
 
     found = _UNKNOWN if images.data is None else len(images.data.examples)
     tuning, heldout = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
-    rungs = [make_stages(recipe, policy, goal, tuning) for goal in goals]
-    searched = [most_questions(goal, stages) for goal, stages in zip(goals, rungs, strict=True)]
-    block = rungs[0][0]
-    proposals = block.templates - 1
+    ladders = [make_rungs(recipe, policy, goal, tuning) for goal in goals]
+    searched = [most_questions(goal, ladder) for goal, ladder in zip(goals, ladders, strict=True)]
+    first = ladders[0][0]
+    proposals = first.templates - 1
     described: dict[str, Any] = {} if proposer is None else proposer.identity()
     drafts = 0
     if recipe.limits(policy.samples)[1].vlm_calls is None:  # of a budget, drafts take their place
@@ -209,7 +167,7 @@ def make_plan(
     judged = sum(asks_a_model(name) for name in names)
     in_the_end = heldout * (1 + len(names))
     # Runs that are compared ask about the baseline once.
-    asked = sum(searched) + drafts * len(names) - (len(names) - 1) * block.images + in_the_end
+    asked = sum(searched) + drafts * len(names) - (len(names) - 1) * first.images + in_the_end
     arbiter_calls = 0
     arbiter_usd: float | None = None
     if arbiter is not None:
@@ -227,7 +185,7 @@ def make_plan(
         images=None if images.data is None else len(images.data.examples),
         tuning_images=tuning,
         heldout_images=heldout,
-        stages=rungs[0],
+        rungs=ladders[0],
         power=tuple(power for goal in goals for power in analyse_power(goal, tuning)),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
         vlm_calls=asked * policy.samples,

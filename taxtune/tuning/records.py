@@ -1,23 +1,22 @@
-"""What a tuning run writes down: plain values that the loop makes and the tracker, the report and `--json` read."""
+"""What a tuning run writes down: plain values that the tracker, the report and `--json` read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
-from taxtune.metrics.confidence import Doubt, aurc_parts
-from taxtune.metrics.hierarchical import HierarchicalScores, is_exact
+from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.hierarchical import is_exact
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.metrics.table import SCORES, ScoreTable, with_derived
 from taxtune.models.base import ModelUsage
+from taxtune.policies import PlacedAnswer
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 
 if TYPE_CHECKING:
@@ -29,73 +28,69 @@ __all__ = [
     "ComparisonResult",
     "Difference",
     "Finalist",
+    "Held",
     "HeldoutResult",
     "IterationRecord",
     "ModelUsage",
     "Provenance",
     "SampleResult",
     "Selection",
+    "Status",
     "TemplateScores",
     "TuneResult",
     "Turn",
     "Usage",
     "count_cut",
     "cut_in_words",
-    "selective_values",
 ]
 
 #: What to do about answers that were cut off.
 CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
 #: The format of what is written to a run's folder.
-RUN_FORMAT = "taxtune run 2"
+RUN_FORMAT = "taxtune run 3"
 State = Literal["complete", "failed", "void"]
+Status = Literal["certified", "passes-alone", "estimate"]
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateScores(HierarchicalScores):
-    """The scores of a template.
+@dataclass(frozen=True)
+class TemplateScores:
+    """The scores of a template. Each of them is an attribute, too: `scores.hp`.
 
     Attributes:
-        abstained: Share of the answers that decline, deny or say nothing, in [0, 1]; they are on the root.
-        off_tree: Share of the answers that assert something the tree lacks, in [0, 1], however they are scored.
-        ihp: Information-weighted hP, in [0, 1]; None, like those below, where the nodes' weights are not known.
-        ihr: Information-weighted hR, in [0, 1].
-        ihf: Harmonic mean of the two.
-        remaining_uncertainty: Mean bits of the truth that are not said, at least 0.
-        misinformation: Mean bits said that are not true, at least 0.
-        target_bits: Mean information content of the targets, in bits: the scale of the two.
-        selective_hp: hP of the surest answers, averaged over all shares of the images that are kept: 1 - AURC, in
-            [0, 1]; None where an answer has no confidence.
+        n: Number of images that were answered.
+        means: The mean of each score by name, see `taxtune.metrics.table.SCORES`, and of each of
+            the run's own metrics over the answers that have a value.
         ranks: Precision and recall at each rank, the broadest rank first.
-        measures: Means of the run's own metrics and measures over the answers that have a value, by name.
     """
 
-    abstained: float = 0.0
-    off_tree: float = 0.0
-    ihp: float | None = None
-    ihr: float | None = None
-    ihf: float | None = None
-    remaining_uncertainty: float | None = None
-    misinformation: float | None = None
-    target_bits: float | None = None
-    selective_hp: float | None = None
+    n: int
+    means: dict[str, float] = field(hash=False)
     ranks: tuple[RankScores, ...] = field(default=(), repr=False)
-    measures: dict[str, float] = field(default_factory=dict, hash=False)
 
-    def as_row(self) -> dict[str, float]:
-        """Returns the scores that there are, by name: "hp", "ihr", and those of `measures`."""
-        plain = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name not in ("n", "ranks", "measures")
-        }
-        return {name: value for name, value in plain.items() if value is not None} | self.measures
+    def __getattr__(self, name: str) -> float:
+        """Returns the mean of a score of `SCORES`."""
+        if name not in SCORES or name not in self.means:
+            raise AttributeError(f"the scores hold no {name!r}")
+        return self.means[name]
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The means of the run's own metrics and measures, by name."""
+        return {name: mean for name, mean in self.means.items() if name not in SCORES}
 
     def get(self, key: str) -> float:
-        """Returns a score by name; a `ValueError` if there is none."""
-        if (value := self.as_row().get(key)) is None:
+        """Returns a score by name.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        if key not in self.means:
             raise ValueError(f"the scores hold no {key!r}")
-        return float(value)
+        return self.means[key]
+
+    def changed(self, means: Mapping[str, float]) -> TemplateScores:
+        """Returns the scores with other means, and with what follows from them."""
+        return replace(self, means=with_derived({**self.means, **means}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,34 +102,17 @@ class SampleResult:
         image: File name of the image.
         target: The target node's number.
         truth: Path of the target node, joined with "/".
-        answer: What the model said; None where the call failed.
-        node: Number of the node the answer was put on. Like all scores it is None where the call failed, never 0.
-        placement: Path of that node, joined with "/".
-        stage: The mapper's stage that decided.
-        confidence: The probability that the placement is acceptable; of several answers, the share that agree.
-        hp: This example's hP in (0, 1].
-        hr: This example's hR in (0, 1].
-        abstained: Whether the answer declines, denies or says nothing; it was put on the root.
+        placed: The answer and the node that it was put on. It is None if the call failed.
+        scores: The scores of the node by name, see `taxtune.metrics.table.SCORES`; empty if the call
+            failed, never 0. An answer off the tree is scored as a child of the root that is never
+            right, unless the run scores such answers as the root.
         from_store: Whether the answer came from the answer store.
         failure: Why there is no answer, or None.
         unrated: Why a measure that the objective needs gives no value, or None.
-        off_tree: Whether the answer asserts something the tree lacks. Its node is the root, and `hp` and `hr` are those
-            of a child of the root that is never right, unless the run scores such answers as the root.
-        ihp: This example's information-weighted hP in [0, 1].
-        ihr: This example's information-weighted hR in [0, 1].
-        remaining_uncertainty: Bits of this example's truth that are not said.
-        misinformation: Bits said of this example that are not true.
         measures: The value of each metric and measure by name; None where there is none, never 0.
         remarks: What a measure says of its value, by name: a judge's rationale.
-        votes: The node of each answer where a policy takes several: the root for one off the tree, -1 for one that was
-            refused. `answer` then lists the different answers.
-        doubtful: Whether the placement is doubtful, its confidence below `DOUBTFUL`, or for several answers whether the
-            majority vote hangs on doubtful placements; None where the mapper gives no probability.
-        path: Where a model's own probabilities lead: the numbers of the nodes from the root down. Empty without them.
-        probabilities: The probability at or below each of them.
-        named: The share of the probability that all names hold together.
-        masked: Path of the node that it would be on without `taxonomy.allowed`; None where that is no other.
-        context: What the template used of the image's variables, by name; None or [] where it lacks one.
+        context: What the template used of the image's variables, by name; None or [] where it lacks
+            one.
         cut: How many answers about it were cut off at the longest answer.
     """
 
@@ -142,42 +120,110 @@ class SampleResult:
     image: str
     target: int
     truth: str
-    answer: str | None = None
-    node: int | None = None
-    placement: str | None = None
-    stage: str | None = None
-    confidence: float | None = None
-    hp: float | None = None
-    hr: float | None = None
-    abstained: bool = False
+    placed: PlacedAnswer | None = None
+    scores: dict[str, float] = field(default_factory=dict, hash=False)
     from_store: bool = False
     failure: str | None = None
     unrated: str | None = None
-    off_tree: bool = False
-    ihp: float | None = None
-    ihr: float | None = None
-    remaining_uncertainty: float | None = None
-    misinformation: float | None = None
     measures: dict[str, float | None] = field(default_factory=dict, hash=False)
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
-    votes: tuple[int, ...] = ()
-    doubtful: bool | None = None
-    path: tuple[int, ...] = ()
-    probabilities: tuple[float, ...] = ()
-    named: float | None = None
-    masked: str | None = None
     context: dict[str, Any] = field(default_factory=dict, hash=False)
     cut: int = 0
 
     @property
+    def answer(self) -> str | None:
+        """What the model said."""
+        return self.placed.answer if self.placed else None
+
+    @property
+    def node(self) -> int | None:
+        """Number of the node that the answer was put on."""
+        return self.placed.node if self.placed else None
+
+    @property
+    def placement(self) -> str | None:
+        """Path of that node, joined with "/"."""
+        return self.placed.placement if self.placed else None
+
+    @property
+    def stage(self) -> str | None:
+        """The mapper's stage that decided, or the policy."""
+        return self.placed.stage if self.placed else None
+
+    @property
+    def confidence(self) -> float | None:
+        """How sure the placement is, see `PlacedAnswer`."""
+        return self.placed.confidence if self.placed else None
+
+    @property
+    def doubtful(self) -> bool | None:
+        """Whether the node hangs on a doubtful placement, None if that is not known."""
+        return self.placed.doubtful if self.placed else None
+
+    @property
+    def masked(self) -> str | None:
+        """Path of the node that it would be on without the checklist, None for the same node."""
+        return self.placed.masked if self.placed else None
+
+    @property
+    def votes(self) -> tuple[int, ...]:
+        """The node of each of several answers, -1 for a refusal."""
+        return self.placed.votes if self.placed else ()
+
+    @property
+    def abstained(self) -> bool:
+        """Whether the answer declines, denies or says nothing; it was put on the root."""
+        return self.placed is not None and self.placed.abstained
+
+    @property
+    def off_tree(self) -> bool:
+        """Whether the answer asserts something that the tree lacks. Its node is the root."""
+        return self.placed is not None and self.placed.off_tree
+
+    @property
+    def hp(self) -> float | None:
+        """This example's hP in (0, 1]."""
+        return self.scores.get("hp")
+
+    @property
+    def hr(self) -> float | None:
+        """This example's hR in (0, 1]."""
+        return self.scores.get("hr")
+
+    @property
     def missing(self) -> str | None:
-        """Why the image counts in no mean: the call failed, or the objective's measure has no value."""
+        """Why the image counts in no mean: no answer, or no value that the objective needs."""
         return self.failure or self.unrated
 
     @property
     def exact(self) -> bool:
         """Whether the answer, as it is scored, is exactly the target."""
         return bool(is_exact(self.hp, self.hr))
+
+    @property
+    def values(self) -> dict[str, float | None]:
+        """The numbers that means are made of, by name; empty if the call failed."""
+        if self.placed is None:
+            return {}
+        return {
+            **self.scores,
+            "confidence": self.placed.confidence,
+            "abstained": self.placed.abstained,
+            "off_tree": self.placed.off_tree,
+            **self.measures,
+        }
+
+    def as_row(self) -> dict[str, Any]:
+        """Returns the result as a flat row; what a failed call lacks is None."""
+        row = {each.name: getattr(self, each.name) for each in fields(self)}
+        placed = row.pop("placed")
+        scores = row.pop("scores")
+        measures = row.pop("measures")
+        remarks = row.pop("remarks")
+        row |= {each.name: getattr(placed, each.name, None) for each in fields(PlacedAnswer)}
+        row |= {"abstained": self.abstained, "off_tree": self.off_tree, **scores, **measures}
+        row |= {f"{name}_remark": text for name, text in remarks.items()}
+        return row
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
@@ -187,7 +233,7 @@ def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
 
 
 def cut_in_words(rows: Sequence[SampleResult], limit: int | None) -> str:
-    """Returns the number of answers that were cut off, and the remedy, in words; empty if none was.
+    """Returns the number of answers that were cut off and the remedy; empty if none was.
 
     Args:
         rows: The rows of the answers.
@@ -198,20 +244,6 @@ def cut_in_words(rows: Sequence[SampleResult], limit: int | None) -> str:
         return ""
     where = "" if limit is None else f" at max_tokens = {limit}"
     return f"{cut:,} of {answers:,} answers were cut{where}: raise vlm.max_tokens"
-
-
-def selective_values(rows: Sequence[SampleResult]) -> NDArray[np.float64]:
-    """Returns each row's contribution to the selective hP, shape (n,), whose mean it is; see `aurc_parts`.
-
-    NaN where there is no answer, and throughout where an answer has no confidence.
-    """
-    sure, hp = (
-        np.array([getattr(row, key) for row in rows], dtype=float) for key in ("confidence", "hp")
-    )
-    answered, values = ~np.isnan(hp), np.full(len(rows), np.nan)
-    if answered.any() and not np.isnan(sure[answered]).any():
-        values[answered] = 1 - aurc_parts(sure[answered], hp[answered])
-    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +323,7 @@ class IterationRecord:
         policy: The policy that its answers were placed by; empty where none were.
         prompt: The template rendered, as the model was asked, or where images have prompts of their own the template;
             None where none was accepted.
-        before: Its rows on the images of each earlier stage of the race, where more images change the rows of these,
+        before: Its rows on the images of each earlier rung, where more images change the rows of these,
             since the threshold that a node needs is chosen by all of them.
     """
 
@@ -318,6 +350,11 @@ class IterationRecord:
         return sum(row.missing is not None for row in self.rows)
 
     @property
+    def table(self) -> ScoreTable:
+        """The scores of its images."""
+        return ScoreTable.of_rows([row.values for row in self.rows])
+
+    @property
     def cut_short(self) -> bool:
         """Whether more than half of its answers were cut off, so that it cannot win."""
         cut, answers = count_cut(self.rows)
@@ -326,10 +363,14 @@ class IterationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Finalist:
-    """A template of the last round, as the choice of the winner sees it, and whether it reached every constraint.
+    """A template of the last rung, as the choice of the winner sees it.
 
-    `estimate` is its mean of the objective's aim, shrunk, larger is better; `low` is a one-sided lower bound of it, as
-    are `bounds` of each constraint's measure, at its confidence; where that has none, the mean.
+    Attributes:
+        iteration: Its iteration.
+        estimate: Its mean of the objective's aim, shrunk; larger is better.
+        low: A one-sided lower bound of the aim.
+        bounds: The same of each constraint's measure at its confidence, or the mean if it has none.
+        reached: Whether it reached every constraint.
     """
 
     iteration: int
@@ -340,18 +381,50 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """How the winner stands to a constraint.
+
+    Attributes:
+        measure: The score that is held.
+        goal: Its smallest mean.
+        confidence: The confidence with which it is held; 0.5 takes the mean for granted.
+        low: The mean that the tuning images prove with it.
+        mean: The mean on the tuning images.
+        more: About how many more images would prove the goal, if it goes on losing as before. It is
+            None if it is proven, or if no number of images would do.
+    """
+
+    measure: str
+    goal: float
+    confidence: float
+    low: float
+    mean: float
+    more: int | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether the goal is not proven."""
+        return self.low < self.goal - 1e-12
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """How the winner was chosen.
 
     Attributes:
         winner: Its iteration.
-        reached: Whether it reaches every constraint; where it does not, no template does, and it is a best estimate.
+        reached: Whether it reaches every constraint. If not, no template does, and it is a best
+            estimate.
         images: Tuning images that it and the other finalists were asked about.
-        finalists: The templates that were asked about most images, in the order of their iterations.
+        finalists: The templates that were asked about most images, in the order of iterations.
         policy: The policy that the winner's answers are placed by.
-        status: What is known of the winner where a constraint has a confidence: "certified" (its bound reaches every
-            constraint, and so does that of every more cautious template), "passes-alone" (its bound does, but a more
-            cautious template failed first), "estimate" (its bound does not); None where no constraint has one.
+        status: What is known of the winner if a constraint has a confidence: "certified" (its bound
+            reaches every constraint, and so does that of every more cautious template),
+            "passes-alone" (its bound does, but a more cautious template failed first), "estimate"
+            (its bound does not). It is None if no constraint has one.
+        held: How the winner stands to each constraint.
+        chose_threshold: Whether the policy's threshold was chosen on the same images, so that they
+            certify nothing.
     """
 
     winner: int
@@ -359,7 +432,9 @@ class Selection:
     images: int
     finalists: tuple[Finalist, ...] = ()
     policy: dict[str, Any] = field(default_factory=dict, hash=False)
-    status: Literal["certified", "passes-alone", "estimate"] | None = None
+    status: Status | None = None
+    held: tuple[Held, ...] = ()
+    chose_threshold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,13 +585,7 @@ class _Result:
             raise DataError(
                 "There are no answers with this name.", file=self.folder, value=which, remedy=remedy
             )
-        frame = pd.DataFrame(
-            map(asdict, known[which]), columns=[f.name for f in fields(SampleResult)]
-        )
-        measures, remarks = (
-            pd.DataFrame([*frame.pop(key)], frame.index) for key in ("measures", "remarks")
-        )
-        return frame.assign(**measures, **remarks.add_suffix("_remark"))
+        return pd.DataFrame([row.as_row() for row in known[which]])
 
     def heldout_frame(self) -> DataFrame:
         """Returns the held-out scores: one row per template, with columns SCORE, `SCORE_low`, `SCORE_high`."""
@@ -529,7 +598,7 @@ class _Result:
                 for k in held.intervals
                 for end in ("low", "high")
             }
-            row = {"name": held.name, "images": held.scores.n, **held.scores.as_row(), **ends}
+            row = {"name": held.name, "images": held.scores.n, **held.scores.means, **ends}
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)
 
@@ -616,7 +685,7 @@ class TuneResult(_Result):
                 "winner": record.iteration == self.winner,
                 "value": record.value,
                 "feasible": record.feasible,
-                **({} if record.scores is None else record.scores.as_row()),
+                **({} if record.scores is None else record.scores.means),
                 "missing": record.missing,
                 "reason": record.reason,
                 "seconds": record.usage.seconds,

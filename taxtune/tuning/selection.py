@@ -1,44 +1,47 @@
-"""Which templates are asked about more images, and which one wins: decisions under the noise of few images.
+"""Which templates are asked about more images, and which one wins, although images are few.
 
-Every template is first asked about the same few images, the block. A mean over them says little: of many templates that
-are equally good the luckiest looks best, and the more are tried, the luckier it is. So the templates race. Those that
-may well win are asked about more of the tuning images, in rounds, and the last round about all of them (`rounds`,
-`pick`). The winner is decided by a one-sided lower bound on the last round's images (`choose`).
+Every template is first asked about the same few images, those of the first rung. A mean over them
+says little: of many templates that are equally good the luckiest looks best, and the more are
+tried, the luckier it is. So the templates go through successive halving: those that may well win
+are asked about more of the tuning images, rung by rung, and the last ones about all of them
+(`rungs`, `pick`). The winner is decided by a one-sided lower bound on the images of the last rung
+(`choose`).
 
-Templates are compared image by image. What makes an image hard makes it hard for all of them, so the noise of their
-differences is that of the remainder once each image's own mean is taken away; the noise of their common level is that
-of the images. Each template's mean is shrunk towards the mean of all that were tried, as far as their spread is no more
-than noise would give (empirical Bayes: Efron and Morris 1973), all measures together: where bolder templates are less
-often right, a bold one with a spotless record on few images is not believed.
+Templates are compared image by image. What makes an image hard makes it hard for all of them, so
+the noise of their differences is that of the remainder once each image's own mean is taken away;
+the noise of their common level is that of the images. Each template's mean is shrunk towards the
+mean of all that were tried, as far as their spread is no more than noise would give (empirical
+Bayes: Efron and Morris 1973), all measures together: where bolder templates are less often right, a
+bold one with a spotless record on few images is not believed.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
-from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.metrics.bounds import ASSUMED_LOSS, images_to_certify, poisson_bound
+from taxtune.metrics.table import is_mean
 from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.records import (
     Finalist,
+    Held,
     IterationRecord,
-    SampleResult,
     Selection,
+    Status,
     TemplateScores,
-    selective_values,
 )
 
 __all__ = [
     "BELIEVED",
     "TOLERANCE",
-    "Round",
+    "Rung",
     "aim_values",
     "best",
     "best_so_far",
@@ -47,126 +50,170 @@ __all__ = [
     "most_questions",
     "next_steps",
     "pick",
-    "rounds",
-    "values",
+    "rungs",
 ]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-_SEMIFINALISTS, _FINALISTS = 8, 3
-# Where a number of calls decides: templates of the search, times the root of how many blocks the calls pay for, which
-# count up to so many per image; the semifinal's share of the calls; the most templates in the semifinal and in the
-# final; and how many the calls could ask about all images of the final, at least.
-_ENTRANTS, _BLOCKS, _SEMIFINAL, _MOST, _FEWEST = 2.5, 2 / 3, 0.35, (12, 5), 7
+#: A best estimate is believed to keep each constraint within so much.
+TOLERANCE = 0.005
+#: It keeps each constraint with at least this probability (docs/explanation/optimizers.md).
+BELIEVED = 0.65
+
+# The most templates of the second and the last rung where no number of calls decides.
+_SEMIFINALISTS = 8
+_FINALISTS = 3
+# Where a number of calls decides: templates of the first rung, times the root of how many of its
+# size the calls pay for, which count up to so many per image.
+_ENTRANTS = 2.5
+_FIRST_RUNGS = 2 / 3
+# The share of the calls for the second rung; the most templates on it and on the last.
+_SEMIFINAL = 0.35
+_MOST_SEMIFINALISTS = 12
+_MOST_FINALISTS = 5
+# How many templates the calls could ask about all images of the last rung, at least.
+_FEWEST = 7
+
 _DRAWS = 400
 _EM_STEPS = 10
 # A template's own variance counts as much as the common one from so many images on.
 _PRIOR_IMAGES = 20
 _TINY = 1e-7
 _STEP = 1e-4  # of a mean, for the slope of the objective
+_ROUNDING = 1e-12  # by which a bound may miss its goal
 # Confidence of the lower bound that ranks where the objective names none.
 _CONFIDENCE = 0.8
-#: A best estimate is believed to keep each constraint within so much, with at least this probability
-#: (docs/explanation/optimizers.md).
-TOLERANCE, BELIEVED = 0.005, 0.65
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """A stage of the race: how many templates are in it, and of how many of the first tuning images each is asked."""
+class Rung:
+    """A rung of successive halving.
+
+    Attributes:
+        images: How many of the first tuning images its templates are asked about.
+        templates: How many templates are on it.
+    """
 
     images: int
     templates: int
 
 
-def rounds(
-    block: int, tuning: int, templates: int, calls: int | None = None, *, always: int = 0
-) -> tuple[Round, ...]:
-    """Returns the stages: the search on the block, a semifinal halfway on a logarithmic scale, a final on all images.
+def rungs(
+    first: int, tuning: int, templates: int, calls: int | None = None, *, always: int = 0
+) -> tuple[Rung, ...]:
+    """Returns the rungs: one for the search, one halfway on a logarithmic scale, one on all images.
 
     Args:
-        block: Images that every template is asked about.
-        tuning: Size of the tuning split, at least `block`.
+        first: Images that every template is asked about.
+        tuning: Size of the tuning split, at least `first`.
         templates: Templates of the search, the baseline included.
-        calls: Most questions to the VLM in all; None where the numbers above decide.
-        always: Templates that are asked about all images in any case, for which calls are set aside: 1 where the
-            baseline is what others are held to.
+        calls: Most questions to the VLM in all, None if the numbers above decide.
+        always: Templates that are asked about all images in any case, for which calls are set
+            aside: 1 if the baseline is what others are held to.
 
     Returns:
-        One stage where the block is all there is, else up to three.
+        One rung if the first has all images, otherwise up to three.
     """
     if calls is None:
-        stages, middle = [Round(block, templates)], round(math.sqrt(block * tuning))
-        if block < middle:
-            stages.append(Round(middle, min(_SEMIFINALISTS, templates)))
-        if middle < tuning:
-            stages.append(Round(tuning, min(_FINALISTS, stages[-1].templates)))
-        return tuple(stages)
-    if not always:  # a bound does with fewer images, for more finalists; the baseline's mean alone wants them all
-        tuning = max(block, min(tuning, calls // _FEWEST))
-    middle = round(math.sqrt(block * tuning))
-    # More calls go into more templates and more images alike, so that the templates grow with their root; and with that
-    # of the images, for of too many templates on the same images it is the luckiest that wins.
-    blocks, most = calls / block, _ENTRANTS * math.sqrt(_BLOCKS * tuning)
-    entrants = (
-        min(blocks, most)
-        if block == tuning
-        else min(0.8 * blocks, _ENTRANTS * math.sqrt(blocks), most)
-    )
-    templates = min(templates, max(2, int(entrants)))
-    if block == tuning:
-        return (Round(block, templates),)
-    # Two finalists at the edge of a constraint leave no third that is safely within it: there are at least three.
-    left = calls - templates * block
-    semifinalists = int(_SEMIFINAL * calls / max(middle - block, 1))
-    semifinalists = min(templates, max(_FINALISTS, min(_MOST[0], semifinalists)))
-    middle = min(middle, block + left // (semifinalists + always))
-    left -= (semifinalists + always) * (middle - block)
-    finalists = min(_MOST[1], left // max(tuning - middle, 1) - always)
+        return _plain_rungs(first, tuning, templates)
+    if not always:
+        # A bound does with fewer images, for more finalists; the baseline's mean alone wants all.
+        tuning = max(first, min(tuning, calls // _FEWEST))
+    templates = min(templates, max(2, _entrants(first, tuning, calls)))
+    if first == tuning:
+        return (Rung(first, templates),)
+    # Two finalists at the edge of a constraint leave no third that is safely within it: there are
+    # at least three.
+    left = calls - templates * first
+    middle = round(math.sqrt(first * tuning))
+    semifinalists = int(_SEMIFINAL * calls / max(middle - first, 1))
+    semifinalists = max(_FINALISTS, min(_MOST_SEMIFINALISTS, semifinalists))
+    semifinalists = min(templates, semifinalists)
+    middle = min(middle, first + left // (semifinalists + always))
+    left -= (semifinalists + always) * (middle - first)
+    finalists = min(_MOST_FINALISTS, left // max(tuning - middle, 1) - always)
     finalists = min(semifinalists, max(_FINALISTS, finalists))
     last = min(tuning, middle + left // (finalists + always))
-    stages = [Round(block, templates), Round(middle, semifinalists), Round(last, finalists)]
-    return tuple(
-        stage for i, stage in enumerate(stages) if i == 0 or stage.images > stages[i - 1].images
-    )
+    made = [Rung(first, templates)]
+    for rung in (Rung(middle, semifinalists), Rung(last, finalists)):
+        if rung.images > made[-1].images:
+            made.append(rung)
+    return tuple(made)
 
 
-def most_questions(objective: Objective, stages: Sequence[Round]) -> int:
-    """Returns the largest number of images that a race asks about, over all templates."""
-    before = (0, *(stage.images for stage in stages))
-    asked = sum(
-        (stage.images - seen) * stage.templates for stage, seen in zip(stages, before, strict=False)
-    )
-    return asked + (stages[-1].images - stages[0].images if objective.held_to_baseline else 0)
+def _plain_rungs(first: int, tuning: int, templates: int) -> tuple[Rung, ...]:
+    middle = round(math.sqrt(first * tuning))
+    made = [Rung(first, templates)]
+    if first < middle:
+        made.append(Rung(middle, min(_SEMIFINALISTS, templates)))
+    if middle < tuning:
+        made.append(Rung(tuning, min(_FINALISTS, made[-1].templates)))
+    return tuple(made)
+
+
+def _entrants(first: int, tuning: int, calls: int) -> int:
+    """Returns the number of templates that the calls are best spent on.
+
+    More calls go into more templates and more images alike, so that the templates grow with their
+    root; and with that of the images, for of too many templates on the same images it is the
+    luckiest that wins.
+    """
+    affordable = calls / first
+    entrants = min(affordable, _ENTRANTS * math.sqrt(_FIRST_RUNGS * tuning))
+    if first < tuning:
+        entrants = min(entrants, 0.8 * affordable, _ENTRANTS * math.sqrt(affordable))
+    return int(entrants)
+
+
+def most_questions(objective: Objective, ladder: Sequence[Rung]) -> int:
+    """Returns the largest number of images that are asked about, over all templates and rungs."""
+    asked = 0
+    seen = 0
+    for rung in ladder:
+        asked += (rung.images - seen) * rung.templates
+        seen = rung.images
+    if objective.held_to_baseline:
+        asked += ladder[-1].images - ladder[0].images
+    return asked
 
 
 def next_steps(
-    records: Sequence[IterationRecord], objective: Objective, stages: Sequence[Round], seed: int = 0
+    records: Sequence[IterationRecord], objective: Objective, ladder: Sequence[Rung], seed: int = 0
 ) -> list[tuple[int, int]]:
-    """Returns the next questions once the search is over, in any order: iterations, each with a number of images.
+    """Returns the next questions once the search is over, in any order.
 
-    A function of the records alone, so that a run that was interrupted goes on as it would have; empty where the race
-    is over. `stages` are those of `rounds`, and `seed` seeds the draws.
+    They are a function of the records alone, so that a run that was interrupted goes on as it would
+    have.
+
+    Args:
+        records: The iterations so far.
+        objective: What is tuned for.
+        ladder: The rungs, the first one first.
+        seed: Seeds the draws.
+
+    Returns:
+        Iterations, each with a number of images; empty once the last rung is done.
     """
     inside = _complete(records)
-    for before, stage in itertools.pairwise(stages):
-        # What has been asked since must not change who goes on, or more would go on than the stage has room for.
+    for before, rung in itertools.pairwise(ladder):
+        # What has been asked since must not change who goes on, or more would go on than the rung
+        # has room for.
         known = [_first(record, before.images) for record in inside]
         baseline = _baseline([_first(record, before.images) for record in _complete(records[:1])])
-        picked = pick(
-            known, objective, before.images, stage.templates, baseline=baseline, seed=seed
-        )
+        picked = pick(known, objective, before.images, rung.templates, baseline=baseline, seed=seed)
         went_on = {record.iteration for record in picked}
         inside = [record for record in inside if record.iteration in went_on]
         # A baseline that others are held to is asked about what they are asked about.
-        held_to = _complete(records[:1]) if objective.held_to_baseline else []
-        beside = [record for record in held_to if record.iteration not in went_on]
-        in_it = [record for record in [*beside, *inside] if record.state == "complete"]
-        if found := [
-            (record.iteration, stage.images) for record in in_it if len(record.rows) < stage.images
-        ]:
-            return found
+        beside = []
+        if objective.held_to_baseline:
+            beside = [r for r in _complete(records[:1]) if r.iteration not in went_on]
+        steps = []
+        for record in (*beside, *inside):
+            if len(record.rows) < rung.images:
+                steps.append((record.iteration, rung.images))
+        if steps:
+            return steps
     return []
 
 
@@ -181,9 +228,10 @@ def pick(
 ) -> list[IterationRecord]:
     """Returns the templates that go on: the set whose best is expected to be best.
 
-    The truth about all templates is drawn many times from what the images say of it. Templates are added one by one,
-    each time the one that raises the mean, over the draws, of the best value in the set: a template that wins where the
-    others fail is worth more than a second one that wins where the first does.
+    The truth about all templates is drawn many times from what the images say of it. Templates are
+    added one by one, each time the one that raises the mean, over the draws, of the best value in
+    the set: a template that wins where the others fail is worth more than a second one that wins
+    where the first does.
 
     Args:
         records: The templates to choose among.
@@ -198,9 +246,12 @@ def pick(
         return list(records)
     posterior = _posterior(records, objective, images)
     drawn = posterior.draw(np.random.default_rng([seed, images]))
-    aims, missed = drawn[..., 0], np.zeros(drawn.shape[:2])
-    for column, each in enumerate(objective.constraints, 1):
-        least = each.bound(baseline) - (TOLERANCE if each.confidence > 0.5 else 0)
+    aims = drawn[..., 0]
+    missed = np.zeros(aims.shape)
+    for column, held in enumerate(objective.constraints, 1):
+        least = held.bound(baseline)
+        if held.confidence > 0.5:
+            least -= TOLERANCE
         missed = missed + np.maximum(least - drawn[..., column], 0)
     # A draw in which a template misses a constraint makes it worth less than the least of them.
     worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)
@@ -217,241 +268,344 @@ def pick(
 def by_means(record: IterationRecord) -> tuple[int, bool, float, int]:
     """Returns the sort key of a scored iteration by its means alone; a larger one is better.
 
-    As in `choose`, most images come first, and no template is better than one that beats it on the same images. What
-    meets the constraints comes before what does not, and the earlier of equals first.
+    As in `choose`, most images come first, and no template is better than one that beats it on the
+    same images. What meets the constraints comes before what does not, and the earlier of equals
+    first.
     """
     assert record.value is not None  # it was scored
     return len(record.rows), record.feasible, record.value, -record.iteration
 
 
 def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
-    """Returns the iteration that is best by its means; None where none was scored with most answers whole."""
+    """Returns the iteration that is best by its means, None if no scored one has whole answers."""
     able = [record for record in records if record.value is not None and not record.cut_short]
     return max(able, key=by_means, default=None)
 
 
 def best_so_far(records: Iterable[IterationRecord]) -> list[IterationRecord | None]:
     """Returns the best iteration up to each one."""
-    path: list[IterationRecord | None] = []
+    leaders: list[IterationRecord | None] = []
+    leader = None
     for record in records:
-        before = [each for each in path[-1:] if each is not None]
-        path.append(best([*before, record]))
-    return path
+        leader = best([record] if leader is None else [leader, record])
+        leaders.append(leader)
+    return leaders
 
 
 def choose(records: Sequence[IterationRecord], objective: Objective) -> Selection | None:
-    """Returns the winner and how sure it is; None where no iteration could be scored with most answers whole.
+    """Returns the winner and how sure it is, None if no scored iteration has whole answers.
 
-    No template wins that another one, asked about the same images, equals in every figure and exceeds in one: the mean
-    of the aim, and the mean and the bound of all that is held. (More of what a floor without a confidence holds is no
-    gain.)
+    No template wins that another one, asked about the same images, equals in every figure and
+    exceeds in one: the mean of the aim, and the mean and the bound of all that is held. (More of
+    what a floor without a confidence holds is no gain.)
 
-    Of the templates that were asked about most images, the winner is the one with the highest lower bound of the aim
-    among those that reach every constraint. A constraint with a confidence is reached where its one-sided bound does.
-    Templates are tested in the order of how much they say, the most careful first, and the first that fails ends the
-    tests, so that however many there are the chance of letting any through that should not be stays below
-    1 - confidence (fixed-sequence testing: Angelopoulos et al. 2021, "Learn then Test", §2.3). Templates with the same
-    losses on every image are one test. What beats a template that passed reaches the constraints, too, but is not
-    certified.
+    Of the templates that were asked about most images, the winner is the one with the highest lower
+    bound of the aim among those that reach every constraint. A constraint with a confidence is
+    reached if its one-sided bound does. Templates are tested in the order of how much they say, the
+    most careful first, and the first that fails ends the tests, so that however many there are the
+    chance of letting any through that should not be stays below 1 - confidence (fixed-sequence
+    testing: Angelopoulos et al. 2021, "Learn then Test", §2.3). Templates with the same losses on
+    every image are one test. What beats a template that passed reaches the constraints, too, but is
+    not certified.
 
-    Where no finalist reaches them all, those that were left behind a round earlier are tested in the same way on the
-    images that they saw, and so on. Where none does at all, the winner is a best estimate: of the templates that are
-    believed to keep every constraint, within `TOLERANCE` and with a probability of `BELIEVED` or more, the one that is
-    expected to have most of the aim, and where none is believed, the likeliest. What is believed of a template is
-    believed of all that beat it. Here, too, the finalists come first.
+    If no finalist reaches them all, those that were left behind one rung earlier are tested in the
+    same way on the images that they saw, and so on. If none does at all, the winner is a best
+    estimate: of the templates that are believed to keep every constraint, within `TOLERANCE` and
+    with a probability of `BELIEVED` or more, the one that is expected to have most of the aim, and
+    if none is believed, the likeliest. What is believed of a template is believed of all that beat
+    it. Here, too, the finalists come first.
     """
-    complete, baseline = (
-        [each for each in _complete(records) if not each.cut_short],
-        _baseline(records),
-    )
-    estimate, most = None, -1.0
+    complete = [record for record in _complete(records) if not record.cut_short]
+    baseline = _baseline(records)
+    estimate = None
+    most = -1.0
     for images in sorted({len(record.rows) for record in complete}, reverse=True):
-        group = [record for record in complete if len(record.rows) == images]
-        selection, probability = _choose(group, objective, baseline)
+        finalists = [record for record in complete if len(record.rows) == images]
+        final = _Final.of(finalists, objective, baseline)
+        selection = final.selection()
         if selection.reached:
             return selection
+        probability = float(final.probability[final.winner])
         if most < min(probability, BELIEVED):
-            estimate, most = selection, probability
+            estimate = selection
+            most = probability
     return estimate
 
 
-def _choose(
-    finalists: Sequence[IterationRecord], objective: Objective, baseline: TemplateScores | None
-) -> tuple[Selection, float]:
-    """Returns the winner of templates that saw the same images, and how likely it is to keep every constraint."""
-    count, images = len(finalists), len(finalists[0].rows)
-    posterior = _posterior(finalists, objective, images)
-    estimates = posterior.mean[:, 0]
-    lows = estimates - _quantile(_CONFIDENCE) * np.sqrt(posterior.covariance[:, 0, 0])
-    measured = {
-        held.measure: [values(record, held.measure) for record in finalists]
-        for held in objective.constraints
-    }
-    bounds = {held.measure: _lower(held, measured[held.measure]) for held in objective.constraints}
-    alike = _alike(list(measured.values()), count)
-    alone, certified = np.ones(count, dtype=bool), np.ones(count, dtype=bool)
-    for held in objective.constraints:
-        passed = bounds[held.measure] >= held.bound(baseline) - 1e-12
-        alone &= passed
-        if held.confidence > 0.5:
-            # From the template that says least to the one that says most: the first that fails ends the tests.
-            order = np.argsort(estimates, kind="stable")
-            passed[order] = np.logical_and.accumulate(passed[order])
-            passed = np.asarray((alike & passed).any(axis=1))
-        certified &= passed
-    beats = _beats(finalists, objective, bounds)
-    unbeaten = ~beats.any(axis=0)
-    reached = certified | (beats & certified).any(axis=1)
-    probability = _probability(posterior, objective, baseline)
-    probability = np.where(beats | np.eye(count, dtype=bool), probability, 0).max(axis=1)
-    believed = probability >= BELIEVED
-    if (reached & unbeaten).any():
-        order_by = np.where(reached & unbeaten, lows, -np.inf)
-    elif (believed & unbeaten).any():
-        order_by = np.where(believed & unbeaten, estimates, -np.inf)
-    else:
-        order_by = np.where(unbeaten, probability, -np.inf)
-    winner = int(order_by.argmax())
-    status: Literal["certified", "passes-alone", "estimate"] | None = None
-    if any(held.confidence > 0.5 for held in objective.constraints):
-        status = (
-            "certified" if certified[winner] else "passes-alone" if alone[winner] else "estimate"
+@dataclass(frozen=True)
+class _Final:
+    """What is known of k templates that were asked about the same images.
+
+    Attributes:
+        finalists: Their iterations.
+        estimates: The aim of each, shrunk, shape (k,).
+        lows: A one-sided lower bound of it, shape (k,).
+        constraints: What is known of each constraint.
+        alone: Whether each passes every constraint, shape (k,).
+        certified: Whether so does every template that says less, shape (k,).
+        beats: [i, j] is whether i beats j, shape (k, k).
+        probability: How likely each is to keep every constraint, shape (k,).
+    """
+
+    finalists: Sequence[IterationRecord]
+    estimates: FloatArray
+    lows: FloatArray
+    constraints: Sequence[_Test]
+    alone: BoolArray
+    certified: BoolArray
+    beats: BoolArray
+    probability: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        finalists: Sequence[IterationRecord],
+        objective: Objective,
+        baseline: TemplateScores | None,
+    ) -> _Final:
+        """Tests finalists by their images."""
+        count = len(finalists)
+        posterior = _posterior(finalists, objective, len(finalists[0].rows))
+        estimates = posterior.mean[:, 0]
+        spread = np.sqrt(posterior.covariance[:, 0, 0])
+        constraints = [_Test.of(held, finalists, baseline) for held in objective.constraints]
+        alike = _alike([test.measured for test in constraints], count)
+        alone = np.ones(count, dtype=bool)
+        certified = np.ones(count, dtype=bool)
+        for test in constraints:
+            passed = test.lows >= test.goal - _ROUNDING
+            alone &= passed
+            if test.constraint.confidence > 0.5:
+                # From the template that says least to the one that says most: the first that
+                # fails ends the tests.
+                order = np.argsort(estimates, kind="stable")
+                passed[order] = np.logical_and.accumulate(passed[order])
+                passed = np.asarray((alike & passed).any(axis=1))
+            certified &= passed
+        beats = _beats(finalists, objective, constraints)
+        beats_or_is = beats | np.eye(count, dtype=bool)
+        own = _probability(posterior, objective, baseline)
+        return cls(
+            finalists=finalists,
+            estimates=estimates,
+            lows=estimates - _quantile(_CONFIDENCE) * spread,
+            constraints=constraints,
+            alone=alone,
+            certified=certified,
+            beats=beats,
+            probability=np.where(beats_or_is, own, 0).max(axis=1),
         )
-    selection = Selection(
-        winner=finalists[winner].iteration,
-        reached=bool(reached[winner]),
-        images=images,
-        finalists=tuple(
-            Finalist(
-                record.iteration,
-                estimate=float(estimates[i]),
-                low=float(lows[i]),
-                bounds={measure: float(low[i]) for measure, low in bounds.items()},
-                reached=bool(reached[i]),
+
+    @property
+    def reached(self) -> BoolArray:
+        """Whether each template reaches every constraint, or beats one that does, shape (k,)."""
+        return np.asarray(self.certified | (self.beats & self.certified).any(axis=1))
+
+    @cached_property
+    def winner(self) -> int:
+        """The position of the winner."""
+        unbeaten = ~self.beats.any(axis=0)
+        reached = self.reached & unbeaten
+        believed = (self.probability >= BELIEVED) & unbeaten
+        if reached.any():
+            worth = np.where(reached, self.lows, -np.inf)
+        elif believed.any():
+            worth = np.where(believed, self.estimates, -np.inf)
+        else:
+            worth = np.where(unbeaten, self.probability, -np.inf)
+        return int(worth.argmax())
+
+    def selection(self) -> Selection:
+        """Returns the choice as records have it."""
+        winner = self.winner
+        reached = self.reached
+        finalists = []
+        for i, record in enumerate(self.finalists):
+            finalists.append(
+                Finalist(
+                    iteration=record.iteration,
+                    estimate=float(self.estimates[i]),
+                    low=float(self.lows[i]),
+                    bounds={
+                        test.constraint.measure: float(test.lows[i]) for test in self.constraints
+                    },
+                    reached=bool(reached[i]),
+                )
             )
-            for i, record in enumerate(finalists)
-        ),
-        policy=finalists[winner].policy,
-        status=status,
-    )
-    return selection, float(probability[winner])
+        return Selection(
+            winner=self.finalists[winner].iteration,
+            reached=bool(reached[winner]),
+            images=len(self.finalists[winner].rows),
+            finalists=tuple(finalists),
+            policy=self.finalists[winner].policy,
+            status=self._status(),
+            held=tuple(test.held(winner) for test in self.constraints),
+        )
+
+    def _status(self) -> Status | None:
+        if not any(test.constraint.confidence > 0.5 for test in self.constraints):
+            return None
+        if self.certified[self.winner]:
+            return "certified"
+        return "passes-alone" if self.alone[self.winner] else "estimate"
+
+
+@dataclass(frozen=True)
+class _Test:
+    """What the images say of a constraint.
+
+    Attributes:
+        constraint: The constraint.
+        goal: The smallest mean that it accepts.
+        measured: Its measure on each image, shape (rows,) for each of k templates.
+        typical: Size of a loss where there is one.
+        lows: The score that is assumed of each template, shape (k,): a one-sided bound, or its mean
+            if the constraint has no confidence.
+    """
+
+    constraint: Constraint
+    goal: float
+    measured: Sequence[FloatArray]
+    typical: float
+    lows: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        constraint: Constraint,
+        finalists: Sequence[IterationRecord],
+        baseline: TemplateScores | None,
+    ) -> _Test:
+        """Tests finalists by their images."""
+        measured = [record.table.column(constraint.measure) for record in finalists]
+        known = [values[~np.isnan(values)] for values in measured]
+        typical = _typical_loss(np.concatenate(known))
+        return cls(
+            constraint=constraint,
+            goal=constraint.bound(baseline),
+            measured=measured,
+            typical=typical,
+            lows=np.array([_lower(constraint, values, known, typical) for values in known]),
+        )
+
+    def held(self, template: int) -> Held:
+        """Returns the standing of one of the templates."""
+        values = self.measured[template]
+        losses = 1 - values[~np.isnan(values)]
+        confidence = self.constraint.confidence
+        low = float(self.lows[template])
+        more = None
+        is_share = losses.min() >= 0 and losses.max() <= 1
+        if confidence > 0.5 and low < self.goal - _ROUNDING and is_share:
+            needed = images_to_certify(losses, self.goal, confidence, typical=self.typical)
+            more = None if needed is None else max(1, needed - losses.size)
+        return Held(
+            measure=self.constraint.measure,
+            goal=self.goal,
+            confidence=confidence,
+            low=low,
+            mean=1 - float(losses.mean()),
+            more=more,
+        )
+
+
+def _lower(
+    constraint: Constraint, values: FloatArray, known: Sequence[FloatArray], typical: float
+) -> float:
+    """Returns the score that is assumed of a template: a one-sided bound, or its mean."""
+    mean = float(values.mean())
+    if constraint.confidence == 0.5:
+        return mean
+    if min(each.min() for each in known) < 0 or max(each.max() for each in known) > 1:
+        error = values.std() / math.sqrt(len(values))
+        return float(mean - _quantile(constraint.confidence) * error)
+    return 1.0 - poisson_bound(1 - values, constraint.confidence, typical=typical)
 
 
 def _beats(
-    finalists: Sequence[IterationRecord], objective: Objective, bounds: Mapping[str, FloatArray]
+    finalists: Sequence[IterationRecord], objective: Objective, constraints: Sequence[_Test]
 ) -> BoolArray:
-    """Tells which templates beat which, shape (k, k): [i, j] is whether i beats j.
+    """Returns which templates beat which, shape (k, k): [i, j] is whether i beats j.
 
-    It has an answer wherever j has one, no figure lower, and the aim, or what is held with a confidence, higher.
+    It has an answer wherever j has one, no figure lower, and the aim, or what is held with a
+    confidence, higher.
     """
     scores = [record.scores for record in finalists if record.scores is not None]
-    figures, sought = [[objective.aimed(each) for each in scores]], [True]
-    for held in objective.constraints:
-        figures += [[each.get(held.measure) for each in scores], bounds[held.measure].tolist()]
-        sought += [held.confidence > 0.5] * 2
+    figures = [[objective.aimed(each) for each in scores]]
+    counts = [True]
+    for test in constraints:
+        figures.append([each.get(test.constraint.measure) for each in scores])
+        figures.append(test.lows.tolist())
+        counts += [test.constraint.confidence > 0.5] * 2
     shown = np.round(np.transpose(figures), 12)  # what rounding alone parts is equal
-    missing = np.array(
-        [[row.missing is not None for row in record.rows] for record in finalists], dtype=float
-    )
-    answers_all = missing @ (1 - missing.T) == 0
+    missing = [[row.missing is not None for row in record.rows] for record in finalists]
+    lacks = np.array(missing, dtype=float)
+    answers_all = lacks @ (1 - lacks.T) == 0
     no_less = (shown[:, np.newaxis] >= shown).all(axis=2)
-    more = (shown[:, np.newaxis] > shown)[..., sought].any(axis=2)
+    more = (shown[:, np.newaxis] > shown)[..., counts].any(axis=2)
     return np.asarray(answers_all & no_less & more)
 
 
 def _alike(measured: Sequence[Sequence[FloatArray]], templates: int) -> BoolArray:
-    """Tells which templates have the same losses on every image, shape (k, k); each only itself where none are held."""
+    """Returns which templates have the same losses on every image, shape (k, k).
+
+    Each is alike only itself if nothing is held.
+    """
     if not measured:
         return np.eye(templates, dtype=bool)
-    keys = [
-        b"".join(column.tobytes() for column in columns) for columns in zip(*measured, strict=True)
-    ]
+    keys = []
+    for columns in zip(*measured, strict=True):
+        keys.append(b"".join(column.tobytes() for column in columns))
     return np.array([[one == other for other in keys] for one in keys])
 
 
 def _probability(
     posterior: _Posterior, objective: Objective, baseline: TemplateScores | None
 ) -> FloatArray:
-    """Returns the probability of each template to keep every constraint within `TOLERANCE`, shape (k,)."""
+    """Returns the probability of each template to keep every constraint, shape (k,)."""
     from scipy.special import ndtr
 
     likely = np.ones(len(posterior.mean))
-    for column, each in enumerate(objective.constraints, 1):
+    for column, held in enumerate(objective.constraints, 1):
         spread = np.sqrt(posterior.covariance[:, column, column] + posterior.common[column, column])
-        likely *= ndtr((posterior.mean[:, column] - each.bound(baseline) + TOLERANCE) / spread)
+        margin = posterior.mean[:, column] - held.bound(baseline) + TOLERANCE
+        likely *= ndtr(margin / spread)
     return likely
 
 
-# -- what the images say ----------------------------------------------------------------------------------------------
-
-
-def values(record: IterationRecord, measure: str) -> FloatArray:
-    """Returns a measure of each image, shape (rows,); NaN where a call failed.
-
-    Args:
-        record: The iteration.
-        measure: "hp", "hr", "ihp", "ihr", "accuracy", "depth", "abstained", "off_tree", "selective_hp", or one of the
-            run's own.
-    """
-    if measure == "selective_hp":
-        return selective_values(record.rows)
-    return np.array([_value(row, measure) for row in record.rows], dtype=np.float64)
-
-
-def _value(row: SampleResult, measure: str) -> float:
-    if row.node is None:
-        return math.nan
-    if measure in row.measures:
-        value: float | None = row.measures[measure]
-    elif measure == "accuracy":
-        value = row.exact
-    elif measure == "depth":
-        value = None if row.placement is None else row.placement.count("/")
-    else:
-        value = getattr(row, measure, None)
-    return math.nan if value is None else float(value)
+# -- what the images say ---------------------------------------------------------------------------
 
 
 def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
-    """Returns each image's contribution to the objective: the value, and the influence on it, shape (rows,).
+    """Returns the contribution of each image to the objective, shape (rows,).
 
-    An objective is a smooth function of means, so that near them it is linear in them (the delta method). Of a plain
-    mean these are the images' own values.
+    It is the value and the influence on it. An objective is a smooth function of means, so that
+    near them it is linear in them (the delta method). Of a plain mean these are the images' own
+    values.
     """
     scores = record.scores
-    assert scores is not None  # only complete iterations race
-    here = objective.aimed(scores)
-    total = np.full(len(record.rows), here)
-    for key in _means_of(scores):
-        up, down = (_with_means(scores, {key: scores.get(key) + step}) for step in (_STEP, -_STEP))
-        slope = (objective.aimed(up) - objective.aimed(down)) / (2 * _STEP)
+    assert scores is not None  # only complete iterations go on
+    table = record.table
+    total = np.full(len(table), objective.aimed(scores))
+    for name, mean in scores.means.items():
+        if not is_mean(name):
+            continue
+        above = objective.aimed(scores.changed({name: mean + _STEP}))
+        below = objective.aimed(scores.changed({name: mean - _STEP}))
+        slope = (above - below) / (2 * _STEP)
         if abs(slope) > 1e-9:
-            total = total + slope * (values(record, key) - scores.get(key))
+            total = total + slope * (table.column(name) - mean)
     return total
-
-
-def _means_of(scores: TemplateScores) -> list[str]:
-    """Returns the means that scores are made of; the others follow from them."""
-    return [key for key in scores.as_row() if key not in ("hf", "ihf", "target_bits")]
-
-
-def _with_means(scores: TemplateScores, means: Mapping[str, float]) -> TemplateScores:
-    """Returns scores with other means, and with what follows from them."""
-    measures = {key: means.get(key, mean) for key, mean in scores.measures.items()}
-    plain = {key: mean for key, mean in means.items() if key not in measures}
-    changed = replace(scores, measures=measures, **plain)  # type: ignore[arg-type]
-    changed = replace(changed, hf=harmonic_mean(changed.hp, changed.hr))
-    if changed.ihp is None or changed.ihr is None:
-        return changed
-    return replace(changed, ihf=harmonic_mean(changed.ihp, changed.ihr))
 
 
 @dataclass(frozen=True, slots=True)
 class _Posterior:
     """What is believed of k templates' means of d measures, the objective's aim first.
 
-    Means, shape (k, d); the covariance of each template's own part, shape (k, d, d); and that of the level, which all
-    share, shape (d, d).
+    Attributes:
+        mean: Means, shape (k, d).
+        covariance: Covariance of each template's own part, shape (k, d, d).
+        common: Covariance of the level, which all share, shape (d, d).
     """
 
     mean: FloatArray
@@ -462,9 +616,8 @@ class _Posterior:
         """Returns draws of the truth, shape (draws, k, d)."""
         k, d = self.mean.shape
         own = np.linalg.cholesky(self.covariance)
-        drawn: FloatArray = self.mean + np.einsum(
-            "kij,nkj->nki", own, rng.standard_normal((_DRAWS, k, d))
-        )
+        noise = np.einsum("kij,nkj->nki", own, rng.standard_normal((_DRAWS, k, d)))
+        drawn: FloatArray = self.mean + noise
         level = rng.standard_normal((_DRAWS, d)) @ np.linalg.cholesky(self.common).T
         drawn += level[:, np.newaxis]
         return drawn
@@ -472,82 +625,72 @@ class _Posterior:
 
 def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
     columns = [[aim_values(record, objective)[:images] for record in records]]
-    columns += [
-        [values(record, each.measure)[:images] for record in records]
-        for each in objective.constraints
-    ]
+    for held in objective.constraints:
+        columns.append([record.table.column(held.measure)[:images] for record in records])
     observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)
     k, n, d = observed.shape
     tiny = _TINY * np.eye(d)
     with np.errstate(invalid="ignore"):
-        answered = ~np.isnan(observed).any(axis=2)
-    counts = np.maximum(answered.sum(axis=1), 1)
-    filled = np.where(answered[..., np.newaxis], observed, 0.0)
-    # Images that no template has an answer for, which would have no mean, count as the average image.
-    weight = answered.sum(axis=0)
-    level = filled.sum(axis=(0, 1)) / max(int(answered.sum()), 1)
-    image = np.where(
-        weight[:, np.newaxis] > 0, filled.sum(axis=0) / np.maximum(weight, 1)[:, np.newaxis], level
-    )
-    left = np.where(answered[..., np.newaxis], filled - image, 0.0)
+        is_answered = ~np.isnan(observed).any(axis=2)
+    answered = is_answered[..., np.newaxis]
+    answers = max(int(is_answered.sum()), 1)
+    counts = np.maximum(is_answered.sum(axis=1), 1)
+    filled = np.where(answered, observed, 0.0)
+    # Images that no template has an answer for, which would have no mean, count as the average
+    # image.
+    weight = is_answered.sum(axis=0)[:, np.newaxis]
+    level = filled.sum(axis=(0, 1)) / answers
+    image = np.where(weight > 0, filled.sum(axis=0) / np.maximum(weight, 1), level)
+    left = np.where(answered, filled - image, 0.0)
     raw = left.sum(axis=1) / counts[:, np.newaxis]
-    residual = np.where(answered[..., np.newaxis], left - raw[:, np.newaxis], 0.0)
+    residual = np.where(answered, left - raw[:, np.newaxis], 0.0)
     own = np.einsum("kni,knj->kij", residual, residual)
-    pooled = own.sum(axis=0) / max(int(answered.sum()) - k, 1)
+    pooled = own.sum(axis=0) / max(int(is_answered.sum()) - k, 1)
     prior_images = min(_PRIOR_IMAGES, n)
     total = (counts + prior_images)[:, np.newaxis, np.newaxis]
     noise = (own + prior_images * pooled) / total / counts[:, np.newaxis, np.newaxis] + tiny
     mean, covariance = _shrunk(raw, noise)
     common = np.cov(image.T).reshape(d, d) / n if n > 1 else np.zeros((d, d))
-    for column, each in enumerate(objective.constraints, 1):
+    for column, held in enumerate(objective.constraints, 1):
         # However spotless the record, the images are a sample.
-        expected = _typical_loss(observed[..., column]) * max(1 - each.least, 0) / n / 2
+        expected = _typical_loss(observed[..., column]) * max(1 - held.least, 0) / n / 2
         common[column, column] = max(common[column, column], expected)
-    return _Posterior(mean + level, covariance, common + tiny)
+    return _Posterior(mean=mean + level, covariance=covariance, common=common + tiny)
 
 
 def _shrunk(raw: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns means and covariances of the templates' own parts under a normal prior that is fitted to them (EM)."""
+    """Returns means and covariances of the templates' own parts.
+
+    They are those under a normal prior that is fitted to the templates (EM).
+    """
     k, d = raw.shape
     if k == 1:
         return raw, noise
-    centre, spread = raw.mean(axis=0), np.cov(raw.T).reshape(d, d) + _TINY * np.eye(d)
+    centre = raw.mean(axis=0)
+    spread = np.cov(raw.T).reshape(d, d) + _TINY * np.eye(d)
     precision = np.linalg.inv(noise)
-    mean, covariance = raw, noise
+    mean = raw
+    covariance = noise
     for _ in range(_EM_STEPS):
         prior = np.linalg.inv(spread)
         covariance = np.linalg.inv(precision + prior)
-        mean = np.einsum(
-            "kij,kj->ki", covariance, np.einsum("kij,kj->ki", precision, raw) + prior @ centre
-        )
+        weighted = np.einsum("kij,kj->ki", precision, raw) + prior @ centre
+        mean = np.einsum("kij,kj->ki", covariance, weighted)
         centre = mean.mean(axis=0)
         off = mean - centre
-        spread = (np.einsum("ki,kj->ij", off, off) + covariance.sum(axis=0)) / k + _TINY * np.eye(d)
+        between = np.einsum("ki,kj->ij", off, off) + covariance.sum(axis=0)
+        spread = between / k + _TINY * np.eye(d)
     return mean, covariance
 
 
 def _typical_loss(measured: FloatArray) -> float:
-    """Returns the size that losses have where there are any: the mean of their squares by their mean."""
+    """Returns the size that losses have where there are any.
+
+    It is the mean of their squares by their mean.
+    """
     losses = 1 - measured[~np.isnan(measured)]
     total = float(losses.sum())
     return float((losses**2).sum()) / total if total > 0 else ASSUMED_LOSS
-
-
-def _lower(constraint: Constraint, measured: Sequence[FloatArray]) -> FloatArray:
-    """Returns the assumed score of each template: a one-sided bound, or, without a confidence, its mean."""
-    known = [each[~np.isnan(each)] for each in measured]
-    if constraint.confidence == 0.5:
-        return np.array([float(each.mean()) for each in known])
-    every = np.concatenate(known)
-    if every.min() < 0 or every.max() > 1:
-        z = _quantile(constraint.confidence)
-        return np.array(
-            [float(each.mean() - z * each.std() / math.sqrt(len(each))) for each in known]
-        )
-    typical = _typical_loss(every)
-    return np.array(
-        [1.0 - poisson_bound(1 - each, constraint.confidence, typical=typical) for each in known]
-    )
 
 
 def _quantile(confidence: float) -> float:
@@ -560,13 +703,10 @@ def _first(record: IterationRecord, images: int) -> IterationRecord:
     """Returns a record as it was when only its first images had been asked about."""
     if len(record.rows) <= images or record.scores is None:
         return record
-    then = next((rows for rows in record.before if len(rows) == images), record.rows[:images])
-    first = replace(record, rows=then)
-    means = {key: values(first, key) for key in _means_of(record.scores)}
-    known = {
-        key: float(np.nanmean(each)) for key, each in means.items() if not np.isnan(each).all()
-    }
-    return replace(first, scores=replace(_with_means(record.scores, known), n=images))
+    kept = (rows for rows in record.before if len(rows) == images)
+    first = replace(record, rows=next(kept, record.rows[:images]))
+    scores = record.scores.changed(first.table.means())
+    return replace(first, scores=replace(scores, n=images))
 
 
 def _complete(records: Sequence[IterationRecord]) -> list[IterationRecord]:

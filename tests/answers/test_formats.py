@@ -103,19 +103,14 @@ def test_a_format_that_is_not_known(tmp_path: Path) -> None:
 
 
 def _row(example: str, truth: str, answer: str | None) -> dict[str, Any]:
-    placed = None if answer is None else "life"
-    more = {
-        "placement": placed,
-        "node": None if answer is None else 0,
-        "stage": None if answer is None else "abstained",
-    }
+    placed = {"answer": answer, "placement": "life", "node": 0, "stage": "abstained"}
     return {
         "example": example,
         "image": f"{example}.png",
         "target": 3,
         "truth": truth,
-        "answer": answer,
-        **more,
+        "placed": None if answer is None else placed,
+        "scores": {},
     }
 
 

@@ -189,7 +189,8 @@ def test_a_run_brings_its_tree_and_mapper(
     assert run_command(monkeypatch, "audit", run) == 0
     frame = pd.read_csv(run / "audit.csv", dtype=str, keep_default_na=False)
     result = json.loads((run / "result.json").read_text())
-    placed = {row["answer"]: row["placement"] for row in result["heldout"][1]["rows"]}
+    answers = [row["placed"] for row in result["heldout"][1]["rows"]]
+    placed = {answer["answer"]: answer["placement"] for answer in answers}
     assert {row["answer"]: row["placement"] for row in frame.to_dict("records")} == placed
 
 

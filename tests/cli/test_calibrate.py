@@ -13,7 +13,7 @@ from tests.cli.commands import Done, run_captured
 SMALL = (
     "data.count=40",
     "data.tuning=6",
-    "data.block=6",
+    "data.first_rung=6",
     "data.heldout=6",
     "iterations=1",
     "tracking.mlflow=false",
@@ -94,5 +94,5 @@ def test_a_run_can_vote_all_along(tmp_path: Path) -> None:
         json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()
     ]
     assert records[0]["usage"]["vlm"]["calls"] == 2 * 6
-    assert all(len(row["votes"]) == 2 for record in records for row in record["rows"])
+    assert all(len(row["placed"]["votes"]) == 2 for record in records for row in record["rows"])
     assert "2 answers" in calibrate(tmp_path / "run", "--dry-run").err

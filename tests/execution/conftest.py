@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,13 +10,13 @@ from tests.execution.sleepy import make_package
 
 
 @pytest.fixture
-def sleepy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def sleepy(tmp_path, monkeypatch):
     """The name of a model of an installed package, which keeps a diary in `tmp_path`."""
     return make_package(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def cluster(sleepy: str) -> Iterator[Any]:
+def cluster(sleepy):
     """A Ray cluster on this machine: a head without room for workers, and two `nodes` with a core and "a GPU" each."""
     ray = pytest.importorskip("ray", reason="ray is not installed: pip install '.[ray]'")
     from ray.cluster_utils import Cluster

@@ -7,9 +7,6 @@ make_model(sleepy)
 from __future__ import annotations
 
 import os
-from pathlib import Path
-
-import pytest
 
 __all__ = ["asked", "make_package"]
 
@@ -53,7 +50,7 @@ class Sleepy:
 """
 
 
-def make_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def make_package(folder, monkeypatch):
     """Installs the model's package in a folder; returns the model's name."""
     site = folder / "site"
     info = site / "sleepy-1.0.dist-info"
@@ -68,7 +65,7 @@ def make_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "sleepy"
 
 
-def asked(folder: Path) -> list[tuple[int, str, str]]:
+def asked(folder):
     """Returns the answers in order: process, image, prompt."""
     rows = [line.split(" ", 2) for line in (folder / "diary").read_text().splitlines()]
     return [(int(pid), seen, prompt) for pid, seen, prompt in rows]

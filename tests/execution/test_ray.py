@@ -116,7 +116,7 @@ def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(
     model = deploy(sleepy, execution=RAY)
     wanted = [Request(f"prompt {i}", image if i % 2 else None) for i in range(600)]
     with AnswerStore(tmp_path / "answers.db") as store:
-        put: Counter[str] = Counter()
+        put = Counter()
         keep, stream, killed = store.put, model.stream, []
 
         def counting(identity, pairs):

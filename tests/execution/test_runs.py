@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 import taxtune
 from taxtune.tuning.records import TuneResult
 from tests.cli.commands import run_captured
 
-SMALL = ("data.tuning=8", "data.block=4", "data.heldout=6", "iterations=2", "tracking.mlflow=false")
+SMALL = (
+    "data.tuning=8",
+    "data.first_rung=4",
+    "data.heldout=6",
+    "iterations=2",
+    "tracking.mlflow=false",
+)
 
 
-def tuned(folder: Path, *settings: str, resume: bool = False) -> TuneResult:
+def tuned(folder, *settings, resume=False):
     """Runs `taxtune tune fieldguide`, made small."""
     given = [part for setting in (*SMALL, *settings) for part in ("--set", setting)]
     done = run_captured(
@@ -26,14 +29,14 @@ def tuned(folder: Path, *settings: str, resume: bool = False) -> TuneResult:
     return found
 
 
-def essence(result: TuneResult) -> list[Any]:
+def essence(result):
     """What came out: every template with what was said about every image, and where that was placed."""
     asked = [(record.template, record.value, record.rows) for record in result.iterations]
     return [result.winner, asked, [(held.name, held.scores, held.rows) for held in result.heldout]]
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
+def here(tmp_path_factory):
     return tuned(tmp_path_factory.mktemp("here") / "run")
 
 

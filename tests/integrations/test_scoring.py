@@ -7,22 +7,22 @@ import itertools
 import pytest
 
 from taxtune.integrations.gepa import feedback, image_value
-from taxtune.metrics import leaf_information
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels
 from taxtune.tuning.objective import Constraint, Objective, make_objective
 from taxtune.tuning.records import SampleResult
+from tests.rows import placed_row
 
 TREE = Taxonomy.from_dict({"bird": {"duck": ["mallard", "teal"], "owl": ["tawny owl", "barn owl"]}})
 MALLARD, TEAL, DUCK, OWL = (TREE.resolve(name) for name in ("mallard", "teal", "duck", "tawny owl"))
 
 
 def row(node: int, target: int = MALLARD, **flags: bool) -> SampleResult:
-    return SampleResult("", "", target, "", node=node, **flags)  # type: ignore[arg-type]
+    return placed_row(TREE, node, target, **flags)
 
 
 def value(objective: Objective, node: int, **flags: bool) -> float:
-    return image_value(objective, TREE, leaf_information(TREE), row(node, **flags))
+    return image_value(objective, row(node, **flags))
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from taxtune.data import content_hash
 from taxtune.models import Request
+from taxtune.models.api_errors import load_litellm
 from tests.tiny_models import make_checkpoint
 
 
 @pytest.fixture(scope="session")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def checkpoints(tmp_path_factory):
     """Gives the folder of a family's tiny checkpoint, made once a session."""
     parent = tmp_path_factory.mktemp("checkpoints")
-    made: dict[str, Path] = {}
+    made = {}
 
-    def get(family: str) -> Path:
+    def get(family):
         if family not in made:
             made[family] = make_checkpoint(family, parent)
         return made[family]
@@ -27,7 +25,13 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def litellm():
+    """litellm; its import takes seconds, which must not count against a test's time-out."""
+    return load_litellm()
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
     """Four images of noise of different sizes and shapes."""
     folder = tmp_path_factory.mktemp("pictures")
     rng = np.random.default_rng(0)
@@ -39,5 +43,5 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def request_for() -> Callable[[str, Path], Request]:
+def request_for():
     return lambda prompt, image: Request(prompt, image, content_hash(image))

@@ -17,7 +17,7 @@ Checkpoints = Callable[[str], Path]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def test_a_folder_is_known_by_its_content(checkpoints: Checkpoints) -> None:
+def test_a_folder_is_known_by_its_content(checkpoints):
     folder = checkpoints("mllama")
     found = find_checkpoint(str(folder))
     assert found.name == folder.name
@@ -36,12 +36,12 @@ def test_a_folder_is_known_by_its_content(checkpoints: Checkpoints) -> None:
         ("./nor/this", "folder of the model does not exist"),
     ],
 )
-def test_names_of_nothing_are_refused(name: str, message: str) -> None:
+def test_names_of_nothing_are_refused(name, message):
     with pytest.raises(ModelError, match=message):
         find_checkpoint(name)
 
 
-def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path):
     with pytest.raises(ModelError, match=r"no config\.json"):
         find_checkpoint(str(tmp_path))
     (tmp_path / "config.json").write_text("{")
@@ -49,13 +49,13 @@ def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
         find_checkpoint(str(tmp_path))
 
 
-def test_a_model_without_images_is_refused(tmp_path: Path) -> None:
+def test_a_model_without_images_is_refused(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     with pytest.raises(ModelError, match="of the type 'bert'"):
         find_checkpoint(str(tmp_path))
 
 
-def lay_out_cache(folder: Path, checkpoint: Path) -> None:
+def lay_out_cache(folder, checkpoint):
     """Lays a checkpoint out as the cache of Hugging Face's client does."""
     repo = folder / "hub" / "models--org--tiny"
     (repo / "refs").mkdir(parents=True)
@@ -64,7 +64,7 @@ def lay_out_cache(folder: Path, checkpoint: Path) -> None:
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hub(tmp_path, monkeypatch):
     """The folder of a cache of Hugging Face's client on a machine without a connection."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(loading._Hub, "out_of_reach", False)
@@ -72,9 +72,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_name_is_pinned_to_its_commit(
-    checkpoints: Checkpoints, pictures: list[Path], hub: Path
-) -> None:
+def test_a_name_is_pinned_to_its_commit(checkpoints, pictures, hub):
     lay_out_cache(hub, checkpoints("mllama"))
     model = make_model("local:org/tiny", ModelSettings(max_tokens=3))
     assert (model.identity["model"], model.identity["revision"]) == ("org/tiny", COMMIT)
@@ -83,13 +81,13 @@ def test_a_name_is_pinned_to_its_commit(
     assert isinstance(reply, Answer)
 
 
-def test_a_model_that_is_not_here_is_named_with_how_to_get_it(hub: Path) -> None:
+def test_a_model_that_is_not_here_is_named_with_how_to_get_it(hub):
     said = "'org/absent' is not on this machine, and HF_HUB_OFFLINE is set.*hf download org/absent"
     with pytest.raises(ModelError, match=said):
         check_model(make_model("local:org/absent"))
 
 
-def test_weights_that_are_not_here_are_named(checkpoints: Checkpoints, hub: Path) -> None:
+def test_weights_that_are_not_here_are_named(checkpoints, hub):
     lay_out_cache(hub, checkpoints("llava"))
     (hub / "hub/models--org--tiny/snapshots" / COMMIT / "model.safetensors").unlink()
     said = "The weights of 'org/tiny' are not on this machine.*hf download org/tiny"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ Checkpoints = Callable[[str], Path]
 
 
 @contextmanager
-def refusing() -> Iterator[str]:
+def refusing():
     """An address at which nothing listens."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         port = listening.getsockname()[1]
@@ -29,16 +29,14 @@ def refusing() -> Iterator[str]:
 
 
 @contextmanager
-def hanging() -> Iterator[str]:
+def hanging():
     """An address that takes a connection and then says nothing."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
 @pytest.fixture(params=[refusing, hanging])
-def hub(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def hub(request, tmp_path, monkeypatch):
     """The folder of an empty cache, of a client whose hub is out of reach."""
     with request.param() as address:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
@@ -58,9 +56,7 @@ def hub(
         (ClipEncoder, "hf-hub:org/absent"),
     ],
 )
-def test_a_model_that_is_not_here_is_one_clear_error(
-    hub: Path, caplog: pytest.LogCaptureFixture, load: Callable[[str], object], name: str
-) -> None:
+def test_a_model_that_is_not_here_is_one_clear_error(hub, caplog, load, name):
     if load is SentenceEncoder:
         pytest.importorskip("sentence_transformers")
     with pytest.raises(ModelError) as caught:
@@ -73,16 +69,14 @@ def test_a_model_that_is_not_here_is_one_clear_error(
     assert not [record for record in caplog.records if "etry" in record.getMessage()]
 
 
-def test_a_model_in_the_cache_loads(hub: Path, checkpoints: Checkpoints) -> None:
+def test_a_model_in_the_cache_loads(hub, checkpoints):
     lay_out_cache(hub, checkpoints("llava"))
     found = find_checkpoint("org/tiny")
     assert (found.revision, found.complete) == (COMMIT, True)
     assert make_model("local:org/tiny").identity["revision"] == COMMIT
 
 
-def test_who_chose_to_be_offline_is_told_so_and_nobody_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_chose_to_be_offline_is_told_so_and_nobody_is_asked(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(loading._Hub, "out_of_reach", False)
     monkeypatch.setattr(loading, "_answers", lambda address: pytest.fail("asked all the same"))

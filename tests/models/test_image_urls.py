@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import base64
 import io
-from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -24,8 +22,8 @@ SOFTWARE = 0x0131
     ],
 )
 def test_a_small_image_is_sent_without_loss_and_a_large_one_is_scaled_down(
-    size: tuple[int, int], kind: str, sent: tuple[int, int], tmp_path: Path
-) -> None:
+    size, kind, sent, tmp_path
+):
     path = tmp_path / "photo.jpg"
     exif = Image.Exif()
     exif[SOFTWARE] = "a secret of the camera"
@@ -37,16 +35,14 @@ def test_a_small_image_is_sent_without_loss_and_a_large_one_is_scaled_down(
     assert b"secret" not in data
 
 
-def test_an_image_is_made_once_and_kept_as_far_as_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_is_made_once_and_kept_as_far_as_there_is_room(tmp_path, monkeypatch):
     paths = [tmp_path / f"{i}.png" for i in range(3)]
     for i, path in enumerate(paths):
         Image.new("RGB", (64, 64), (i, 0, 0)).save(path)
     hashes = [content_hash(path) for path in paths]
-    read: list[Path] = []
+    read = []
 
-    def reading(path: Path, **given: Any) -> Image.Image:
+    def reading(path, **given):
         read.append(path)
         return load_image(path, **given)
 
@@ -59,7 +55,7 @@ def test_an_image_is_made_once_and_kept_as_far_as_there_is_room(
     assert read == [paths[0], paths[1], paths[2], paths[2]], "there is no room for the third"
 
 
-def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_was_changed_is_refused(tmp_path):
     path = tmp_path / "a.png"
     Image.new("RGB", (64, 64)).save(path)
     with pytest.raises(ImageError, match="has changed"):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from taxtune.models.lave import read_rating
 
-RATINGS: dict[int | None, tuple[str, ...]] = {
+RATINGS = {
     3: (
         "Rating: 3", "Rating: 3/3", "Rating: 3.", "Rating [1, 2 or 3]: 3", 'rating: "3"', "Rating: 3.0",
         "Rating: three", "Rating: ３", "Rating: 3️⃣", "3", "3.", "It matches the reference. 3", "Rating: <3>",
@@ -42,16 +42,16 @@ RATINGS: dict[int | None, tuple[str, ...]] = {
 @pytest.mark.parametrize(
     ("reply", "rating"), [(reply, value) for value, some in RATINGS.items() for reply in some]
 )
-def test_ratings(reply: str, rating: int | None) -> None:
+def test_ratings(reply, rating):
     assert read_rating(reply) == rating
 
 
 @given(st.text(max_size=300))
-def test_nothing_breaks_the_reading(reply: str) -> None:
+def test_nothing_breaks_the_reading(reply):
     assert read_rating(reply) in (None, 1, 2, 3)
 
 
-def test_a_reply_of_a_megabyte_is_read_in_no_time() -> None:
+def test_a_reply_of_a_megabyte_is_read_in_no_time():
     for filler in (
         "rating is is is is ",
         "I would rate it the answer ",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from taxtune.errors import ModelError
@@ -34,7 +32,7 @@ vlm: %s
         ("builtin:fieldguide", "local", "builtin:fieldguide"),
     ],
 )
-def test_a_name_says_what_it_stands_for(name: str, kind: str, model: str) -> None:
+def test_a_name_says_what_it_stands_for(name, kind, model):
     found = parse_model(name)
     assert found == (kind, model)
     assert parse_model(str(found)) == found
@@ -59,15 +57,13 @@ def test_a_name_says_what_it_stands_for(name: str, kind: str, model: str) -> Non
         (" ", ["is empty"]),
     ],
 )
-def test_a_name_that_stands_for_nothing_is_refused_with_the_remedy(
-    name: str, words: list[str]
-) -> None:
+def test_a_name_that_stands_for_nothing_is_refused_with_the_remedy(name, words):
     with pytest.raises(ModelError) as error:
         parse_model(name)
     assert all(word in str(error.value) for word in words)
 
 
-def test_a_folder_is_no_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_no_provider(tmp_path, monkeypatch):
     (tmp_path / "models/tiny").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelError, match="local:models/tiny"):

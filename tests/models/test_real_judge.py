@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from taxtune.metrics.registry import MeasureSettings
-from taxtune.models import Model, ModelSettings, make_model
+from taxtune.models import ModelSettings, make_model
 from taxtune.models.judging import Judge
 from taxtune.models.lave import Lave, LaveOptions, read_rating
 from taxtune.models.local import LocalLLM
@@ -21,7 +19,7 @@ QUESTIONS = ["Which bird is it?"] * 4
 
 
 @pytest.fixture(scope="module")
-def llm(smollm2: Path) -> LocalLLM:
+def llm(smollm2):
     settings = ModelSettings(task="text-generation", max_tokens=24, device="cpu")
     model = make_model(f"local:{smollm2}", settings)
     assert isinstance(model, LocalLLM)
@@ -29,11 +27,11 @@ def llm(smollm2: Path) -> LocalLLM:
     return model
 
 
-def lave(llm: Model, place: Path) -> Lave:
+def lave(llm, place):
     return Lave("local:smollm2", MeasureSettings(), Judge(llm, place=place), LaveOptions(shots=1))
 
 
-def test_lave_is_what_it_rates_and_the_account_adds_up(llm: LocalLLM, tmp_path: Path) -> None:
+def test_lave_is_what_it_rates_and_the_account_adds_up(llm, tmp_path):
     measure = lave(llm, tmp_path)
     found = measure.rate(ANSWERS, [[label] for label in LABELS], QUESTIONS)
     ratings = [None if reply is None else read_rating(reply) for reply in found.replies]

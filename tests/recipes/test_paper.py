@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 
 import taxtune
 from taxtune.recipe import load_recipe
 from taxtune.tuning.objective import Aims, make_objective
-from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
+from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import choose
 from tests.recipes.layouts import LAYOUTS, Painter
+from tests.rows import sample_row, scores_of
 from tests.servers import OpenAIServer, Reply, text
 
 RECIPE = "birds-inat21"
@@ -26,7 +26,7 @@ ITERATIONS, TUNING, HELDOUT = 4, 5, 12
     [
         ("prompt.baseline", "What is this an image of? Answer in the format 'A: <answer>.'"),
         ("data.tuning", 20),
-        ("data.block", None),
+        ("data.first_rung", None),
         ("data.heldout", 200),
         ("iterations", 30),
         ("vlm.model", "meta-llama/Llama-3.2-11B-Vision-Instruct"),
@@ -43,11 +43,10 @@ def test_the_constants_are_the_papers(key: str, value: object) -> None:
 
 def record(iteration: int, hp: list[float], hr: list[float]) -> IterationRecord:
     rows = [
-        SampleResult(str(i), "x", 1, "a", "b", 1, "a", hp=p, hr=r)
+        sample_row(example=str(i), node=1, hp=p, hr=r)
         for i, (p, r) in enumerate(zip(hp, hr, strict=True))
     ]
-    means = float(np.mean(hp)), float(np.mean(hr))
-    scores = TemplateScores(*means, 0.5, 0.0, 1.0, len(rows))
+    scores = scores_of(rows)
     return IterationRecord(iteration, "complete", "x", scores=scores, value=0.0, rows=tuple(rows))
 
 

@@ -24,6 +24,7 @@ from taxtune.tuning.records import (
     Turn,
     Usage,
 )
+from tests.rows import sample_row
 
 __all__ = [
     "BASELINE",
@@ -44,23 +45,23 @@ PATH = ["bird", "Passeriformes", "Turdidae", "Turdus", "common blackbird"]
 
 
 def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores:
-    return TemplateScores(
-        hp=hp,
-        hr=hr,
-        hf=harmonic_mean(hp, hr),
-        accuracy=accuracy,
-        depth=round(4 * hr / hp, 3),
-        n=n,
-        abstained=0.1,
-        off_tree=0.05,
-        ihp=0.9 * hp,
-        ihr=0.6 * hr,
-        ihf=harmonic_mean(0.9 * hp, 0.6 * hr),
-        remaining_uncertainty=13.0 * (1 - 0.6 * hr),
-        misinformation=2.5 * (1 - hp),
-        target_bits=13.0,
-        ranks=(RankScores("order", n, n, n - 1), RankScores("<b>species", n // 2, n, n // 4)),
-    )
+    means = {
+        "hp": hp,
+        "hr": hr,
+        "hf": harmonic_mean(hp, hr),
+        "accuracy": accuracy,
+        "depth": round(4 * hr / hp, 3),
+        "ihp": 0.9 * hp,
+        "ihr": 0.6 * hr,
+        "ihf": harmonic_mean(0.9 * hp, 0.6 * hr),
+        "remaining_uncertainty": 13.0 * (1 - 0.6 * hr),
+        "misinformation": 2.5 * (1 - hp),
+        "target_bits": 13.0,
+        "abstained": 0.1,
+        "off_tree": 0.05,
+    }
+    ranks = (RankScores("order", n, n, n - 1), RankScores("<b>species", n // 2, n, n // 4))
+    return TemplateScores(n=n, means=means, ranks=ranks)
 
 
 def rows(n: int, seed: int = 0, depth: int | None = None) -> tuple[SampleResult, ...]:
@@ -70,35 +71,33 @@ def rows(n: int, seed: int = 0, depth: int | None = None) -> tuple[SampleResult,
     for i in range(n):
         level = int(rng.integers(0, 5)) if depth is None else depth
         wrong = rng.random() < 0.3 and level > 1
-        bare = SampleResult(
-            example=f"bird-{i:03d}",
-            image=f"bird_{i:03d}.png",
-            target=4,
-            truth="/".join(PATH),
-            from_store=i % 3 == 0,
-        )
+        doubtful = i % 7 == 3
+        about = {
+            "example": f"bird-{i:03d}",
+            "image": f"bird_{i:03d}.png",
+            "target": 4,
+            "truth": "/".join(PATH),
+            "from_store": i % 3 == 0,
+        }
         if i == 1:
-            made.append(replace(bare, failure="timed out after 60 s"))
+            made.append(sample_row(**about, failure="timed out after 60 s"))
             continue
         shared = level if wrong else level + 1
         placed = [*PATH[:shared], "somewhere else"] if wrong else PATH[:shared]
-        doubtful = i % 7 == 3
-        made.append(
-            replace(
-                bare,
-                answer=f"A: {placed[-1]}." if i else HOSTILE,
-                node=4 + shared if wrong else level,
-                placement="/".join(placed),
-                stage="verbatim",
-                confidence=0.625 if doubtful else 0.875,
-                hp=shared / len(placed),
-                hr=shared / len(PATH),
-                ihp=(shared - 1) / max(1, len(placed) - 1),
-                ihr=(shared - 1) / (len(PATH) - 1),
-                abstained=level == 0,
-                doubtful=doubtful,
-            )
+        row = sample_row(
+            **about,
+            answer=HOSTILE if i == 0 else f"A: {placed[-1]}.",
+            node=4 + shared if wrong else level,
+            placement="/".join(placed),
+            confidence=0.625 if doubtful else 0.875,
+            hp=shared / len(placed),
+            hr=shared / len(PATH),
+            ihp=(shared - 1) / max(1, len(placed) - 1),
+            ihr=(shared - 1) / (len(PATH) - 1),
+            abstained=level == 0,
+            doubtful=doubtful,
         )
+        made.append(row)
     return tuple(made)
 
 
@@ -285,21 +284,19 @@ def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) ->
 
 
 def answer(example: str, truth: str, placed: str | None) -> SampleResult:
-    """A row of an image by its paths; `placed` is None if the call failed."""
-    bare = SampleResult(example, f"{example}.png", 1, truth)
+    """A row of an image by its paths; `placed` is None where the call failed."""
+    about = {"example": example, "image": f"{example}.png", "truth": truth}
     if placed is None:
-        return replace(bare, failure="timed out")
-    wanted = truth.split("/")
-    given = placed.split("/")
-    shared = sum(map(str.__eq__, wanted, given))
-    return replace(
-        bare,
-        answer=given[-1],
+        return sample_row(**about, failure="timed out")
+    want, said = truth.split("/"), placed.split("/")
+    shared = sum(one == other for one, other in zip(want, said, strict=False))
+    return sample_row(
+        **about,
+        answer=said[-1],
         node=1 if placed == truth else 2,
         placement=placed,
-        stage="verbatim",
-        hp=shared / len(given),
-        hr=shared / len(wanted),
+        hp=shared / len(said),
+        hr=shared / len(want),
     )
 
 

@@ -5,11 +5,11 @@ import itertools
 import pytest
 
 from taxtune.metrics.diagnosis import ErrorType, classify
-from taxtune.metrics.hierarchical import precision_recall
 from taxtune.report.gallery import change
 from taxtune.report.summary import state_of
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.tuning.records import SampleResult
+from tests.rows import placed_row
 
 TREE = Taxonomy(
     ("bird", "owls", "tawny owl", "snowy owl", "crows", "hooded crow", "jay", "blue jay"),
@@ -20,22 +20,8 @@ TREE = Taxonomy(
 def row(
     placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool = False
 ) -> SampleResult:
-    """The record of an answer that was put on a node."""
-    hp, hr = precision_recall(TREE, [placed], [target], off_tree=[off_tree])
-    return SampleResult(
-        example="a",
-        image="a.png",
-        target=target,
-        truth="/".join(TREE.path(target)),
-        answer="?",
-        node=placed,
-        placement="/".join(TREE.path(placed)),
-        stage="verbatim",
-        hp=float(hp[0]),
-        hr=float(hr[0]),
-        off_tree=off_tree,
-        abstained=abstained,
-    )
+    """What a run records of an answer that was put on a node."""
+    return placed_row(TREE, placed, target, off_tree=off_tree, abstained=abstained)
 
 
 #: Answers about a tawny owl that are on no node of their own.

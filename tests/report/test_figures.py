@@ -11,9 +11,9 @@ import pytest
 
 from taxtune.report.drawing import save_figure
 from taxtune.report.figures import draw_curves, draw_plane, selective_figure
-from taxtune.report.summary import standard_error
-from taxtune.tuning.records import IterationRecord, SampleResult
+from taxtune.tuning.records import IterationRecord
 from tests.report import samples
+from tests.rows import sample_row
 
 DRAWINGS = (draw_plane, draw_curves)
 
@@ -52,20 +52,20 @@ def test_runs_with_next_to_nothing_are_drawn_too(
 
 
 def record(*hp: float | None) -> IterationRecord:
-    rows = []
-    for i, value in enumerate(hp):
-        bare = SampleResult(str(i), f"{i}.png", 0, "a", hp=value, hr=value)
-        rows.append(bare if value is None else replace(bare, node=0))
-    return replace(samples.iteration(0), rows=tuple(rows))
+    rows = tuple(
+        sample_row(example=str(i), target=0, truth="a", node=None if p is None else 0, hp=p, hr=p)
+        for i, p in enumerate(hp)
+    )
+    return replace(samples.iteration(0), rows=rows)
 
 
 def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_none() -> None:
-    assert standard_error(record(1.0, 0.5, 0.5, None), "hp") == pytest.approx(0.5 / 3)
-    # Of images that are all alike the spread is not known.
-    assert standard_error(record(1.0, 1.0), "hp") is None
-    assert standard_error(record(1.0, None), "hp") is None
-    # hF is no mean over images.
-    assert standard_error(record(1.0, 0.0), "hf") is None
+    assert record(1.0, 0.5, 0.5, None).table.standard_error("hp") == pytest.approx(0.5 / 3)
+    assert record(1.0, 1.0).table.standard_error("hp") is None, (
+        "of images that are all alike the spread is not known"
+    )
+    assert record(1.0, None).table.standard_error("hp") is None
+    assert record(1.0, 0.0).table.standard_error("hf") is None, "no mean over images"
 
 
 def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_its_curve() -> None:

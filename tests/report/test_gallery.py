@@ -15,6 +15,7 @@ from taxtune.report.html import render_report
 from taxtune.tuning.records import Provenance, SampleResult, TuneResult
 from tests.report import samples
 from tests.report.test_html import check, text
+from tests.rows import sample_row
 
 
 def shown(result: TuneResult) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def pictures(folder: Path, result: TuneResult) -> dict[str, str]:
 
 
 def row(truth: str, placed: str | None, **facts: Any) -> SampleResult:
-    return SampleResult("a", "a.png", 1, truth, placed, 2, placed, **facts)
+    return sample_row(truth=truth, answer=placed, node=2, placement=placed, **facts)
 
 
 OWL = "bird/owls/tawny owl"

@@ -12,6 +12,7 @@ import pytest
 from taxtune.report.html import render_report
 from taxtune.tuning.records import Provenance, TuneResult, Turn
 from tests.report import samples
+from tests.rows import changed_row
 
 VOID = {"meta", "img", "input", "br", "path", "use"}
 
@@ -116,9 +117,9 @@ def test_what_a_model_wrote_stays_text() -> None:
     )
     baseline, winner = run.heldout
     # The hostile answer is the one that changed most.
-    before = replace(baseline.rows[0], hp=0.2, hr=0.2)
+    before = changed_row(baseline.rows[0], hp=0.2, hr=0.2)
     image = '"><svg onload=x>.png'
-    after = replace(winner.rows[0], hp=1.0, hr=1.0, placement="bird/<marquee>/x", image=image)
+    after = changed_row(winner.rows[0], hp=1.0, hr=1.0, placement="bird/<marquee>/x", image=image)
     baseline = replace(baseline, rows=(before,))
     winner = replace(winner, rows=(after,), template=samples.HOSTILE)
     result = replace(

@@ -12,6 +12,7 @@ from PIL import Image
 from taxtune.report.html import render_report
 from taxtune.tuning.records import Provenance
 from tests.report import samples
+from tests.rows import changed_row
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +22,11 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     hostile = '</script><script>document.title="x"</script>"><img src="https://example.org/x.png" onerror="alert(1)">'
     first, *others = result.heldout
     rows = (
-        replace(first.rows[0], answer=hostile, image=hostile, stage="similarity"),
+        changed_row(first.rows[0], answer=hostile, image=hostile, stage="similarity"),
         *first.rows[1:],
     )
     held = [
-        replace(each, rows=(replace(each.rows[0], answer=hostile), *each.rows[1:]))
+        replace(each, rows=(changed_row(each.rows[0], answer=hostile), *each.rows[1:]))
         for each in others
     ]
     Image.new("RGB", (64, 48), (90, 120, 60)).save(folder / "a.png")

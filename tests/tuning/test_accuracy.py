@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.information import information_values, leaf_information
+from taxtune.metrics.information import leaf_information
 from taxtune.metrics.statistics import hierarchical_sample
 from taxtune.report.summary import EXACT, state_of
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.evaluation import template_scores
 from taxtune.tuning.objective import make_objective
 from taxtune.tuning.proposers.evidence import row_values
 from taxtune.tuning.records import IterationRecord, SampleResult
-from taxtune.tuning.selection import values
 from taxtune.tuning.thresholds import final_threshold
+from tests.rows import placed_row, scores_of
 
 TREE = Taxonomy.from_paths(["stone/quartz/agate", "stone/quartz/jasper", "stone/opal"])
 #: Node, target, whether the answer is off the tree; some photos show no more than a stone.
@@ -32,28 +30,9 @@ ANSWERS = [
 def rows(off_tree: str) -> list[SampleResult]:
     """Rows with their scores, answers off the tree as a "child" of the root or as the "root"."""
     made = []
-    for i, (placed, true, off) in enumerate(ANSWERS):
+    for placed, true, off in ANSWERS:
         node, target = TREE.find(placed)[0], TREE.find(true)[0]
-        as_child = [off and off_tree == "child"]
-        scores = precision_recall(TREE, [node], [target], off_tree=as_child)
-        bits = information_values(leaf_information(TREE), [node], [target], off_tree=as_child)
-        hp, hr, ihp, ihr, remaining, wrong = (float(score[0]) for score in (*scores, *bits))
-        row = SampleResult(
-            example=str(i),
-            image=f"{i}.png",
-            target=target,
-            truth="/".join(TREE.path(target)),
-            answer=placed,
-            node=node,
-            placement="/".join(TREE.path(node)),
-            hp=hp,
-            hr=hr,
-            ihp=ihp,
-            ihr=ihr,
-            remaining_uncertainty=remaining,
-            misinformation=wrong,
-            off_tree=off,
-        )
+        row = placed_row(TREE, node, target, as_child=off and off_tree == "child", off_tree=off)
         made.append(row)
     return made
 
@@ -67,12 +46,12 @@ def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(
     answered = rows(off_tree)
     nodes, targets = [row.node for row in answered], [row.target for row in answered]
     as_child = [row.off_tree and off_tree == "child" for row in answered]
-    scores = template_scores(TREE, leaf_information(TREE), answered, off_tree=off_tree)
+    scores = scores_of(answered)
     sample = hierarchical_sample(TREE, nodes, targets, off_tree=as_child)
     record = IterationRecord(0, "complete", "{{ question }}", scores=scores, rows=tuple(answered))
     assert [row.exact for row in answered] == exact
     assert sample.parts["accuracy"].tolist() == exact
-    assert values(record, "accuracy").tolist() == exact
+    assert record.table.column("accuracy").tolist() == exact
     assert np.asarray(row_values(answered, "accuracy")).tolist() == exact
     assert scores.accuracy == pytest.approx(np.mean(exact))
     # What a person is shown as exact names something.
@@ -83,12 +62,7 @@ def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(
 
 def test_a_threshold_is_chosen_by_the_scores_of_the_run() -> None:
     """Answers off the tree cost nothing at any threshold where the run scores them as the root."""
-    off = [
-        SampleResult(
-            str(i), f"{i}.png", 0, "stone", "a cup", 0, "stone", votes=(0, 0), off_tree=True
-        )
-        for i in range(3)
-    ]
+    off = [placed_row(TREE, 0, 0, votes=(0, 0), off_tree=True) for _ in range(3)]
     objective = make_objective("accuracy")
     seen: list[float] = []
 

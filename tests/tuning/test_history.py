@@ -15,7 +15,8 @@ import pytest
 from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.tuning.history import History, check_unused, is_begun
 from taxtune.tuning.proposers import Proposal
-from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
+from taxtune.tuning.records import IterationRecord, TemplateScores
+from tests.rows import sample_row
 
 IDENTITY = {"seed": 1, "data": "abc"}
 
@@ -46,10 +47,11 @@ def record(
     value: float | None = None,
     feasible: bool = True,
 ) -> IterationRecord:
-    row = SampleResult(
-        "e1", "a.png", 3, "life/b", "a b/c", 2, "life", "verbatim", 0.5, hp, hr, False, True
+    row = sample_row(
+        target=3, node=2, placement="life", confidence=0.5, from_store=True, hp=hp, hr=hr
     )
-    scores = TemplateScores(hp, hr, 0.75, 0.5, 2.0, 1)
+    means = {"hp": hp, "hr": hr, "hf": 0.75, "accuracy": 0.5, "depth": 2.0}
+    scores = TemplateScores(n=1, means=means)
     return IterationRecord(
         iteration,
         "complete",

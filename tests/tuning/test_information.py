@@ -45,8 +45,8 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
             expected.as_dict()
         )
         assert scores.target_bits == 2
-        assert scores.ihp == pytest.approx(sum(row.ihp or 0 for row in rows) / len(rows))
-        assert scores.ihr == pytest.approx(sum(row.ihr or 0 for row in rows) / len(rows))
+        assert scores.ihp == pytest.approx(sum(row.scores["ihp"] for row in rows) / len(rows))
+        assert scores.ihr == pytest.approx(sum(row.scores["ihr"] for row in rows) / len(rows))
         assert [row.rank for row in scores.ranks] == ["level 1", "level 2"]
         assert scores.ranks[0].n_relevant == scores.ranks[1].n_relevant == 8
         assert record.value == pytest.approx(scores.ihp if record.feasible else scores.hr - floor)
@@ -62,7 +62,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     lines = [
         json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()
     ]
-    assert [line["scores"]["ihp"] for line in lines] == [
+    assert [line["scores"]["means"]["ihp"] for line in lines] == [
         r.scores.ihp for r in result.iterations if r.scores
     ]
     assert lines[0]["scores"]["ranks"][0] == {
@@ -71,7 +71,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         "n_relevant": 8,
         "right": 8,
     }
-    assert lines[0]["rows"][0]["ihr"] is not None
+    assert lines[0]["rows"][0]["scores"]["ihr"] is not None
     resumed = make_parts(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
     history = History(tmp_path / "out", "toy", identity_of(build(resumed)), resume=True)
     again = history.records()

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.metrics.table import with_derived
 from taxtune.tuning.objective import Aims, Constraint, make_objective, read_floor
 from taxtune.tuning.records import TemplateScores
 
@@ -11,7 +11,8 @@ share = st.integers(0, 1000).map(lambda n: n / 1000)
 
 
 def scores(hp: float, hr: float, accuracy: float = 0.5) -> TemplateScores:
-    return TemplateScores(hp, hr, harmonic_mean(hp, hr), accuracy, 3.0, 20)
+    means = {"hp": hp, "hr": hr, "accuracy": accuracy, "depth": 3.0}
+    return TemplateScores(n=20, means=with_derived(means))
 
 
 @given(share, share, share, share)

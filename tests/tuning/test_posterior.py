@@ -44,9 +44,9 @@ def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
     for row in result.heldout_winner.rows:
         murky = not row.image[:-4].endswith(("0", "1"))
         assert row.stage == "posterior"
-        assert row.named == pytest.approx(0.98)
+        assert row.placed.named == pytest.approx(0.98)
         assert row.placement.count("/") == (1 if murky else 2)
-        assert row.probabilities[1] == pytest.approx(0.98)
+        assert row.placed.probabilities[1] == pytest.approx(0.98)
         assert row.confidence == pytest.approx(0.98 if murky else 0.97)
     assert result.heldout_winner.scores.hp == 1.0
     assert taxtune.load_run(result.folder).iterations[0].rows == result.baseline.rows  # type: ignore[union-attr]
@@ -61,7 +61,7 @@ def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
 
 
 def test_more_images_do_not_change_what_was_known_of_fewer(tmp_path: Path) -> None:
-    overrides = (*SMALL, "data.block=3", "objective.hp_target=0.9")
+    overrides = (*SMALL, "data.first_rung=3", "objective.hp_target=0.9")
     result = tuned(make_parts(tmp_path / "in", tmp_path / "run", Weighing(), overrides))
     grown = [record for record in result.iterations if len(record.rows) == 8]
     assert grown
@@ -150,7 +150,7 @@ def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path: Path) 
             return [Answer("I cannot tell.", outcomes={OTHERWISE: 0.0}) for _ in questions]
 
     result = tuned(make_parts(tmp_path / "in", tmp_path / "run", Dumb(), SMALL))
-    assert {(row.placement, row.abstained, row.named) for row in result.baseline.rows} == {
+    assert {(row.placement, row.abstained, row.placed.named) for row in result.baseline.rows} == {
         ("colour", True, 0.0)
     }
 
@@ -177,7 +177,7 @@ def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets
     first = experiment.splits.tuning[0].image.name
     result = tuned(parts)
     missing, *rows = result.baseline.rows
-    assert (missing.failure, missing.node, missing.path) == ("shy", None, ())
+    assert (missing.failure, missing.placed) == ("shy", None)
     assert all(row.placement is not None and row.truth.startswith(row.placement) for row in rows)
     failed, images = Failure("shy", False), experiment.splits.tuning[:1]
     assert experiment.asker.place([[failed]], images) == [failed]
@@ -197,8 +197,8 @@ def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Pat
             .rows[0]
         )
     assert (row.answer, row.placement) == ("A: scarlet.", "colour/reddish")
-    assert row.probabilities == pytest.approx((1.0, 0.9, 0.7))
-    assert row.named == pytest.approx(0.9)
+    assert row.placed.probabilities == pytest.approx((1.0, 0.9, 0.7))
+    assert row.placed.named == pytest.approx(0.9)
 
 
 def test_each_image_is_placed_by_the_threshold_that_the_others_choose() -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
-from taxtune.tuning.plan import highest_provable, images_needed, images_to_certify
+from taxtune.metrics.bounds import (
+    ASSUMED_LOSS,
+    errorless_images,
+    highest_provable,
+    images_to_certify,
+    poisson_bound,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,7 +20,7 @@ from taxtune.tuning.plan import highest_provable, images_needed, images_to_certi
 def test_so_many_images_without_an_error_are_needed_and_no_more(
     least: float, confidence: float
 ) -> None:
-    n = images_needed(least, confidence)
+    n = errorless_images(least, confidence)
     bounds = [
         1 - poisson_bound(np.zeros(k), confidence, typical=ASSUMED_LOSS) for k in (n, n - 1) if k
     ]

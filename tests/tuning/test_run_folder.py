@@ -10,10 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from taxtune import api
+from taxtune import api, runs
 from taxtune.errors import DataError, RecipeError, ResumeError, TaxtuneError
 from taxtune.report.html import ReportCallback
-from taxtune.tuning import build as build_module
 from taxtune.tuning.history import locked
 from taxtune.tuning.records import IterationRecord, Provenance
 from taxtune.tuning.run_folder import (
@@ -170,8 +169,8 @@ def test_a_complete_run_is_shown_at_once_and_what_it_lacks_is_made(
     made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, built = (*COMMANDS["tune"], "--resume"), []
-    whole = build_module.build
-    monkeypatch.setattr(build_module, "build", lambda *what: built.append(what) or whole(*what))
+    whole = runs.build
+    monkeypatch.setattr(runs, "build", lambda *what: built.append(what) or whole(*what))
     first = taxtune(made, *command)
     assert (first.code, built) == (0, [])
     assert "images the search never saw" in first.out

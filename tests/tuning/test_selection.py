@@ -1,4 +1,4 @@
-"""The race for more images and the choice of the winner."""
+"""Successive halving and the choice of the winner."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taxtune.errors import TaxtuneError
-from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.metrics.bounds import poisson_bound
 from taxtune.tuning.objective import Constraint, Objective, make_objective
-from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores, selective_values
+from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import (
     aim_values,
     best,
@@ -21,35 +21,27 @@ from taxtune.tuning.selection import (
     most_questions,
     next_steps,
     pick,
-    rounds,
-    values,
+    rungs,
 )
+from tests.rows import changed_row, sample_row, scores_of
 
 
 def record(iteration, hp, hr, *, sure=None, **measures):
     """An iteration with these values of hP, hR and perhaps confidence by image; hP is NaN where the call failed."""
     hp, hr = np.asarray(hp, float), np.asarray(hr, float)
-    rows = tuple(
-        SampleResult(str(i), "x.png", 1, "a/b", failure="no answer")
-        if np.isnan(p)
-        else SampleResult(
-            *(str(i), "x.png", 1, "a/b", "b", 1, "a/b"),
-            hp=float(p),
-            hr=float(r),
-            confidence=None if sure is None else float(sure[i]),
-            measures={name: float(each[i]) for name, each in measures.items()},
-        )
-        for i, (p, r) in enumerate(zip(hp, hr, strict=True))
-    )
-    means = {name: float(np.mean(each)) for name, each in measures.items()}
-    p, r = float(np.nanmean(hp)), float(np.nanmean(hr))
-    exact = float(np.nanmean((hp == 1) & (hr == 1)))
-    known = None if sure is None else float(np.nanmean(selective_values(rows)))
-    scores = TemplateScores(
-        p, r, harmonic_mean(p, r), exact, 2.0, len(rows), selective_hp=known, measures=means
-    )
+    rows = []
+    for i, (p, r) in enumerate(zip(hp, hr, strict=True)):
+        if np.isnan(p):
+            rows.append(sample_row(example=str(i), failure="no answer"))
+            continue
+        own = {name: float(each[i]) for name, each in measures.items()}
+        known = None if sure is None else float(sure[i])
+        scores = {"hp": float(p), "hr": float(r), "depth": 2.0}
+        rows.append(sample_row(example=str(i), node=1, confidence=known, measures=own, **scores))
+    scores = scores_of(rows)
+    template = f"template {iteration}"
     return IterationRecord(
-        iteration, "complete", f"template {iteration}", scores=scores, value=0.0, rows=rows
+        iteration, "complete", template, scores=scores, value=0.0, rows=tuple(rows)
     )
 
 
@@ -70,8 +62,8 @@ def world(seed, templates, images):
     return (shared / said)[order], (shared / 4)[order]
 
 
-def raced(hp, hr, objective, stages):
-    """Runs a race; returns the records and the calls that it took."""
+def halved(hp, hr, objective, stages):
+    """Goes through the rungs; returns the records and the calls that it took."""
     records = [
         record(i, hp[i, : stages[0].images], hr[i, : stages[0].images])
         for i in range(stages[0].templates)
@@ -84,37 +76,37 @@ def raced(hp, hr, objective, stages):
     return records, calls
 
 
-# -- the rounds -------------------------------------------------------------------------------------------------------
+# -- the rungs --------------------------------------------------------------------------------------------------------
 
 
 @given(
     st.integers(2, 60), st.integers(0, 600), st.integers(2, 200), st.none() | st.integers(10, 5000)
 )
-def test_rounds_go_from_the_block_to_all_images_within_the_calls(block, more, templates, calls):
-    stages = rounds(block, block + more, templates, calls)
+def test_rungs_go_from_the_block_to_all_images_within_the_calls(first, more, templates, calls):
+    stages = rungs(first, first + more, templates, calls)
     images = [stage.images for stage in stages]
-    assert images[0] == block
+    assert images[0] == first
     assert images == sorted(set(images))
-    assert images[-1] <= block + more
+    assert images[-1] <= first + more
     widths = [stage.templates for stage in stages]
     assert widths == sorted(widths, reverse=True)
     assert widths[0] <= templates
     if calls is None:
-        assert (images[-1], widths[0]) == (block + more, templates)
+        assert (images[-1], widths[0]) == (first + more, templates)
     else:
         spent = sum(
             (stage.images - before) * stage.templates
             for stage, before in zip(stages, [0, *images], strict=False)
         )
-        assert spent <= max(calls, 2 * block), (
-            "two templates on the block are the least that can be compared"
+        assert spent <= max(calls, 2 * first), (
+            "two templates on the first are the least that can be compared"
         )
 
 
-def test_a_race_asks_what_its_rounds_say_and_ends():
+def test_templates_are_asked_what_the_rungs_say_and_ends():
     hp, hr = world(0, 30, 200)
-    stages = rounds(20, 200, 30)
-    records, calls = raced(hp, hr, make_objective("hr_at_hp"), stages)
+    stages = rungs(20, 200, 30)
+    records, calls = halved(hp, hr, make_objective("hr_at_hp"), stages)
     assert sorted({len(each.rows) for each in records}) == [stage.images for stage in stages]
     assert sum(len(each.rows) == 200 for each in records) == stages[-1].templates
     before = [0, *(stage.images for stage in stages)]
@@ -125,21 +117,21 @@ def test_a_race_asks_what_its_rounds_say_and_ends():
 def test_no_race_asks_more_than_the_forecast(kind):
     hp, hr = world(8, 30, 200)
     objective = make_objective(kind)
-    stages = rounds(20, 200, 30, always=int(objective.held_to_baseline))
-    records, calls = raced(hp, hr, objective, stages)
+    stages = rungs(20, 200, 30, always=int(objective.held_to_baseline))
+    records, calls = halved(hp, hr, objective, stages)
     assert calls <= most_questions(objective, stages)
     # The baseline that "hp" holds others to sees what they see, and whatever it is not asked about is another's.
     assert kind != "hp" or len(records[0].rows) == 200
-    baseline_raced = (
+    baseline_went_on = (
         kind == "hp" and sum(len(each.rows) == 200 for each in records) == stages[-1].templates
     )
-    assert calls == most_questions(objective, stages) or baseline_raced
+    assert calls == most_questions(objective, stages) or baseline_went_on
 
 
-def test_a_race_that_is_interrupted_goes_on_as_it_would_have():
+def test_halving_that_is_interrupted_goes_on_as_it_would_have():
     hp, hr = world(1, 20, 120)
-    objective, stages = make_objective("hr_at_hp"), rounds(10, 120, 20)
-    whole, _ = raced(hp, hr, objective, stages)
+    objective, stages = make_objective("hr_at_hp"), rungs(10, 120, 20)
+    whole, _ = halved(hp, hr, objective, stages)
     # Whatever is stored in the middle of it, the steps that are left lead to the same.
     records = [record(i, hp[i, :10], hr[i, :10]) for i in range(20)]
     for _ in range(3):
@@ -174,7 +166,7 @@ def test_no_more_templates_go_on_than_a_stage_has_room_for(name: str) -> None:
         kinds = rng.integers(6, size=14)  # some templates answer alike
         hp = np.where(rng.random((6, 120)) < rng.uniform(0.02, 0.2, (6, 1)), 0.5, 1.0)[kinds]
         hr = np.where(rng.random((6, 120)) < rng.uniform(0.2, 0.8, (6, 1)), 0.5, 1.0)[kinds]
-        objective, stages = make_objective(name), rounds(10, 120, len(kinds))
+        objective, stages = make_objective(name), rungs(10, 120, len(kinds))
         records = [record(i, hp[i, :10], hr[i, :10]) for i in range(len(kinds))]
         while steps := next_steps(records, objective, stages):
             iteration, images = steps[0]
@@ -292,6 +284,17 @@ def figures(each, found, objective):
     return np.round([objective.aimed(each.scores), *held], 12)
 
 
+@pytest.mark.parametrize("losses", [[0.0] * 50, [0.5, 0.5] + [0.0] * 98])
+def test_a_winner_that_is_not_certified_says_how_many_more_images_would_do(losses):
+    hp = np.array([*(1 - loss for loss in losses), np.nan])
+    (held,) = choose([record(0, hp, np.full(len(hp), 0.5))], make_objective("hr_at_hp")).held
+    assert (held.measure, held.goal, held.confidence, held.missed) == ("hp", 0.98, 0.9, True)
+    assert held.mean == pytest.approx(1 - np.mean(losses))
+    images = [len(losses) + more for more in (held.more - 1, held.more)]
+    bounds = [poisson_bound(losses, 0.9, typical=0.5, images=n) for n in images]
+    assert bounds[0] > 0.02 >= bounds[1]
+
+
 def holding_hp(least, confidence):
     return Objective(
         "hr", lambda scores: scores.hr, constraints=(Constraint("hp", least, confidence),)
@@ -331,17 +334,17 @@ def test_no_template_wins_that_another_beats_in_every_figure(seed, images, objec
     others = [each for each in records if len(each.rows) == len(winner.rows)]
     own = figures(winner, found, objective)
     assert not any((figures(each, found, objective) > own).all() for each in others)
-    losses = [(each, values(each, "hp").tolist()) for each in others]
-    alike = [each for each, lost in losses if lost == values(winner, "hp").tolist()]
+    losses = [(each, each.table.column("hp").tolist()) for each in others]
+    alike = [each for each, lost in losses if lost == winner.table.column("hp").tolist()]
     if objective.name == "hr":
         assert winner.scores.hr >= max(each.scores.hr for each in alike) - 1e-9
 
 
 def with_bits(each):
     """An iteration whose scores in bits are those on the tree."""
-    rows = tuple(replace(row, ihp=row.hp, ihr=row.hr) for row in each.rows)
-    scores = replace(each.scores, ihp=each.scores.hp, ihr=each.scores.hr, ihf=each.scores.hf)
-    return replace(each, rows=rows, scores=scores)
+    rows = tuple(changed_row(row, ihp=row.hp, ihr=row.hr) for row in each.rows)
+    bits = {"ihp": each.scores.hp, "ihr": each.scores.hr}
+    return replace(each, rows=rows, scores=each.scores.changed(bits))
 
 
 def test_what_bolder_templates_do_is_no_reason_to_pass_over_what_is_better_in_every_figure():
@@ -445,7 +448,7 @@ def test_failed_calls_are_left_out():
     hp, hr = np.ones((3, 50)), np.full((3, 50), 0.6)
     hp[1, :10] = np.nan
     records = [record(i, hp[i], hr[i]) for i in range(3)]
-    assert np.isnan(values(records[1], "hp")[:10]).all()
+    assert np.isnan(records[1].table.column("hp")[:10]).all()
     found = choose(records, make_objective("accuracy"))
     assert all(np.isfinite((each.estimate, each.low)).all() for each in found.finalists)
 
@@ -528,12 +531,12 @@ def test_the_target_is_kept_as_often_as_promised_where_the_luckiest_breaks_it():
         constraints=(Constraint("hp", target, confidence),),
         shown=("hr", "hp"),
     )
-    stages = rounds(10, 150, 20)
+    stages = rungs(10, 150, 20)
     kept, promised, lucky = 0, 0, 0
     for seed in range(runs):
         hp, hr = world(seed, 20, 1150)
         truth = hp[:, 150:].mean(axis=1)
-        records, _ = raced(hp[:, :150], hr[:, :150], objective, stages)
+        records, _ = halved(hp[:, :150], hr[:, :150], objective, stages)
         found = choose(records, objective)
         promised += found.reached
         kept += found.reached and truth[found.winner] >= target - 0.005

@@ -10,12 +10,12 @@ from typing import Any
 
 from PIL import Image
 
+from taxtune import runs
 from taxtune.mapping import Mapper, Placement, Stage
 from taxtune.models import Answer, Failure
 from taxtune.models.base import OTHERWISE
 from taxtune.recipe import load_recipe
-from taxtune.tuning.build import Setup, build, build_each, make_mapper, make_taxonomy
-from taxtune.tuning.compare import compare_objectives
+from taxtune.tuning.build import Setup, build, make_mapper, make_taxonomy
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult, TuneResult
 
@@ -210,7 +210,7 @@ def tuned(
 
 def compared(parts: Setup, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:
     """Runs a recipe with several objectives and compares them, as `tuned` does."""
-    return compare_objectives(build_each(parts, objectives), parts.folder, **how)
+    return runs.compare(parts, objectives, **how)
 
 
 class Wavering(ToyVLM):

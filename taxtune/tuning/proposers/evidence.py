@@ -28,8 +28,8 @@ from taxtune.mapping.config import GUESSED
 from taxtune.mapping.normalize import fold_words
 from taxtune.metrics.diagnosis import ErrorType, classify, wrong_from
 from taxtune.metrics.ranks import rank_of, rank_scores
+from taxtune.metrics.table import ScoreTable, is_mean
 from taxtune.tuning.leaks import find_labels
-from taxtune.tuning.records import selective_values
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy
@@ -62,8 +62,6 @@ GRADED = frozenset(
 
 _SHOWN = 160  # characters of an example answer
 _EXAMPLES = 2  # answers of a kind of mistake
-_HARMONIC = {"hf": ("hp", "hr"), "ihf": ("ihp", "ihr")}
-_ROWS = ("hp", "hr", "ihp", "ihr")
 
 _ELSEWHERE = "[…]"  # what stands for words that may be a name
 _TOKEN = re.compile(r"[^\W_]+(?:['’ʼ‘`´][^\W_]+)*")
@@ -192,7 +190,6 @@ def evidence(
     answered = [row for row in rows if row.node is not None and row.unrated is None]
     if goal.taxonomy is None or not answered:
         return None
-    # Of some scores (bits wrong) the rows do not tell their part.
     values = _values(answered, measures_of(goal.objective, met=met)) or _values(
         answered, ("hp", "hr")
     )
@@ -254,25 +251,10 @@ def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
 
     Args:
         rows: Rows with an answer.
-        measure: "hp", "hr", "hf", "ihp", "ihr", "ihf", "accuracy", "selective_hp" or the name of a metric that was
-            taken.
+        measure: A score of `taxtune.metrics.table.SCORES`, or the name of a metric that was taken.
     """
-    if measure in _HARMONIC:
-        precision, recall = (row_values(rows, name) for name in _HARMONIC[measure])
-        if precision is None or recall is None:
-            return None
-        p, r = float(precision.mean()), float(recall.mean())
-        if p + r == 0:
-            return np.zeros(len(rows))
-        return 2 * (p * r * (p + r) + r * r * (precision - p) + p * p * (recall - r)) / (p + r) ** 2
-    if measure == "selective_hp":
-        return None if np.isnan(parts := selective_values(rows)).any() else parts
-    if measure == "accuracy":
-        return np.array([float(row.exact) for row in rows])
-    values = [
-        getattr(row, measure) if measure in _ROWS else row.measures.get(measure) for row in rows
-    ]
-    return None if not values or None in values else np.array(values, dtype=np.float64)
+    values = ScoreTable.of_rows([row.values for row in rows]).column(measure)
+    return None if not rows or np.isnan(values).any() else values
 
 
 def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
@@ -296,7 +278,7 @@ def _score(measure: str, values: FloatArray) -> Score:
     spread = float(((values - mean) ** 2).sum())
     within = _bounded(values)
     variance = (
-        (spread + 0.25) / (n + 1) if within or measure in _HARMONIC else spread / max(n - 1, 1)
+        (spread + 0.25) / (n + 1) if within or not is_mean(measure) else spread / max(n - 1, 1)
     )
     return Score(measure, mean, float(np.sqrt(variance / n)), within and mean >= 1 - 1e-12)
 
@@ -330,9 +312,7 @@ def _levels(
 def _mistakes(
     hidden: Sequence[HiddenAnswer], wrong: Sequence[str | None], values: dict[str, FloatArray]
 ) -> tuple[Mistake, ...]:
-    losses = {
-        name: 1 - each for name, each in values.items() if name not in _HARMONIC and _bounded(each)
-    }
+    losses = {name: 1 - each for name, each in values.items() if is_mean(name) and _bounded(each)}
     mistakes = []
     for kind in dict.fromkeys(answer.kind for answer in hidden if answer.kind != ErrorType.CORRECT):
         places = [i for i, answer in enumerate(hidden) if answer.kind == kind]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
+from typing import Any
 
 from taxtune.mapping import Mapper
-from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.information import information_values, leaf_information
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import SampleResult
+from tests.rows import placed_row, sample_row
 
 __all__ = ["BIRDS", "rows"]
 
@@ -45,37 +43,26 @@ def rows(
     placements = iter(
         Mapper(taxonomy, "lexical").place([said for _, said in answers if said is not None])
     )
-    weights = leaf_information(taxonomy)
     found = []
     for i, (label, said) in enumerate(answers):
         target = taxonomy.resolve(label)
-        truth = {
-            "example": f"e{i}",
-            "image": f"{i}.png",
-            "target": target,
-            "truth": "/".join(taxonomy.path(target)),
-        }
+        about: dict[str, Any] = {"example": f"e{i}", "image": f"{i}.png"}
         if said is None:
-            found.append(SampleResult(**truth, failure="No answer."))
+            truth = "/".join(taxonomy.path(target))
+            found.append(sample_row(**about, target=target, truth=truth, failure="No answer."))
             continue
         placed = next(placements)
-        mask = np.array([placed.off_tree]) if off_tree == "child" else None
-        hp, hr = precision_recall(taxonomy, [placed.node], [target], off_tree=mask)
-        ihp, ihr, *_ = information_values(weights, [placed.node], [target], off_tree=mask)
-        found.append(
-            SampleResult(
-                **truth,
-                answer=said,
-                node=placed.node,
-                placement="/".join(taxonomy.path(placed.node)),
-                stage=str(placed.stage),
-                confidence=placed.confidence,
-                hp=float(hp[0]),
-                hr=float(hr[0]),
-                abstained=placed.abstained,
-                off_tree=placed.off_tree,
-                ihp=float(ihp[0]),
-                ihr=float(ihr[0]),
-            )
+        row = placed_row(
+            taxonomy,
+            placed.node,
+            target,
+            as_child=placed.off_tree and off_tree == "child",
+            answer=said,
+            stage=str(placed.stage),
+            confidence=placed.confidence,
+            abstained=placed.abstained,
+            off_tree=placed.off_tree,
+            **about,
         )
+        found.append(row)
     return found

@@ -20,11 +20,12 @@ def record(
         for key in ("value", "feasible", "reason", "parameters", "rejected")
         if key in known
     }
-    measures = {key: known.pop(key) for key in ("lave",) if key in known}
     scores = None
     if state == "complete":
-        plain = {"hp": 0.5, "hr": 0.5, "hf": 0.5, "accuracy": 0.5, "depth": 2.0, "n": 20, **known}
-        scores = TemplateScores(**plain, measures=measures)
+        n = known.pop("n", 20)
+        means = {"hp": 0.5, "hr": 0.5, "hf": 0.5, "accuracy": 0.5, "depth": 2.0}
+        means |= {"abstained": 0.0, "off_tree": 0.0, **known}
+        scores = TemplateScores(n=n, means=means)
     return IterationRecord(iteration, state, template, scores=scores, **own)  # type: ignore[arg-type]
 
 

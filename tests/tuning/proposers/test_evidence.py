@@ -122,7 +122,7 @@ def test_a_ceiling_is_that_of_what_is_aimed_at():
 def test_an_objective_that_rows_do_not_tell_of_is_explained_with_hp_and_hr():
     for objective in (
         Objective("own", lambda scores: 0.0),
-        Objective("bits", lambda scores: 0.0, shown=("depth",)),
+        Objective("said", lambda scores: 0.0, shown=("words",)),
     ):
         found = evidence(rows(BIRDS, ANSWERS), replace(goal(), objective=objective))
         assert [score.measure for score in found.scores] == ["hp", "hr"]

@@ -11,15 +11,13 @@ import pytest
 from taxtune.errors import ProposerError, TemplateError
 from taxtune.tuning.proposers import Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer, read_fragments
-from taxtune.tuning.records import SampleResult
+from tests.rows import sample_row
 from tests.tuning import templates
 from tests.tuning.proposers.histories import goal, record
 from tests.tuning.templates import SAMPLE, render
 
 GOAL = goal("hp", 0.5, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
-ROW = SampleResult(
-    "e1", "a.png", 1, "life/b", "a b", 1, "life/b", "verbatim", 1.0, 1.0, 1.0, False, True
-)
+ROW = sample_row(node=1, placement="life/b", confidence=1.0, hp=1.0, hr=1.0, from_store=True)
 SMALL = """
 slots:
   - id: ask

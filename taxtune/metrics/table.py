@@ -1,0 +1,337 @@
+"""One table of scores: what the nodes of images are scored by, and what follows for a set of them.
+
+A score is one entry of `SCORES`. Its means, intervals and differences, objectives, records, reports
+and what MLflow is told follow from there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.metrics.confidence import aurc_parts
+from taxtune.metrics.hierarchical import harmonic_mean, is_exact, overlap
+from taxtune.metrics.information import Information, information_values
+from taxtune.metrics.statistics import (
+    INFORMATION_METRICS,
+    METRICS,
+    Interval,
+    PairedDifference,
+    Sample,
+    bootstrap,
+    paired_bootstrap,
+)
+
+__all__ = ["SCORES", "Predictions", "Score", "ScoreTable", "is_mean", "with_derived"]
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The nodes that n images were placed on, and those that they belong to.
+
+    Attributes:
+        information: Weights of the nodes, with their tree.
+        nodes: Node numbers, shape (n,).
+        target: Node numbers, shape (n,).
+        off_tree: Which nodes count as a child of the root that is never right, shape (n,).
+    """
+
+    information: Information
+    nodes: IntArray
+    target: IntArray
+    off_tree: BoolArray
+
+    @cached_property
+    def lengths(self) -> tuple[IntArray, IntArray, IntArray]:
+        """The sizes |anc(pred)|, |anc(pred) ∩ anc(gt)| and |anc(gt)|, shape (n,) each."""
+        tree = self.information.taxonomy
+        return overlap(tree, self.nodes, self.target, off_tree=self.off_tree)
+
+    @property
+    def hp(self) -> FloatArray:
+        """The hP of each image, shape (n,)."""
+        n_predicted, n_shared, _ = self.lengths
+        return n_shared / n_predicted
+
+    @property
+    def hr(self) -> FloatArray:
+        """The hR of each image, shape (n,)."""
+        _, n_shared, n_target = self.lengths
+        return n_shared / n_target
+
+    @property
+    def depth(self) -> FloatArray:
+        """The depth of each node, shape (n,); 1 for one that counts as a child of the root."""
+        n_predicted, _, _ = self.lengths
+        return n_predicted.astype(np.float64) - 1
+
+    @cached_property
+    def bits(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """ihP, ihR, remaining uncertainty and misinformation, shape (n,) each."""
+        return information_values(self.information, self.nodes, self.target, off_tree=self.off_tree)
+
+    def scores(self) -> dict[str, FloatArray]:
+        """Returns every score that nodes alone have, by name, shape (n,) each."""
+        columns = {}
+        for name, score in SCORES.items():
+            if score.of_nodes is not None:
+                columns[name] = score.of_nodes(self)
+        return columns
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of images and of sets of them.
+
+    A score without any formula is given with the answers.
+
+    Attributes:
+        label: What it is called in tables.
+        meaning: What it is called in a sentence; the label where left out.
+        digits: Decimals that are shown.
+        of_nodes: The score of each image from its node, shape (n,).
+        of_table: The score of each image from other columns of a table, shape (n,).
+        harmonic: The two scores whose means have this one as their harmonic mean.
+        fixed: Whether it follows from the images alone, so that it needs no interval.
+    """
+
+    label: str
+    meaning: str | None = None
+    digits: int = 3
+    of_nodes: Callable[[Predictions], FloatArray] | None = None
+    of_table: Callable[[ScoreTable], FloatArray] | None = None
+    harmonic: tuple[str, str] | None = None
+    fixed: bool = False
+
+
+def _accuracy(table: ScoreTable) -> FloatArray:
+    hp = table.columns["hp"]
+    exact = is_exact(hp, table.columns["hr"])
+    return np.where(np.isnan(hp), np.nan, exact)
+
+
+def _selective_hp(table: ScoreTable) -> FloatArray:
+    """Returns each image's part of the selective hP, see `aurc_parts`; NaN without confidence."""
+    hp = table.columns["hp"]
+    answered = ~np.isnan(hp)
+    parts = np.full(len(hp), np.nan)
+    if answered.any() and not np.isnan(table.confidence[answered]).any():
+        parts[answered] = 1 - aurc_parts(table.confidence[answered], hp[answered])
+    return parts
+
+
+#: The scores of every template in the order in which they are shown.
+SCORES: dict[str, Score] = {
+    "hp": Score(
+        label="hP",
+        meaning="hierarchical precision (hP)",
+        of_nodes=lambda predictions: predictions.hp,
+    ),
+    "hr": Score(
+        label="hR",
+        meaning="hierarchical recall (hR)",
+        of_nodes=lambda predictions: predictions.hr,
+    ),
+    "hf": Score(label="hF", meaning="hierarchical F (hF)", harmonic=("hp", "hr")),
+    "accuracy": Score(label="accuracy", meaning="exact accuracy", of_table=_accuracy),
+    "depth": Score(
+        label="depth",
+        digits=2,
+        of_nodes=lambda predictions: predictions.depth,
+    ),
+    "ihp": Score(
+        label="ihP",
+        meaning="information-weighted hierarchical precision (ihP)",
+        of_nodes=lambda predictions: predictions.bits[0],
+    ),
+    "ihr": Score(
+        label="ihR",
+        meaning="information-weighted hierarchical recall (ihR)",
+        of_nodes=lambda predictions: predictions.bits[1],
+    ),
+    "ihf": Score(
+        label="ihF",
+        meaning="information-weighted hierarchical F (ihF)",
+        harmonic=("ihp", "ihr"),
+    ),
+    "remaining_uncertainty": Score(
+        label="remaining uncertainty, bits",
+        digits=2,
+        of_nodes=lambda predictions: predictions.bits[2],
+    ),
+    "misinformation": Score(
+        label="misinformation, bits",
+        digits=2,
+        of_nodes=lambda predictions: predictions.bits[3],
+    ),
+    "target_bits": Score(
+        label="bits of the targets",
+        digits=2,
+        of_nodes=lambda predictions: predictions.information.content[predictions.target],
+        fixed=True,
+    ),
+    "abstained": Score(label="abstained"),
+    "off_tree": Score(label="off the tree"),
+    "selective_hp": Score(
+        label="selective hP",
+        meaning="hP of the surest answers, averaged over all coverages (1 − AURC)",
+        of_table=_selective_hp,
+    ),
+}
+
+
+def is_mean(name: str) -> bool:
+    """Returns whether a score of several images is a mean over them, as one's own metrics are."""
+    return name not in SCORES or SCORES[name].harmonic is None
+
+
+def with_derived(means: Mapping[str, float]) -> dict[str, float]:
+    """Returns means with the harmonic means that follow from them, in the order of `SCORES`."""
+    derived = {}
+    for name, score in SCORES.items():
+        if score.harmonic is None:
+            if name in means:
+                derived[name] = means[name]
+        elif means.keys() >= set(score.harmonic):
+            first, second = score.harmonic
+            derived[name] = harmonic_mean(means[first], means[second])
+    own = {name: mean for name, mean in means.items() if name not in SCORES}
+    return derived | own
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """The scores of n images.
+
+    Attributes:
+        columns: By name the score of each image, shape (n,). NaN where an image has none.
+        confidence: The confidence of each answer, shape (n,). NaN where it has none.
+    """
+
+    columns: Mapping[str, FloatArray]
+    confidence: FloatArray
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, float | None]]) -> ScoreTable:
+        """Returns the table of images with the values of each, one of them "confidence".
+
+        Args:
+            rows: The values of each image by name. None, or a name left out, is no value.
+        """
+        columns = {}
+        for name in dict.fromkeys(itertools.chain(["hp", "hr", "confidence"], *rows)):
+            columns[name] = np.array([row.get(name) for row in rows], dtype=np.float64)
+        confidence = columns.pop("confidence")
+        return cls(columns, confidence)
+
+    def __len__(self) -> int:
+        """Returns the number of images."""
+        return len(self.confidence)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all scores, those of `SCORES` first; some may have no value."""
+        return list(dict.fromkeys((*SCORES, *self.columns)))
+
+    def column(self, name: str) -> FloatArray:
+        """Returns the part of each image in the mean of a score, shape (n,); NaN for none.
+
+        A harmonic mean of two means is no mean. Its column is the linear approximation around the
+        two: the mean is the same, and so is the spread to first order.
+        """
+        score = SCORES.get(name)
+        if score is not None and score.harmonic is not None:
+            return self._linear(*score.harmonic)
+        if score is not None and score.of_table is not None:
+            return score.of_table(self)
+        if name in self.columns:
+            return self.columns[name]
+        return np.full(len(self), np.nan)
+
+    def _linear(self, first: str, second: str) -> FloatArray:
+        precision = self.column(first)
+        recall = self.column(second)
+        if np.isnan(precision).all():
+            return precision
+        p = float(np.nanmean(precision))
+        r = float(np.nanmean(recall))
+        if p + r == 0:
+            return np.zeros(len(self))
+        change = r * r * (precision - p) + p * p * (recall - r)
+        return 2 * (p * r * (p + r) + change) / (p + r) ** 2
+
+    def part(self, images: BoolArray | slice) -> ScoreTable:
+        """Returns the table of some of the images."""
+        columns = {name: values[images] for name, values in self.columns.items()}
+        return ScoreTable(columns, self.confidence[images])
+
+    def means(self) -> dict[str, float]:
+        """Returns the mean of each score over the images that have a value, if any has."""
+        means = {}
+        for name in self.names:
+            values = self.column(name)
+            if not np.isnan(values).all():
+                means[name] = float(np.nanmean(values))
+        return with_derived(means)
+
+    def standard_error(self, name: str) -> float | None:
+        """Returns the standard error of a mean.
+
+        It is None if fewer than two images have a value or all are alike, so that their spread is
+        not known, and for what is no mean.
+        """
+        values = self.column(name)
+        known = values[~np.isnan(values)]
+        if not is_mean(name) or len(known) < 2:
+            return None
+        error = float(known.std(ddof=1)) / len(known) ** 0.5
+        return error if error > 1e-9 else None
+
+    def intervals(self, seed: int) -> dict[str, Interval]:
+        """Returns the bootstrap interval of each score that has a value."""
+        intervals = bootstrap(*self._samples(), seed=seed)
+        return {name: ends for name, ends in intervals.items() if not np.isnan(ends.estimate)}
+
+    def differences(self, other: ScoreTable, seed: int) -> dict[str, PairedDifference]:
+        """Returns the paired differences, this table minus another one of the same images.
+
+        A score that images lack is compared over those that have it in both tables.
+        """
+        pairs = []
+        for own, others in zip(self._samples(), other._samples(), strict=True):
+            if len(own.parts) > 1:
+                pairs.append((own, others))
+                continue
+            (name,) = own.parts
+            both = ~np.isnan(own.parts[name]) & ~np.isnan(others.parts[name])
+            if both.any():
+                first = Sample.mean(name, own.parts[name][both])
+                second = Sample.mean(name, others.parts[name][both])
+                pairs.append((first, second))
+        return paired_bootstrap(*pairs, seed=seed)
+
+    def _samples(self) -> list[Sample]:
+        """Returns the samples to draw from: paths together, bits together, each other score alone."""
+        hp, hr, depth = (self.column(name) for name in ("hp", "hr", "depth"))
+        paths = {"hp": hp, "hr": hr, "accuracy": self.column("accuracy"), "depth": depth}
+        bits = {name: self.column(name) for name in INFORMATION_METRICS if name != "ihf"}
+        # Of the same depth and hP, a lower hR is a longer path of the truth: with these keys the
+        # order is that of the three lengths.
+        samples = [
+            Sample(paths, names=METRICS, keys=(depth, hp), common=(-hr,)),
+            Sample(bits, names=INFORMATION_METRICS, keys=tuple(bits.values())),
+        ]
+        for name in self.names:
+            is_fixed = name in SCORES and SCORES[name].fixed
+            if not is_fixed and name not in (*METRICS, *INFORMATION_METRICS):
+                samples.append(Sample.mean(name, self.column(name)))
+        return samples

@@ -1,0 +1,237 @@
+"""Runs: tuning, comparing objectives, and evaluating templates, as the commands and `taxtune.api` start them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+from taxtune.atomic import make_folder
+from taxtune.errors import TaxtuneError
+from taxtune.models import AnswerStore
+from taxtune.progress import track_each
+from taxtune.tuning.build import AnyObjective, Setup, build, build_each, make_objective
+from taxtune.tuning.evaluation import compare_templates
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.history import locked
+from taxtune.tuning.loop import Callbacks, Group, Tuner
+from taxtune.tuning.metrics import Metric
+from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, TuneResult
+from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, write_result
+
+__all__ = [
+    "RunOptions",
+    "check_objectives",
+    "compare",
+    "evaluate",
+    "recording_callbacks",
+    "tune",
+]
+
+
+class RunOptions(TypedDict, total=False):
+    """How a run is run, whatever it is about.
+
+    Attributes:
+        callbacks: Told what happens; see `taxtune.Callback`.
+        resume: Whether to go on with what is in the folder.
+        command: The command that runs it again, for the report.
+    """
+
+    callbacks: Sequence[Any]
+    resume: bool
+    command: str | None
+
+
+def tune(
+    setup: Setup, objective: AnyObjective | None = None, **options: Unpack[RunOptions]
+) -> TuneResult:
+    """Tunes a template, in the folder of the setup.
+
+    Args:
+        setup: The recipe and the objects in place of its parts.
+        objective: What to tune for; the recipe's own where left out.
+        **options: See `RunOptions`.
+
+    Raises:
+        TaxtuneError: If the run cannot start or go on; what is done is kept.
+        KeyboardInterrupt: On Ctrl-C; the run goes on with `resume`.
+    """
+    # Before images are read, which may take minutes.
+    check_run_folder(setup.folder, resume=options.get("resume", False))
+    with locked(setup.folder) as lock:
+        experiment = build(setup, objective)
+        return Tuner(experiment, setup.folder, lock=lock, **options).run()
+
+
+def compare(
+    setup: Setup, objectives: Sequence[AnyObjective], **options: Unpack[RunOptions]
+) -> ComparisonResult:
+    """Tunes for each objective from the same baseline, splits and seed, and compares the winners.
+
+    The runs share the answer store `answers.db` in the folder, so that a template that several try,
+    the baseline above all, is asked once.
+
+    Args:
+        setup: The recipe and the objects in place of its parts. Each run has a sub-folder of the
+            setup's folder, which is named after its objective.
+        objectives: Two or more objectives.
+        **options: See `RunOptions`.
+
+    Raises:
+        TaxtuneError: If a run cannot start or go on; what is done is kept.
+        KeyboardInterrupt: On Ctrl-C; the runs go on with `resume`.
+    """
+    folder = setup.folder
+    names = []
+    for objective in objectives:
+        names.append(make_objective(setup.recipe, objective, setup.metrics).name)
+    check_objectives(names)
+    check_run_folder(folder, names, resume=options.get("resume", False))
+    with locked(folder):
+        experiments = build_each(setup, objectives)
+        runs, group = _tune_each(experiments, folder, options)
+        start = time.monotonic()
+        callbacks = Callbacks(options.get("callbacks", ()))
+        heldout, differences = _compare_winners(experiments, runs, folder, callbacks)
+        first = experiments[0]
+        result = ComparisonResult(
+            name=first.recipe.name,
+            runs=tuple(runs),
+            heldout=heldout,
+            differences=differences,
+            folder=str(folder),
+            where=files_shown(folder) | callbacks.where(),
+            provenance=describe(first, options.get("command")),
+            seconds=sum(run.usage.seconds for run in runs) + time.monotonic() - start,
+        )
+        write_result(result)
+        callbacks.tell("on_result", result)
+        callbacks.tell("on_comparison", result, group)
+        return result
+
+
+def _tune_each(
+    experiments: Sequence[Experiment], folder: Path, options: RunOptions
+) -> tuple[list[TuneResult], Group]:
+    """Returns the runs of a comparison, and the group that they are recorded in."""
+    name = experiments[0].recipe.name
+    place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+    group = Group(name, f"{name}-{place[:8]}")
+    runs = []
+    for experiment in track_each(experiments, "objectives"):
+        tuner = Tuner(
+            experiment,
+            folder / experiment.objective.name,
+            answers=folder / "answers.db",
+            group=group,
+            **options,
+        )
+        runs.append(tuner.run())
+        group = tuner.group or group  # the folder may have been moved since it was begun
+    return runs, group
+
+
+def _compare_winners(
+    experiments: Sequence[Experiment],
+    runs: Sequence[TuneResult],
+    folder: Path,
+    callbacks: Callbacks,
+) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
+    """Asks about the held-out images with the baseline and all winners."""
+    first = experiments[0]
+    templates = {"baseline": first.rules.parse(runs[0].heldout[0].template)}
+    for run in runs:
+        templates[run.objective] = first.rules.parse(run.heldout_winner.template)
+    metrics: dict[str, Metric] = {}
+    needs: dict[str, None] = {}
+    for experiment in experiments:
+        metrics |= experiment.metrics
+        needs |= dict.fromkeys(experiment.objective.needs)
+    on_heldout = partial(callbacks.tell, "on_heldout")
+    with AnswerStore(folder / "answers.db") as store:
+        evaluator = replace(
+            first.evaluator(store), metrics=tuple(metrics.values()), needs=tuple(needs)
+        )
+        return compare_templates(first, evaluator, templates, on_heldout)
+
+
+def evaluate(
+    experiment: Experiment,
+    templates: Mapping[str, str],
+    *,
+    split: Literal["heldout", "tuning"] = "heldout",
+    name: str | None = None,
+    callbacks: Sequence[Any] = (),
+) -> ComparisonResult:
+    """Scores the baseline and templates on the same images; compares each with each earlier one.
+
+    The result is written to a folder of its own in `evaluated`; what was evaluated under the same
+    name before is replaced.
+
+    Args:
+        experiment: The tree, the images and the model.
+        templates: Jinja sources by name.
+        split: The images to ask about.
+        name: Name of the folder in `evaluated`; the templates' names where left out.
+        callbacks: Told which template is asked, and the result.
+
+    Raises:
+        TaxtuneError: If the model cannot be asked, or too many images have no answer.
+    """
+    start = time.monotonic()
+    told = Callbacks(callbacks)
+    answers = experiment.folder / "answers.db"
+    sources = {"baseline": experiment.recipe.prompt.baseline, **templates}
+    parsed = {called: experiment.rules.parse(source) for called, source in sources.items()}
+    on_heldout = partial(told.tell, "on_heldout")
+    with AnswerStore(answers) as store:
+        evaluator = experiment.evaluator(store)
+        heldout, differences = compare_templates(
+            experiment, evaluator, parsed, on_heldout, split=split
+        )
+    stem = re.sub(r"[^\w.-]+", "-", name or "-".join(templates))[:100]
+    if split != "heldout":
+        stem = f"{stem}-on-{split}-images"
+    folder = make_folder(experiment.folder / "evaluated" / stem)
+    result = ComparisonResult(
+        name=experiment.recipe.name,
+        runs=(),
+        heldout=heldout,
+        differences=differences,
+        folder=str(folder),
+        where={"report": str(folder / "report.html"), "answers": str(answers)},
+        provenance=describe(experiment, None),
+        seconds=time.monotonic() - start,
+    )
+    write_result(result)
+    told.tell("on_result", result)
+    return result
+
+
+def check_objectives(names: Sequence[str]) -> None:
+    """Raises a `TaxtuneError` if fewer than two different objectives are given."""
+    if len(set(names)) != len(names) or len(names) < 2:
+        raise TaxtuneError(
+            "A comparison needs at least two different objectives.",
+            value=" ".join(names) or None,
+            remedy="For example: --objective hp --objective accuracy",
+        )
+
+
+def recording_callbacks(setup: Setup) -> list[Any]:
+    """Returns the callbacks that write the report, and record the run in MLflow if its recipe says so."""
+    from taxtune.report.html import ReportCallback
+
+    if not setup.recipe.tracking.mlflow:
+        return [ReportCallback()]
+    from taxtune.tracking import MLflowTracker, TrackingCallback
+
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "taxtune"
+    return [ReportCallback(), TrackingCallback(partial(MLflowTracker, name, setup.folder))]

@@ -1,0 +1,119 @@
+"""The table of scores: means, what follows from them, parts and differences.
+
+And a score of one's own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from taxtune.metrics.hierarchical import score
+from taxtune.metrics.information import information_scores, leaf_information
+from taxtune.metrics.statistics import bootstrap, hierarchical_sample, information_sample
+from taxtune.metrics.table import SCORES, Predictions, Score, ScoreTable, with_derived
+from taxtune.report.summary import summarise
+from taxtune.report.tables import score_table
+from taxtune.taxonomy import Taxonomy
+from taxtune.tracking.values import all_scores, write_result
+from taxtune.tuning.objective import Objective
+from tests.rows import placed_row, sample_row
+from tests.tuning.toy import make_parts, tuned
+
+NAN = float("nan")
+
+
+def predictions(tree: Taxonomy, seed: int = 0, n: int = 60) -> Predictions:
+    """Random answers, some of them off the tree."""
+    rng = np.random.default_rng(seed)
+    nodes, target = rng.integers(0, len(tree), (2, n))
+    off_tree = rng.random(n) < 0.1
+    nodes[off_tree] = tree.root
+    return Predictions(leaf_information(tree), nodes, target, off_tree)
+
+
+def table(at: Predictions) -> ScoreTable:
+    return ScoreTable(at.scores(), confidence=np.full(len(at.nodes), NAN))
+
+
+def test_means_are_the_scores_of_a_set(birds: Taxonomy) -> None:
+    at = predictions(birds)
+    means = table(at).means()
+    expected = score(birds, at.nodes, at.target, off_tree=at.off_tree).as_dict()
+    expected |= information_scores(
+        at.information, at.nodes, at.target, off_tree=at.off_tree
+    ).as_dict()
+    del expected["n"]
+    assert means == expected, "to the last digit"
+
+
+def test_intervals_are_those_of_the_samples_of_nodes(birds: Taxonomy) -> None:
+    at = predictions(birds)
+    found = table(at).intervals(seed=3)
+    nodes = (at.nodes, at.target)
+    samples = (
+        hierarchical_sample(birds, *nodes, off_tree=at.off_tree),
+        information_sample(at.information, *nodes, off_tree=at.off_tree),
+    )
+    assert found == bootstrap(*samples, seed=3), "the same draws"
+
+
+def test_a_column_has_the_score_as_its_mean_and_nothing_where_there_is_no_answer(
+    birds: Taxonomy,
+) -> None:
+    answered = [placed_row(birds, node, 2, confidence=0.5 + node / 20) for node in range(5)]
+    rows = [answered[0].values, sample_row(failure="timed out").values]
+    rows += [row.values for row in answered[1:]]
+    found = ScoreTable.of_rows(rows)
+    means = found.means()
+    assert set(means) == set(SCORES)
+    for name, mean in means.items():
+        column = found.column(name)
+        assert np.isnan(column).tolist() == [False, True, False, False, False, False]
+        assert np.nanmean(column) == pytest.approx(mean)
+    assert np.isnan(found.column("unheard of")).all()
+    half = found.part(slice(0, 3)).means()
+    assert half == ScoreTable.of_rows(rows[:3]).means()
+
+
+def test_differences_are_over_the_images_that_have_a_value_in_both() -> None:
+    first = [{"hp": 1.0, "hr": 1.0, "own": own, "other": None} for own in (1.0, None, 3.0)]
+    second = [{"hp": 0.5, "hr": 1.0, "own": own, "other": None} for own in (0.5, 1.0, 2.5)]
+    changes = ScoreTable.of_rows(first).differences(ScoreTable.of_rows(second), seed=0)
+    assert changes["hp"].difference == changes["own"].difference == 0.5
+    assert "other" not in changes
+
+
+def test_what_follows_from_means_is_made_anew_and_keeps_its_place() -> None:
+    means = with_derived({"own": 2.0, "hr": 0.5, "hp": 1.0, "hf": 0.1})
+    assert list(means) == ["hp", "hr", "hf", "own"]
+    assert means["hf"] == pytest.approx(2 / 3)
+
+
+def test_one_entry_adds_a_score_to_all_that_is_recorded_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first_step(at: Predictions) -> np.ndarray:
+        n_predicted, n_shared, _ = at.lengths
+        return ((n_shared > 1) & (n_predicted > 1)).astype(float)
+
+    monkeypatch.setitem(SCORES, "first_step", Score(label="first step", of_nodes=first_step))
+    parts = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=2",))
+    objective = Objective("own", lambda scores: scores.first_step, shown=("first_step",))
+    run = tuned(parts, objective=objective)
+    for record in run.iterations:
+        steps = [row.scores["first_step"] for row in record.rows]
+        assert record.value == record.scores.first_step == pytest.approx(np.mean(steps))
+        assert all_scores(record)["first_step"] == record.value
+    assert run.to_frame()["first_step"].tolist() == [record.value for record in run.iterations]
+    assert len(run.answers("winner")["first_step"]) == len(run.heldout_winner.rows)
+    held = run.heldout_winner
+    assert held.intervals["first_step"].estimate == held.scores.first_step
+    assert "first_step" in run.differences[0].metrics
+    assert "first step" in {row[0] for row in score_table(run).rows}
+    assert summarise(run).scores["first_step"] == "first step"
+    write_result(tmp_path, run, {})
+    assert "first step" in (tmp_path / "heldout.json").read_text()
+    assert '"first_step"' in (tmp_path / "out" / "history.jsonl").read_text()
