@@ -116,7 +116,7 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _ratings_need_a_judge(self) -> Recipe:
-        from taxtune.tuning.objective import asks_a_model
+        from taxtune.objective import asks_a_model
 
         if self.judge is None and asks_a_model(self.objective.kind):
             raise ValueError(
