@@ -51,7 +51,8 @@ ROOMS = (
 )
 MODULES = {room: import_module(f"taxtune.mapping.{room}") for room in ROOMS}
 #: What changes in these is learnt anew, on trees with fewer nodes than are kept on disk.
-LEARNT, SMALL = ("normalize", "index", "kinds"), 2000
+LEARNT = ("normalize", "index", "kinds")
+SMALL = 2000
 #: Without a condition, a loop may never end.
 SECONDS = 120
 EMPTY = {frozenset: "frozenset()", re.Pattern: 're.compile("(?!)")', dict: "{}"}
@@ -73,8 +74,10 @@ def rules(branches: bool) -> Iterator[Rule]:
         for part in tree.body:
             if isinstance(part, ast.Assign | ast.AnnAssign):
                 name = ast.unparse(part.targets[0] if isinstance(part, ast.Assign) else part.target)
-                if empty := EMPTY.get(type(getattr(module, name, None))):
-                    held, part.value = part.value, ast.parse(empty, mode="eval").body
+                empty = EMPTY.get(type(getattr(module, name, None)))
+                if empty:
+                    held = part.value
+                    part.value = ast.parse(empty, mode="eval").body
                     yield Rule(room, name, "", ast.unparse(tree))
                     part.value = held
             inside, owner = (
@@ -88,7 +91,8 @@ def rules_of(
     room: str, tree: ast.Module, function: ast.FunctionDef, path: str, branches: bool
 ) -> Iterator[Rule]:
     """Yields a function and its conditions."""
-    if (answer := neutral(function)) is not None:
+    answer = neutral(function)
+    if answer is not None:
         body = function.body
         function.body = ast.parse(f"return {answer}").body
         yield Rule(room, path, path, ast.unparse(tree))
@@ -222,7 +226,8 @@ def show(table: pd.DataFrame, column: str) -> None:
         shown = "  ".join(
             f"{name} {int(n):+d}" for name, n in gains.loc[rule].items() if n or column == "group"
         )
-        helps, hurts = int((by_tree.loc[rule] > 0).sum()), int((by_tree.loc[rule] < 0).sum())
+        helps = int((by_tree.loc[rule] > 0).sum())
+        hurts = int((by_tree.loc[rule] < 0).sum())
         print(
             f"{int(by_tree.loc[rule].sum()):+5d}  helps {helps:2d} hurts {hurts:2d}  {rule[:99]:50s} {shown}"
         )

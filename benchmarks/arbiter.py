@@ -68,7 +68,8 @@ def fitted(rows: pd.DataFrame, signals: list[str]) -> dict[str, float]:
     """Returns the coefficient of each signal, and the intercept."""
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=5000))
     model.fit(rows[signals].to_numpy(), rows.acceptable)
-    scaler, logistic = model[0], model[1]
+    scaler = model[0]
+    logistic = model[1]
     weights = logistic.coef_[0] / scaler.scale_
     intercept = float(logistic.intercept_[0] - weights @ scaler.mean_)
     return {"intercept": intercept} | dict(zip(signals, weights.tolist(), strict=True))

@@ -29,7 +29,8 @@ def read_rows(
 ) -> tuple[pd.DataFrame, dict[str, Taxonomy]]:
     """Returns a row per answer with its placement, what is acceptable and the candidates; and the trees by name."""
     answers = pd.concat([pd.read_json(file, lines=True) for file in files], ignore_index=True)
-    rows, known = [], {}
+    rows = []
+    known = {}
     for name, group in answers.groupby("tree", sort=False):
         known[str(name)] = tree = read_taxonomy(trees / str(name))
         nodes = {tree.path(v): v for v in range(len(tree))}
@@ -118,7 +119,9 @@ def main() -> None:
         (f"of these below {DOUBTFUL}", doubtful),
         *doubtful.groupby("arbiter"),
     ):
-        before, best, now = part.before.mean(), part.oracle.mean(), part.after.mean()
+        before = part.before.mean()
+        best = part.oracle.mean()
+        now = part.after.mean()
         reached = (now - before) / (best - before) if best > before else float("nan")
         print(
             f"{name:20s} n {len(part):3d}  before {before:.3f}  after {now:.3f}  oracle {best:.3f}  gain {reached:.2f}"

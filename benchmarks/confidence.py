@@ -24,7 +24,10 @@ from taxtune.metrics import precision_recall
 from taxtune.taxonomy import Taxonomy
 
 IMAGES = (30, 60, 100, 200)
-DRAWS, CANDIDATES, TUNING, TARGET = 600, 40, 200, 0.98
+DRAWS = 600
+CANDIDATES = 40
+TUNING = 200
+TARGET = 0.98
 
 Counts = NDArray[np.float64]
 
@@ -33,7 +36,8 @@ def main() -> None:
     """Prints a line for each number of held-out images."""
     recorded = np.load(FIELDGUIDE)
     tree = Taxonomy(recorded["labels"].tolist(), recorded["parents"].astype(np.int64))
-    nodes, off = recorded["nodes"].astype(np.int64), recorded["off_tree"]
+    nodes = recorded["nodes"].astype(np.int64)
+    off = recorded["off_tree"]
     targets = recorded["targets"].astype(np.int64)
     print(
         "prompt  held-out   all: said right   surer half: said right   luckiest tenth: said right  log loss"
@@ -46,10 +50,8 @@ def main() -> None:
                 order = rng.permutation(len(targets))
                 which = int(rng.integers(len(nodes)))
                 if kind == "winner":
-                    which, order = (
-                        winner(tree, nodes, off, targets, order[:TUNING], rng),
-                        order[TUNING:],
-                    )
+                    which = winner(tree, nodes, off, targets, order[:TUNING], rng)
+                    order = order[TUNING:]
                 kept = order[~off[which][order]]
                 counted = np.isin(kept, order[:n])
                 draws.append(compared(tree, nodes[which], targets, kept[counted], kept[~counted]))
@@ -105,7 +107,9 @@ def line(draws: list[Counts]) -> str:
     rows = np.concatenate(draws)
     surest = rows[np.argsort(-rows[:, 0])]
     surest = surest[surest[:, 2].cumsum() <= surest[:, 2].sum() / 2]
-    said, right, number = rows[:, 0], rows[:, 1], rows[:, 2]
+    said = rows[:, 0]
+    right = rows[:, 1]
+    number = rows[:, 2]
     loss = -(right * np.log(said) + (number - right) * np.log(1 - said)).sum() / number.sum()
     return f"       {means(rows)}              {means(surest)}                  {means(lucky)}    {loss:.4f}"
 

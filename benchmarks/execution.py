@@ -23,7 +23,8 @@ from taxtune.images import content_hash
 from taxtune.models import Request
 from taxtune.settings import ExecutionSettings
 
-ENCODE, ANSWER = 0.2, 0.05
+ENCODE = 0.2
+ANSWER = 0.05
 MODEL = f"""
 import time
 from taxtune.models import Answer

@@ -206,10 +206,15 @@ def probabilities(report: Report, quick: bool) -> None:
 
 def throughput(family: str, report: Report, quick: bool) -> None:
     """Times 8 prompts about 32 images: alone, in batches, and through taxtune; and the limits of the device."""
-    shape, dtype, sizes, sample = REAL[family], "bfloat16", (16, 64), (8, 32, 16)
+    shape = REAL[family]
+    dtype = "bfloat16"
+    sizes = (16, 64)
+    sample = (8, 32, 16)
     if quick:
         shape = scaled(shape, width=16, depth=16, tile=56 if family == "mllama" else None)
-        dtype, sizes, sample = "float32", (2, 4), (2, 4, 4)
+        dtype = "float32"
+        sizes = (2, 4)
+        sample = (2, 4, 4)
     prompts, images, tokens = sample
     with tempfile.TemporaryDirectory() as work:
         plan = make_plan(
@@ -277,7 +282,8 @@ def measure(report: Report, way: str, plan: Plan, asks: Ask, network: Any) -> No
     answers = sum(map(len, one.pop("answers")))
     if answers != wanted:
         raise ValueError(f"{way}: {answers} answers to {wanted} questions")
-    spent, seconds = one["shares"]["tuning"], one["seconds"]["tuning"]
+    spent = one["shares"]["tuning"]
+    seconds = one["seconds"]["tuning"]
     report.figures[f"{way}, {plan.batch_size}"] = one
     step = spent["decoding"] / max(1, spent["steps"]) * 1e3
     phases = (f"{spent[phase]:.1f}" for phase in PHASES)

@@ -28,7 +28,8 @@ from taxtune.models import Answer, ModelSettings, Reply, Request
 from taxtune.models.local import LocalLLM
 
 Run = Callable[[], list[Reply]]
-NEW_TOKENS, VOCABULARY = 15, 32_000
+NEW_TOKENS = 15
+VOCABULARY = 32_000
 
 
 def make_model(folder: Path, width: int, layers: int) -> None:
@@ -137,7 +138,8 @@ def main() -> None:
         seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
         for _ in range(options.repeats):
             for name, run in runs.items():
-                started, cpu = time.perf_counter(), time.process_time()
+                started = time.perf_counter()
+                cpu = time.process_time()
                 run()
                 seconds[name].append((time.perf_counter() - started, time.process_time() - cpu))
     tokens = sorted(len(request.prompt) for request in requests)

@@ -54,7 +54,10 @@ def made_tree(seed: int) -> Taxonomy:
         )
 
     adjectives = [word("n") for _ in range(900)]
-    labels, parents, aliases, first = ["life"], [-1], [["life"]], 0
+    labels = ["life"]
+    parents = [-1]
+    aliases = [["life"]]
+    first = 0
     for depth, (above, level) in enumerate(itertools.pairwise(LEVELS), 1):
         for i in range(level):
             parent = first + (i if i < above else rng.randrange(above))
@@ -109,7 +112,8 @@ class PlainListing(PlainPaper):
 
     def place(self, answer: str, row: NDArray[np.float32]) -> int:
         """Returns the node of an answer."""
-        prediction, k = plain(answer), self.config.k
+        prediction = plain(answer)
+        k = self.config.k
         scored = sorted(
             ((float(s), v) for v, s in enumerate(row.tolist())), key=lambda pair: -pair[0]
         )
@@ -236,7 +240,8 @@ def compare_with_paper(taxonomy: Taxonomy, texts: Sequence[str], timed: int, pre
     fast = [mapper.place_scored(text, row) for text, row in zip(texts, rows, strict=True)]
     fast_seconds = (time.perf_counter() - start) / len(texts)
 
-    slow_seconds, agreed = 0.0, 0
+    slow_seconds = 0.0
+    agreed = 0
     for i, (text, row) in enumerate(zip(texts, rows, strict=True)):
         start = time.perf_counter()
         node = reference.place(text, row)
@@ -319,7 +324,8 @@ def table_cell(
     pairs = []
     acceptable = abstained = elsewhere = 0
     for row, placement in zip(rows, placements, strict=True):
-        tree, wanted = trees[row["tree"]], wanted_nodes(trees, row)
+        tree = trees[row["tree"]]
+        wanted = wanted_nodes(trees, row)
         node = placement.node
         acceptable += node in wanted
         abstained += node == tree.root not in wanted

@@ -24,7 +24,8 @@ LEVELS = (1, 3, 13, 51, 273, 1103, 4900, 10_000)
 def made_tree(seed: int) -> Taxonomy:
     """A tree with as many nodes per level as iNat21's, parents drawn at random."""
     rng = np.random.default_rng(seed)
-    parents, first = [-1], 0
+    parents = [-1]
+    first = 0
     for above, level in itertools.pairwise(LEVELS):
         parents += (first + rng.integers(0, above, level)).tolist()
         first += above
@@ -36,7 +37,8 @@ def with_sets(
 ) -> tuple[list[float], list[float]]:
     """Computes hP and hR as the equations read: an intersection of ancestor sets for each pair, the sets made once."""
     ancestors = [frozenset(tree.ancestors(i).tolist()) for i in range(len(tree))]
-    hp, hr = [], []
+    hp = []
+    hr = []
     for p, t in zip(predicted, target, strict=True):
         shared = len(ancestors[p] & ancestors[t])
         hp.append(shared / len(ancestors[p]))

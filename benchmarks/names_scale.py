@@ -26,7 +26,9 @@ from taxtune.models.base import OTHERWISE, Candidates
 from taxtune.models.vision import LocalVLM
 from taxtune.taxonomy import read_taxonomy
 
-LEAVES, IMAGES, SAMPLES = 10_000, 100, 8
+LEAVES = 10_000
+IMAGES = 100
+SAMPLES = 8
 PROMPT = "What bird is this?"
 
 
@@ -85,7 +87,8 @@ def measure(
 ) -> None:
     """Prints what answers, self-consistency and probabilities cost."""
     settings = ModelSettings(device="cpu", max_tokens=16)
-    model, drawing = LocalVLM(name, settings), LocalVLM(name, replace(settings, temperature=1.0))
+    model = LocalVLM(name, settings)
+    drawing = LocalVLM(name, replace(settings, temperature=1.0))
     plain, took = timed(model, requests)
     _, votes = timed(
         drawing, [replace(request, sample=i) for request in requests for i in range(SAMPLES)]

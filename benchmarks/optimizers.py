@@ -89,7 +89,8 @@ class Run:
 
 def best_known(landscape: Landscape, aim: Aim) -> int | None:
     """Returns the template that is best on all images; None where none holds what the aim holds."""
-    hp, hr = landscape.hp.mean(axis=1), landscape.hr.mean(axis=1)
+    hp = landscape.hp.mean(axis=1)
+    hr = landscape.hr.mean(axis=1)
     held = aim.missed(hp, hr, hr[0]) <= 1e-12
     return int(np.where(held, aim.aimed(hp, hr), -1.0).argmax()) if held.any() else None
 
@@ -152,7 +153,8 @@ def replay(
     plans = list(itertools.product(landscapes, aims, methods))
     with track("searching", len(plans) * seeds) as task:
         for landscape, aim, method in plans:
-            images, best = landscape.hp.shape[1], best_known(landscape, aim)
+            images = landscape.hp.shape[1]
+            best = best_known(landscape, aim)
             this = {"landscape": landscape.name, "objective": aim.name, "method": method}
             if known is not None:
                 some = known[(known[list(this)] == pd.Series(this)).all(axis=1)]
@@ -296,7 +298,8 @@ def calls_to_reach(means: pd.DataFrame) -> pd.DataFrame:
     found = []
     groups = means.groupby(["landscape", "objective", "method"], sort=False)
     for share, (key, some) in itertools.product(REACHED, groups):
-        calls, gain = np.log2(some.budget.to_numpy()), some.gain.to_numpy()
+        calls = np.log2(some.budget.to_numpy())
+        gain = some.gain.to_numpy()
         below = np.flatnonzero(gain < share)
         if below.size == 0:
             reached = float(2 ** calls[0])
@@ -377,7 +380,8 @@ def draw(means: pd.DataFrame, objective: str) -> Figure:
     from matplotlib.figure import Figure
 
     means = means[means.objective == objective]
-    landscapes, methods = list(dict.fromkeys(means.landscape)), list(dict.fromkeys(means.method))
+    landscapes = list(dict.fromkeys(means.landscape))
+    methods = list(dict.fromkeys(means.method))
     held = (
         f"hP kept (%, within {TOLERANCE:g})"
         if objective == "hr_at_hp"
@@ -442,7 +446,8 @@ def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:
     """
     means = summarise(runs)
     pooled = over_landscapes(means)
-    reached, changes = calls_to_reach(pd.concat([pooled, means])), steps(runs)
+    reached = calls_to_reach(pd.concat([pooled, means]))
+    changes = steps(runs)
     objectives = list(dict.fromkeys(runs.objective))
     return StudyReport(
         "optimizers",

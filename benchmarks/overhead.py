@@ -31,7 +31,8 @@ from typing import Any
 
 from taxtune.report.output import Table
 
-SEED, LOOKED_AT = 7, (10, 100, 1_000, 2_000)
+SEED = 7
+LOOKED_AT = (10, 100, 1_000, 2_000)
 PACKAGES = ("torch", "transformers", "mlflow", "optuna")
 
 
@@ -40,9 +41,11 @@ PACKAGES = ("torch", "transformers", "mlflow", "optuna")
 
 def timed(*command: str) -> tuple[float, float]:
     """Returns the CPU and wall seconds of a process and of what it starts."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = time.perf_counter() - start
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
 
@@ -263,7 +266,8 @@ def run_table(folder: Path, iterations: int) -> Table:
         command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     found = json.loads(done.stdout.splitlines()[-1])
-    total, wall = sum(found["cpu"].values()) + found["threads"], sum(found["wall"].values())
+    total = sum(found["cpu"].values()) + found["threads"]
+    wall = sum(found["wall"].values())
     rows: list[tuple[object, ...]] = [
         (
             part,

@@ -25,11 +25,13 @@ from taxtune.policies import control_risk, spread, worst_loss
 from taxtune.report.output import Table
 from taxtune.taxonomy import Taxonomy
 
-TARGET, NEAR = 0.98, 0.005
+TARGET = 0.98
+NEAR = 0.005
 HELDOUT = 400
 CALLS = (400, 800, 1600)
 DIFFICULTIES = (0.25, 0.5, 0.75)
-RISK, CONFIDENCE = 0.02, 0.9
+RISK = 0.02
+CONFIDENCE = 0.9
 #: Splits of each bootstrap sample of the images.
 _SPLITS = 5
 #: Temperatures among which one is fitted.
@@ -46,7 +48,9 @@ def ways_of(bed: Bed, sharper: float = 1.0) -> dict[str, Ways]:
         bed: What was recorded.
         sharper: What the log-probabilities are multiplied with, for a model that is too sure.
     """
-    plain, asked, m = bed.logs(0, sharper), range(len(bed.votes)), bed.species
+    plain = bed.logs(0, sharper)
+    asked = range(len(bed.votes))
+    m = bed.species
     posterior = {
         "posterior": bed.placed([plain]),
         "posterior, temperature fitted": bed.placed([plain / t for t in TEMPERATURES], fitted=True),
@@ -93,7 +97,8 @@ def ways_of(bed: Bed, sharper: float = 1.0) -> dict[str, Ways]:
 def _top(bed: Bed) -> Ways:
     """What an API tells: the likeliest tokens along the greedy answer, each on the node above all that go on so."""
     told = bed.kept["top5"].astype(np.float64)
-    names, begun = told[:, : len(bed.tree)], told[:, len(bed.tree) :]
+    names = told[:, : len(bed.tree)]
+    begun = told[:, len(bed.tree) :]
     rest = np.maximum(1 - told.sum(axis=1, keepdims=True), 1e-9)
     # What was not told apart stays above the names that it may go on as.
     weights = np.hstack([spread(bed.tree, bed.nodes[:-1], names[:, bed.nodes[:-1]]), begun, rest])
@@ -153,7 +158,8 @@ def compare(
     Means are over splits. Standard errors are those of such means when the images are drawn anew (the bootstrap; copies
     of an image are on the same side of a split).
     """
-    images, rng = bed.part(share), np.random.default_rng(0)
+    images = bed.part(share)
+    rng = np.random.default_rng(0)
     again = [
         np.bincount(rng.integers(len(images), size=len(images)), minlength=len(images))
         for _ in range(draws // 2)
@@ -166,9 +172,11 @@ def compare(
         part = np.zeros(len(images), dtype=bool)
         part[rng.permutation(len(images))[:HELDOUT]] = True
         weights.append((count * part, count * ~part))
-    found, rows = {}, []
+    found = {}
+    rows = []
     for name, every in ways_of(bed, sharper).items():
-        loss, leaf = every.loss, every.leaf
+        loss = every.loss
+        leaf = every.leaf
         ways = Ways(
             every.hp[:, :, images],
             every.hr[:, :, images],
@@ -179,7 +187,8 @@ def compare(
         found[name] = (ways, judge(ways, weights))
     reference = found["self-consistency of 16"][1][:, 1]
     for name, (ways, scores) in found.items():
-        means, gain = scores[:draws].mean(axis=0), scores[:, 1] - reference
+        means = scores[:draws].mean(axis=0)
+        gain = scores[:, 1] - reference
         error = float(gain[draws:].reshape(-1, _SPLITS).mean(axis=1).std(ddof=1))
         risk: tuple[float | None, ...] = (None, None, None)
         if ways.hp.shape[1] > 1 and len(ways.hp) == 1:
@@ -219,7 +228,8 @@ def compare(
 
 def best(hp: FloatArray, hr: FloatArray, target: float = TARGET) -> tuple[int, int]:
     """Returns the template and option with the highest mean hR among those whose mean hP reaches the target."""
-    means, recall = hp.mean(axis=2), hr.mean(axis=2)
+    means = hp.mean(axis=2)
+    recall = hr.mean(axis=2)
     worth = np.where(means >= target, recall, means - 2)
     found = np.unravel_index(int(worth.argmax()), worth.shape)
     return int(found[0]), int(found[1])
@@ -246,10 +256,8 @@ def race(ways: Ways, images: IntArray, calls: int, rng: np.random.Generator) -> 
 
 
 def _worth(ways: Ways, inside: IntArray, rows: IntArray) -> FloatArray:
-    means, recall = (
-        ways.hp[inside][:, :, rows].mean(axis=2),
-        ways.hr[inside][:, :, rows].mean(axis=2),
-    )
+    means = ways.hp[inside][:, :, rows].mean(axis=2)
+    recall = ways.hr[inside][:, :, rows].mean(axis=2)
     worth: FloatArray = np.where(means >= TARGET, recall, means - 2).max(axis=1)
     return worth
 
@@ -266,7 +274,8 @@ def simulate(
         for draw in range(draws):
             rng = np.random.default_rng([seed, draw])
             order = rng.permutation(images)
-            held, tuning = order[:HELDOUT], order[HELDOUT:]
+            held = order[:HELDOUT]
+            tuning = order[HELDOUT:]
             choices = [("prompt alone", bed.greedy, *race(bed.greedy, tuning, calls, rng))]
             alone = [
                 ("self-consistency", ways, tuning[: calls // m])
@@ -325,7 +334,8 @@ def draw_fronts(prompts: Ways, fronts: dict[int, Ways], posteriors: Ways, file: 
         for shade, (m, ways) in zip(
             ("#9ecae1", "#6baed6", "#3182bd", "#08519c"), fronts.items(), strict=False
         ):
-            hp, hr = ways.hp[0].mean(axis=1)[1:], ways.hr[0].mean(axis=1)[1:]
+            hp = ways.hp[0].mean(axis=1)[1:]
+            hr = ways.hr[0].mean(axis=1)[1:]
             axes.plot(hp, hr, "o-", ms=3, color=shade, label=f"the baseline, {m} answers")
         levels = np.linspace(0.93, 0.999, 70)
         for name, part, style in (

@@ -29,10 +29,8 @@ from taxtune.metrics.registry import make_measure
 from taxtune.studies.scorers import MeasureSimilarity
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 
-INAT, IMAGENET = (
-    "inat21/inat2021-categories.csv",
-    "imagenet/simple_imagenet_hierarchy_with_labels.json",
-)
+INAT = "inat21/inat2021-categories.csv"
+IMAGENET = "imagenet/simple_imagenet_hierarchy_with_labels.json"
 #: The tree that the answers of a domain are placed on; those of other domains have none.
 TREES = {
     "bird200": INAT,
@@ -173,7 +171,8 @@ def tally(
         for factor in FACTORS
         for preset in PAPER_PRESETS
     ]
-    mapper, algorithm = Mapper(tree, similarity, config), PaperAlgorithm(tree, config)
+    mapper = Mapper(tree, similarity, config)
+    algorithm = PaperAlgorithm(tree, config)
     texts = sorted({answer.text for answer in answers})
     found: dict[str, list[tuple[int, Stage]]] = {text: [] for text in texts}
     for start in range(0, len(texts), _BATCH):

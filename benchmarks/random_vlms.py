@@ -191,12 +191,14 @@ def scaled(shape: Shape, *, width: int, depth: int, tile: int | None = None) -> 
         depth: What the number of layers is divided by.
         tile: Side in pixels of a tile, a multiple of the patch; by default as it is.
     """
-    vision, text = dict(shape.vision), dict(shape.text)
+    vision = dict(shape.vision)
+    text = dict(shape.text)
     heads = next(
         name for name in ("attention_heads", "num_attention_heads", "num_heads") if name in vision
     )
     for part, head_key in ((vision, heads), (text, "num_attention_heads")):
-        before, size = part[head_key], part["hidden_size"]
+        before = part[head_key]
+        size = part["hidden_size"]
         part[head_key] = max(1, round(before / width))
         part["hidden_size"] = part[head_key] * (size // before)
         part["intermediate_size"] = 16 * max(
@@ -408,7 +410,8 @@ def _llava(shape: Shape) -> tuple[Any, Any]:
     )
     bos, eos, pad, image = tokenizer.convert_tokens_to_ids(special)
     vision = CLIPVisionConfig(**{**_TINY_VISION, **shape.vision})
-    side, patch = vision.image_size, vision.patch_size
+    side = vision.image_size
+    patch = vision.patch_size
     text = {**TINY_TEXT, **shape.text, "vocab_size": len(tokenizer)}
     config = LlavaConfig(
         vision_config=vision,

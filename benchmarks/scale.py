@@ -131,7 +131,9 @@ def answers(folder: Path, n: int) -> dict[str, Any]:
     """`taxtune place` of a file of n answers."""
     from taxtune.cli import main
 
-    tree, file, out = folder / "tree.csv", folder / f"{n}.txt", folder / f"{n}.jsonl"
+    tree = folder / "tree.csv"
+    file = folder / f"{n}.txt"
+    out = folder / f"{n}.jsonl"
     sys.argv = ["taxtune", "place", "-t", str(tree), str(file), "--json"]
     start = time.perf_counter(), time.process_time()
     with (
@@ -144,7 +146,8 @@ def answers(folder: Path, n: int) -> dict[str, Any]:
         except SystemExit as end:
             if end.code:
                 raise RuntimeError(said.getvalue()) from end
-    seconds, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
+    seconds = time.perf_counter() - start[0]
+    cpu = time.process_time() - start[1]
     with out.open("rb") as placed:
         digest = hashlib.file_digest(placed, "sha256").hexdigest()
     out.unlink()

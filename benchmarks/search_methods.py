@@ -221,7 +221,8 @@ def tpe(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    landscape, rng = task.landscape, task.rng(3)
+    landscape = task.landscape
+    rng = task.rng(3)
     slots = sorted({slot for each in landscape.parameters for slot in each})
     choices = {
         slot: sorted({each[slot] for each in landscape.parameters if slot in each})
@@ -314,7 +315,8 @@ def everything(margin: float) -> Method:
     """
 
     def search(task: Task, budget: int) -> Chosen:
-        questions, images = Questions(task, budget), len(task.tuning)
+        questions = Questions(task, budget)
+        images = len(task.tuning)
         for template in range(len(questions.hp)):
             questions.ask(template, images)
         if task.aim.name == "hp":
@@ -343,7 +345,8 @@ def gepa(task: Task, budget: int) -> Chosen:
     from gepa import optimize
     from gepa.core.adapter import EvaluationBatch
 
-    landscape, rng = task.landscape, task.rng(5)
+    landscape = task.landscape
+    rng = task.rng(5)
     number = {template: i for i, template in enumerate(landscape.templates)}
     questions = Questions(task, budget)
     validation = list(range(min(len(task.tuning), max(PAPER_IMAGES, budget // 20))))
@@ -511,8 +514,10 @@ def fragments(task: Task, budgets: Sequence[int]) -> list[Chosen]:
 
 def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     """The package: its `fragments` proposer, its race over the tuning images, and its choice of the winner."""
-    images, found = len(task.tuning), []
-    templates, floored = len(task.landscape.templates), int(task.aim.name == "hp")
+    images = len(task.tuning)
+    found = []
+    templates = len(task.landscape.templates)
+    floored = int(task.aim.name == "hp")
     stages = {
         budget: rungs(min(BLOCK, images), images, templates, budget, always=floored)
         for budget in budgets

@@ -114,7 +114,8 @@ class Words:
 
 def checklist(nodes: int, rng: random.Random) -> Made:
     """Kingdom to species, siblings in numbers that differ as those of real genera do."""
-    words, made = Words(rng, nodes), Made()
+    words = Words(rng, nodes)
+    made = Made()
     level = [made.add(-1, "life")]
     for rank, share in zip(RANKS, SHARES, strict=False):
         count = max(1, round(share * nodes / 1000))
@@ -145,13 +146,15 @@ def checklist(nodes: int, rng: random.Random) -> Made:
 
 def things(nodes: int, rng: random.Random) -> Made:
     """Made things and their kinds: "golden lamp", below "lamp"; series and codes."""
-    words, made = Words(rng, nodes), Made()
+    words = Words(rng, nodes)
+    made = Made()
     made.add(-1, "thing")
     inner = [0]
     used: set[tuple[int, str]] = set()
     while len(made.labels) < nodes:
         parent = inner[int(len(inner) * rng.random())]
-        noun, lot = made.labels[parent].split()[-1], rng.random()
+        noun = made.labels[parent].split()[-1]
+        lot = rng.random()
         if parent == 0 or lot < 0.3:
             label = " ".join(
                 [*rng.sample(MODIFIERS, rng.choice((0, 1, 1))), rng.choice(words.nouns)]
@@ -196,7 +199,8 @@ def made_answers(made: Made, count: int, rng: random.Random) -> Iterator[str]:
     while count > 0:
         node = rng.randrange(1, len(made.labels))
         names = [made.labels[node], *made.common[node]]
-        name, lot = rng.choice(names), rng.random()
+        name = rng.choice(names)
+        lot = rng.random()
         if lot < 0.1:
             count -= 1
             yield rng.choice(ELSEWHERE)
@@ -290,7 +294,9 @@ def main() -> None:
 
 def measure(shape: str, nodes: int, folder: Path, arguments: argparse.Namespace) -> None:
     """Makes a tree and answers, has two processes use them, and prints a line of the table."""
-    cache, answers, tree = folder / "cache", folder / "answers.jsonl", folder / "tree.csv"
+    cache = folder / "cache"
+    answers = folder / "answers.jsonl"
+    tree = folder / "tree.csv"
     rng = random.Random(f"0 {shape} {nodes}")
     made = SHAPES[shape](nodes, rng)
     write(made, tree)

@@ -421,7 +421,8 @@ def probe(plan: Plan, seconds: float = 1.5) -> tuple[float, float]:
     product = torch.empty_like(left)
 
     def best(work: Callable[[], Any]) -> float:
-        times, end = [], time.perf_counter() + seconds
+        times = []
+        end = time.perf_counter() + seconds
         while time.perf_counter() < end or len(times) < 3:
             if cuda:
                 torch.cuda.synchronize()
@@ -541,7 +542,8 @@ def show(found: Mapping[str, Any]) -> None:
         f"{tokens['image']:,} states an image, {tokens['text'][0]} to {tokens['text'][1]} tokens of text, "
         f"{found['new_tokens']} new ones\n"
     )
-    asked, seconds = found["questions"], found["seconds"]
+    asked = found["questions"]
+    seconds = found["seconds"]
     parts = {
         "tuning": f"tuning ({asked['tuning']:,})",
         "held out": f"held out ({asked['held out']:,})",
@@ -562,10 +564,12 @@ def show(found: Mapping[str, Any]) -> None:
     print(f"\n| taxtune's time | {' | '.join(PHASES)} | limit by FLOP |")
     print("| --- |" + " ---: |" * (len(PHASES) + 1))
     for part, title in parts.items():
-        spent, total = found["shares"][part], sum(found["shares"][part].values())
+        spent = found["shares"][part]
+        total = sum(found["shares"][part].values())
         cells = " | ".join(f"{spent[p]:,.1f} s, {spent[p] / total:.0%}" for p in PHASES)
         print(f"| {title} | {cells} | {found['flop_limit'][part]:,.1f} s |")
-    step, flop = found["step"], found["flop"]
+    step = found["step"]
+    flop = found["flop"]
     print(
         f"\nMemory {found['bandwidth'] / 1e9:,.1f} GB/s, peak {found['peak'] / 1e12:,.3f} TFLOP/s. A question takes "
         + ", ".join(f"{flop[p] / 1e9:,.2f} GFLOP of {p}" for p in PHASES if p != "else")
@@ -695,7 +699,10 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         tile = options.tile or (336 if options.family == "mllama" else None)
         shape = scaled(shape, width=options.width, depth=options.depth, tile=tile)
     if options.quick:
-        options.prompts, options.images, options.held_out, options.batch_size = 8, 10, 20, 10
+        options.prompts = 8
+        options.images = 10
+        options.held_out = 20
+        options.batch_size = 10
     _say(f"Writing {options.family} with random weights ...")
     folder = write_checkpoint(
         options.family,

@@ -39,7 +39,9 @@ SETTINGS = {
     "tracking.mlflow": False,
 }
 PLAIN = "A classifier guessed what a photo shows: {{ candidates | join(', ') }}. What does the photo show?"
-SHOWN, KEPT = 5, 20  # guesses in a prompt, and in the file of scores
+# guesses in a prompt, and in the file of scores
+SHOWN = 5
+KEPT = 20
 LONGEST = 16  # tokens of an answer
 
 
@@ -151,7 +153,8 @@ def compare(
     Returns:
         A row for each way: means over the held-out images and the standard errors of hP and hR.
     """
-    known, table = read_scores(scores, tree), pd.read_csv(scores)
+    known = read_scores(scores, tree)
+    table = pd.read_csv(scores)
     tuned = {row.example: row.truth for record in result.iterations for row in record.rows}
     labels = [{"image": image, "label": path} for image, path in tuned.items()]
     ways = {"first guess": known.best()}
@@ -167,7 +170,8 @@ def compare(
         ways[f"climbed to hP {hp}"], _ = paths.at(depths)
     rows = result.heldout[0].rows
     number = {image: row for row, image in enumerate(known.images)}
-    heldout, truth = [number[row.example] for row in rows], [row.target for row in rows]
+    heldout = [number[row.example] for row in rows]
+    truth = [row.target for row in rows]
     found = {}
     for name, nodes in ways.items():
         placed = nodes[heldout]
@@ -195,7 +199,9 @@ def run(photos: Path, out: Path, *, goal: float = 0.8, **settings: object) -> ta
     `out` gets tree.csv, scores.csv and the run; `goal` is the hP to hold; `settings` are keys of a recipe.
     """
     out.mkdir(parents=True, exist_ok=True)
-    tree, scores, files = imagenet_tree(out / "tree.csv"), out / "scores.csv", image_files(photos)
+    tree = imagenet_tree(out / "tree.csv")
+    scores = out / "scores.csv"
+    files = image_files(photos)
     guesses(files).to_csv(scores, index=False)
     answer = reader()
     result = taxtune.tune(

@@ -113,7 +113,8 @@ def finetune(
     means = []
     clip.train()
     for epoch in range(epochs):
-        files, losses = rng.sample(sorted(images), len(images)), []
+        files = rng.sample(sorted(images), len(images))
+        losses = []
         for start in range(0, len(files), batch_size):
             names = files[start : start + batch_size]
             drawn = drawn_texts([images[name] for name in names], texts, rng)

@@ -13,8 +13,10 @@ PATCH_SIZE = 8
 
 _WIDTH = 128
 _HEADS = 4
-_VISION_LAYERS, _GLOBAL_LAYERS = 2, 1
-_TEXT_LAYERS, _CROSS_ATTENTION_LAYERS = 5, [2, 4]
+_VISION_LAYERS = 2
+_GLOBAL_LAYERS = 1
+_TEXT_LAYERS = 5
+_CROSS_ATTENTION_LAYERS = [2, 4]
 #: Llama 3.2 Vision starts its gates at 0, since its language model can write already; ours learns both at once.
 _GATE_AT_START = 0.5
 

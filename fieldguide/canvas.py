@@ -82,7 +82,8 @@ class Pen:
         """Returns where `points` of the bird lie on the picture, in pixels."""
         placed = []
         for x, y in points:
-            u, v = x * self._cos - y * self._sin, x * self._sin + y * self._cos
+            u = x * self._cos - y * self._sin
+            v = x * self._sin + y * self._cos
             placed.append(
                 (self._centre[0] + self._sign * u * self.scale, self._centre[1] + v * self.scale)
             )
@@ -104,9 +105,12 @@ class Pen:
     ) -> None:
         """Fills an ellipse with half axes `rx` and `ry`, turned by `turn` degrees clockwise."""
         t = np.linspace(0.0, 2 * math.pi, 36, endpoint=False)
-        c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
-        x, y = rx * np.cos(t), ry * np.sin(t)
-        xs, ys = centre[0] + x * c - y * s, centre[1] + x * s + y * c
+        c = math.cos(math.radians(turn))
+        s = math.sin(math.radians(turn))
+        x = rx * np.cos(t)
+        y = ry * np.sin(t)
+        xs = centre[0] + x * c - y * s
+        ys = centre[1] + x * s + y * c
         self.polygon([(float(a), float(b)) for a, b in zip(xs, ys, strict=True)], colour)
 
     def stroke(
@@ -114,7 +118,8 @@ class Pen:
     ) -> None:
         """Draws a line of `width` (in the bird's units) through `points`, with round ends."""
         line = self.place(_smooth(points, closed=False) if smooth and len(points) > 2 else points)
-        ink, pixels = self._ink(colour), max(1, round(width * self.scale))
+        ink = self._ink(colour)
+        pixels = max(1, round(width * self.scale))
         self._draw.line(line, fill=ink, width=pixels, joint="curve")
         radius = pixels / 2
         if radius > 1:
@@ -125,8 +130,10 @@ class Pen:
     def inside(self, outline: Callable[[Pen], None]) -> Iterator[None]:
         """Within the block, only what lies inside the shapes that `outline` draws is painted."""
         mask = Image.new("L", self.image.size, 0)
-        page, draw = self.image, self._draw
-        self._draw, self._mask = ImageDraw.Draw(mask), 255
+        page = self.image
+        draw = self._draw
+        self._draw = ImageDraw.Draw(mask)
+        self._mask = 255
         outline(self)
         self._mask = None
         self.image = page.copy()
@@ -135,4 +142,5 @@ class Pen:
             yield
         finally:
             page.paste(self.image, (0, 0), mask)
-            self.image, self._draw = page, draw
+            self.image = page
+            self._draw = draw

@@ -11,7 +11,8 @@ __all__ = ["hawk", "owl", "penguin", "woodpecker"]
 
 def owl(pen: Pen, bird: Species) -> None:
     """Draws an owl, upright, full face."""
-    paint, marks = bird.paint, bird.marks
+    paint = bird.paint
+    marks = bird.marks
     for x in (-0.16, 0.14):
         pen.ellipse((x, 0.80), 0.12, 0.09, paint["legs"])
     pen.polygon([(-0.22, 0.60), (0.22, 0.60), (0.17, 1.0), (-0.17, 1.0)], paint["tail"])
@@ -80,7 +81,8 @@ def owl(pen: Pen, bird: Species) -> None:
 
 def penguin(pen: Pen, bird: Species) -> None:
     """Draws a penguin, upright, flippers down."""
-    paint, marks = bird.paint, bird.marks
+    paint = bird.paint
+    marks = bird.marks
     for x in (-0.10, 0.18):
         pen.ellipse((x + 0.06, 0.94), 0.17, 0.06, paint["legs"])
     pen.polygon([(-0.26, 0.62), (-0.50, 0.96), (-0.12, 0.90)], paint["tail"])
@@ -137,7 +139,8 @@ def penguin(pen: Pen, bird: Species) -> None:
 
 def woodpecker(pen: Pen, bird: Species) -> None:
     """Draws a woodpecker that leans on its tail."""
-    paint, marks = bird.paint, bird.marks
+    paint = bird.paint
+    marks = bird.marks
     pen.polygon([(-0.30, 0.44), (-0.10, 0.44), (0.34, 0.98), (0.24, 1.0)], paint["tail"])
     body: list[Point] = [
         (-0.06, -0.42),
@@ -213,7 +216,8 @@ def woodpecker(pen: Pen, bird: Species) -> None:
 
 def hawk(pen: Pen, bird: Species) -> None:
     """Draws a hawk from below, wings spread."""
-    paint, marks = bird.paint, bird.marks
+    paint = bird.paint
+    marks = bird.marks
     if "forked tail" in marks:
         tail: list[Point] = [(-0.11, 0.22), (0.11, 0.22), (0.27, 0.86), (0.0, 0.62), (-0.27, 0.86)]
     else:

@@ -86,7 +86,9 @@ def learn_to_listen(
         optimizer, rate, total_steps=steps, pct_start=0.05
     )
     model.train()
-    started, done, total = time.monotonic(), 0, 0.0
+    started = time.monotonic()
+    done = 0
+    total = 0.0
     while done < steps:
         for rows, picks in _batches(rng, tokenizer, species, sure):
             if done == steps:

@@ -136,7 +136,8 @@ def measure(
         off = np.array([placed[answer].off_tree for answer in answers])
         depth = np.where(off, 1, taxonomy.depth[nodes])
         exact = (nodes == target) & ~off
-        every, parts = score(taxonomy, nodes, target, off_tree=off), []
+        every = score(taxonomy, nodes, target, off_tree=off)
+        parts = []
         for part in (~degraded, degraded):
             some = (
                 score(taxonomy, nodes[part], target[part], off_tree=off[part])

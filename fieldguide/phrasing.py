@@ -109,7 +109,8 @@ def intent_of(parts: Sequence[Mapping[str, Any]]) -> Intent:
     pushes = [float(part["push"]) for part in parts if "push" in part]
     policies = [float(part["policy"]) for part in parts if "policy" in part]
     if policies:
-        up, down = sum(p for p in pushes if p > 0), sum(p for p in pushes if p < 0)
+        up = sum(p for p in pushes if p > 0)
+        down = sum(p for p in pushes if p < 0)
         care = max(policies) + 0.25 * (len(policies) - 1) + 0.3 * up + 0.4 * down
         care = max(care, min(1.75, max(policies)))
     else:
@@ -334,7 +335,8 @@ def _name(bird: Species, rank: str, latin: bool) -> str:
         label, names = root_names()
     else:
         group = families()[bird.family] if rank == "family" else orders()[bird.order]
-        label, names = group.label, group.names
+        label = group.label
+        names = group.names
     return label if latin or not names else names[0]
 
 

@@ -124,7 +124,8 @@ def perch(pen: Pen, rng: Generator, setting: str, feet: float, *, front: bool) -
         bark = mix((110, 86, 64), (78, 72, 66), float(rng.random()))
         pen.polygon([(0.28, -4), (0.86, -4), (0.90, 4), (0.30, 4)], bark)
         for _ in range(6):
-            x, y = float(rng.uniform(0.34, 0.82)), float(rng.uniform(-1.4, 1.4))
+            x = float(rng.uniform(0.34, 0.82))
+            y = float(rng.uniform(-1.4, 1.4))
             pen.stroke(
                 [(x, y), (x + 0.02, y + rng.uniform(0.1, 0.4))], 0.03, mix(bark, (30, 26, 22), 0.5)
             )
@@ -133,7 +134,8 @@ def perch(pen: Pen, rng: Generator, setting: str, feet: float, *, front: bool) -
         if front and setting == "water":
             pen.polygon([(-4, feet), (4, feet), (4, feet + 0.22), (-4, feet + 0.22)], ripple)
             for _ in range(4):
-                x, y = float(rng.uniform(-1.3, 0.9)), feet + float(rng.uniform(0.03, 0.5))
+                x = float(rng.uniform(-1.3, 0.9))
+                y = feet + float(rng.uniform(0.03, 0.5))
                 pen.stroke([(x, y), (x + 0.4, y)], 0.03, mix(ripple, (245, 250, 252), 0.55))
         elif front:
             pen.polygon([(-4, feet - 0.02), (4, feet - 0.02), (4, 4), (-4, 4)], ripple)
@@ -171,7 +173,8 @@ def light_for(condition: str, severity: float, rng: Generator) -> tuple[Callable
         tone = (int(92 + grey), int(94 + grey), int(88 + grey))
         share = 0.80 * severity**0.7
     else:
-        tone, share = (128, 128, 128), 0.0
+        tone = (128, 128, 128)
+        share = 0.0
     return lambda colour: mix(colour, tone, share), tone
 
 
@@ -182,16 +185,18 @@ def foliage(
     draw = ImageDraw.Draw(image)
     count = round(5 + 26 * severity**1.5)
     for _ in range(count):
-        angle, reach = rng.uniform(0, 2 * math.pi), scale * math.sqrt(rng.uniform(0, 1.05))
-        x, y = centre[0] + reach * math.cos(angle), centre[1] + reach * math.sin(angle)
-        length, turn = scale * rng.uniform(0.24, 0.42), rng.uniform(0, math.pi)
-        c, s = math.cos(turn), math.sin(turn)
+        angle = rng.uniform(0, 2 * math.pi)
+        reach = scale * math.sqrt(rng.uniform(0, 1.05))
+        x = centre[0] + reach * math.cos(angle)
+        y = centre[1] + reach * math.sin(angle)
+        length = scale * rng.uniform(0.24, 0.42)
+        turn = rng.uniform(0, math.pi)
+        c = math.cos(turn)
+        s = math.sin(turn)
         t = np.linspace(-1, 1, 9)
         width = 0.36 * (1 - t**2)
-        xs, ys = (
-            np.concatenate([t, t[::-1]]) * length,
-            np.concatenate([width, -width[::-1]]) * length,
-        )
+        xs = np.concatenate([t, t[::-1]]) * length
+        ys = np.concatenate([width, -width[::-1]]) * length
         points = [
             (float(x + a * c - b * s), float(y + a * s + b * c))
             for a, b in zip(xs, ys, strict=True)

@@ -74,7 +74,8 @@ def learn_to_see(
     from torch import nn
 
     generator = torch.Generator().manual_seed(seed)
-    images, species = torch.from_numpy(pictures.images), torch.from_numpy(pictures.species)
+    images = torch.from_numpy(pictures.images)
+    species = torch.from_numpy(pictures.species)
     layer = nn.Linear(model.config.text_config.hidden_size, len(all_species()))
     parameters = [
         *model.model.vision_model.parameters(),
@@ -122,10 +123,8 @@ def learn_to_name(model: Any, pictures: Pictures) -> Any:
 
     layer = nn.Linear(model.config.text_config.hidden_size, len(all_species()))
     tokens, _ = look(model, layer, pictures)
-    means, species = (
-        torch.from_numpy(tokens.mean(1, dtype=np.float32)),
-        torch.from_numpy(pictures.species),
-    )
+    means = torch.from_numpy(tokens.mean(1, dtype=np.float32))
+    species = torch.from_numpy(pictures.species)
     optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=300, line_search_fn="strong_wolfe")
 
     def loss() -> Any:
@@ -151,7 +150,8 @@ def look(
     import torch
 
     model.eval()
-    tokens, chances = [], []
+    tokens = []
+    chances = []
     with torch.no_grad():
         for images in torch.from_numpy(pictures.images).split(256):
             seen = image_tokens(model, images)

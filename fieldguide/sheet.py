@@ -40,9 +40,11 @@ def contact_sheet(*, size: int = 104) -> Image.Image:
             cells.append((image, f"{condition} {severity:.2f}"))
     height = size + 16
     page = Image.new("RGB", (_COLUMNS * size, len(cells) // _COLUMNS * height), "white")
-    draw, font = ImageDraw.Draw(page), ImageFont.load_default(9)
+    draw = ImageDraw.Draw(page)
+    font = ImageFont.load_default(9)
     for i, (image, text) in enumerate(cells):
-        x, y = i % _COLUMNS * size, i // _COLUMNS * height
+        x = i % _COLUMNS * size
+        y = i // _COLUMNS * height
         page.paste(image, (x, y))
         draw.text((x + size / 2, y + size + 8), text, fill="black", font=font, anchor="mm")
     return page

@@ -46,7 +46,8 @@ _BUILDS = {
 
 
 def _songbird(pen: Pen, bird: Species, build: _Build) -> None:
-    paint, marks = bird.paint, bird.marks
+    paint = bird.paint
+    marks = bird.marks
     rx, ry = build.body
     hx, hy, hr = build.head
     tilt = -32.0
@@ -60,9 +61,12 @@ def _songbird(pen: Pen, bird: Species, build: _Build) -> None:
         pen.stroke(
             [(x - 0.04, 0.34 + build.legs), (x + 0.13, 0.35 + build.legs)], 0.03, paint["legs"]
         )
-    ax, ay = -rx * 0.62, 0.24
-    ex, ey = ax - tail_length * 0.80, ay + tail_length * 0.58
-    nx, ny = 0.58, 0.80
+    ax = -rx * 0.62
+    ay = 0.24
+    ex = ax - tail_length * 0.80
+    ey = ay + tail_length * 0.58
+    nx = 0.58
+    ny = 0.80
     notch = build.notch
     pen.polygon(
         [
@@ -76,7 +80,8 @@ def _songbird(pen: Pen, bird: Species, build: _Build) -> None:
     )
     if "tail bars" in marks:
         for t in (0.35, 0.55, 0.75, 0.92):
-            x, y = ax + (ex - ax) * t, ay + (ey - ay) * t
+            x = ax + (ex - ax) * t
+            y = ay + (ey - ay) * t
             pen.stroke(
                 [(x - nx * 0.13, y - ny * 0.13), (x + nx * 0.13, y + ny * 0.13)],
                 0.035,
@@ -97,7 +102,8 @@ def _songbird(pen: Pen, bird: Species, build: _Build) -> None:
 
     # the beak first, so that the head overlaps its base
     length, depth = build.beak
-    bx, by = hx + hr * 0.80, hy + 0.02
+    bx = hx + hr * 0.80
+    by = hy + 0.02
     tip = (bx + hr * 0.2 + length, by + 0.05)
     pen.polygon(
         [(bx, by - depth), (bx + length * 0.6, by - depth * 0.55), tip, (bx, by + depth)],

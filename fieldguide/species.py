@@ -115,7 +115,8 @@ def all_species() -> tuple[Species, ...]:
     birds = []
     for label, row in _table()["species"].items():
         family = families()[str(row["family"])]
-        paint_row, marks_row = row["paint"], row["marks"]
+        paint_row = row["paint"]
+        marks_row = row["marks"]
         assert isinstance(paint_row, dict)
         assert isinstance(marks_row, dict)
         paint = {part: _rgb(colour) for part, colour in paint_row.items()}

@@ -190,7 +190,8 @@ def _sight(model: Any, settings: Settings, work: Path | None, say: Callable[[str
         layer = nn.Linear(model.config.text_config.hidden_size, len(all_species()))
         layer.load_state_dict(kept["layer"])
         return layer
-    first, workers = 1000 * settings.seed + 1, settings.workers
+    first = 1000 * settings.seed + 1
+    workers = settings.workers
     layer = learn_to_see(
         model,
         draw_pictures(settings.see, seed=first, workers=workers, keep=work, say=say),
@@ -219,7 +220,8 @@ def _sight_of(
     other = MllamaForConditionalGeneration.from_pretrained(folder).model
     model.model.vision_model.load_state_dict(other.vision_model.state_dict())
     model.model.multi_modal_projector.load_state_dict(other.multi_modal_projector.state_dict())
-    n, seed = max(64, settings.see // 4), 1000 * settings.seed + 2
+    n = max(64, settings.see // 4)
+    seed = 1000 * settings.seed + 2
     return learn_to_name(
         model, draw_pictures(n, seed=seed, workers=settings.workers, keep=work, say=say)
     )
@@ -277,7 +279,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"--{name}", type=int, default=value, help=f"{help_text} (default {value})"
         )
     given = vars(parser.parse_args(arguments))
-    out, work, seen_by = given.pop("out"), given.pop("work"), given.pop("seen_by")
+    out = given.pop("out")
+    work = given.pop("work")
+    seen_by = given.pop("seen_by")
     try:
         train(out, Settings(**given), work=work, seen_by=seen_by)
     except TaxtuneError as error:

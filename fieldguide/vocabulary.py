@@ -14,8 +14,14 @@ from fieldguide.species import all_species, families, orders, root_names
 
 __all__ = ["BOS", "CHAT_TEMPLATE", "EOS", "IMAGE", "PAD", "build_processor", "build_tokenizer"]
 
-BOS, EOS, PAD, IMAGE = "<|begin_of_text|>", "<|eot_id|>", "<|finetune_right_pad_id|>", "<|image|>"
-_SYSTEM, _USER, _ASSISTANT, _PYTHON = "<|system|>", "<|user|>", "<|assistant|>", "<|python_tag|>"
+BOS = "<|begin_of_text|>"
+EOS = "<|eot_id|>"
+PAD = "<|finetune_right_pad_id|>"
+IMAGE = "<|image|>"
+_SYSTEM = "<|system|>"
+_USER = "<|user|>"
+_ASSISTANT = "<|assistant|>"
+_PYTHON = "<|python_tag|>"
 
 #: Renders turns as Llama's own template does: system text, then the user's image and text, then the assistant's turn.
 CHAT_TEMPLATE = (

@@ -11,7 +11,8 @@ __all__ = ["duck", "heron", "ibis"]
 
 def duck(pen: Pen, bird: Species) -> None:
     """Draws a duck on the water."""
-    paint, marks = bird.paint, bird.marks
+    paint = bird.paint
+    marks = bird.marks
     hull: list[Point] = [
         (0.48, -0.02),
         (0.58, 0.22),
@@ -22,7 +23,8 @@ def duck(pen: Pen, bird: Species) -> None:
         (-0.50, -0.06),
         (0.0, -0.12),
     ]
-    head, hr = (0.50, -0.42), 0.22
+    head = (0.50, -0.42)
+    hr = 0.22
     pen.polygon([(-0.62, -0.02), (-0.98, -0.16), (-0.80, 0.18)], paint["tail"])
     pen.blob(
         [(0.66, -0.47), (0.80, -0.41), (1.0, -0.33), (0.99, -0.26), (0.80, -0.29), (0.62, -0.31)],
@@ -79,7 +81,8 @@ def duck(pen: Pen, bird: Species) -> None:
 
 def heron(pen: Pen, bird: Species) -> None:
     """Draws a heron: an S of a neck, a dagger of a beak, long legs."""
-    paint, marks = bird.paint, bird.marks
+    paint = bird.paint
+    marks = bird.marks
     for x in (-0.12, 0.04):
         pen.stroke(
             [(x, 0.28), (x + 0.05, 0.62), (x - 0.02, 1.0)], 0.042, paint["legs"], smooth=False
@@ -132,7 +135,8 @@ def heron(pen: Pen, bird: Species) -> None:
 
 def ibis(pen: Pen, bird: Species) -> None:
     """Draws an ibis with its sickle of a beak, or a spoonbill."""
-    paint, marks = bird.paint, bird.marks
+    paint = bird.paint
+    marks = bird.marks
     for x in (-0.10, 0.06):
         pen.stroke([(x, 0.30), (x + 0.05, 0.56), (x, 0.86)], 0.05, paint["legs"], smooth=False)
     body: list[Point] = [

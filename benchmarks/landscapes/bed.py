@@ -141,16 +141,19 @@ def read_bed(name: str) -> Bed:
         np.load(LANDSCAPES / f"outcomes{end}.npz") as file,
     ):
         kept = dict(file)
-        target, template = kept["targets"].astype(np.int64), votes["template"]
+        target = kept["targets"].astype(np.int64)
+        template = votes["template"]
         if (votes["targets"] != target).any() or (votes["templates"] != kept["templates"]).any():
             raise SystemExit(
                 "votes and outcomes do not fit together: record them again (votes.py, outcomes.py)"
             )
         of = [votes["nodes"][template == t].astype(np.int64).T for t in np.unique(template)]
-    nodes, off = kept["greedy"].astype(np.int64), kept["off_tree"]
+    nodes = kept["greedy"].astype(np.int64)
+    off = kept["off_tree"]
     if name == "fieldguide":
         with np.load(LANDSCAPES / "fieldguide.npz") as file:  # all templates
-            nodes, off = file["nodes"].astype(np.int64), file["off_tree"]
+            nodes = file["nodes"].astype(np.int64)
+            off = file["off_tree"]
     scored = np.array(
         [precision_recall(tree, n, target, off_tree=o) for n, o in zip(nodes, off, strict=True)]
     )

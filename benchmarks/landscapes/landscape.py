@@ -131,11 +131,9 @@ def read_landscape(file: Path = FIELDGUIDE, fragments: Path | None = FRAGMENTS) 
     """
     with np.load(file) as data:
         tree = Taxonomy(data["labels"].tolist(), data["parents"].astype(np.int64))
-        nodes, off, targets = (
-            data["nodes"].astype(np.int64),
-            data["off_tree"],
-            data["targets"].astype(np.int64),
-        )
+        nodes = data["nodes"].astype(np.int64)
+        off = data["off_tree"]
+        targets = data["targets"].astype(np.int64)
         templates = tuple(map(str, data["templates"]))
         parameters = tuple(json.loads(str(text)) for text in data["parameters"])
         degraded = data["degraded"]

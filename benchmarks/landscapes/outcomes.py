@@ -32,7 +32,8 @@ from taxtune.tuning.template import Template
 
 VOTES = Path(__file__).resolve().parent / "votes.npz"
 FRAME = "A:"
-_BATCH, _TOP = 64, 5
+_BATCH = 64
+_TOP = 5
 
 
 class Tokens:
@@ -65,7 +66,8 @@ def read_names(
     """Returns the log-probability of each token after its parent and the lowest of the likeliest five there."""
     import torch
 
-    before, size = len(head), len(head) + len(tokens.token)
+    before = len(head)
+    size = len(head) + len(tokens.token)
     ways = [tokens.way(node) for node in range(len(tokens.token))]
     sees = torch.zeros(size, size, dtype=torch.bool)
     sees[:before, :before] = torch.ones(before, before).tril().bool()
@@ -79,7 +81,8 @@ def read_names(
     parents = torch.tensor(
         [before + parent if parent >= 0 else before - 1 for parent in tokens.parent]
     )
-    found, fifth = [], []
+    found = []
+    fifth = []
     with torch.inference_mode():
         for batch in states.split(_BATCH):
             hidden = network.model(
@@ -137,7 +140,8 @@ def told_by_api(
         for at, taken in zip([-1, *way], [*way, -1], strict=True):
             for child in tokens.children.get(at, {}).values():
                 if child != taken and logs[i, child] >= fifth[i, child]:
-                    nodes, weight = below[child], np.exp(begins[i, child])
+                    nodes = below[child]
+                    weight = np.exp(begins[i, child])
                     told[i, tree.common_ancestor(nodes) + (len(tree) if len(nodes) > 1 else 0)] += (
                         weight
                     )
@@ -151,7 +155,8 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     import torch
     from transformers import AutoProcessor, MllamaForConditionalGeneration
 
-    recipe, sources = load_recipe("fieldguide"), np.load(VOTES)["templates"].tolist()
+    recipe = load_recipe("fieldguide")
+    sources = np.load(VOTES)["templates"].tolist()
     variables = recipe.prompt.variables
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     leaves = set(tree.leaves.tolist())
@@ -159,10 +164,8 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     node_of = {tree.common_name(node): node for node in ordered}
     with (images / "manifest.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    processor, network = (
-        AutoProcessor.from_pretrained(folder),
-        MllamaForConditionalGeneration.from_pretrained(folder),
-    )
+    processor = AutoProcessor.from_pretrained(folder)
+    network = MllamaForConditionalGeneration.from_pretrained(folder)
     tokenizer = processor.tokenizer
     image = tokenizer.convert_tokens_to_ids("<|image|>")
 

@@ -32,7 +32,9 @@ from taxtune.tuning.template import Template
 
 FRAGMENTS = Path(__file__).resolve().parent / "fragments.yaml"
 #: 1,280 images hold 601 degraded ones: enough for 800 images of which three quarters are.
-IMAGES, SEED, DEGRADED = 1280, 4242, 0.5
+IMAGES = 1280
+SEED = 4242
+DEGRADED = 0.5
 _BATCH = 160
 
 

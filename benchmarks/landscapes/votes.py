@@ -75,7 +75,9 @@ def record(
     files = [images / row["image"] for row in rows]
     contents = [content_hash(file) for file in files]
     placed: dict[str, int] = {}
-    nodes, which, number = [], [], []
+    nodes = []
+    which = []
+    number = []
     for t, source in enumerate(sources):
         prompt = Template.parse(source).render(variables)
         for sample in range(first or samples if t == 0 else samples):

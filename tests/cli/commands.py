@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taxtune.cli import main
 
-__all__ = ["Done", "run_captured", "run_command", "run_well", "without_duration"]
+__all__ = ["Done", "run_captured", "run_command", "run_json", "run_well", "without_duration"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ def run_well(*arguments: object, folder: Path | None = None, stdin: bytes = b"")
     done = run_captured(*arguments, folder=folder, stdin=stdin)
     assert done.code == 0, done.err + done.out
     return done
+
+
+def run_json(*arguments: object, folder: Path | None = None) -> Any:
+    """Returns the JSON that `taxtune ARGUMENTS` prints; it must end well."""
+    return json.loads(run_well(*arguments, "--json", folder=folder).out)
 
 
 def without_duration(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Done, run_captured
+from tests.cli.commands import run_captured, run_json
 
 TREE = """path,rank,aliases
 life,,
@@ -28,28 +28,24 @@ def tree(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: str) -> Done:
-    """Runs `taxtune score diagnose ARGUMENTS` in this process."""
-    return run_captured("score", "diagnose", *arguments)
-
-
-def diagnosed(file: Path, tree: Path, *options: str) -> dict[str, Any]:
+def diagnosed(file: Path, tree: Path, *options: object) -> Any:
     """What `taxtune score diagnose FILE -t TREE OPTIONS --json` prints; it must end well."""
-    done = run(str(file), "-t", str(tree), *options, "--json")
-    assert done.code == 0, done.err
-    return dict(json.loads(done.out))
+    return run_json("score", "diagnose", file, "-t", tree, *options)
 
 
-def rows(*answers: tuple[object, str]) -> str:
-    return "".join(
-        json.dumps({"id": f"x{i}", "answer": answer, "target": target}) + "\n"
-        for i, (answer, target) in enumerate(answers)
-    )
+def rows(**answers: list[str]) -> str:
+    """A file of answers by their target, whose underscores are spaces."""
+    lines = []
+    for target, texts in answers.items():
+        for text in texts:
+            row = {"id": f"x{len(lines)}", "answer": text, "target": target.replace("_", " ")}
+            lines.append(json.dumps(row))
+    return "\n".join(lines)
 
 
 def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
-    said = (
+    said = [
         "a blackbird",
         "a bird",
         "mallard",
@@ -57,12 +53,10 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
         "no idea at all",
         "🦆🦆",
         "a bicycle",
-    )
-    file.write_text(
-        rows(*((answer, "Turdus merula") for answer in said), ("a blackbird", "thrush"))
-    )
-    result = diagnosed(file, tree, "--least", "1", "--out", str(tmp_path / "out"))
-    types = [
+    ]
+    file.write_text(rows(Turdus_merula=said, thrush=["a blackbird"]))
+    result = diagnosed(file, tree, "--least", 1, "--out", tmp_path / "out")
+    assert [record["type"] for record in result["answers"]] == [
         "correct",
         "too general",
         "wrong branch at order",
@@ -70,15 +64,14 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
         "abstained",
         "abstained",
         "off the tree",
+        "too specific",
     ]
-    assert [record["type"] for record in result["answers"]] == [*types, "too specific"]
     by_type = {record["type"]: record for record in result["tables"]["types"]}
     assert by_type["wrong branch at order"]["cost in hP"] == pytest.approx((1 - 2 / 5) / 8)
-    assert by_type["all"]["cost in hP"] == pytest.approx(
-        sum(record["cost in hP"] for record in result["tables"]["types"] if record["type"] != "all")
-    )
+    whole = by_type.pop("all")["cost in hP"]
+    assert whole == pytest.approx(sum(record["cost in hP"] for record in by_type.values()))
     assert by_type["mapper doubtful"]["hP"] is None
-    order = [
+    assert [record["type"] for record in result["tables"]["examples"]] == [
         "correct",
         "too general",
         "too specific",
@@ -87,84 +80,74 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
         "off the tree",
         "abstained",
     ]
-    assert [record["type"] for record in result["tables"]["examples"]] == order
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {
-        "study.json",
-        "types.csv",
-        "clades.csv",
-        "examples.md",
-        "diagnosis.png",
-        "ranks.csv",
-    } <= written
-    assert diagnosed(file, tree, "--least", "1") == result
-    assert {"format", "off_tree", "missing", "least", "examples", "seed"} <= result[
-        "settings"
-    ].keys()
+    assert written > {"study.json", "types.csv", "clades.csv", "examples.md", "diagnosis.png"}
+    assert "ranks.csv" in written
+    assert diagnosed(file, tree, "--least", 1) == result
+    settings = {"format", "off_tree", "missing", "least", "examples", "seed"}
+    assert settings <= result["settings"].keys()
 
 
 def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
-    file.write_text(rows(("a blackbird", "Turdus merula"), ("mallard", "Turdus merula")))
+    file.write_text(rows(Turdus_merula=["a blackbird", "mallard"]))
     options = ("--inclusion", "text-inclusion", "--concept", "rouge-1")
-    result = diagnosed(file, tree, *options, "--out", str(tmp_path / "out"))
+    result = diagnosed(file, tree, *options, "--out", tmp_path / "out")
     wrong = "fine-grained discrimination failure"
     assert [record["measured"] for record in result["answers"]] == ["correct", wrong]
     by_type = {record["type"]: record for record in result["tables"]["measured"]}
-    assert [
-        by_type[kind]["answers"] for kind in ("correct", "granularity error", wrong, "all")
-    ] == [1, 0, 1, 2]
+    counts = {"correct": 1, "granularity error": 0, wrong: 1, "all": 2}
+    assert {kind: by_type[kind]["answers"] for kind in counts} == counts
     # Of its types too the costs add up: a mallard for a blackbird shares 2 of 5 nodes.
-    assert (
-        by_type[wrong]["cost in hP"]
-        == pytest.approx((1 - 2 / 5) / 2)
-        == by_type["all"]["cost in hP"]
-    )
+    assert by_type[wrong]["cost in hP"] == pytest.approx((1 - 2 / 5) / 2)
+    assert by_type["all"]["cost in hP"] == pytest.approx((1 - 2 / 5) / 2)
     crossed = {record["by placement"]: record for record in result["tables"]["types-crossed"]}
     assert (crossed["wrong branch"][wrong], crossed["wrong branch"]["counterpart"]) == (1, wrong)
     assert (crossed["wrong branch"]["in it, %"], crossed["abstained"]["counterpart"]) == (100, None)
-    assert {"measured.png", "types-crossed.csv"} <= {
-        path.name for path in (tmp_path / "out").iterdir()
-    }
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"measured.png", "types-crossed.csv"} <= written
     # Any of the target's names will do, if asked for: the tree's label is the Latin name.
-    file.write_text(rows(("Turdus merula", "Turdus merula")))
-    found = (
-        diagnosed(file, tree, *options),
-        diagnosed(file, tree, *options, "--reference", "any-name"),
-    )
-    assert [result["answers"][0]["measured"] for result in found] == [wrong, "correct"]
+    file.write_text(rows(Turdus_merula=["Turdus merula"]))
+    (found,) = diagnosed(file, tree, *options)["answers"]
+    assert found["measured"] == wrong
+    (found,) = diagnosed(file, tree, *options, "--reference", "any-name")["answers"]
+    assert found["measured"] == "correct"
 
 
-def test_tags_say_what_else_an_image_shows(tree: Path, tmp_path: Path) -> None:
-    file, tags = tmp_path / "answers.jsonl", tmp_path / "tags.csv"
-    file.write_text(
-        rows(*((answer, "mallard") for answer in ("a thrush", "a duck", "a thrush", "bird")))
-    )
+@pytest.fixture
+def ducks(tmp_path: Path) -> Path:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(mallard=["a thrush", "a duck", "a thrush", "bird"]))
+    return file
+
+
+def test_tags_say_what_else_an_image_shows(tree: Path, ducks: Path, tmp_path: Path) -> None:
+    tags = tmp_path / "tags.csv"
     tags.write_text('id,tags\nx0,"pond; thrush"\nx1,"[""pond""]"\nx3,\nx9,bee\n')
-    result = diagnosed(file, tree, "--tags", str(tags))
-    assert [(row["tags"], row["named"]) for row in result["answers"]] == [
-        (["pond", "thrush"], ["thrush"]),
-        (["pond"], []),
-        (None, None),
-        (None, None),
-    ]
+    result = diagnosed(ducks, tree, "--tags", tags)
+    assert [row["tags"] for row in result["answers"]] == [["pond", "thrush"], ["pond"], None, None]
+    assert [row["named"] for row in result["answers"]] == [["thrush"], [], None, None]
     (wrong,) = [row for row in result["tables"]["tags"] if row["type"] == "all wrong"]
-    assert [wrong[name] for name in ("answers", "tagged", "unscored", "name a tag", "%")] == [
-        4,
-        2,
-        0,
-        1,
-        50,
-    ]
-    for text, said in (
+    expected = {"answers": 4, "tagged": 2, "unscored": 0, "name a tag": 1, "%": 50}
+    assert {name: wrong[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("id,tags\nx0,a\nx0,b\n", "tags.csv:3: "),
         ("id,tags\n,a\n", "tags.csv:2: "),
         ("id,tags\nx0,a\nx1,[a\n", "tags.csv:3: The list of tags is not JSON"),
         ("id,labels\nx0,a\n", "no column 'tags'"),
         ("name,tags\nx0,a\n", "no column 'image'"),
         ("id,tags\ny,a\n", "No answer has the id"),
-    ):
-        tags.write_text(text)
-        done = run(str(file), "-t", str(tree), "--tags", str(tags))
-        assert done.code == 2
-        assert said in " ".join(done.err.split())
+    ],
+)
+def test_tags_that_cannot_be_used(
+    tree: Path, ducks: Path, tmp_path: Path, text: str, said: str
+) -> None:
+    tags = tmp_path / "tags.csv"
+    tags.write_text(text)
+    done = run_captured("score", "diagnose", ducks, "-t", tree, "--tags", tags)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())

@@ -65,7 +65,9 @@ def test_where_memory_runs_out_the_batch_is_halved(
     open_clip = pytest.importorskip("open_clip")
     clip = ClipEncoder(clip.name.removeprefix("clip:"), device="cpu", batch_size=4)
     texts = [f"bird {i}" for i in range(5)]
-    expected, encode, sizes = clip.texts(texts), open_clip.CLIP.encode_text, []
+    expected = clip.texts(texts)
+    encode = open_clip.CLIP.encode_text
+    sizes = []
 
     def tight(model: Any, tokens: Any) -> Any:
         sizes.append(len(tokens))
@@ -91,7 +93,9 @@ def test_a_sentence_encoder_shrinks_its_batches_too(
     library = pytest.importorskip("sentence_transformers")
     encoder = SentenceEncoder(str(make_sentence_model(tmp_path)), device="cpu", batch_size=8)
     texts = [f"bird {'sings ' * i}" for i in range(5)]
-    expected, encode, sizes = encoder.texts(texts), library.SentenceTransformer.encode, []
+    expected = encoder.texts(texts)
+    encode = library.SentenceTransformer.encode
+    sizes = []
 
     def tight(model: Any, texts: list[str], batch_size: int, **more: Any) -> Any:
         sizes.append(batch_size)

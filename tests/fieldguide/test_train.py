@@ -16,7 +16,8 @@ _TINY = Settings(
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]]:
-    folder, said = tmp_path_factory.mktemp("train"), []
+    folder = tmp_path_factory.mktemp("train")
+    said = []
     return (
         train(folder / "model", _TINY, work=folder / "work", say=said.append),
         folder / "work",

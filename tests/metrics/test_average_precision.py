@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from taxtune.metrics.average_precision import (
     average_precision,
@@ -14,12 +15,11 @@ from taxtune.metrics.average_precision import (
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    images, labels = draw(st.integers(1, 12)), draw(st.integers(1, 4))
+    shape = draw(st.tuples(st.integers(1, 12), st.integers(1, 4)))
     # Few distinct values, so that ties are the rule.
-    value = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 3.0])
-    scores = draw(st.lists(value, min_size=images * labels, max_size=images * labels))
-    truth = draw(st.lists(st.booleans(), min_size=images * labels, max_size=images * labels))
-    return np.array(scores).reshape(images, labels), np.array(truth).reshape(images, labels)
+    values = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 3.0])
+    scores = draw(arrays(float, shape, elements=values))
+    return scores, draw(arrays(bool, shape))
 
 
 @settings(max_examples=30, deadline=None)
@@ -32,18 +32,20 @@ def test_a_resample_against_its_definition(
     ours = bootstrap_average_precision(scores, truth, counts)
     for i in range(5):
         for label in range(scores.shape[1]):
-            drawn = [
-                j for j in range(len(scores)) for _ in range(int(counts[j, i])) if truth[j, label]
-            ]
-            precisions = []
-            for j in drawn:
-                above = [
-                    k for k in range(len(scores)) if scores[k, label] >= scores[j, label] and k != j
-                ]
-                positive = sum(counts[k, i] for k in above if truth[k, label]) + 1
-                precisions.append(positive / (sum(counts[k, i] for k in above) + 1))
-            expected = np.mean(precisions) if precisions else np.nan
+            expected = by_the_definition(scores[:, label], truth[:, label], counts[:, i])
             assert ours[label, i] == pytest.approx(expected, abs=1e-6, nan_ok=True)
+
+
+def by_the_definition(scores: np.ndarray, truth: np.ndarray, counts: np.ndarray) -> float:
+    """The mean precision over the draws of positive images, each of which adds itself once."""
+    precisions = []
+    for image in np.repeat(np.arange(len(scores)), counts.astype(int)):
+        if truth[image]:
+            above = scores >= scores[image]
+            above[image] = False
+            positive = counts[above & truth].sum() + 1
+            precisions.append(positive / (counts[above].sum() + 1))
+    return float(np.mean(precisions)) if precisions else np.nan
 
 
 def test_resamples_are_hardly_biased() -> None:

@@ -28,8 +28,10 @@ def draw(kind: tuple[tuple[float, ...], tuple[float, ...]], n: int, times: int) 
 def by_hand(losses: Losses, risk: float, level: float) -> float:
     """The betting p-value as it is printed, one loss after the other."""
     capital = most = 1.0
-    mean, variance = 0.5, 0.25
-    total, squares = 0.5, 0.25
+    mean = 0.5
+    variance = 0.25
+    total = 0.5
+    squares = 0.25
     for i, loss in enumerate(losses, 1):
         stake = min(1.0, np.sqrt(2 * np.log(1 / level) / (len(losses) * variance)))
         capital *= 1 - stake * (loss - risk)
@@ -51,7 +53,8 @@ def test_the_p_value_is_the_printed_one(losses: list[float], risk: float, level:
 def test_the_bound_is_the_least_risk_that_is_not_refuted(
     losses: list[float], confidence: float
 ) -> None:
-    bound, level = upper_bound(losses, confidence), 1 - confidence
+    bound = upper_bound(losses, confidence)
+    level = 1 - confidence
     assert 0 < bound <= 1
     assert p_value(losses, max(0.0, bound - 1e-6), level=level) > level
     if bound < 1:
@@ -74,7 +77,8 @@ def test_without_losses_the_bound_is_close_to_the_exact_one(n: int, confidence: 
 def test_the_mean_is_above_the_bound_no_more_often_than_promised(
     kind: tuple[tuple[float, ...], tuple[float, ...]], n: int
 ) -> None:
-    times, level = 1000, 0.1
+    times = 1000
+    level = 0.1
     mean = float(np.dot(*kind))
     refuted = np.mean(
         [p_value(losses, mean, level=level) <= level for losses in draw(kind, n, times)]

@@ -102,11 +102,8 @@ def test_digits_of_the_published_code() -> None:
 
 def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
     some = measure()
-    answers, references = (
-        ["red", "red", "red", ""],
-        [["red", "...", "the"], ["the"], ["…"], ["the fox"]],
-    )
-    scores = some.scores_many(answers, references)
+    references = [["red", "...", "the"], ["the"], ["…"], ["the fox"]]
+    scores = some.scores_many(["red", "red", "red", ""], references)
     # Three documents have words, all of them "the"; what remains of the first is its first reference.
     np.testing.assert_array_equal(scores, [0.25, np.nan, np.nan, 0])
     assert len(some.notes) == 2
@@ -135,23 +132,28 @@ def test_a_matrix_takes_each_reference_for_a_document(kind: str) -> None:
 def test_what_was_fitted_weighs_whatever_is_scored_together() -> None:
     answers, documents = made_up(2, 30)
     whole = measure().scores_many(answers, documents)
-    part = measure()
-    part.fit(documents)
-    np.testing.assert_allclose(
-        part.scores_many(answers[3:5] * 2, documents[3:5] * 2), np.tile(whole[3:5], 2)
-    )
-    np.testing.assert_array_equal(part.scores_many(answers, documents), whole)
+    fitted = measure()
+    fitted.fit(documents)
+    np.testing.assert_array_equal(fitted.scores_many(answers, documents), whole)
+    scores = fitted.scores_many(answers[3:5] * 2, documents[3:5] * 2)
+    np.testing.assert_allclose(scores, np.tile(whole[3:5], 2))
     assert measure().scores_many(answers[3:5], documents[3:5])[0] != pytest.approx(whole[3])
-    # All documents twice change no weight of what they hold; only an n-gram of no document weighs more.
+
+
+def test_all_documents_twice_change_no_weight_of_what_they_hold() -> None:
+    _, documents = made_up(2, 30)
+    # Only an n-gram of no document weighs more.
     known = [given[0] for given in documents[1:] + documents[:1]]
-    once, twice = (
-        measure().scores_many(known, documents),
-        measure().scores_many(known * 2, documents * 2),
-    )
+    once = measure().scores_many(known, documents)
+    twice = measure().scores_many(known * 2, documents * 2)
     assert twice == pytest.approx(np.tile(once, 2))
-    identities = [str(one.identity()["documents"]) for one in (measure(), part)]
-    assert identities[0] == "the references scored together"
-    assert identities[1].startswith("sha256:")
+
+
+def test_the_identity_names_the_documents() -> None:
+    assert measure().identity()["documents"] == "the references scored together"
+    fitted = measure()
+    fitted.fit([["a"], ["b"]])
+    assert str(fitted.identity()["documents"]).startswith("sha256:")
     other = measure()
-    other.fit([*documents[1:], ["x"]])
-    assert other.identity() != part.identity()
+    other.fit([["a"], ["x"]])
+    assert other.identity() != fitted.identity()

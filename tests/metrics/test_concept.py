@@ -83,14 +83,11 @@ def test_the_largest_cosine_of_a_part_or_the_whole(
         "this is a field sparrow from Kansas",
     ]
     references = ["Kansas", "bird", "oak", "truck"]
-    parts = [
-        [answer, *some]
-        for answer, some in zip(answers, NounChunks(str(pipeline)).of(answers), strict=True)
-    ]
-    expected = [
-        max(whole.scores(some, [reference] * len(some)))
-        for some, reference in zip(parts, references, strict=True)
-    ]
+    expected = []
+    chunks = NounChunks(str(pipeline)).of(answers)
+    for answer, some, reference in zip(answers, chunks, references, strict=True):
+        parts = [answer, *some]
+        expected.append(max(whole.scores(parts, [reference] * len(parts))))
     scores = concepts.scores(answers, references)
     assert scores == pytest.approx(expected, abs=1e-5)
     assert scores[0] == pytest.approx(1, abs=1e-5)  # "Kansas" is one of its concepts

@@ -38,14 +38,14 @@ def test_the_matrix_leaves_out_no_pair_that_matches(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(ENVIRONMENT, str(tiny_wordnet))
-        measure, found = make_measure("meteor"), find_wordnet()
+        measure = make_measure("meteor")
+        found = find_wordnet()
     assert found is not None
     table = measure.matrix(answers, references)
-    for row, answer in zip(table, answers, strict=True):
-        for score, reference in zip(row, references, strict=True):
-            assert score == single_meteor_score(
-                reference.split(), answer.split(), wordnet=found.reader
-            )
+    for i, answer in enumerate(answers):
+        for j, reference in enumerate(references):
+            words = reference.split(), answer.split()
+            assert table[i, j] == single_meteor_score(*words, wordnet=found.reader)
 
 
 def test_meteor_of_nltks_own_example(plain: Measure) -> None:
@@ -66,11 +66,8 @@ def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.Mon
     assert measure.identity()["synonyms"] == "WordNet 3.0"
     # "car", the stem of "cars", has the synonym "motorcar"; one word of one scores a half. nltk looks stems up, and
     # "automobil" is no word of WordNet.
-    assert measure.scores(["cars", "red", "automobile"], ["motorcar"] * 3).tolist() == [
-        0.5,
-        0.0,
-        0.0,
-    ]
+    scores = measure.scores(["cars", "red", "automobile"], ["motorcar"] * 3)
+    assert scores.tolist() == [0.5, 0.0, 0.0]
     found = find_wordnet()
     assert found is not None
     assert single_meteor_score(["motorcar"], ["cars"], wordnet=found.reader) == 0.5

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import compress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,10 +46,5 @@ def test_words_are_the_papers_plain_text_where_punctuation_stands_beside_space(
 
 def test_words_that_qualify_others_are_glued_to_them() -> None:
     words, glued = glued_tokens("The trash can's red-tailed, cat-like — bird's-eye canopy")
-    assert [word for word, is_glued in zip(words, glued, strict=True) if is_glued] == [
-        "cans",
-        "red",
-        "cat",
-        "birds",
-    ]
+    assert list(compress(words, glued)) == ["cans", "red", "cat", "birds"]
     assert words[-1] == "canopy"

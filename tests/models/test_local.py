@@ -11,8 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from taxtune.errors import ModelError, TaxtuneError
-from taxtune.models import Answer, ModelSettings, Request, checkpoint, local, make_model
+from taxtune.models import ModelSettings, Request, checkpoint, local, make_model
 from taxtune.models.local import LocalModel
+from tests.models.replies import texts
 from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
 
 Make = Callable[..., LocalModel]
@@ -25,31 +26,25 @@ def family(request):
 
 @pytest.fixture
 def requests(family, pictures):
-    return [
-        Request(f"Bird {i}?", None if family in TEXT_FAMILIES else pictures[i % 4])
-        for i in range(7)
-    ]
+    images = [None] if family in TEXT_FAMILIES else pictures
+    return [Request(f"Bird {i}?", images[i % len(images)]) for i in range(7)]
 
 
 @pytest.fixture
-def make(family, checkpoints):
+def task(family):
+    return "text-generation" if family in TEXT_FAMILIES else "image-text-to-text"
+
+
+@pytest.fixture
+def make(family, task, checkpoints):
     """Makes a model of the family, or of a folder, with settings."""
 
     def made(folder=None, **settings):
-        task = "text-generation" if family in TEXT_FAMILIES else "image-text-to-text"
-        model = make_model(
-            f"local:{folder or checkpoints(family)}",
-            ModelSettings(**{"task": task, "max_tokens": 6, "device": "cpu", **settings}),
-        )
-        assert isinstance(model, LocalModel)
-        return model
+        defaults = {"task": task, "max_tokens": 6, "device": "cpu"}
+        name = f"local:{folder or checkpoints(family)}"
+        return make_model(name, ModelSettings(**{**defaults, **settings}))
 
     return made
-
-
-def texts(replies):
-    assert all(isinstance(reply, Answer) for reply in replies), replies
-    return [reply.text for reply in replies if isinstance(reply, Answer)]
 
 
 def test_the_identity_pins_weights_and_decoding(make, family, checkpoints, tmp_path):
@@ -77,7 +72,8 @@ def test_out_of_memory_halves_the_batch(make, requests, monkeypatch):
 
     model = make(batch_size=8)
     expected = texts(model.answer(requests))
-    real, sizes = GenerationMixin.generate, []
+    real = GenerationMixin.generate
+    sizes = []
 
     def tight(network, **inputs):
         sizes.append(len(inputs["input_ids"]))
@@ -93,16 +89,18 @@ def test_out_of_memory_halves_the_batch(make, requests, monkeypatch):
 
 def of_lengths(requests, lengths):
     """Requests with prompts of so many characters, one token each, and no two alike."""
-    return [
-        replace(requests[i % len(requests)], prompt=f"{i:02}".ljust(length, "?"))
-        for i, length in enumerate(lengths)
-    ]
+    made = []
+    for i, length in enumerate(lengths):
+        prompt = f"{i:02}".ljust(length, "?")
+        made.append(replace(requests[i % len(requests)], prompt=prompt))
+    return made
 
 
 @pytest.fixture
 def batches(monkeypatch):
     """The tokens read of each row, batch by batch, as the network is given them."""
-    real, seen = LocalModel._generate, []
+    real = LocalModel._generate
+    seen = []
 
     def noted(model, inputs, requests):
         seen.append(inputs["attention_mask"].sum(dim=1).tolist())
@@ -120,11 +118,11 @@ def test_an_answer_depends_neither_on_its_batch_nor_on_the_order(
     asked = of_lengths(requests, [5, 90, 17, 40, 2, 61, 5, 33, 90, 12])
     asked += [replace(request, sample=1) for request in asked[:3]]
     expected = dict(zip(asked, texts(make(temperature=temperature).answer(asked)), strict=True))
-    assert len({expected[one] for one in asked}) > 5
+    assert len(set(expected.values())) > 5
     for seed in range(2):
         shuffled = random.Random(seed).sample(asked, len(asked))
         model = make(temperature=temperature, batch_size=batch_size)
-        assert texts(model.answer(shuffled)) == [expected[one] for one in shuffled]
+        assert texts(model.answer(shuffled)) == [expected[request] for request in shuffled]
 
 
 def test_a_batch_ends_where_it_would_be_mostly_padding(make, requests, batches):
@@ -136,11 +134,16 @@ def test_a_batch_ends_where_it_would_be_mostly_padding(make, requests, batches):
 def test_three_batches_at_most_are_in_memory_and_a_closed_stream_prepares_no_more(
     make, requests, monkeypatch
 ):
-    model, asked = make(batch_size=3), of_lengths(requests, [20] * 40)
-    real, prepared = model._prepare, []
-    monkeypatch.setattr(
-        model, "_prepare", lambda request: prepared.append(request) or real(request)
-    )
+    model = make(batch_size=3)
+    asked = of_lengths(requests, [20] * 40)
+    real = model._prepare
+    prepared = []
+
+    def noted(request):
+        prepared.append(request)
+        return real(request)
+
+    monkeypatch.setattr(model, "_prepare", noted)
     stream = model.stream(asked)
     for answered in range(1, 20):
         next(stream)
@@ -154,7 +157,8 @@ def test_three_batches_at_most_are_in_memory_and_a_closed_stream_prepares_no_mor
 
 def test_accelerate_may_place_the_layers(make, requests):
     pytest.importorskip("accelerate")
-    plain, spread = make(), make(device="auto", device_map="auto")
+    plain = make()
+    spread = make(device="auto", device_map="auto")
     if spread.device != "cpu":
         pytest.skip("answers of a CPU and a GPU may differ")
     assert texts(spread.answer(requests)) == texts(plain.answer(requests))
@@ -170,9 +174,8 @@ def test_weights_in_fewer_bits(make, family, requests, quantization, tmp_path):
         pytest.skip(
             "bitsandbytes takes layers on a CPU whose width 64 divides, which the tiny vision tower's does not"
         )
-    folder = make_checkpoint(
-        family, tmp_path, Shape(text={"hidden_size": 64, "intermediate_size": 64})
-    )
+    shape = Shape(text={"hidden_size": 64, "intermediate_size": 64})
+    folder = make_checkpoint(family, tmp_path, shape)
     small = make(folder, quantization=quantization, max_tokens=4)
     assert small.check() == []
     assert small.identity == {**make(folder, max_tokens=4).identity, "quantization": quantization}
@@ -183,16 +186,8 @@ def test_weights_in_fewer_bits(make, family, requests, quantization, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "missing", "message"),
     [
-        (
-            {"quantization": "4bit"},
-            "bitsandbytes",
-            r"4bit needs the package 'bitsandbytes'.*\.\[quantized\]",
-        ),
-        (
-            {"device_map": "auto", "device": "auto"},
-            "accelerate",
-            r"device_map: auto needs .*\.\[sharded\]",
-        ),
+        ({"quantization": "4bit"}, "bitsandbytes", r"4bit needs the package .*\.\[quantized\]"),
+        ({"device_map": "auto"}, "accelerate", r"device_map: auto needs .*\.\[sharded\]"),
     ],
 )
 def test_what_the_weights_need_is_missed_before_they_are_loaded(
@@ -202,12 +197,13 @@ def test_what_the_weights_need_is_missed_before_they_are_loaded(
     missing,
     message,
 ):
-    for module in (local, checkpoint):
-        monkeypatch.setattr(
-            module, "find_spec", lambda package: None if package == missing else object()
-        )
+    def find_spec(package):
+        return None if package == missing else object()
+
+    monkeypatch.setattr(local, "find_spec", find_spec)
+    monkeypatch.setattr(checkpoint, "find_spec", find_spec)
     with pytest.raises(TaxtuneError, match=message):
-        make(**settings).check()
+        make(**{"device": "auto", **settings}).check()
 
 
 @pytest.mark.parametrize(
@@ -233,30 +229,25 @@ def test_what_the_network_cannot_do_ends_the_work(make, requests, monkeypatch, f
         model.answer(requests[:1])
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *(
-            ("dtype", "int8"),
-            ("batch_size", 0),
-            ("concurrency", "all"),
-            ("max_tokens", 0),
-            ("quantization", "2bit"),
-        ),
-        *(("device_map", "cuda"), ("temperature", -1.0), ("image_memory_gib", float("nan"))),
-    ],
-)
+OUT_OF_RANGE = {
+    "dtype": "int8",
+    "batch_size": 0,
+    "concurrency": "all",
+    "max_tokens": 0,
+    "quantization": "2bit",
+    "device_map": "cuda",
+    "temperature": -1.0,
+    "image_memory_gib": float("nan"),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), OUT_OF_RANGE.items())
 def test_settings_out_of_range_are_refused(key, value):
     with pytest.raises(ValidationError, match=key):
         ModelSettings(**{key: value})
 
 
 def test_a_model_is_not_asked_what_it_cannot_read(make, family, pictures):
-    wrong = Request("Bird?", pictures[0] if family in TEXT_FAMILIES else None)
-    (reply,) = make().answer([wrong])
-    assert not isinstance(reply, Answer)
-    assert (
-        "takes only text" in reply.reason
-        if family in TEXT_FAMILIES
-        else "the request has no image" in reply.reason
-    )
+    is_text = family in TEXT_FAMILIES
+    [reply] = make().answer([Request("Bird?", pictures[0] if is_text else None)])
+    assert ("takes only text" if is_text else "the request has no image") in reply.reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,15 @@ BOLD = "id,answer,target\n1,blackbird,blackbird\n2,American robin,mallard\n3,mal
 
 @pytest.fixture
 def folder(birds_folder: Path) -> Path:
-    for name, text in (("careful.csv", CAREFUL), ("bold.csv", BOLD)):
+    texts = {
+        "careful.csv": CAREFUL,
+        "bold.csv": BOLD,
+        "short.csv": "id,answer,target\n1,x,blackbird\n9,x,mallard\n",
+        "other.csv": BOLD.replace("robin,mallard", "robin,blackbird"),
+        "asked.csv": BOLD.replace("target", "target,asked").replace("bird\n", "bird,What?\n"),
+        "more.csv": BOLD + "4,blackbird,duck\n5,a bird,birds\n",
+    }
+    for name, text in texts.items():
         (birds_folder / name).write_text(text, encoding="utf-8")
     return birds_folder
 
@@ -24,30 +33,16 @@ def folder(birds_folder: Path) -> Path:
 def test_targets_outside_the_root_are_left_out_before_rows_are_matched(
     folder: Path, study: Study
 ) -> None:
-    (folder / "more.csv").write_text(BOLD + "4,blackbird,duck\n5,a bird,birds\n", encoding="utf-8")
-    arguments = (
-        "careful.csv",
-        "more.csv",
-        "-t",
-        "tree.csv",
-        "-m",
-        "exact-match",
-        "--resamples",
-        "5",
-    )
-    assert "more (more.csv): 2 rows that another file lacks" in study.refused(*arguments)
-    found = study.json(*arguments, "--root", "thrush")
-    # Of example 1 and 3, on thrush/Turdus merula: careful says "thrush" and nothing; more is right, and off the tree.
-    assert [
-        (row["answers"], row["missing"], row["abstained"]) for row in found["tables"]["scores"]
-    ] == [
-        (1, 1, 0),
-        (2, 0, 0),
-    ]
-    assert [(row["hP"], row["hR"]) for row in found["tables"]["scores"]] == [
-        (1.0, 0.5),
-        (0.75, (1 + 1 / 2) / 2),
-    ]
+    command = shlex.split("careful.csv more.csv -t tree.csv -m exact-match --resamples 5")
+    assert "more (more.csv): 2 rows that another file lacks" in study.refused(*command)
+    found = study.json(*command, "--root", "thrush")
+    # Of example 1 and 3, on thrush/Turdus merula: careful says "thrush" and nothing; more is right,
+    # and off the tree.
+    careful, more = found["tables"]["scores"]
+    assert (careful["answers"], careful["missing"], careful["abstained"]) == (1, 1, 0)
+    assert (careful["hP"], careful["hR"]) == (1.0, 0.5)
+    assert (more["answers"], more["missing"], more["abstained"]) == (2, 0, 0)
+    assert (more["hP"], more["hR"]) == (0.75, (1 + 1 / 2) / 2)
     assert [(row["file"], row["row"], row["id"]) for row in found["excluded"]] == [
         ("careful.csv", 3, "2"),
         ("more.csv", 3, "2"),
@@ -62,61 +57,33 @@ def test_targets_outside_the_root_are_left_out_before_rows_are_matched(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "message"),
     [
-        (("-t", "tree.csv"), "No file of answers"),
-        (("bold.csv", "-t", "tree.csv"), "at least two models"),
-        (("bold.csv", "short.csv", "-t", "tree.csv"), "--rows common"),
-        (("bold.csv", "other.csv", "-t", "tree.csv"), "a different target in other"),
+        ("", "No file of answers"),
+        ("bold.csv", "at least two models"),
+        ("bold.csv short.csv", "--rows common"),
+        ("bold.csv other.csv", "a different target in other"),
+        ("bold.csv careful.csv --missing error", "row 4: answer is missing"),
+        ("bold.csv --by answer --guess 1", "exclude each other"),
         (
-            ("bold.csv", "careful.csv", "-t", "tree.csv", "--missing", "error"),
-            "row 4: answer is missing",
-        ),
-        (("bold.csv", "-t", "tree.csv", "--by", "answer", "--guess", "1"), "exclude each other"),
-        (
-            (
-                "bold.csv",
-                "asked.csv",
-                "-t",
-                "tree.csv",
-                "-m",
-                "lave:none",
-                "--question-column",
-                "asked",
-            ),
+            "bold.csv asked.csv -m lave:none --question-column asked",
             "bold: Row 2 has no asked.",
         ),
     ],
 )
-def test_bad_input_is_one_message(
-    folder: Path,
-    study: Study,
-    arguments: tuple[str, ...],
-    message: str,
-) -> None:
-    for name, text in (
-        ("short.csv", "id,answer,target\n1,x,blackbird\n9,x,mallard\n"),
-        ("other.csv", BOLD.replace("robin,mallard", "robin,blackbird")),
-        ("asked.csv", BOLD.replace("target", "target,asked").replace("bird\n", "bird,What?\n")),
-    ):
-        (folder / name).write_text(text, encoding="utf-8")
-    assert message in study.refused(*arguments)
+def test_bad_input_is_one_message(folder: Path, study: Study, command: str, message: str) -> None:
+    assert message in study.refused(*command.split(), "-t", "tree.csv")
 
 
 def test_common_rows_are_ranked_and_the_others_counted(folder: Path, study: Study) -> None:
-    (folder / "short.csv").write_text(
-        "id,answer,target\n1,x,blackbird\n9,x,mallard\n", encoding="utf-8"
-    )
-    found = study.json(
-        "bold.csv", "short.csv", "-t", "tree.csv", "--rows", "common", "-m", "exact-match"
-    )
+    command = "bold.csv short.csv -t tree.csv --rows common -m exact-match"
+    found = study.json(*command.split())
     assert found["settings"]["examples"] == 1
     assert [note.split(",")[0] for note in found["notes"]] == [
         "2 of 3 rows of bold are left out because another file lacks them",
         "1 of 2 rows of short are left out because another file lacks them",
     ]
-    assert [(row["file"], row["id"], row["reason"]) for row in found["excluded"]] == [
-        ("bold.csv", "2", "missing for another model or prompt"),
-        ("bold.csv", "3", "missing for another model or prompt"),
-        ("short.csv", "9", "missing for another model or prompt"),
-    ]
+    excluded = [(row["file"], row["id"]) for row in found["excluded"]]
+    assert excluded == [("bold.csv", "2"), ("bold.csv", "3"), ("short.csv", "9")]
+    reasons = {row["reason"] for row in found["excluded"]}
+    assert reasons == {"missing for another model or prompt"}
