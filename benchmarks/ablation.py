@@ -3,14 +3,16 @@
     python benchmarks/ablation.py
     python benchmarks/ablation.py --trees trees/ --placed placed_fresh.jsonl placed_chatty.jsonl --by-file
 
-A rule is found in the source, not listed by hand: a list of words or a pattern, which is emptied; a function, which
-gives the neutral answer of its return type (False, None, nothing, or its argument); with `--branches` also each
-condition, which never holds. What is learnt from small trees is learnt anew without the rule; the tables of a large one
-stay. A rule that the mapper cannot run without is left out. TAXTUNE_WORDNET=none does it all without WordNet.
+A rule is found in the source, not listed by hand: a list of words or a pattern, which is emptied; a
+function, which gives the neutral answer of its return type (False, None, nothing, or its argument);
+with `--branches` also each condition, which never holds. What is learnt from small trees is learnt
+anew without the rule; the tables of a large one stay. A rule that the mapper cannot run without is
+left out. TAXTUNE_WORDNET=none does it all without WordNet.
 
-The gain of a rule is the number of placements that are acceptable with it only, less those that are without it only;
-a domain is a tree. A rule earns its place in domains that were not looked at when it was written: `first` and `second`
-were, the others by their README after they had been scored once, or never.
+The gain of a rule is the number of placements that are acceptable with it only, less those that are
+without it only; a domain is a tree. A rule earns its place in domains that were not looked at when
+it was written: `first` and `second` were, the others by their README after they had been scored
+once, or never.
 """
 
 from __future__ import annotations
@@ -131,7 +133,10 @@ def switches(
 
 
 def neutral(function: ast.FunctionDef) -> str | None:
-    """Returns the neutral answer of a function by its return type, as source; None where there is none."""
+    """Returns the neutral answer of a function by its return type, as source.
+
+    None where there is none.
+    """
     returned = ast.unparse(function.returns) if function.returns else ""
     same = [
         a.arg for a in function.args.args if a.annotation and ast.unparse(a.annotation) == returned

@@ -3,10 +3,11 @@
     python benchmarks/arbiter.py
     python benchmarks/arbiter.py --trees trees/ --placed placed_fresh.jsonl placed_chatty.jsonl --write
 
-The answers of `benchmarks/domains`, placed by hand, are placed by the default mapper. A logistic model of the signals
-of each placement (`Mapper.signals`) learns which ones are acceptable: once per tree without that tree's answers, which
-gives the figures, and once on all, which `--write` writes into the package and `--placed` tries on other answers. Risk
-at a coverage is the share of unacceptable placements among those that the confidence puts first.
+The answers of `benchmarks/domains`, placed by hand, are placed by the default mapper. A logistic
+model of the signals of each placement (`Mapper.signals`) learns which ones are acceptable: once per
+tree without that tree's answers, which gives the figures, and once on all, which `--write` writes
+into the package and `--placed` tries on other answers. Risk at a coverage is the share of
+unacceptable placements among those that the confidence puts first.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ DOMAINS = Path(__file__).parent / "domains"
 
 
 def cases(files: list[Path], trees: list[Path]) -> Iterator[tuple[str, Taxonomy, pd.DataFrame]]:
-    """Yields each tree's name, the tree, and its answers; the column `wanted` holds the nodes that are acceptable."""
+    """Yields each tree's name, the tree, and its answers.
+
+    The column `wanted` holds the nodes that are acceptable.
+    """
     answers = pd.concat(
         [pd.read_json(file, lines=True).assign(file=file.stem) for file in files], ignore_index=True
     )

@@ -2,10 +2,10 @@
 
     python benchmarks/chat_arbiter.py --trees trees/ --placed placed_fresh.jsonl --model openai/gpt-4o-mini
 
-The default mapper places the answers; the chat model is asked about those with the lowest confidence (half of them, or
-the `--share` that is given). Printed are the placements that are acceptable before and after, how often reading and
-arbiter agree and what either is worth, and how much of what the best choice among the candidates would gain (the
-oracle) is reached: "gain".
+The default mapper places the answers; the chat model is asked about those with the lowest
+confidence (half of them, or the `--share` that is given). Printed are the placements that are
+acceptable before and after, how often reading and arbiter agree and what either is worth, and how
+much of what the best choice among the candidates would gain (the oracle) is reached: "gain".
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from taxtune.taxonomy import Taxonomy, read_taxonomy
 def read_rows(
     files: Sequence[Path], trees: Path, similarity: str
 ) -> tuple[pd.DataFrame, dict[str, Taxonomy]]:
-    """Returns a row per answer with its placement, what is acceptable and the candidates; and the trees by name."""
+    """Returns a row per answer with its placement, what is acceptable and the candidates.
+
+    And the trees by name.
+    """
     answers = pd.concat([pd.read_json(file, lines=True) for file in files], ignore_index=True)
     rows = []
     known = {}

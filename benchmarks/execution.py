@@ -1,8 +1,8 @@
 """What dealing questions among workers costs, and that an image stays with its worker.
 
-Run `python benchmarks/execution.py`. The model only waits: 0.2 s for an image that it has not seen yet, and 0.05 s for
-a question, so that the least time a run can take is known, and cores do not count. The questions are those of tuning:
-one prompt after another about the same images.
+Run `python benchmarks/execution.py`. The model only waits: 0.2 s for an image that it has not seen
+yet, and 0.05 s for a question, so that the least time a run can take is known, and cores do not
+count. The questions are those of tuning: one prompt after another about the same images.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def measure(engine: str, workers: int, files: list[Path], prompts: int) -> tuple
     """Returns seconds until the first answer of every worker, seconds for all answers, and images encoded."""
     model = deploy("waiting", execution=ExecutionSettings(engine=engine, workers=workers))
     start = time.perf_counter()
-    # Questions without an image, more than one worker is given at once: until all have answered some.
+    # Questions without an image, more than one worker is given at once: until all have answered
+    # some.
     model.answer([Request(f"warm up {i}") for i in range(16 * workers)])
     ready = time.perf_counter()
     encoded = 0

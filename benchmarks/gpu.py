@@ -102,7 +102,7 @@ def make_plan(
     )
 
 
-# -- the same answers --------------------------------------------------------------------------------------------------
+# -- the same answers ------------------------------------------------------------------------------
 
 
 def parity(report: Report, quick: bool) -> None:
@@ -201,11 +201,14 @@ def probabilities(report: Report, quick: bool) -> None:
     )
 
 
-# -- how fast ----------------------------------------------------------------------------------------------------------
+# -- how fast --------------------------------------------------------------------------------------
 
 
 def throughput(family: str, report: Report, quick: bool) -> None:
-    """Times 8 prompts about 32 images: alone, in batches, and through taxtune; and the limits of the device."""
+    """Times 8 prompts about 32 images: alone, in batches, and through taxtune.
+
+    And the limits of the device.
+    """
     shape = REAL[family]
     dtype = "bfloat16"
     sizes = (16, 64)
@@ -299,7 +302,7 @@ def measure(report: Report, way: str, plan: Plan, asks: Ask, network: Any) -> No
     )
 
 
-# -- a step of decoding ------------------------------------------------------------------------------------------------
+# -- a step of decoding ----------------------------------------------------------------------------
 
 
 def profile(report: Report, plan: Plan, network: Any, processor: Any) -> None:
@@ -366,7 +369,7 @@ def static(report: Report, quick: bool) -> None:
             )
 
 
-# -- a run -------------------------------------------------------------------------------------------------------------
+# -- a run -----------------------------------------------------------------------------------------
 
 RUN = """
 import json, sys, taxtune

@@ -43,7 +43,8 @@ def make_model(folder: Path, width: int, layers: int) -> None:
         num_attention_heads=width // 64,
         num_key_value_heads=width // 128,
         vocab_size=VOCABULARY,
-        eos_token_id=tokenizer.eos_token_id,  # next to never written, so that all answers are of one length
+        # Next to never written, so that all answers are of one length.
+        eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)

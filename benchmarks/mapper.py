@@ -4,13 +4,14 @@
     python benchmarks/mapper.py --trees trees/ --placed placed_other_domains.jsonl --texts 0
     python benchmarks/mapper.py --taxonomy inat2021-categories.csv --answers answers.jsonl --texts 0
 
-The first prints the time for one answer, once its similarity row is known, of the presets `paper-listing` and
-`paper-prose` against plain transcriptions of the paper's listing and prose, and whether both agree on 500 texts.
-`--placed` prints hF, exact and acceptable placements, wrong abstentions and placements on another branch, of the
-default preset with WordNet and without, of the paper's listing and of a sentence encoder, in all and by tree or style;
-and for the default preset the risk at each coverage and the calibration error of its confidence.
-`--answers` prints how long a process takes to its first placement, how many follow, and the memory that 100,000 of them
-take. Without `--taxonomy` it takes a made tree of iNat21's shape.
+The first prints the time for one answer, once its similarity row is known, of the presets
+`paper-listing` and `paper-prose` against plain transcriptions of the paper's listing and prose, and
+whether both agree on 500 texts. `--placed` prints hF, exact and acceptable placements, wrong
+abstentions and placements on another branch, of the default preset with WordNet and without, of the
+paper's listing and of a sentence encoder, in all and by tree or style; and for the default preset
+the risk at each coverage and the calibration error of its confidence. `--answers` prints how long a
+process takes to its first placement, how many follow, and the memory that 100,000 of them take.
+Without `--taxonomy` it takes a made tree of iNat21's shape.
 """
 
 from __future__ import annotations
@@ -157,8 +158,8 @@ class PlainListing(PlainPaper):
 class PlainProse(PlainPaper):
     """Algorithm 1 as the prose describes it (§6), sentence by sentence.
 
-    Where the prose leaves a choice (equally deep candidates, or common ancestors), the more votes and the higher score
-    decide, then the smaller number.
+    Where the prose leaves a choice (equally deep candidates, or common ancestors), the more votes
+    and the higher score decide, then the smaller number.
     """
 
     def place(self, answer: str, row: NDArray[np.float32]) -> int:
@@ -170,7 +171,8 @@ class PlainProse(PlainPaper):
         def most_specific(candidates: list[int]) -> int:
             return min(candidates, key=lambda v: (-len(self.ancestors(v)), -row[v], v))
 
-        # Full strings first among the top k, then among all labels; then the same checks by n-gram overlap.
+        # Full strings first among the top k, then among all labels; then the same checks by n-gram
+        # overlap.
         for n in (None, 4, 3, 2):
             own = set(self.grams(prediction, n)) if n else set()
             for among in (best, nodes):
@@ -186,7 +188,8 @@ class PlainProse(PlainPaper):
                     ]
                 if candidates:
                     return most_specific(candidates)
-        # Ambiguous scores: of the nodes that are often enough in the ancestor sets of the top k, the deepest.
+        # Ambiguous scores: of the nodes that are often enough in the ancestor sets of the top k,
+        # the deepest.
         if self.is_close([float(row[v]) for v in best]):
             sets = [set(self.ancestors(v)) for v in best]
             votes = {node: sum(node in one for one in sets) for one in sets for node in one}
@@ -266,7 +269,10 @@ def compare_with_paper(taxonomy: Taxonomy, texts: Sequence[str], timed: int, pre
 def quality(
     trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], sentence: str | None
 ) -> None:
-    """Prints how the presets place answers that people have placed; each row's `tree` names its tree."""
+    """Prints how the presets place answers that people have placed.
+
+    Each row's `tree` names its tree.
+    """
     wordnet = find_wordnet()
     settings: list[tuple[str, str, MapperConfig]] = [
         ("default", "lexical", MapperConfig(wordnet=False))

@@ -1,7 +1,7 @@
 """How long hP and hR of a million pairs take, beside plain Python sets on the same pairs.
 
-Run `python benchmarks/metrics.py`; `--taxonomy FILE` takes a tree of your own (iNat21's, say) in place of a made one of
-the same shape as iNat21's.
+Run `python benchmarks/metrics.py`; `--taxonomy FILE` takes a tree of your own (iNat21's, say) in
+place of a made one of the same shape as iNat21's.
 """
 
 from __future__ import annotations

@@ -73,7 +73,10 @@ def invented(count: int, seed: int = 0) -> list[str]:
 
 
 def timed(model: LocalVLM, requests: Sequence[Request]) -> tuple[list[Reply], float]:
-    """Returns replies, and milliseconds per image; images are encoded and names are tokenized before."""
+    """Returns replies, and milliseconds per image.
+
+    Images are encoded and names are tokenized before.
+    """
     model.answer(requests)
     started = time.perf_counter()
     replies = model.answer(requests)

@@ -61,10 +61,11 @@ class Run:
         promised: Whether the search says that the winner holds what the objective holds.
         kept: Whether it does on the held-out images, within `TOLERANCE`.
         value: The held-out mean that was to be high.
-        best: That mean of the best template of the landscape: of those that hold what is held on all images, the one
-            with the highest mean; NaN where none does.
-        gain: How much of the way to that was made: from the baseline's hP for "hp", from the trivial answer's hR for
-            "hr_at_hp"; 0 where the promise was broken, NaN where nothing is to be gained.
+        best: That mean of the best template of the landscape: of those that hold what is held on
+            all images, the one with the highest mean; NaN where none does.
+        gain: How much of the way to that was made: from the baseline's hP for "hp", from the
+            trivial answer's hR for "hr_at_hp"; 0 where the promise was broken, NaN where nothing is
+            to be gained.
         optimism_hp: hP on the tuning images minus held-out hP.
         optimism_hr: hR on the tuning images minus held-out hR.
     """
@@ -147,7 +148,8 @@ def replay(
         budgets: Answers that each may ask for, ascending.
         seeds: How many.
         tuning: Tuning images that each seed draws; the others are held out.
-        known: Rows of an earlier call with the same landscapes and tuning images, which need not be made again.
+        known: Rows of an earlier call with the same landscapes and tuning images, which need not be
+            made again.
     """
     found: list[pd.DataFrame] = []
     plans = list(itertools.product(landscapes, aims, methods))
@@ -184,7 +186,7 @@ def replay(
     return pd.concat(found, ignore_index=True).round(12)
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 _GROUP = ["landscape", "objective", "method", "budget"]
 
@@ -372,7 +374,7 @@ def _monotone_table(changes: pd.DataFrame) -> Table:
     )
 
 
-# -- figures -----------------------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------
 
 
 def draw(means: pd.DataFrame, objective: str) -> Figure:
@@ -434,7 +436,7 @@ def draw(means: pd.DataFrame, objective: str) -> Figure:
     return figure
 
 
-# -- the command -------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 
 def study(runs: pd.DataFrame, settings: Mapping[str, Any]) -> StudyReport:

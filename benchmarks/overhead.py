@@ -36,7 +36,7 @@ LOOKED_AT = (10, 100, 1_000, 2_000)
 PACKAGES = ("torch", "transformers", "mlflow", "optuna")
 
 
-# -- commands ----------------------------------------------------------------------------------------------------------
+# -- commands --------------------------------------------------------------------------------------
 
 
 def timed(*command: str) -> tuple[float, float]:
@@ -84,7 +84,7 @@ def commands(folder: Path, iterations: int, repeats: int) -> Table:
     )
 
 
-# -- the loop ----------------------------------------------------------------------------------------------------------
+# -- the loop --------------------------------------------------------------------------------------
 
 
 class Instant:
@@ -129,7 +129,7 @@ def loop(folder: Path, iterations: int) -> Table:
     from taxtune.tuning.loop import Tuner
 
     write_fragments(folder / "many.yaml")
-    data = ("data.count=60", "data.tuning=40", "data.heldout=20", "data.block=20")
+    data = ("data.count=60", "data.tuning=40", "data.heldout=20", "data.first_rung=20")
     many = (
         f"iterations={iterations}",
         f"proposer.fragments={folder / 'many.yaml'}",
@@ -160,7 +160,7 @@ def loop(folder: Path, iterations: int) -> Table:
     return Table("loop", title, heads, tuple(rows), digits={"CPU seconds": 3, "wall seconds": 3})
 
 
-# -- a run by part -----------------------------------------------------------------------------------------------------
+# -- a run by part ---------------------------------------------------------------------------------
 
 
 class Clock:
@@ -235,8 +235,8 @@ def run_by_part(folder: Path, iterations: int) -> None:
             (TrackingCallback, name, "MLflow, waited for at the end")
             for name in ("on_result", "on_stop")
         ),
-        (loop, "next_steps", "the race's choices"),
-        (loop, "choose", "the race's choices"),
+        (loop, "next_steps", "the choices of successive halving"),
+        (loop, "choose", "the choices of successive halving"),
         (experiment, "compare_templates", "statistics"),
         (loop, "write_result", "figures, report and result"),
         (html, "write_report", "figures, report and result"),
@@ -293,7 +293,7 @@ def run_table(folder: Path, iterations: int) -> Table:
     )
     rows.append(("total", total, 100.0, wall, 100.0))
     heads = ("part", "CPU seconds", "% of CPU", "wall seconds", "% of wall")
-    title = f"taxtune tune fieldguide, {iterations} iterations and the race, by part"
+    title = f"taxtune tune fieldguide, {iterations} iterations and successive halving, by part"
     digits = {"CPU seconds": 2, "% of CPU": 1, "wall seconds": 2, "% of wall": 1}
     return Table("run", title, heads, tuple(rows), digits=digits)
 

@@ -1,9 +1,10 @@
 """One call with the model's own probabilities, self-consistency, and prompts, at the same hP.
 
 Run `python benchmarks/policies.py --out docs/images`. It replays recorded answers and probabilities
-(`benchmarks/landscapes`) of two models on 1,280 images: the field guide's, whose species' names are a token each, and
-one whose names have 2 to 8. First it compares ways to answer, each made to keep an hP of at least 0.98 on 400 images
-and judged on the others. Then it compares tuning the prompt, the policy and both, for the same number of VLM calls.
+(`benchmarks/landscapes`) of two models on 1,280 images: the field guide's, whose species' names are
+a token each, and one whose names have 2 to 8. First it compares ways to answer, each made to keep
+an hP of at least 0.98 on 400 images and judged on the others. Then it compares tuning the prompt,
+the policy and both, for the same number of VLM calls.
 """
 
 from __future__ import annotations
@@ -117,7 +118,10 @@ def _chosen(ways: Ways, images: FloatArray) -> tuple[int, int]:
 
 
 def judge(ways: Ways, draws: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
-    """Returns hP and hR on test images, the way chosen on others, for draws of their weights; shape (draws, 2)."""
+    """Returns hP and hR on test images, the way chosen on others, for draws of their weights.
+
+    Shape (draws, 2).
+    """
     found = []
     for calibration, test in draws:
         t, option = _chosen(ways, calibration)
@@ -155,8 +159,8 @@ def compare(
 ) -> Table:
     """Returns the scores that each way reaches on images of which a share is degraded.
 
-    Means are over splits. Standard errors are those of such means when the images are drawn anew (the bootstrap; copies
-    of an image are on the same side of a split).
+    Means are over splits. Standard errors are those of such means when the images are drawn anew
+    (the bootstrap; copies of an image are on the same side of a split).
     """
     images = bed.part(share)
     rng = np.random.default_rng(0)
@@ -236,7 +240,10 @@ def best(hp: FloatArray, hr: FloatArray, target: float = TARGET) -> tuple[int, i
 
 
 def race(ways: Ways, images: IntArray, calls: int, rng: np.random.Generator) -> tuple[int, int]:
-    """Spends a third of the calls on each of three rounds of fewer templates on more images; returns what is best."""
+    """Spends a third of the calls on each of three rounds of fewer templates on more images.
+
+    Returns what is best.
+    """
     share = calls // 3
     inside = rng.permutation(len(ways.hp))
     for seen in (10, 40):

@@ -78,7 +78,8 @@ class Tally:
     Attributes:
         stages: How many answers each stage of the prose decided.
         differ: On how many the presets differ.
-        scores: hP and hR under the listing, then under the prose, of each answer whose node is known.
+        scores: hP and hR under the listing, then under the prose, of each answer whose node is
+            known.
     """
 
     stages: Counter[Stage] = field(default_factory=Counter)

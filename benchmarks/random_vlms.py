@@ -287,7 +287,10 @@ _SMOL = (
 
 
 def _vocabulary(size: int) -> dict[str, int]:
-    """Returns the bytes, and words up to `size` tokens; without merges no text is ever split into the words."""
+    """Returns the bytes, and words up to `size` tokens.
+
+    Without merges no text is ever split into the words.
+    """
     from tokenizers import pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -346,7 +349,8 @@ def _mllama(shape: Shape) -> tuple[Any, Any]:
         "<|finetune_right_pad_id|>",
     ]
     special += ["<|python_tag|>", "<|image|>"]
-    # As in the real checkpoint, the image token has a row in the embeddings and none among the outputs.
+    # As in the real checkpoint, the image token has a row in the embeddings and none among the
+    # outputs.
     tokenizer = byte_tokenizer(
         special,
         bos=special[0],
@@ -530,7 +534,8 @@ def _idefics(shape: Shape, *, smol: bool) -> tuple[Any, Any]:
         "image_token_id": ids["<image>"],
         "scale_factor": shape.shuffle,
     }
-    # Larger images are split: 56 pixels on the longest edge make 2 x 2 tiles of 28 and the whole image besides.
+    # Larger images are split: 56 pixels on the longest edge make 2 x 2 tiles of 28 and the whole
+    # image besides.
     image_sizes: dict[str, Any] = {
         "size": {"longest_edge": shape.tiles * side},
         "max_image_size": {"longest_edge": side},
@@ -728,7 +733,8 @@ def make_model(
         seed: Seed of the weights.
         dtype: The weights' number format.
         device: Where the weights are drawn; the same seed draws others on another kind of device.
-        only_words: Whether the model never writes a control token, so that no answer ends before the limit.
+        only_words: Whether the model never writes a control token, so that no answer ends before
+            the limit.
     """
     import torch
 
@@ -739,7 +745,8 @@ def make_model(
             model, processor = (FAMILIES[family] if isinstance(family, str) else family)(shape)
     finally:
         torch.set_default_dtype(torch.float32)
-    # How many numbers are drawn while the model is made differs between versions of torch; the weights must not.
+    # How many numbers are drawn while the model is made differs between versions of torch; the
+    # weights must not.
     torch.manual_seed(seed)
     # Larger than at the start of a training, so that prompt and image move the answer visibly.
     spread = 0.25 * (32 / shape.text.get("hidden_size", 32)) ** 0.5

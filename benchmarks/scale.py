@@ -68,7 +68,10 @@ LABELS = 100
 
 
 def made_tree(nodes: int, seed: int, names: bool = False) -> Taxonomy:
-    """A tree of random attachment, whose height is about e ln(nodes); with made words as labels, or with numbers."""
+    """A tree of random attachment, whose height is about e ln(nodes).
+
+    With made words as labels, or with numbers.
+    """
     rng = np.random.default_rng(seed)
     parents = np.full(nodes, -1, dtype=np.int64)
     parents[1:] = (rng.random(nodes - 1) * np.arange(1, nodes)).astype(np.int64)
@@ -79,7 +82,7 @@ def made_tree(nodes: int, seed: int, names: bool = False) -> Taxonomy:
     return Taxonomy([f"{label} {i:x}" if i else "life" for i, label in enumerate(labels)], parents)
 
 
-# -- what is measured, each in a process of its own --------------------------------------------------------------------
+# -- what is measured, each in a process of its own ------------------------------------------------
 
 
 def pairs(nodes: int, n: int) -> dict[str, Any]:
@@ -230,7 +233,7 @@ def peak() -> float:
     )
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def measured(part: str, *arguments: object, cache: Path | None = None) -> dict[str, Any]:

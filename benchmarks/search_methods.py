@@ -34,8 +34,9 @@ class Aim:
     """What is searched for.
 
     Attributes:
-        name: "hp": the highest hP among templates whose hR is at least `floor` times the baseline's, ties by hR;
-            "hr_at_hp": the highest hR among templates whose hP is at least `target`.
+        name: "hp": the highest hP among templates whose hR is at least `floor` times the
+            baseline's, ties by hR; "hr_at_hp": the highest hR among templates whose hP is at least
+            `target`.
         target: The hP that "hr_at_hp" holds.
         floor: The share of the baseline's hR that "hp" holds.
     """
@@ -87,8 +88,8 @@ class Chosen:
         calls: Answers that it asked for.
         hp: The chosen template's mean hP on the images that the search asked it about.
         hr: Its mean hR there.
-        promised: Whether the search says that the template holds what is to be held: for the package by its bound, for
-            the others by these means.
+        promised: Whether the search says that the template holds what is to be held: for the
+            package by its bound, for the others by these means.
     """
 
     template: int
@@ -139,7 +140,10 @@ class Questions:
         return sorted(templates, key=self.value, reverse=True)[:among]
 
     def chosen(self, template: int, promised: bool | None = None) -> Chosen:
-        """Returns a template as the search's choice; what it promises is that which its means say where left out."""
+        """Returns a template as the search's choice.
+
+        What it promises is that which its means say where left out.
+        """
         if promised is None:
             promised = self.value(template) > 0
         return Chosen(template, self.calls, *self.means(template), promised)
@@ -154,13 +158,16 @@ def _each(search: Callable[[Task, int], Chosen]) -> Method:
     return lambda task, budgets: [search(task, budget) for budget in budgets]
 
 
-# -- one template after another, each on the same 20 images ------------------------------------------------------------
+# -- one template after another, each on the same 20 images ----------------------------------------
 
 
 def neighbours(
     landscape: Landscape, template: int, tried: Sequence[int], slots: int = 2
 ) -> IntArray:
-    """Returns untried templates that differ from one in at most so many slots; all untried ones where none does."""
+    """Returns untried templates that differ from one in at most so many slots.
+
+    All untried ones where none does.
+    """
     untried = np.ones(len(landscape.templates), dtype=bool)
     untried[list(tried)] = False
     near = untried & (landscape.differences[template] <= slots)
@@ -173,7 +180,10 @@ _Propose = Callable[[list[int], list[float]], int]
 
 
 def _in_turn(task: Task, budgets: Sequence[int], propose: _Propose) -> list[Chosen]:
-    """Asks one template after another; what smaller budgets would have come to is read off on the way."""
+    """Asks one template after another.
+
+    What smaller budgets would have come to is read off on the way.
+    """
     questions = Questions(task, max(budgets))
     tried: list[int] = []
     values: list[float] = []
@@ -195,7 +205,8 @@ def _in_turn(task: Task, budgets: Sequence[int], propose: _Propose) -> list[Chos
 def paper(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     """The paper's loop: what comes next differs in one or two slots from the best so far.
 
-    This stands in for the chat model, which sees the templates tried so far with their scores and improves the best.
+    This stands in for the chat model, which sees the templates tried so far with their scores and
+    improves the best.
     """
     rng = task.rng(1)
 
@@ -213,10 +224,12 @@ def random(task: Task, budgets: Sequence[int]) -> list[Chosen]:
 
 
 def tpe(task: Task, budgets: Sequence[int]) -> list[Chosen]:
-    """Optuna's multivariate TPE over the slots (Bergstra et al. 2011; Akiba et al. 2019), and the paper's rule.
+    """Optuna's multivariate TPE over the slots (Bergstra et al. 2011.
 
-    The first eight templates are drawn at random. A composition that contradicts itself or was tried is drawn again, at
-    most 20 times, and then replaced with a random one.
+    Akiba et al. 2019), and the paper's rule.
+
+    The first eight templates are drawn at random. A composition that contradicts itself or was
+    tried is drawn again, at most 20 times, and then replaced with a random one.
     """
     import optuna
 
@@ -259,7 +272,7 @@ def tpe(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     return _in_turn(task, budgets, propose)
 
 
-# -- fewer and fewer templates on more and more images -----------------------------------------------------------------
+# -- fewer and fewer templates on more and more images ---------------------------------------------
 
 _Stages = list[tuple[int, int]]
 
@@ -299,7 +312,7 @@ def halving(task: Task, budget: int) -> Chosen:
 
 @_each
 def three_stages(task: Task, budget: int) -> Chosen:
-    """A simple race: of 40 templates on 10 images 12 go on to 40 images and 5 to 160, scaled to the budget."""
+    """Simple successive halving: of 40 templates on 10 images 12 go on to 40 images and 5 to 160, by the budget."""
 
     def stages(n: int) -> _Stages:
         made = [(n, 10), (max(1, round(0.3 * n)), 40), (max(1, round(0.125 * n)), 160)]
@@ -331,7 +344,7 @@ def everything(margin: float) -> Method:
     return _each(search)
 
 
-# -- GEPA --------------------------------------------------------------------------------------------------------------
+# -- GEPA ------------------------------------------------------------------------------------------
 
 
 @_each
@@ -396,7 +409,7 @@ def gepa(task: Task, budget: int) -> Chosen:
     return questions.chosen(questions.best(accepted)[0])
 
 
-# -- taxtune's own parts -----------------------------------------------------------------------------------------------
+# -- taxtune's own parts ---------------------------------------------------------------------------
 
 
 class Untried(Proposer):
@@ -458,7 +471,10 @@ class Replay:
         )
 
     def propose(self) -> Proposal | None:
-        """Returns the next iteration's template, the baseline first; None where there is none left."""
+        """Returns the next iteration's template, the baseline first.
+
+        None where there is none left.
+        """
         if not self.records:
             return Proposal(self.task.landscape.templates[0])
         try:
@@ -513,7 +529,7 @@ def fragments(task: Task, budgets: Sequence[int]) -> list[Chosen]:
 
 
 def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
-    """The package: its `fragments` proposer, its race over the tuning images, and its choice of the winner."""
+    """The package: its `fragments` proposer, its successive halving, and its choice of the winner."""
     images = len(task.tuning)
     found = []
     templates = len(task.landscape.templates)
@@ -522,8 +538,8 @@ def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
         budget: rungs(min(BLOCK, images), images, templates, budget, always=floored)
         for budget in budgets
     }
-    # A proposal depends on earlier questions alone, so that the search of a small budget is the beginning of that
-    # of a large one.
+    # A proposal depends on earlier questions alone, so that the search of a small budget is the
+    # beginning of that of a large one.
     search = Replay(task, BLOCK * len(task.landscape.templates))
     proposals: list[Proposal] = []
     while len(proposals) < max(made[0].templates for made in stages.values()):

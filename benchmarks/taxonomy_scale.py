@@ -52,7 +52,10 @@ ELSEWHERE = (
 
 @dataclass
 class Made:
-    """A made tree: for each node its parent, names and rank; the label comes first, synonyms last."""
+    """A made tree: for each node its parent, names and rank.
+
+    The label comes first, synonyms last.
+    """
 
     parents: list[int] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
@@ -71,7 +74,10 @@ class Made:
 
 
 class Words:
-    """Draws made words, names and nouns; pools grow more slowly than the tree, so that words are shared."""
+    """Draws made words, names and nouns.
+
+    Pools grow more slowly than the tree, so that words are shared.
+    """
 
     def __init__(self, rng: random.Random, nodes: int) -> None:
         self.rng = rng

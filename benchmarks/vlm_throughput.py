@@ -44,7 +44,8 @@ WAYS = ("one by one", "batched", "taxtune")
 PHASES = ("encoding", "prefill", "decoding", "else")
 # The modules that make embeddings of an image, as the families call them.
 _VISION = ("vision_model", "vision_tower", "visual", "multi_modal_projector", "connector")
-# What a language model computes of an image's states, before its first forward pass where the states are kept.
+# What a language model computes of an image's states, before its first forward pass where the
+# states are kept.
 _CROSS = ("cross_attn.k_proj", "cross_attn.v_proj", "cross_attn.k_norm")
 
 
@@ -177,7 +178,7 @@ def _plain(mark: Any) -> float:
     return mark.seconds() if isinstance(mark, _Event) else float(mark)
 
 
-# -- the three ways ----------------------------------------------------------------------------------------------------
+# -- the three ways --------------------------------------------------------------------------------
 
 Ask = Callable[[str, Sequence[str]], list[str]]
 
@@ -325,7 +326,7 @@ def _peak() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-# -- the limits --------------------------------------------------------------------------------------------------------
+# -- the limits ------------------------------------------------------------------------------------
 
 
 def limits(plan: Plan, network: Any, processor: Any) -> dict[str, Any]:
@@ -366,7 +367,10 @@ def limits(plan: Plan, network: Any, processor: Any) -> dict[str, Any]:
 
 @contextmanager
 def _modules_of_a_step(network: Any) -> Iterator[list[Any]]:
-    """Collects the modules whose weights a step of decoding reads whole; of embeddings it reads a row."""
+    """Collects the modules whose weights a step of decoding reads whole.
+
+    Of embeddings it reads a row.
+    """
     import torch
 
     used: list[Any] = []
@@ -450,7 +454,7 @@ def _processor() -> str:
     return name
 
 
-# -- the table ---------------------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 
 
 def summary(plan: Plan, found: Mapping[str, Any], limit: Mapping[str, Any]) -> dict[str, Any]:
@@ -587,7 +591,7 @@ def show(found: Mapping[str, Any]) -> None:
     )
 
 
-# -- questions --------------------------------------------------------------------------------------------------------
+# -- questions -------------------------------------------------------------------------------------
 
 
 def make_images(folder: Path, side: int, count: int, seed: int) -> list[str]:

@@ -1,17 +1,20 @@
-"""Fine-tune a CLIP model on hard right and wrong texts, with open_clip's own loss (Xu et al., paper 3, §6, Table 4).
+"""Fine-tune a CLIP model on hard right and wrong texts (Xu et al., paper 3, §6, Table 4).
 
-The texts are those of taxtune's study of specificity, made of the training images:
+The loss is open_clip's own. The texts are those of taxtune's study of specificity, made of the
+training images:
 
-    taxtune study specificity --captions captions_train2017.json --instances instances_train2017.json \
-      --negatives 5 --pairs runs/train-pairs.jsonl
-    python examples/finetune_on_hard_texts.py runs/train-pairs.jsonl train2017/ runs/hard.pt --model ViT-B-32@openai
-    taxtune study specificity --captions captions_val2017.json --instances instances_val2017.json --images val2017/ \
-      --model ViT-B-32@runs/hard.pt
+    taxtune study specificity --captions captions_train2017.json \
+      --instances instances_train2017.json --negatives 5 --pairs runs/train-pairs.jsonl
+    python examples/finetune_on_hard_texts.py runs/train-pairs.jsonl train2017/ runs/hard.pt \
+      --model ViT-B-32@openai
+    taxtune study specificity --captions captions_val2017.json \
+      --instances instances_val2017.json --images val2017/ --model ViT-B-32@runs/hard.pt
 
-In each epoch an image is shown with one right text: a caption, a prompt with all its labels or one with a single label.
-One of its altered captions and one caption of a related image join the batch as texts that no image is shown with.
-`--texts plain` trains on captions alone, which is what the paper compares with. The paper gives no more than that it
-takes the hyperparameters of NegCLIP; those here are ours.
+In each epoch an image is shown with one right text: a caption, a prompt with all its labels or one
+with a single label. One of its altered captions and one caption of a related image join the batch
+as texts that no image is shown with. `--texts plain` trains on captions alone, which is what the
+paper compares with. The paper gives no more than that it takes the hyperparameters of NegCLIP;
+those here are ours.
 """
 
 from __future__ import annotations
@@ -29,14 +32,17 @@ import torch
 from open_clip.loss import ClipLoss
 from PIL import Image
 
+Texts = dict[str, list[str]]
+
 RIGHT = {"plain": ("caption",), "hard": ("caption", "multi", "single")}
 WRONG: dict[str, tuple[str, ...]] = {"plain": (), "hard": ("altered", "related")}
 
 
 class HardTextLoss(ClipLoss):  # type: ignore[misc]
-    """The loss of CLIP where a batch has more texts than images, at its end those that were drawn as wrong."""
+    """The loss of CLIP where a batch has more texts than images, at its end the wrong ones."""
 
-    #: Which texts repeat the right one of an image, shape (images, texts): they are not wrong for it.
+    #: Which texts repeat the right one of an image, shape (images, texts): they are not wrong for
+    #: it.
     repeats: torch.Tensor
 
     def get_logits(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -46,9 +52,9 @@ class HardTextLoss(ClipLoss):  # type: ignore[misc]
         return per_image, per_image[:, : len(per_image)].T
 
 
-def read_texts(path: Path) -> dict[str, dict[str, list[str]]]:
-    """Returns the texts of each image file by kind, from a file that `taxtune study specificity --pairs` wrote."""
-    images: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+def read_texts(path: Path) -> dict[str, Texts]:
+    """Returns the texts of each image file by kind, from what `--pairs` of the study wrote."""
+    images: dict[str, Texts] = defaultdict(lambda: defaultdict(list))
     with path.open(encoding="utf-8") as file:
         for line in file:
             pair = json.loads(line)
@@ -56,15 +62,29 @@ def read_texts(path: Path) -> dict[str, dict[str, list[str]]]:
     return images
 
 
-def drawn_texts(batch: list[dict[str, list[str]]], texts: str, rng: random.Random) -> list[str]:
-    """Returns one right text for each image of a batch and, behind them, the wrong ones that were drawn."""
-    right = [
-        rng.choice(image[rng.choice([kind for kind in RIGHT[texts] if image[kind]])])
-        for image in batch
-    ]
-    return right + [
-        rng.choice(image[kind]) for image in batch for kind in WRONG[texts] if image[kind]
-    ]
+def drawn_texts(batch: list[Texts], texts: str, rng: random.Random) -> list[str]:
+    """Returns one right text for each image of a batch and, behind them, drawn wrong ones."""
+    drawn = []
+    for image in batch:
+        kinds = [kind for kind in RIGHT[texts] if image[kind]]
+        drawn.append(rng.choice(image[rng.choice(kinds)]))
+    for image in batch:
+        for kind in WRONG[texts]:
+            if image[kind]:
+                drawn.append(rng.choice(image[kind]))
+    return drawn
+
+
+def repeated(drawn: list[str], images: int, device: str) -> torch.Tensor:
+    """Returns which texts repeat the right one of an image, shape (images, texts).
+
+    The first texts are the right ones, in the order of the images.
+    """
+    number = {text: i for i, text in enumerate(dict.fromkeys(drawn))}
+    numbers = torch.tensor([number[text] for text in drawn], device=device)
+    same = numbers[:images, None] == numbers[None, :]
+    own = torch.eye(images, len(drawn), dtype=torch.bool, device=device)
+    return same & ~own
 
 
 def finetune(
@@ -80,7 +100,7 @@ def finetune(
     device: str = "cpu",
     seed: int = 0,
 ) -> list[float]:
-    """Fine-tunes a model, saves a checkpoint as open_clip's training does, and returns the mean loss of each epoch.
+    """Fine-tunes a model, saves a checkpoint as open_clip's training does, and returns the losses.
 
     Args:
         pairs: The texts, see `read_texts`.
@@ -90,9 +110,13 @@ def finetune(
         texts: "hard" or "plain".
         epochs: How often each image is shown.
         batch_size: Images in a batch.
-        lr: The learning rate at its height, after a twentieth of the steps; it falls to 0 along a cosine.
+        lr: The learning rate at its height, after a twentieth of the steps; it falls to 0 along a
+            cosine.
         device: "cpu" or "cuda".
         seed: Seed of the order of images and the draws of texts.
+
+    Returns:
+        The mean loss of each epoch.
     """
     torch.manual_seed(seed)
     rng = random.Random(seed)
@@ -118,18 +142,11 @@ def finetune(
         for start in range(0, len(files), batch_size):
             names = files[start : start + batch_size]
             drawn = drawn_texts([images[name] for name in names], texts, rng)
-            number = {text: i for i, text in enumerate(dict.fromkeys(drawn))}
-            numbers = torch.tensor([number[text] for text in drawn], device=device)
-            same = numbers[: len(names), None] == numbers[None, :]
-            loss.repeats = same & ~torch.eye(
-                len(names), len(drawn), dtype=torch.bool, device=device
-            )
-            pixels = torch.stack(
-                [preprocess(Image.open(folder / name).convert("RGB")) for name in names]
-            )
-            image_features, text_features, scale, *_ = clip(
-                pixels.to(device), tokenizer(drawn).to(device)
-            )
+            loss.repeats = repeated(drawn, len(names), device)
+            pictures = [Image.open(folder / name).convert("RGB") for name in names]
+            pixels = torch.stack([preprocess(picture) for picture in pictures])
+            tokens = tokenizer(drawn)
+            image_features, text_features, scale, *_ = clip(pixels.to(device), tokens.to(device))
             value = loss(image_features, text_features, scale)
             optimizer.zero_grad()
             value.backward()
@@ -155,8 +172,9 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--model", required=True)
     parser.add_argument("--texts", choices=sorted(RIGHT), default="hard")
-    for name, default in (("epochs", 5), ("batch-size", 256), ("seed", 0)):
-        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lr", type=float, default=1e-6)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     finetune(**vars(parser.parse_args()))

@@ -17,7 +17,8 @@ _VISION_LAYERS = 2
 _GLOBAL_LAYERS = 1
 _TEXT_LAYERS = 5
 _CROSS_ATTENTION_LAYERS = [2, 4]
-#: Llama 3.2 Vision starts its gates at 0, since its language model can write already; ours learns both at once.
+#: Llama 3.2 Vision starts its gates at 0, since its language model can write already; ours learns
+#: both at once.
 _GATE_AT_START = 0.5
 
 
@@ -25,7 +26,8 @@ def build_model(vocabulary: int, *, bos: int, eos: int, pad: int) -> Any:
     """Builds the untrained model.
 
     Args:
-        vocabulary: How many tokens it can write. The image token has the next number and cannot be written.
+        vocabulary: How many tokens it can write. The image token has the next number and cannot be
+            written.
         bos: The token that begins a text.
         eos: The token that ends an answer.
         pad: The token that fills up shorter texts of a batch.
@@ -43,7 +45,8 @@ def build_model(vocabulary: int, *, bos: int, eos: int, pad: int) -> Any:
         num_global_layers=_GLOBAL_LAYERS,
         attention_heads=_HEADS,
         intermediate_size=2 * _WIDTH,
-        # What the encoder saw before its last layer is passed on beside what it made of it in the end.
+        # What the encoder saw before its last layer is passed on beside what it made of it in the
+        # end.
         intermediate_layers_indices=[_VISION_LAYERS - 1],
         vision_output_dim=2 * _WIDTH,
         image_size=IMAGE_SIZE,

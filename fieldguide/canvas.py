@@ -1,7 +1,8 @@
 """The pencil that the birds are drawn with: smooth shapes in the bird's own coordinates.
 
-A bird is drawn in a square from -1 to 1 (x to the right, where the bird looks; y down). The pencil turns, mirrors,
-scales and moves that square onto the picture, and passes every colour through the light of the scene.
+A bird is drawn in a square from -1 to 1 (x to the right, where the bird looks; y down). The pencil
+turns, mirrors, scales and moves that square onto the picture, and passes every colour through the
+light of the scene.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ def make_dataset(
 ) -> Path:
     """Draws a data set of birds.
 
-    The folder gets `images/*.png`, `manifest.csv` (image, label, common_name, family, order, degraded, condition,
-    severity) and `taxonomy.csv`. It appears complete or not at all.
+    The folder gets `images/*.png`, `manifest.csv` (image, label, common_name, family, order,
+    degraded, condition, severity) and `taxonomy.csv`. It appears complete or not at all.
 
     Args:
         folder: Where to; it must not exist, or be empty.

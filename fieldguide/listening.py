@@ -67,7 +67,8 @@ def learn_to_listen(
         tokenizer: Its tokenizer.
         tokens: The image tokens of each picture, shape (n, 65, width).
         species: The number of the species on each picture, shape (n,).
-        sure: How sure one can be of species, family and order on each picture, from `seeing.sureness`.
+        sure: How sure one can be of species, family and order on each picture, from
+            `seeing.sureness`.
         steps: How many batches to learn from.
         rate: The highest learning rate.
         seed: Of the choice of pictures and prompts.

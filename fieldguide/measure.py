@@ -1,7 +1,7 @@
 """Measures the embedded model on freshly drawn birds: `python -m fieldguide.measure`.
 
-Asks every image with prompts of different carefulness, through the same path as any other run (data set, local VLM,
-mapper, hP and hR), and prints a table in Markdown.
+Asks every image with prompts of different carefulness, through the same path as any other run (data
+set, local VLM, mapper, hP and hR), and prints a table in Markdown.
 """
 
 from __future__ import annotations

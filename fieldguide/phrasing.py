@@ -1,7 +1,8 @@
 """Prompts in many wordings, what each of them asks for, and the answer that it deserves.
 
-The embedded model learns to listen from these. A prompt is put together from parts (question, role, care, back-off,
-form of the answer, ...) whose wordings stand in `phrasings.yaml`. Each part says what it asks for; `Intent` is the sum.
+The embedded model learns to listen from these. A prompt is put together from parts (question, role,
+care, back-off, form of the answer, ...) whose wordings stand in `phrasings.yaml`. Each part says
+what it asks for; `Intent` is the sum.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ RANKS = ("species", "family", "order", "class")
 
 _FILE = Path(__file__).resolve().parent / "phrasings.yaml"
 
-#: How sure one must be of the species, and of the family or order, before naming it, by carefulness.
+#: How sure one must be of the species, and of the family or order, before naming it, by
+#: carefulness.
 _CAREFULNESS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 _SURE_OF_SPECIES = (0.0, 0.38, 0.54, 0.72, 0.88, 0.96)
 _SURE_OF_GROUP = (0.0, 0.0, 0.40, 0.70, 0.86, 0.94)
@@ -53,12 +55,13 @@ class Intent:
     """What a prompt asks for.
 
     Attributes:
-        care: Carefulness: 0 or less always names a species, 1 is the plain question, 3 backs off when unsure, 5 is as
-            careful as can be.
+        care: Carefulness: 0 or less always names a species, 1 is the plain question, 3 backs off
+            when unsure, 5 is as careful as can be.
         level: A rank that is asked for whatever the picture shows, or None.
         drop: "class" if doubt is to lead straight to "bird" and not to family or order; else None.
         latin: Whether scientific names are wanted.
-        form: The form of the answer: "tagged" (A: x.), "answer" (Answer: x), "bare", "sentence" or "json".
+        form: The form of the answer: "tagged" (A: x.), "answer" (Answer: x), "bare", "sentence" or
+            "json".
     """
 
     care: float = _PLAIN
@@ -80,7 +83,7 @@ def held_out_prompts() -> dict[str, list[str]]:
     return {kind: list(prompts) for kind, prompts in load_phrasings()["held_out"].items()}
 
 
-# -- wordings ----------------------------------------------------------------------------------------------------------
+# -- wordings --------------------------------------------------------------------------------------
 
 
 def expand(text: str, rng: np.random.Generator) -> str:
@@ -103,8 +106,8 @@ def _pick(entries: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> Map
 def intent_of(parts: Sequence[Mapping[str, Any]]) -> Intent:
     """Sums up what the parts of a prompt ask for.
 
-    An explicit level beats a policy, and a policy beats pushes: "be specific, but name the family when unsure" backs
-    off, only a little less readily. A later form or naming beats an earlier one.
+    An explicit level beats a policy, and a policy beats pushes: "be specific, but name the family
+    when unsure" backs off, only a little less readily. A later form or naming beats an earlier one.
     """
     pushes = [float(part["push"]) for part in parts if "push" in part]
     policies = [float(part["policy"]) for part in parts if "policy" in part]
@@ -189,7 +192,8 @@ def _from_fragments(
     from jinja2 import Environment
 
     table = load_phrasings()
-    # A question that stands for the recipe's own must ask for nothing in particular: its slot says so.
+    # A question that stands for the recipe's own must ask for nothing in particular: its slot says
+    # so.
     question = _pick(
         [entry for entry in table["question"] if entry.keys() <= {"text", "weight"}], rng
     )
@@ -308,7 +312,7 @@ def sample_prompt(rng: np.random.Generator, birds: Sequence[Species]) -> tuple[s
     return prompt, intent_of(effects)
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 def choose_rank(intent: Intent, sureness: Mapping[str, float]) -> str:
@@ -316,7 +320,8 @@ def choose_rank(intent: Intent, sureness: Mapping[str, float]) -> str:
 
     Args:
         intent: What the prompt asks for.
-        sureness: For "species", "family" and "order", how likely the most likely one is the right one, 0..1.
+        sureness: For "species", "family" and "order", how likely the most likely one is the right
+            one, 0..1.
     """
     if intent.level is not None:
         return intent.level
@@ -346,7 +351,8 @@ def answer_text(bird: Species, rank: str, *, latin: bool = False, form: str = "s
     Args:
         bird: Whom the picture shows.
         rank: One of `RANKS`.
-        latin: Whether to give the scientific name; groups without a short English name have theirs in any case.
+        latin: Whether to give the scientific name; groups without a short English name have theirs
+            in any case.
         form: As in `Intent`.
 
     Returns:

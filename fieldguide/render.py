@@ -25,8 +25,8 @@ class Sight:
 
     Attributes:
         condition: "clear" or one of `fieldguide.scene.CONDITIONS`.
-        severity: How bad they are: 0 for clear, else 0..1. From about 0.5 on a species can no longer be told; from
-            about 0.85 on often not even the family.
+        severity: How bad they are: 0 for clear, else 0..1. From about 0.5 on a species can no
+            longer be told; from about 0.85 on often not even the family.
     """
 
     condition: str = "clear"
@@ -48,8 +48,8 @@ def render(
 ) -> Image.Image:
     """Draws one bird.
 
-    Scale, place, pose, side, background and small differences of colour follow from the seed; the same arguments give
-    the same picture.
+    Scale, place, pose, side, background and small differences of colour follow from the seed; the
+    same arguments give the same picture.
 
     Args:
         species: Whom to draw.

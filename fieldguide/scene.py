@@ -16,7 +16,8 @@ __all__ = ["CONDITIONS", "background", "foliage", "light_for", "perch", "weather
 
 FloatImage = NDArray[np.float32]
 
-#: The ways in which a picture is spoilt: low light, mist, a shaken lens, and leaves in front of the bird.
+#: The ways in which a picture is spoilt: low light, mist, a shaken lens, and leaves in front of the
+#: bird.
 CONDITIONS = ("dusk", "fog", "blur", "foliage")
 
 #: Top and bottom colours of the backgrounds.
@@ -90,10 +91,12 @@ def perch(pen: Pen, rng: Generator, setting: str, feet: float, *, front: bool) -
 
     Args:
         pen: The pencil.
-        rng: Where the variation comes from; the calls for `front=False` and `front=True` each draw their own.
+        rng: Where the variation comes from; the calls for `front=False` and `front=True` each draw
+            their own.
         setting: As in `silhouettes.Shape`.
         feet: The y of the bird's feet or water line.
-        front: Whether to draw what lies before the bird (waves, blades of reed) rather than behind it.
+        front: Whether to draw what lies before the bird (waves, blades of reed) rather than behind
+            it.
     """
     if setting == "branch" and not front:
         bark = mix((96, 72, 52), (60, 52, 46), float(rng.random()))
@@ -232,7 +235,8 @@ def weather(
         image = image.filter(ImageFilter.GaussianBlur(size * 0.028 * max(0.0, severity - 0.3)))
     pixels: FloatImage = np.asarray(image, np.float32)
     if condition == "dusk":
-        # Light fails on everything; at the end the bird hardly stands out from the shadow behind it.
+        # Light fails on everything; at the end the bird hardly stands out from the shadow behind
+        # it.
         veil = 0.15 + 0.80 * severity**2.2
         pixels = pixels * (1 - veil) + (np.array(tone, np.float32) + 22) * veil
     elif condition == "fog":
@@ -243,7 +247,8 @@ def weather(
         loss = min(1.0, 0.35 + 0.75 * severity) if condition != "foliage" else 0.7 * severity
         pixels = pixels * (1 - loss) + luma[..., None] * loss
     grain = 3.0 if condition == "clear" else 4.0 + 9.0 * severity
-    # Grain of the size of the 64-pixel picture, so that it does not vanish when the picture is made smaller.
+    # Grain of the size of the 64-pixel picture, so that it does not vanish when the picture is made
+    # smaller.
     coarse = rng.normal(0, grain, (64, 64)).astype(np.float32)
     noise = np.asarray(Image.fromarray(coarse).resize((size, size), Image.Resampling.NEAREST))
     return Image.fromarray(np.clip(pixels + noise[..., None], 0, 255).astype(np.uint8))

@@ -1,8 +1,9 @@
 """The first stage of the training: the image side of the model learns to tell the birds apart.
 
-The mean of the image tokens, as the language side will get them, is read by a linear layer that names the species. The
-layer is thrown away afterwards, save for one use: on pictures that it has not seen it says how sure one can be of the
-species, the family and the order, which decides what a careful answer to a prompt is.
+The mean of the image tokens, as the language side will get them, is read by a linear layer that
+names the species. The layer is thrown away afterwards, save for one use: on pictures that it has
+not seen it says how sure one can be of the species, the family and the order, which decides what a
+careful answer to a prompt is.
 """
 
 from __future__ import annotations

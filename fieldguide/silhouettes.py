@@ -1,7 +1,7 @@
 """The ten silhouettes of the field guide, one a family, each coloured by a species.
 
-Every drawing takes the pencil and a species and draws one bird that looks to the right in the square from -1 to 1.
-What it stands, swims or clings to belongs to the scene (`scene.py`).
+Every drawing takes the pencil and a species and draws one bird that looks to the right in the
+square from -1 to 1. What it stands, swims or clings to belongs to the scene (`scene.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Shape:
 
     Attributes:
         draw: Draws the bird.
-        setting: What the bird is shown with: "branch", "ground", "water", "reeds", "trunk", "air" or "ice".
+        setting: What the bird is shown with: "branch", "ground", "water", "reeds", "trunk", "air"
+            or "ice".
         feet: The y in the bird's square where its feet, its belly or its water line are.
     """
 

@@ -1,7 +1,8 @@
 """The birds of the field guide: who they are and what they wear.
 
-The table is `species.yaml`; names, orders and families are those of iNaturalist 2021. `taxonomy_rows` turns it into the
-label tree Aves > order > family > species that `taxtune/fieldguide/taxonomy.csv` holds.
+The table is `species.yaml`; names, orders and families are those of iNaturalist 2021.
+`taxonomy_rows` turns it into the label tree Aves > order > family > species that
+`taxtune/fieldguide/taxonomy.csv` holds.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ class Group:
 
     Attributes:
         label: Its Latin name.
-        names: Its English names, the preferred one first; empty where no short word means the whole group.
+        names: Its English names, the preferred one first; empty where no short word means the whole
+            group.
         parent: The Latin name of the group above ("Aves" for an order).
-        shape: The silhouette of a family, as `fieldguide.silhouettes.SHAPES` knows it; empty for an order.
+        shape: The silhouette of a family, as `fieldguide.silhouettes.SHAPES` knows it; empty for an
+            order.
     """
 
     label: str

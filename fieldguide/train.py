@@ -1,9 +1,10 @@
 """Trains the embedded model: `python -m fieldguide.train --out FOLDER`.
 
-Two stages, both from scratch: the image side learns to tell the birds apart (`seeing.py`), then the language side
-learns to listen to prompts (`listening.py`). Needs no download. With `--seen-by taxtune/fieldguide/model --pieces 6
---vocabulary 1280` only the second stage is trained, on the image side of the embedded model: a model whose names have 2
-to 8 tokens, as those of released models have, for `benchmarks/landscapes`.
+Two stages, both from scratch: the image side learns to tell the birds apart (`seeing.py`), then the
+language side learns to listen to prompts (`listening.py`). Needs no download. With `--seen-by
+taxtune/fieldguide/model --pieces 6 --vocabulary 1280` only the second stage is trained, on the
+image side of the embedded model: a model whose names have 2 to 8 tokens, as those of released
+models have, for `benchmarks/landscapes`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Settings:
         steps: Batches of 64 pictures and prompts that the language side learns from.
         prompts: Prompts that the tokenizer is learnt from.
         vocabulary: Tokens that the model can write.
-        pieces: The longest token, in characters, of a model that writes names in pieces; 0 for names as whole tokens.
+        pieces: The longest token, in characters, of a model that writes names in pieces; 0 for
+            names as whole tokens.
         workers: Processes that draw pictures.
         threads: Threads that compute; 0 leaves the choice to torch.
     """
@@ -71,7 +73,8 @@ def train(
     Args:
         out: The folder to write, which must not exist.
         settings: How to train.
-        work: A folder to keep pictures and the trained image side in, so that a second run need not make them again.
+        work: A folder to keep pictures and the trained image side in, so that a second run need not
+            make them again.
         seen_by: The folder of a model that was trained before, whose image side is taken as it is.
         say: Where notes on progress go.
 
@@ -145,7 +148,8 @@ def _train(
     )
     tokens, chances = look(model, layer, pictures)
     sure = sureness(chances)
-    # Hands the image side over as it is: the language side learns from tokens that stay as they are.
+    # Hands the image side over as it is: the language side learns from tokens that stay as they
+    # are.
     learn_to_listen(
         model,
         tokenizer,
@@ -172,7 +176,10 @@ def _train(
 
 
 def _sight(model: Any, settings: Settings, work: Path | None, say: Callable[[str], None]) -> Any:
-    """Trains the image side, or takes it from an earlier run with the same settings; returns the naming layer."""
+    """Trains the image side, or takes it from an earlier run with the same settings.
+
+    Returns the naming layer.
+    """
     import torch
     from torch import nn
 
@@ -210,7 +217,10 @@ def _sight(model: Any, settings: Settings, work: Path | None, say: Callable[[str
 def _sight_of(
     folder: Path, model: Any, settings: Settings, work: Path | None, say: Callable[[str], None]
 ) -> Any:
-    """Takes the image side of a model that was trained before; returns a naming layer, trained on it as it is."""
+    """Takes the image side of a model that was trained before.
+
+    Returns a naming layer, trained on it as it is.
+    """
     from transformers import MllamaForConditionalGeneration
 
     from fieldguide.pictures import draw_pictures
@@ -234,8 +244,8 @@ def _make_portable(folder: Path) -> None:
     table["tokenizer_class"] = "PreTrainedTokenizerFast"
     table.pop("backend", None)
     file.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
-    # Release 4 calls the settings of the rotary embedding otherwise, and reads those of the images from a file of their
-    # own.
+    # Release 4 calls the settings of the rotary embedding otherwise, and reads those of the images
+    # from a file of their own.
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     rope = config["text_config"]["rope_parameters"]
     config["text_config"]["rope_theta"] = rope["rope_theta"]

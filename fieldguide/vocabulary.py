@@ -1,7 +1,7 @@
 """The tokenizer and the processor of the embedded model.
 
-Byte-level BPE over lower-cased text, so that no prompt is out of reach; names of birds are whole tokens that keep their
-capitals, so that an answer takes a handful of steps.
+Byte-level BPE over lower-cased text, so that no prompt is out of reach; names of birds are whole
+tokens that keep their capitals, so that an answer takes a handful of steps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _USER = "<|user|>"
 _ASSISTANT = "<|assistant|>"
 _PYTHON = "<|python_tag|>"
 
-#: Renders turns as Llama's own template does: system text, then the user's image and text, then the assistant's turn.
+#: Renders turns as Llama's own template does: system text, then the user's image and text, then the
+#: assistant's turn.
 CHAT_TEMPLATE = (
     "{{- bos_token }}"
     "{%- for message in messages %}"
@@ -52,8 +53,8 @@ def build_tokenizer(texts: Iterable[str], *, size: int, pieces: int = 0) -> Any:
     Args:
         texts: Prompts and answers to learn the pieces from.
         size: How many tokens the model can write; the image token comes on top.
-        pieces: The longest piece, in characters, of a tokenizer that keeps capitals and has no name as a whole token,
-            as those of released models do; 0 for one of whole names.
+        pieces: The longest piece, in characters, of a tokenizer that keeps capitals and has no name
+            as a whole token, as those of released models do; 0 for one of whole names.
 
     Returns:
         A `transformers.PreTrainedTokenizerFast` of `size` + 1 tokens, padding on the left.

@@ -106,7 +106,7 @@ class _Images(Settings):
         description="Number of images for comparing templates. Default: two fifths of the images, at most 400; of "
         "fewer than 150, three fifths.",
     )
-    block: StrictInt | None = Field(
+    first_rung: StrictInt | None = Field(
         20,
         ge=2,
         description="Tuning images that every template is asked about; those that may win are asked about more, and "

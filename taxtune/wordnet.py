@@ -39,8 +39,8 @@ _FILES = [
     for pos in ("noun", "verb", "adj", "adv")
     for name in (f"index.{pos}", f"data.{pos}", f"{pos}.exc")
 ]
-# The lexicographers' files in the order of their numbers: lexnames(5WN). nltk reads them from a file
-# of that name, which Debian leaves out.
+# The lexicographers' files in the order of their numbers: lexnames(5WN). nltk reads them from a
+# file of that name, which Debian leaves out.
 _LEXNAMES = (
     "adj.all adj.pert adv.all noun.Tops noun.act noun.animal noun.artifact noun.attribute "
     "noun.body noun.cognition noun.communication noun.event noun.feeling noun.food noun.group "

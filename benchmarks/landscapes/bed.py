@@ -26,12 +26,14 @@ class Ways:
     """hP and hR of several ways to answer, on every image.
 
     Attributes:
-        hp: Shape (templates, options, images), the most cautious option first, which never has less hP than another.
+        hp: Shape (templates, options, images), the most cautious option first, which never has less
+            hP than another.
         hr: Shape (templates, options, images).
         calls: VLM calls per image.
-        loss: Where the templates are temperatures, the log-loss of each, shape (templates, images): the one with least
-            is taken.
-        leaf: How sure each image's most likely species is, and whether it is right, both of shape (templates, images).
+        loss: Where the templates are temperatures, the log-loss of each, shape (templates, images):
+            the one with least is taken.
+        leaf: How sure each image's most likely species is, and whether it is right, both of shape
+            (templates, images).
     """
 
     hp: FloatArray

@@ -49,7 +49,8 @@ class Landscape:
         templates: The templates' sources.
         parameters: What each was composed of, choice by slot; empty where it was not composed.
         trivial_hr: Mean hR of always answering the root.
-        fragments: The file of which the templates are all the compositions; None where they are not.
+        fragments: The file of which the templates are all the compositions; None where they are
+            not.
         degraded: Which images are degraded, shape (images,); None where that is not known.
     """
 
@@ -127,7 +128,8 @@ def read_landscape(file: Path = FIELDGUIDE, fragments: Path | None = FRAGMENTS) 
         fragments: The file that its templates were composed from.
 
     Raises:
-        DataError: If its templates are not the baseline and every composition of the fragments, once each.
+        DataError: If its templates are not the baseline and every composition of the fragments,
+            once each.
     """
     with np.load(file) as data:
         tree = Taxonomy(data["labels"].tolist(), data["parents"].astype(np.int64))

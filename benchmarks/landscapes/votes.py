@@ -1,10 +1,11 @@
 """Records votes: several answers at a temperature to each of some templates about the same images.
 
-Run `python benchmarks/landscapes/votes.py --first 16 --out benchmarks/landscapes/votes.npz`; it takes some minutes. The
-images are those of the landscape (`record.py`), drawn anew, and the templates are its baseline and others of its
-templates, chosen at random. `--model local:FOLDER` asks another model than the embedded one (`votes-long.npz`).
-`--shipped --templates 0 --samples 16 --out benchmarks/landscapes/votes-shipped.npz` asks the baseline about the images
-of the package; `--temperature 0.5` and others went into files that are named after them.
+Run `python benchmarks/landscapes/votes.py --first 16 --out benchmarks/landscapes/votes.npz`; it
+takes some minutes. The images are those of the landscape (`record.py`), drawn anew, and the
+templates are its baseline and others of its templates, chosen at random. `--model local:FOLDER`
+asks another model than the embedded one (`votes-long.npz`). `--shipped --templates 0 --samples 16
+--out benchmarks/landscapes/votes-shipped.npz` asks the baseline about the images of the package;
+`--temperature 0.5` and others went into files that are named after them.
 """
 
 from __future__ import annotations
@@ -45,16 +46,19 @@ def record(
 
     Args:
         images: A folder that `fieldguide.draw` wrote.
-        templates: How many of the landscape's templates to ask, drawn at random, besides its baseline.
+        templates: How many of the landscape's templates to ask, drawn at random, besides its
+            baseline.
         samples: Answers per image and template.
-        first: Answers per image of the baseline, which is the first template; as many as of the others if left out.
+        first: Answers per image of the baseline, which is the first template; as many as of the
+            others if left out.
         temperature: The temperature at which they are drawn.
         model: The model, as a recipe names it.
 
     Returns:
-        The arrays by name: `nodes`, shape (answers in all, images), the node of each answer, the root for one off the
-        tree; `template` (its number in the landscape) and `sample`, which say what each row is an answer to;
-        `targets`, `degraded`; `templates`, the sources in the order of their numbers; `temperature`.
+        The arrays by name: `nodes`, shape (answers in all, images), the node of each answer, the
+        root for one off the tree; `template` (its number in the landscape) and `sample`, which say
+        what each row is an answer to; `targets`, `degraded`; `templates`, the sources in the order
+        of their numbers; `temperature`.
     """
     recipe = load_recipe("fieldguide")
     variables = recipe.prompt.variables

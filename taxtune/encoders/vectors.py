@@ -22,7 +22,9 @@ _NAMES_A_ROW = 4096
 
 
 class VectorStore(Store[str, FloatMatrix]):
-    """Vectors of images by a hash of their content, and of names by that of a list of them. A cache.
+    """Vectors of images by a hash of their content, and of names by that of a list of them.
+
+    A cache.
 
     What is no direction (NaN, zeros) is not kept, so that it is computed again.
 

@@ -21,7 +21,8 @@ MODEL_FOLDER = _HERE / "model"
 #: The label tree of the field guide, as a table of paths (columns `path`, `rank`, `aliases`).
 TAXONOMY_FILE = _HERE / "taxonomy.csv"
 
-#: What is on the images `images/00000.png`, `images/00001.png`, ...: the first `n` of them are the data set of `n`.
+#: What is on the images `images/00000.png`, `images/00001.png`, ...: the first `n` of them are the
+#: data set of `n`.
 MANIFEST_FILE = _HERE / "manifest.csv"
 
 

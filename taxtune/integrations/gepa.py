@@ -230,11 +230,11 @@ class GepaProposer(Proposer):
         import gepa
 
         experiment = tuner.experiment
-        stage = experiment.stages[0]
+        rung = experiment.rungs[0]
         calls = self.max_metric_calls
-        block = experiment.splits.tuning[: stage.images]
+        first_images = experiment.splits.tuning[: rung.images]
         if experiment.budget.vlm_calls is not None:
-            calls = min(calls, stage.templates * stage.images)
+            calls = min(calls, rung.templates * rung.images)
         with AnswerStore(tuner.answers) as store:
             adapter = Adapter(experiment, store, pictures=self.pictures)
             system = Messages().first(history, goal, budget=0, count=len)[0]["content"]
@@ -246,7 +246,7 @@ class GepaProposer(Proposer):
             found = gepa.optimize(
                 adapter.seed,
                 adapter.examples,
-                block,
+                first_images,
                 adapter=adapter,
                 reflection_lm=reflection,
                 reflection_prompt_template=_reflection_prompt(),
@@ -260,7 +260,7 @@ class GepaProposer(Proposer):
         if reflection.error is not None:
             raise reflection.error
         templates = [candidate[COMPONENT] for candidate in found.candidates]
-        iterations = {(template, example.id) for template in templates for example in block}
+        iterations = {(template, example.id) for template in templates for example in first_images}
         self._spent = {
             **spent_on(reflection.replies),
             "trace": tuple(adapter.shown),

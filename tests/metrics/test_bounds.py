@@ -10,7 +10,8 @@ from taxtune.metrics import p_value, upper_bound
 
 Losses = NDArray[np.float64]
 
-# Values and their probabilities: losses of placed answers, rare whole errors, and much of everything.
+# Values and their probabilities: losses of placed answers, rare whole errors, and much of
+# everything.
 HIERARCHICAL = ((0.0, 0.25, 0.5, 0.75), (0.94, 0.03, 0.02, 0.01))
 BINARY = ((0.0, 1.0), (0.98, 0.02))
 BROAD = ((0.0, 0.25, 0.5, 0.75, 1.0), (0.3, 0.2, 0.2, 0.2, 0.1))

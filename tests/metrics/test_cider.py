@@ -104,7 +104,8 @@ def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
     some = measure()
     references = [["red", "...", "the"], ["the"], ["…"], ["the fox"]]
     scores = some.scores_many(["red", "red", "red", ""], references)
-    # Three documents have words, all of them "the"; what remains of the first is its first reference.
+    # Three documents have words, all of them "the"; what remains of the first is its first
+    # reference.
     np.testing.assert_array_equal(scores, [0.25, np.nan, np.nan, 0])
     assert len(some.notes) == 2
     assert some.notes[0] == "2 pairs unscored: the reference has no words."

@@ -13,7 +13,8 @@ from tests.tiny_text_models import make_sentence_model
 
 pytest.importorskip("spacy")
 
-# Parts of speech, heads and roles of the words of a few sentences, which a trained parser would find.
+# Parts of speech, heads and roles of the words of a few sentences, which a trained parser would
+# find.
 _WORDS = {
     "this": ("PRON", "is", "nsubj"),
     "is": ("AUX", "is", "ROOT"),

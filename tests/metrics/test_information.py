@@ -112,7 +112,7 @@ def test_what_an_answer_off_the_tree_weighs() -> None:
         assert leaf_information(chain).off_tree == 1
 
 
-# -- files of frequencies ----------------------------------------------------------------------------------------------
+# -- files of frequencies --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_frequencies_that_cannot_be_used(
     assert str(path) in str(error.value)
 
 
-# -- against the evaluation of the protein function challenges ---------------------------------------------------------
+# -- against the evaluation of the protein function challenges -------------------------------------
 
 
 def test_parity_with_cafaeval(tmp_path: Path, birds: Taxonomy) -> None:

@@ -64,8 +64,8 @@ def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.Mon
     measure = make_measure("meteor")
     assert measure.notes == ("METEOR's synonyms are from WordNet 3.0.",)
     assert measure.identity()["synonyms"] == "WordNet 3.0"
-    # "car", the stem of "cars", has the synonym "motorcar"; one word of one scores a half. nltk looks stems up, and
-    # "automobil" is no word of WordNet.
+    # "car", the stem of "cars", has the synonym "motorcar"; one word of one scores a half. nltk
+    # looks stems up, and "automobil" is no word of WordNet.
     scores = measure.scores(["cars", "red", "automobile"], ["motorcar"] * 3)
     assert scores.tolist() == [0.5, 0.0, 0.0]
     found = find_wordnet()
@@ -83,7 +83,7 @@ def tiny_wordnet(tmp_path: Path) -> Path:
     )
 
 
-# -- the real WordNet --------------------------------------------------------------------------------------------------
+# -- the real WordNet ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,8 @@ def tiny_wordnet(tmp_path: Path) -> Path:
     [
         ("two cars", "a car", 0.25, 0.25),  # the stem decides
         ("ladybugs", "ladybird", 0.5, 0.0),  # the synonym of the stem; one match of one is a half
-        # P = 1/3, R = 1/2 and one chunk of one; "small" is a synonym of "little", but not of its stem "littl".
+        # P = 1/3, R = 1/2 and one chunk of one; "small" is a synonym of "little", but not of its
+        # stem "littl".
         ("a small sofa", "little couch", (1 / 6) / (0.9 / 3 + 0.1 / 2) / 2, 0.0),
         (
             "grey seals",

@@ -79,7 +79,7 @@ def test_listing_the_measures_imports_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
-# -- measures of the user's own ---------------------------------------------------------------------------------------
+# -- measures of the user's own --------------------------------------------------------------------
 
 
 @pytest.fixture

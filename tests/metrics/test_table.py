@@ -1,4 +1,7 @@
-"""The table of scores: means, what follows from them, parts and differences; and a score of one's own."""
+"""The table of scores: means, what follows from them, parts and differences.
+
+And a score of one's own.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ NAMES = (
     "text-inclusion",
     "text-inclusion-literal",
 )
-# Few words, so that random texts share some, in both numbers, with marks that matter to one measure or another.
+# Few words, so that random texts share some, in both numbers, with marks that matter to one measure
+# or another.
 _WORDS = (
     "red",
     "Red",

@@ -183,7 +183,7 @@ def test_the_best_and_the_latest_come_with_evidence_and_the_others_with_scores_a
     assert "what the answers show" not in system["content"]
 
 
-def test_finalists_of_a_race_are_shown_with_the_number_of_their_images():
+def test_finalists_are_shown_with_the_number_of_their_images():
     _, user = first([trial(0, 0.8), trial(1, 0.9, n=80)])
     assert "Iteration 1: hP 0.900, hR 0.600, on 80 images\n" in user
     assert "Iteration 0: hP 0.900, hR 0.600\n" in user
