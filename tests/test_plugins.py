@@ -76,8 +76,8 @@ def test_a_recipe_names_a_packages_proposer_with_its_settings(photos, tmp_path, 
 @pytest.mark.usefixtures("package")
 def test_a_recipe_that_gives_a_package_a_wrong_setting_is_told(photos, tmp_path):
     words = "'careful', which a package provides, cannot be created: TypeError: .*'words'"
+    wrong = {"proposer": {"kind": "careful", "words": "bold"}}
     with pytest.raises(TaxtuneError, match=words):
-        wrong = {"proposer": {"kind": "careful", "words": "bold"}}
         tuned(photos, tmp_path, proposer=None, settings=wrong)
 
 
