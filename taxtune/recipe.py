@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import yaml
 from pydantic import (
@@ -312,7 +312,10 @@ def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -
             and isinstance(below := data.get(group), dict)
         ):
             kinds = _kinds(group)
-            if (former := kinds.get(str(below.get("kind")))) and (chosen := kinds.get(str(kind))):
+            # A package's kind has keys that are known to the package alone.
+            former = kinds.get(str(below.get("kind")), below if "kind" in below else ())
+            chosen = kinds.get(str(kind), ())
+            if kind != below.get("kind"):
                 data[group] = {
                     name: value
                     for name, value in below.items()
@@ -336,11 +339,13 @@ def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -
 def _members(group: str) -> list[type[BaseModel]]:
     """The models that a group of keys may be."""
     annotation = Recipe.model_fields[group].annotation
-    return [
-        one
-        for one in get_args(annotation) or (annotation,)
-        if isinstance(one, type) and issubclass(one, BaseModel)
-    ]
+    members = []
+    for member in get_args(annotation) or (annotation,):
+        if get_origin(member) is Annotated:  # with a tag
+            member = get_args(member)[0]
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            members.append(member)
+    return members
 
 
 def _kinds(group: str) -> dict[str, list[str]]:
