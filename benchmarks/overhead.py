@@ -129,7 +129,7 @@ def loop(folder: Path, iterations: int) -> Table:
     from taxtune.tuning.loop import Tuner
 
     write_fragments(folder / "many.yaml")
-    data = ("data.count=60", "data.tuning=40", "data.heldout=20", "data.block=20")
+    data = ("data.count=60", "data.tuning=40", "data.heldout=20", "data.first_rung=20")
     many = (
         f"iterations={iterations}",
         f"proposer.fragments={folder / 'many.yaml'}",
@@ -217,7 +217,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
     from taxtune.report.progress import TuningProgress
     from taxtune.report.terminal import Terminal
     from taxtune.tracking import TrackingCallback
-    from taxtune.tuning import asker, build, evaluation, loop
+    from taxtune.tuning import asker, build, evaluation, experiment, loop
 
     for owner, name, part in (
         (build, "build", "read tree and images"),
@@ -235,18 +235,18 @@ def run_by_part(folder: Path, iterations: int) -> None:
             (TrackingCallback, name, "MLflow, waited for at the end")
             for name in ("on_result", "on_stop")
         ),
-        (loop, "next_steps", "the race's choices"),
-        (loop, "choose", "the race's choices"),
-        (loop, "compare_templates", "statistics"),
+        (loop, "next_steps", "the choices of successive halving"),
+        (loop, "choose", "the choices of successive halving"),
+        (experiment, "compare_templates", "statistics"),
         (loop, "write_result", "figures, report and result"),
         (html, "write_report", "figures, report and result"),
     ):
         clock.wrap(owner, name, part)
     parts = build.Setup(load_recipe("fieldguide", [f"iterations={iterations}"]), folder)
-    experiment = build.build(parts)
+    built = build.build(parts)
     progress = TuningProgress(Terminal(quiet=True))
     watching = [progress, *runs.recording_callbacks(parts)]
-    loop.Tuner(experiment, folder, callbacks=watching).run()
+    loop.Tuner(built, folder, callbacks=watching).run()
     clock.stop()
     others = time.process_time() - time.thread_time()
     print(json.dumps({"cpu": clock.cpu, "wall": clock.wall, "threads": others}))
@@ -293,7 +293,7 @@ def run_table(folder: Path, iterations: int) -> Table:
     )
     rows.append(("total", total, 100.0, wall, 100.0))
     heads = ("part", "CPU seconds", "% of CPU", "wall seconds", "% of wall")
-    title = f"taxtune tune fieldguide, {iterations} iterations and the race, by part"
+    title = f"taxtune tune fieldguide, {iterations} iterations and successive halving, by part"
     digits = {"CPU seconds": 2, "% of CPU": 1, "wall seconds": 2, "% of wall": 1}
     return Table("run", title, heads, tuple(rows), digits=digits)
 

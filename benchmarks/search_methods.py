@@ -16,11 +16,11 @@ import numpy as np
 from landscapes.landscape import FloatArray, IntArray, Landscape
 from numpy.typing import NDArray
 
-from taxtune.metrics.table import with_derived
-from taxtune.tuning.objective import Aims, Constraint, make_objective
+from taxtune.metrics.table import TemplateScores, with_derived
+from taxtune.objective import Aims, Constraint, make_objective
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer
-from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.selection import choose, next_steps, rungs
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
@@ -312,7 +312,7 @@ def halving(task: Task, budget: int) -> Chosen:
 
 @_each
 def three_stages(task: Task, budget: int) -> Chosen:
-    """A simple race: of 40 templates on 10 images 12 go on to 40 images and 5 to 160, scaled to the budget."""
+    """Simple successive halving: of 40 templates on 10 images 12 go on to 40 images and 5 to 160, by the budget."""
 
     def stages(n: int) -> _Stages:
         made = [(n, 10), (max(1, round(0.3 * n)), 40), (max(1, round(0.125 * n)), 160)]
@@ -529,7 +529,7 @@ def fragments(task: Task, budgets: Sequence[int]) -> list[Chosen]:
 
 
 def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
-    """The package: its `fragments` proposer, its race over the tuning images, and its choice of the winner."""
+    """The package: its `fragments` proposer, its successive halving, and its choice of the winner."""
     images = len(task.tuning)
     found = []
     templates = len(task.landscape.templates)

@@ -107,7 +107,7 @@ def test_five_commands_lead_from_photos_to_labels(
     small = (
         "iterations=1",
         "data.tuning=12",
-        "data.block=6",
+        "data.first_rung=6",
         "data.heldout=30",
         "tracking.mlflow=false",
     )

@@ -33,7 +33,7 @@ def test_shipped_recipes_are_valid_and_found_by_name(path):
 
 def test_what_a_recipe_leaves_out(tmp_path):
     recipe = load_recipe(write(tmp_path, GOOD))
-    assert (recipe.data.tuning, recipe.data.block, recipe.data.heldout, recipe.seed) == (
+    assert (recipe.data.tuning, recipe.data.first_rung, recipe.data.heldout, recipe.seed) == (
         None,
         20,
         None,

@@ -95,7 +95,7 @@ def _write_tree(made: MadeTree) -> None:
     from taxtune.authoring.senses import choices_csv, unplaced
     from taxtune.errors import command
     from taxtune.progress import note
-    from taxtune.taxonomy.rows import write_taxonomy
+    from taxtune.taxonomy.write import write_taxonomy
 
     write_taxonomy(made.tree, made.file, force=True)
     look = command("taxonomy", "show", made.file)

@@ -229,7 +229,7 @@ def convert(
     Labels, ranks, aliases, leads and ids go along: reading OUT gives the same tree.
     """
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.rows import write_taxonomy
+    from taxtune.taxonomy.write import write_taxonomy
 
     _keep([Path(file)], out)
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
@@ -275,7 +275,7 @@ def show(
 
 
 def _write(tree: Taxonomy, out: Path | None) -> None:
-    from taxtune.taxonomy.rows import paths_csv, write_taxonomy
+    from taxtune.taxonomy.write import paths_csv, write_taxonomy
 
     if out is None:
         print(paths_csv(tree), end="")

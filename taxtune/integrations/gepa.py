@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.data import Example
 from taxtune.errors import MissingExtraError, ModelError, ProposerError, TemplateError
 from taxtune.metrics.hierarchical import overlap
-from taxtune.metrics.table import ScoreTable
+from taxtune.metrics.table import ScoreTable, TemplateScores
 from taxtune.models import (
     Answer,
     AnswerStore,
@@ -36,24 +36,17 @@ from taxtune.models import (
     check_model,
     make_model,
 )
+from taxtune.objective import Objective
 from taxtune.policies import PlacedAnswer
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.evidence import hidden_answers, relation
 from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages, unwrap_reply
 from taxtune.tuning.proposers.pictures import contact_sheet, worst_failures
-from taxtune.tuning.records import (
-    IterationRecord,
-    SampleResult,
-    TemplateScores,
-    TuneResult,
-    Turn,
-    Usage,
-)
+from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Turn, Usage
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch
@@ -230,11 +223,11 @@ class GepaProposer(Proposer):
         import gepa
 
         experiment = tuner.experiment
-        stage = experiment.stages[0]
+        rung = experiment.rungs[0]
         calls = self.max_metric_calls
-        block = experiment.splits.tuning[: stage.images]
+        first_images = experiment.splits.tuning[: rung.images]
         if experiment.budget.vlm_calls is not None:
-            calls = min(calls, stage.templates * stage.images)
+            calls = min(calls, rung.templates * rung.images)
         with AnswerStore(tuner.answers) as store:
             adapter = Adapter(experiment, store, pictures=self.pictures)
             system = Messages().first(history, goal, budget=0, count=len)[0]["content"]
@@ -246,7 +239,7 @@ class GepaProposer(Proposer):
             found = gepa.optimize(
                 adapter.seed,
                 adapter.examples,
-                block,
+                first_images,
                 adapter=adapter,
                 reflection_lm=reflection,
                 reflection_prompt_template=_reflection_prompt(),
@@ -260,7 +253,7 @@ class GepaProposer(Proposer):
         if reflection.error is not None:
             raise reflection.error
         templates = [candidate[COMPONENT] for candidate in found.candidates]
-        iterations = {(template, example.id) for template in templates for example in block}
+        iterations = {(template, example.id) for template in templates for example in first_images}
         self._spent = {
             **spent_on(reflection.replies),
             "trace": tuple(adapter.shown),

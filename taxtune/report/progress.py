@@ -43,7 +43,7 @@ class TuningProgress:
         experiment = tuner.experiment
         self._experiment = experiment
         self._aim = experiment.objective.spec
-        self._last = experiment.stages[0].templates - 1
+        self._last = experiment.rungs[0].templates - 1
         baseline = self._heldout.get("baseline")
         self._heldout = {}
         if baseline is not None and tuner.group is not None:
@@ -56,7 +56,7 @@ class TuningProgress:
             self._once(text)
         if done:
             self._terminal.line(f"{len(done):,} iterations are done already")
-        tuning = most_questions(experiment.objective, experiment.stages)
+        tuning = most_questions(experiment.objective, experiment.rungs)
         total = tuning + 2 * len(experiment.splits.heldout)
         self._task = Task("tuning", total, self._terminal)
         self._show()
@@ -66,9 +66,9 @@ class TuningProgress:
         is_best = best is not None and best.iteration == record.iteration
         self._add(record, "best" if is_best else "")
 
-    def on_race(self, record: IterationRecord) -> None:
+    def on_rung(self, record: IterationRecord) -> None:
         """Prints the scores of a template that may win on more images."""
-        self._add(record, "race")
+        self._add(record, "rung")
 
     def on_selection(self, selection: Selection) -> None:
         """Prints the template that wins, and the reason."""
@@ -106,7 +106,7 @@ class TuningProgress:
         elif len(self._records) <= self._last:
             stage = f"iteration {len(self._records)} of {self._last}"
         else:
-            stage = "race"
+            stage = "successive halving"
         usage = sum((record.usage for record in self._records.values()), Usage())
         task.what = f"{stage}, {usage.vlm.calls:,} calls"
         if usage.cost_usd is not None:

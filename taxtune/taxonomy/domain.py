@@ -1,8 +1,9 @@
-"""A domain: the part of a taxonomy below one node, which becomes the root, and the way back to the whole.
+"""A domain: the part of a taxonomy below one node, which becomes the root.
 
-What the root is changes the metrics: on birds alone the answer "bird" shares one node with a species, on all of life
-four, so that hP and hR of the same placement differ. A run that is restricted to a domain is scored on the domain's
-tree, and its placements are scored on the whole tree too.
+What the root is changes the metrics: on birds alone the answer "bird" shares one node with a
+species, on all of life four, so that hP and hR of the same placement differ. A run that is
+restricted to a domain is scored on the domain's tree, and its placements are scored on the whole
+tree too.
 """
 
 from __future__ import annotations
@@ -54,39 +55,42 @@ class Domain:
         return self.numbers[np.asarray(nodes, dtype=np.int64)]
 
     def inside(self, node: int) -> int | None:
-        """Returns the number in the part of a node of the whole taxonomy; None where it is outside."""
-        at = int(np.searchsorted(self.numbers, node))
-        return at if at < len(self.numbers) and self.numbers[at] == node else None
+        """Returns the number in the part of a node of the whole taxonomy; None if outside."""
+        number = int(np.searchsorted(self.numbers, node))
+        if number < len(self.numbers) and self.numbers[number] == node:
+            return number
+        return None
 
     def locate(self, reference: str | Sequence[str]) -> int | None:
-        """Returns the node of the part that a label, alias, id or path refers to, or None where it is outside.
+        """Returns the node of the part that a label, alias, id or path refers to.
 
-        A name that the part has is looked for nowhere else, though the whole taxonomy may have it several times. Paths
-        may begin at the part's root or at that of the whole taxonomy.
+        A name that the part has is looked for nowhere else, though the whole taxonomy may have it
+        several times. Paths may begin at the part's root or at that of the whole taxonomy.
+
+        Returns:
+            The node's number in the part, or None if it is outside.
 
         Raises:
             TaxonomyError: If it is on neither, or the part has several nodes of that name.
         """
-        is_text = isinstance(reference, str)
-        name = str(reference) if is_text else ""
+        name = reference if isinstance(reference, str) else ""
         if self.tree.find(name) or name in self.tree.by_id:
             return self.tree.resolve(name)
-        path = (
-            [part.strip() for part in name.split("/") if part.strip()]
-            if is_text
-            else list(reference)
-        )
-        is_path = not is_text or len(path) > 1
+        path = list(reference)
+        if isinstance(reference, str):
+            path = [part.strip() for part in name.split("/") if part.strip()]
+        is_path = len(path) > 1 or not isinstance(reference, str)
         if is_path:
             with suppress(TaxonomyError):
                 return self.tree.resolve(path)
-        # On the whole tree only what is there is looked up: to suggest the nearest of many names takes long.
-        known = bool(self.full.find(name))
-        if is_path or known or name in self.full.by_id:
+        # On the whole tree only what is there is looked up: to suggest the nearest of many names
+        # takes long.
+        is_known = bool(self.full.find(name))
+        if is_path or is_known or name in self.full.by_id:
             try:
                 return self.inside(self.full.resolve(name or path))
             except TaxonomyError:
-                if known:
+                if is_known:
                     return None  # several nodes, and none of them in the part
         return self.tree.resolve(reference)  # says what is wrong, with the nearest names
 
@@ -110,7 +114,7 @@ def restrict(taxonomy: Taxonomy, root: str) -> Domain:
             value=root,
             remedy="Name a node that has others below it.",
         )
-    return Domain(taxonomy, taxonomy.subtree(node), node, below)
+    return Domain(full=taxonomy, tree=taxonomy.subtree(node), root=node, numbers=below)
 
 
 def read_part(
@@ -121,17 +125,17 @@ def read_part(
     names: bool = True,
     root_label: str | None = None,
 ) -> tuple[Taxonomy, Domain | None]:
-    """Returns a tree, and what it is a part of, or None where it is the whole taxonomy.
+    """Returns a tree, and the domain that it is, or None if it is the whole taxonomy.
 
     Args:
         source: The file, a built-in one, or a tree that has been read.
         format: Its format.
         root: Label, alias or path of the node that becomes the root; None for the whole.
         names: Whether the English names that come with taxtune are added.
-        root_label: What the root is called where the file has none and one is added.
+        root_label: The label of the root if the file has none and one is added.
 
     Raises:
-        TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
+        TaxonomyError: If the file cannot be read, or there is no such node, or nothing is below it.
     """
     whole = source
     if not isinstance(whole, Taxonomy):

@@ -1,9 +1,10 @@
-"""Reader of nested JSON: objects with a name and children, in their usual spellings, or objects whose keys are names.
+"""Reads nested JSON: objects with a name and children, or objects whose keys are names.
 
-Two layouts, which may be mixed: `{"name": "animal", "children": [{"name": "bird"}, "fish"]}`, and `{"animal": {"bird":
-["duck", "gull"], "fish": null}}`. Fields are in upper or lower case, with "_", "-" or nothing between words; optional
-are an id, a rank, aliases and leads. Defects name where they are as JSON paths, such as `$.children[3].name`. A node
-whose id stands in several places has none: its place tells it from the others.
+The two layouts may be mixed: `{"name": "animal", "children": [{"name": "bird"}, "fish"]}`, and
+`{"animal": {"bird": ["duck", "gull"], "fish": null}}`. Fields are in upper or lower case, with "_",
+"-" or nothing between words; optional are an id, a rank, aliases and leads. Defects name where they
+are as JSON paths, such as `$.children[3].name`. A node whose id stands in several places has none:
+its place sets it apart from the others.
 """
 
 from __future__ import annotations
@@ -12,24 +13,41 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import clean
-from taxtune.taxonomy.raw import RawNode, RawTaxonomy
+from taxtune.taxonomy.raw import RawNode, RawTaxonomy, has_half_character
 
 __all__ = ["is_nested", "read_nested"]
 
-_FIELDS = {
+#: How the key of each field may be spelt, the preferred spelling first.
+_SPELLINGS = {
     "name": "name label title text displayname preflabel value labelname category term",
     "id": "id identifier uid key code wnid qid labelname",
-    "children": "children child nodes subcategories subcategory categories items subclasses subclass subtypes subnodes "
-    "narrower kids branches members taxa",
-    "aliases": "aliases alias synonyms synonym altlabels altlabel commonnames commonname othernames",
+    "children": "children child nodes subcategories subcategory categories items subclasses "
+    "subclass subtypes subnodes narrower kids branches members taxa",
+    "aliases": "aliases alias synonyms synonym altlabels altlabel commonnames commonname "
+    "othernames",
     "leads": "leads",
     "rank": "rank taxonrank",
 }
-_SPELLINGS = {field: names.split() for field, names in _FIELDS.items()}
+
+
+class _Value(NamedTuple):
+    """A value that is still to be read.
+
+    Attributes:
+        content: The value.
+        parent: The key of the node above it.
+        place: Its JSON path.
+        name: Its name, if it is the value of a key that is one.
+    """
+
+    content: object
+    parent: Hashable | None
+    place: str
+    name: str | None = None
 
 
 @cache
@@ -37,18 +55,21 @@ def _plain(key: str) -> str:
     return re.sub(r"[\s_-]+", "", key).lower()
 
 
-def _fields(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the key, as the object spells it, of each field that it has."""
+def _fields(entry: object) -> dict[str, str]:
+    """Returns the key, as an object spells it, of each field that it has."""
+    if not isinstance(entry, dict):
+        return {}
     keys = {_plain(str(key)): key for key in reversed(list(entry))}
-    return {
-        field: keys[next(name for name in names if name in keys)]
-        for field, names in _SPELLINGS.items()
-        if not keys.keys().isdisjoint(names)
-    }
+    fields = {}
+    for field, spellings in _SPELLINGS.items():
+        used = [spelling for spelling in spellings.split() if spelling in keys]
+        if used:
+            fields[field] = keys[used[0]]
+    return fields
 
 
 def _is_node(entry: Mapping[str, Any], fields: Mapping[str, str]) -> bool:
-    """Tells whether an object is a node itself: it has a name that is text, or an id and children."""
+    """Tells whether an object is a node: it has a name that is text, or an id and children."""
     if "name" in fields and isinstance(entry[fields["name"]], str):
         return True
     return "id" in fields and isinstance(entry[fields["id"]], str | int) and "children" in fields
@@ -66,12 +87,14 @@ def is_nested(data: object) -> bool:
     # Numbers as keys are an index of something, such as ImageNet's classes.
     if all(key.strip().isdecimal() for key in data if isinstance(key, str)):
         return False
-    values = data.values()
-    if any("parent_id" in value for value in values if isinstance(value, dict)):
-        return False  # entries that name their parents are edges
-    return any(isinstance(value, dict | list) and value for value in values) and all(
-        value is None or isinstance(value, dict | list) for value in values
-    )
+    is_deep = False
+    for value in data.values():
+        if value is not None and not isinstance(value, dict | list):
+            return False
+        if isinstance(value, dict) and "parent_id" in value:
+            return False  # entries that name their parents are edges
+        is_deep |= bool(value)
+    return is_deep
 
 
 def read_nested(data: object, file: str) -> RawTaxonomy:
@@ -84,94 +107,123 @@ def read_nested(data: object, file: str) -> RawTaxonomy:
     Raises:
         TaxonomyError: If something in it is neither a node nor a name.
     """
-    raw = RawTaxonomy(file, "nested-json")
-    id_at: dict[Hashable, str] = {}
-    # What is to be read, depth first: a value, its parent, its JSON path, and the name that an object of names gives.
-    stack: list[tuple[object, Hashable | None, str, str | None]] = [(data, None, "$", None)]
+    reader = _Reader(file)
+    stack = [_Value(data, parent=None, place="$")]
     while stack:
-        value, parent, at, name = stack.pop()
-        fields = _fields(value) if isinstance(value, dict) else {}
-        is_node = isinstance(value, dict) and _is_node(value, fields)
-        if name is None and isinstance(value, dict) and not is_node:
-            stack += [
-                (below, parent, f"{at}.{key}", str(key)) for key, below in reversed(value.items())
-            ]
-        elif name is None and isinstance(value, list):
-            stack += [
-                (below, parent, f"{at}[{i}]", None) for i, below in reversed([*enumerate(value)])
-            ]
-        elif isinstance(value, dict) and is_node:
-            raw.nodes.append(_node(value, fields, parent, at, raw))
-            identity = value.get(fields.get("id", ""))
-            if isinstance(identity, str | int):
-                id_at[at,] = str(identity)
-            elif name is not None and name != value[fields["name"]]:
-                id_at[at,] = name  # {"n01440764": {"name": "tench"}}
-            below = value.get(fields.get("children", ""))
-            if below is not None and not isinstance(below, dict | list):
-                raise _no_node(below, f"{at}.{fields['children']}", file)
-            stack += [(below, (at,), f"{at}.{fields['children']}", None)] if below else []
-        elif name is None and isinstance(value, str):
-            raw.nodes.append(_named(value, parent, at, raw))
-        elif name is not None and (value is None or isinstance(value, dict | list)):
-            raw.nodes.append(_named(name, parent, at, raw))
-            stack += [(value, (at,), at, None)] if value else []
-        else:
-            raise _no_node(value, at, file)
-    count = Counter(id_at.values())
-    key = {at: identity for at, identity in id_at.items() if count[identity] == 1}
-    raw.nodes = [
-        n._replace(key=key.get(n.key, n.key), parent=key.get(n.parent, n.parent)) for n in raw.nodes
-    ]
-    if several := [identity for identity, times in count.items() if times > 1]:
-        message = f"Ids that are used several times and so identify no node: {len(several):,}."
-        raw.note("shared id", message, value=several[0])
-    return raw
+        stack += reversed(reader.read(stack.pop()))
+    return reader.finish()
 
 
-def _node(
-    entry: Mapping[str, Any],
-    fields: Mapping[str, str],
-    parent: Hashable | None,
-    at: str,
-    raw: RawTaxonomy,
-) -> RawNode:
-    """Returns the node that an object with fields is."""
-    names = {}
-    for field in ("aliases", "leads"):
-        value = entry.get(fields.get(field, "")) or []
-        texts = [value] if isinstance(value, str) else value
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise _no_node(
-                value, f"{at}.{fields[field]}", raw.file, "The names are not a list of texts."
+class _Reader:
+    """Reads values one by one, and keeps the nodes."""
+
+    def __init__(self, file: str) -> None:
+        self.raw = RawTaxonomy(file, "nested-json")
+        #: The id of each node that has one, by its key.
+        self.ids: dict[Hashable, str] = {}
+
+    def read(self, value: _Value) -> list[_Value]:
+        """Adds the node of a value if it is one; returns what is to be read next."""
+        content, parent, place, name = value
+        fields = _fields(content)
+        if isinstance(content, dict) and _is_node(content, fields):
+            return self._read_node(content, fields, value)
+        if name is not None and (content is None or isinstance(content, dict | list)):
+            self.raw.nodes.append(self._node(name, parent, place))
+            return [_Value(content, (place,), place)] if content else []
+        if isinstance(content, dict):
+            return [_Value(b, parent, f"{place}.{key}", str(key)) for key, b in content.items()]
+        if isinstance(content, list):
+            return [_Value(item, parent, f"{place}[{i}]") for i, item in enumerate(content)]
+        if name is not None or not isinstance(content, str):
+            raise self._no_node(content, place)
+        self.raw.nodes.append(self._node(content, parent, place))
+        return []
+
+    def _read_node(
+        self,
+        entry: Mapping[str, Any],
+        fields: Mapping[str, str],
+        value: _Value,
+    ) -> list[_Value]:
+        """Adds the node that an object with fields is; returns its children."""
+        place = value.place
+        label = entry[fields["name" if "name" in fields else "id"]]
+        aliases = self._names("aliases", entry, fields, place)
+        leads = self._names("leads", entry, fields, place)
+        if not isinstance(label, str | int):
+            raise self._no_node(label, f"{place}.{fields['name']}")
+        node = self._node(str(label), value.parent, place)
+        rank = entry.get(fields.get("rank", ""))
+        self.raw.nodes.append(
+            node._replace(
+                aliases=tuple(alias for alias in aliases if alias != node.label),
+                leads=leads,
+                rank=None if rank is None else clean(str(rank)) or None,
             )
-        names[field] = tuple(dict.fromkeys(filter(None, map(clean, texts))))
-    label = entry[fields["name"] if "name" in fields else fields["id"]]
-    if not isinstance(label, str | int):
-        raise _no_node(label, f"{at}.{fields['name']}", raw.file)
-    node, rank = _named(str(label), parent, at, raw), entry.get(fields.get("rank", ""))
-    aliases = tuple(name for name in names["aliases"] if name != node.label)
-    return node._replace(
-        aliases=aliases,
-        leads=names["leads"],
-        rank=None if rank is None else clean(str(rank)) or None,
-    )
+        )
+        identity = entry.get(fields.get("id", ""))
+        if isinstance(identity, str | int):
+            self.ids[node.key] = str(identity)
+        elif value.name not in (None, label):
+            self.ids[node.key] = str(value.name)  # {"n01440764": {"name": "tench"}}
+        children = entry.get(fields.get("children", ""))
+        if children is None:
+            return []
+        below = f"{place}.{fields['children']}"
+        if not isinstance(children, dict | list):
+            raise self._no_node(children, below)
+        return [_Value(children, node.key, below)] if children else []
 
+    def _names(
+        self,
+        field: str,
+        entry: Mapping[str, Any],
+        fields: Mapping[str, str],
+        place: str,
+    ) -> tuple[str, ...]:
+        """Returns the names in a field of an object, each once."""
+        value = entry.get(fields.get(field, "")) or []
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            message = "The names are not a list of texts."
+            raise self._no_node(value, f"{place}.{fields[field]}", message)
+        return tuple(dict.fromkeys(filter(None, map(clean, names))))
 
-def _named(label: str, parent: Hashable | None, at: str, raw: RawTaxonomy) -> RawNode:
-    if any("\ud800" <= character <= "\udfff" for character in label):
-        message = "A name contains an incomplete character (half a surrogate pair)."
-        raise TaxonomyError(message, file=raw.file, value=f"{at}: {label!r}")
-    if not (tidy := clean(label)):
-        raw.flaw("empty name", "The node has no name.", None, at, "Give it a name or remove it.")
-    return RawNode((at,), parent, tidy or at)
+    def _node(self, label: str, parent: Hashable | None, place: str) -> RawNode:
+        if has_half_character(label):
+            raise TaxonomyError(
+                "A name contains an incomplete character (half a surrogate pair).",
+                file=self.raw.file,
+                value=f"{place}: {label!r}",
+            )
+        tidy = clean(label)
+        if not tidy:
+            remedy = "Give it a name or remove it."
+            self.raw.flaw("empty name", "The node has no name.", None, place, remedy)
+        return RawNode(key=(place,), parent=parent, label=tidy or place)
 
+    def _no_node(
+        self,
+        value: object,
+        place: str,
+        message: str = "This is neither a name nor a node with a name.",
+    ) -> TaxonomyError:
+        return TaxonomyError(
+            message,
+            file=self.raw.file,
+            value=f"{place}: {value!r}"[:120],
+            remedy='A node is a text, an object with a "name", or a key with an object, a list or '
+            "null behind it.",
+        )
 
-def _no_node(
-    value: object,
-    at: str,
-    file: str,
-    message: str = "This is neither a name nor a node with a name.",
-) -> TaxonomyError:
-    remedy = 'A node is a text, an object with a "name", or a key with an object, a list or null behind it.'
-    return TaxonomyError(message, file=file, value=f"{at}: {value!r}"[:120], remedy=remedy)
+    def finish(self) -> RawTaxonomy:
+        """Returns the nodes, which are known by their ids if no other node has the same."""
+        count = Counter(self.ids.values())
+        unique = {key: identity for key, identity in self.ids.items() if count[identity] == 1}
+        self.raw.nodes = [node.renamed(unique) for node in self.raw.nodes]
+        shared = [identity for identity, times in count.items() if times > 1]
+        if shared:
+            message = f"Ids that are used several times and so identify no node: {len(shared):,}."
+            self.raw.note("shared id", message, value=shared[0])
+        return self.raw

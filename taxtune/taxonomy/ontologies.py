@@ -1,10 +1,12 @@
-"""Readers of ontologies: RDF (SKOS concepts, OWL and RDFS classes) by rdflib, and OBO by obonet, which are extras.
+"""Reads ontologies: RDF (SKOS concepts, OWL and RDFS classes) by rdflib, and OBO by obonet.
 
-Of RDF, parents are `skos:broader`, the other end of `skos:narrower`, and `rdfs:subClassOf`; labels `skos:prefLabel` and
-`rdfs:label`. `skos:altLabel` and exact synonyms identify a node and become aliases; `skos:hiddenLabel` and related,
-narrow and broad synonyms only lead to it. Names in English and those without a language count. A node's id is its IRI,
-and its rank its `dwc:taxonRank`. What is deprecated or obsolete is left out, and so are classes without a name of their
-own, such as restrictions. RDF has no order: siblings come by their IRIs, and aliases by the alphabet.
+Both packages are extras. In RDF, parents are `skos:broader`, the other end of `skos:narrower`, and
+`rdfs:subClassOf`; labels are `skos:prefLabel` and `rdfs:label`. `skos:altLabel` and exact synonyms
+identify a node and become aliases; `skos:hiddenLabel` and related, narrow and broad synonyms only
+lead to it. Names in English and those without a language count. A node's id is its IRI, and its
+rank its `dwc:taxonRank`. Deprecated and obsolete nodes are left out, and so are classes without a
+name of their own, such as restrictions. RDF has no order: siblings come by their IRIs, and aliases
+by the alphabet.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +29,27 @@ if TYPE_CHECKING:
 
 __all__ = ["is_obo", "is_rdf", "read_obo", "read_rdf"]
 
-# What the suffix of a file says about its syntax, as rdflib calls it.
-_SUFFIXES = dict.fromkeys((".ttl", ".turtle"), "turtle") | dict.fromkeys(
-    (".rdf", ".owl", ".skos"), "xml"
-)
-_SUFFIXES |= {".n3": "n3", ".nt": "nt", ".trig": "trig", ".jsonld": "json-ld"}
+#: The syntax of a file, as rdflib calls it, by the file's suffix.
+_SYNTAX = {
+    ".ttl": "turtle",
+    ".turtle": "turtle",
+    ".rdf": "xml",
+    ".owl": "xml",
+    ".skos": "xml",
+    ".n3": "n3",
+    ".nt": "nt",
+    ".trig": "trig",
+    ".jsonld": "json-ld",
+}
+_PACKED = (".gz", ".bz2", ".xz")
 _RANK = "http://rs.tdwg.org/dwc/terms/taxonRank"
 _OBO = "http://www.geneontology.org/formats/oboInOwl#"
-# An entity for a namespace, as OWL's are; a few that stand for others can stand for gigabytes.
+#: An entity for a namespace, as OWL's are; a few that stand for others can stand for gigabytes.
 _NAMESPACE = re.compile(r"""<!ENTITY\s+[\w.-]+\s+(["'])[^&%<"']{0,200}\1\s*>""")
 _SYNONYM = re.compile(r'"(?P<text>(?:[^"\\]|\\.)*)"\s*(?P<scope>EXACT)?')
+
+
+# -- RDF -------------------------------------------------------------------------------------------
 
 
 def is_rdf(text: str, path: Path) -> bool:
@@ -49,16 +62,11 @@ def _syntax(text: str, path: Path) -> str | None:
     if start.startswith("<") and "<rdf:RDF" in start:
         return "xml"
     first = next((line for line in start.splitlines() if line.strip()[:1] not in ("", "#")), "")
-    if first.split(None, 1)[:1] and first.split(None, 1)[0].lower() in (
-        "@prefix",
-        "@base",
-        "prefix",
-    ):
+    if first.lower().split()[:1] in (["@prefix"], ["@base"], ["prefix"]):
         return "turtle"
-    suffixes = [
-        suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2", ".xz")
-    ]
-    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    suffixes = [suffix for suffix in suffixes if suffix not in _PACKED]
+    return _SYNTAX.get(suffixes[-1]) if suffixes else None
 
 
 def read_rdf(text: str, path: Path, name: str) -> RawTaxonomy:
@@ -79,7 +87,7 @@ def read_rdf(text: str, path: Path, name: str) -> RawTaxonomy:
         raise MissingExtraError("rdflib", "rdf", "A taxonomy in RDF") from error
     # It warns of every date that it cannot read; dates are no part of a tree.
     logging.getLogger("rdflib").setLevel(logging.ERROR)
-    skos, rdfs, owl = rdflib.SKOS, rdflib.RDFS, rdflib.OWL
+    skos = rdflib.SKOS
     obo = rdflib.Namespace(_OBO)
     graph = _graph(rdflib, text, _syntax(text, path) or "turtle", name)
     parents = _parents(rdflib, graph)
@@ -87,61 +95,84 @@ def read_rdf(text: str, path: Path, name: str) -> RawTaxonomy:
         message = "The file contains neither SKOS concepts nor OWL or RDFS classes."
         remedy = "The tree is read from skos:broader or rdfs:subClassOf."
         raise TaxonomyError(message, file=name, remedy=remedy)
-    gone = {
-        iri
-        for iri in parents
-        if any(str(o) in ("true", "1") for o in graph.objects(iri, owl.deprecated))
-    }
-    raw, unnamed = RawTaxonomy(name, "rdf"), []
-    for iri in sorted(parents.keys() - gone, key=str):
-        labels = _texts(graph, iri, skos.prefLabel, any_language=True)
-        labels = labels or _texts(graph, iri, rdfs.label, any_language=True)
+    deprecated = set()
+    for iri in parents:
+        if {"true", "1"}.intersection(map(str, graph.objects(iri, rdflib.OWL.deprecated))):
+            deprecated.add(iri)
+    raw = RawTaxonomy(name, "rdf")
+    unnamed = []
+    for iri in sorted(parents.keys() - deprecated, key=str):
+        labels = _labels(graph, iri, skos.prefLabel) or _labels(graph, iri, rdflib.RDFS.label)
         if not labels:
             unnamed.append(str(iri))
-            labels = [str(iri).rstrip("/#").replace("#", "/").rsplit("/", 1)[-1] or str(iri)]
-        aliases = labels[1:] + _texts(graph, iri, skos.altLabel, obo.hasExactSynonym)
-        loose = (obo[f"has{kind}Synonym"] for kind in ("Related", "Narrow", "Broad"))
-        leads = _texts(graph, iri, skos.hiddenLabel, *loose)
-        rank = next(iter(_texts(graph, iri, rdflib.URIRef(_RANK))), None)
-        above = sorted(map(str, parents[iri] - gone))
-        raw.nodes += _statements(str(iri), above, labels[0], aliases, leads, rank)
-    if gone:
-        raw.note("left out", f"Left out: {len(gone):,} deprecated classes or concepts.")
+            labels = [_end(str(iri))]
+        loose = [obo[f"has{kind}Synonym"] for kind in ("Related", "Narrow", "Broad")]
+        raw.nodes += _statements(
+            key=str(iri),
+            parents=sorted(map(str, parents[iri] - deprecated)),
+            label=labels[0],
+            aliases=labels[1:] + _texts(graph, iri, skos.altLabel, obo.hasExactSynonym),
+            leads=_texts(graph, iri, skos.hiddenLabel, *loose),
+            rank=next(iter(_texts(graph, iri, rdflib.URIRef(_RANK))), None),
+        )
+    if deprecated:
+        raw.note("left out", f"Left out: {len(deprecated):,} deprecated classes or concepts.")
     if unnamed:
         message = f"Without a label, so labelled by the ends of their IRIs: {len(unnamed):,}."
         raw.note("renamed", message, value=unnamed[0])
     return raw
 
 
+def _end(iri: str) -> str:
+    """Returns the last part of an IRI."""
+    return iri.rstrip("/#").replace("#", "/").rsplit("/", 1)[-1] or iri
+
+
 def _graph(rdflib: Any, text: str, syntax: str, name: str) -> Graph:
     graph: Graph = rdflib.Dataset(default_union=True) if syntax == "trig" else rdflib.Graph()
     if syntax == "xml":
-        for entity in re.finditer("<!ENTITY", text):
-            if _NAMESPACE.match(text, entity.start()) is None:
-                message = "An entity stands for a file, for other entities or for more than 200 characters."
-                row = text.count("\n", 0, entity.start()) + 1
-                raise TaxonomyError(message, file=name, row=row, remedy="Save the file as Turtle.")
+        _check_entities(text, name)
     try:
         remote = _remote_context(json.loads(text)) if syntax == "json-ld" else None
         if remote is None:
-            return graph.parse(data=text, format=syntax, publicID="urn:file:") and graph
+            graph.parse(data=text, format=syntax, publicID="urn:file:")
+            return graph
     except Exception as problem:  # every syntax raises its own
-        line = (
-            problem.getLineNumber()
-            if hasattr(problem, "getLineNumber")
-            else getattr(problem, "lines", None)
-        )
-        message = f"The file is not valid {syntax}: {' '.join(str(problem).split())[:300]}."
-        remedy = "The syntax is chosen by the suffix: .ttl, .rdf, .owl, .nt, .trig or .jsonld."
-        at = line if isinstance(line, int) and line > 0 else None
-        raise TaxonomyError(message, file=name, row=at, remedy=remedy) from None
-    message = "The file takes a context from elsewhere, and reading a file opens nothing else."
-    remedy = "Write the content of the context into the file, or save it as Turtle."
-    raise TaxonomyError(message, file=name, value=remote, remedy=remedy)
+        line = getattr(problem, "lines", None)
+        if hasattr(problem, "getLineNumber"):
+            line = problem.getLineNumber()
+        raise TaxonomyError(
+            f"The file is not valid {syntax}: {_one_line(problem)}.",
+            file=name,
+            row=line if isinstance(line, int) and line > 0 else None,
+            remedy="The syntax is chosen by the suffix: .ttl, .rdf, .owl, .nt, .trig or .jsonld.",
+        ) from None
+    raise TaxonomyError(
+        "The file takes a context from elsewhere, and reading a file opens nothing else.",
+        file=name,
+        value=remote,
+        remedy="Write the content of the context into the file, or save it as Turtle.",
+    )
+
+
+def _check_entities(text: str, name: str) -> None:
+    """Raises a TaxonomyError if an entity of an XML file is no namespace."""
+    for entity in re.finditer("<!ENTITY", text):
+        if _NAMESPACE.match(text, entity.start()) is None:
+            raise TaxonomyError(
+                "An entity stands for a file, for other entities or for more than 200 characters.",
+                file=name,
+                row=text.count("\n", 0, entity.start()) + 1,
+                remedy="Save the file as Turtle.",
+            )
+
+
+def _one_line(problem: Exception) -> str:
+    return " ".join(str(problem).split())[:300]
 
 
 def _remote_context(document: Any) -> str | None:
-    """Returns an address that a JSON-LD document takes a context from, however deep; None where it has them all."""
+    """Returns an address that a JSON-LD document takes a context from, however deep, or None."""
     waiting = [(document, False)]
     while waiting:
         value, is_context = waiting.pop()
@@ -155,54 +186,81 @@ def _remote_context(document: Any) -> str | None:
 
 
 def _parents(rdflib: Any, graph: Graph) -> dict[Node, set[Node]]:
-    """Returns the parents of each concept or class; blank nodes are OWL's restrictions and unions."""
-    skos, rdfs, owl = rdflib.SKOS, rdflib.RDFS, rdflib.OWL
+    """Returns the parents of each concept or class; blank nodes are restrictions and unions."""
+    skos = rdflib.SKOS
+    rdfs = rdflib.RDFS
+    owl = rdflib.OWL
     edges = [*graph.subject_objects(skos.broader), *graph.subject_objects(rdfs.subClassOf)]
     edges += [(narrower, iri) for iri, narrower in graph.subject_objects(skos.narrower)]
-    kinds = (skos.Concept, owl.Class, rdfs.Class)
-    nodes = {iri for kind in kinds for iri in graph.subjects(rdflib.RDF.type, kind)}.union(*edges)
-    nodes = {iri for iri in nodes if isinstance(iri, rdflib.URIRef)} - {owl.Thing, rdfs.Resource}
-    parents: dict[Node, set[Node]] = {iri: set() for iri in nodes}
+    nodes = set().union(*edges)
+    for kind in (skos.Concept, owl.Class, rdfs.Class):
+        nodes.update(graph.subjects(rdflib.RDF.type, kind))
+    nodes -= {owl.Thing, rdfs.Resource}
+    parents: dict[Node, set[Node]] = {}
+    for iri in nodes:
+        if isinstance(iri, rdflib.URIRef):
+            parents[iri] = set()
     for child, parent in edges:
-        if child in nodes and parent in nodes:
+        if child in parents and parent in parents:
             parents[child].add(parent)
     return parents
 
 
-def _texts(graph: Graph, iri: Node, *predicates: Node, any_language: bool = False) -> list[str]:
-    """Returns the English texts and those without a language, English first, each in alphabetical order."""
-    texts: dict[str, None] = {}
+def _literals(graph: Graph, iri: Node, predicate: Node) -> Iterator[tuple[str, str]]:
+    """Yields the language and the text of each object of a node, in alphabetical order."""
+    literals = []
+    for literal in graph.objects(iri, predicate):
+        language = getattr(literal, "language", None) or ""
+        literals.append((language, clean(str(literal))))
+    yield from sorted(literals)
+
+
+def _texts(graph: Graph, iri: Node, *predicates: Node) -> list[str]:
+    """Returns the English texts and those without a language.
+
+    Of each predicate the English ones come first, both in alphabetical order.
+    """
+    texts: list[str] = []
     for predicate in predicates:
-        literals = [
-            (getattr(o, "language", None) or "", clean(str(o)))
-            for o in graph.objects(iri, predicate)
-        ]
-        english = sorted(
-            {text for language, text in literals if language.lower().split("-")[0] == "en"}
-        )
-        plain = sorted({text for language, text in literals if not language})
-        # A label in another language is better than none.
-        foreign = (
-            [text for _, text in sorted(literals)][:1]
-            if any_language and not english and not plain
-            else []
-        )
-        texts |= dict.fromkeys(filter(None, (*english, *plain, *foreign)))
-    return list(texts)
+        literals = list(_literals(graph, iri, predicate))
+        texts += sorted(text for language, text in literals if _is_english(language))
+        texts += [text for language, text in literals if not language]
+    return list(dict.fromkeys(filter(None, texts)))
+
+
+def _is_english(language: str) -> bool:
+    return language.lower().split("-")[0] == "en"
+
+
+def _labels(graph: Graph, iri: Node, predicate: Node) -> list[str]:
+    """Returns the texts of a predicate, or else one in another language, as better than none."""
+    texts = _texts(graph, iri, predicate)
+    return texts or [text for _, text in _literals(graph, iri, predicate) if text][:1]
 
 
 def _statements(
-    key: Any,
-    parents: list[Any],
+    key: str,
+    parents: list[str],
     label: str,
     aliases: Iterable[str],
     leads: Iterable[str],
     rank: str | None = None,
 ) -> list[RawNode]:
-    """Returns a statement for each parent of a node, or one without."""
+    """Returns a statement for each parent of a node, or one without a parent."""
     others = tuple(dict.fromkeys(name for name in aliases if name and name != label))
-    led = tuple(dict.fromkeys(name for name in leads if name and name not in (label, *others)))
-    return [RawNode(key, parent, label, others, rank, leads=led) for parent in parents or [None]]
+    known = {"", label, *others}
+    node = RawNode(
+        key=key,
+        parent=None,
+        label=label,
+        aliases=others,
+        rank=rank,
+        leads=tuple(dict.fromkeys(name for name in leads if name not in known)),
+    )
+    return [node._replace(parent=parent) for parent in parents] or [node]
+
+
+# -- OBO -------------------------------------------------------------------------------------------
 
 
 def is_obo(text: str) -> bool:
@@ -226,35 +284,38 @@ def read_obo(text: str, name: str) -> RawTaxonomy:
         import obonet
     except ImportError as error:
         raise MissingExtraError("obonet", "obo", "A taxonomy in OBO's format") from error
+    # obonet wants a blank line before each stanza, and warns of a file that has no name; a later
+    # name counts.
+    text = re.sub(r"^\[", "\n[", text, flags=re.MULTILINE)
     try:
-        # obonet wants a blank line before each stanza, and warns of a file that has no name; a later one counts.
-        graph = obonet.read_obo(
-            io.StringIO("ontology: -\n" + re.sub(r"^\[", "\n[", text, flags=re.MULTILINE))
-        )
+        graph = obonet.read_obo(io.StringIO(f"ontology: -\n{text}"))
     except (ValueError, KeyError, TypeError, IndexError) as problem:
-        message = f"The file is not valid OBO: {' '.join(str(problem).split())[:300]}."
-        raise TaxonomyError(
-            message, file=name, remedy="Write `tag: value` lines, and an id in each term."
-        ) from None
-    raw, unnamed = RawTaxonomy(name, "obo"), 0
+        message = f"The file is not valid OBO: {_one_line(problem)}."
+        remedy = "Write `tag: value` lines, and an id in each term."
+        raise TaxonomyError(message, file=name, remedy=remedy) from None
     parents: dict[str, list[str]] = {}
     for child, parent, kind in graph.edges(keys=True):
         if kind == "is_a":
             parents.setdefault(child, []).append(parent)
+    raw = RawTaxonomy(name, "obo")
+    unnamed = 0
     for key, term in graph.nodes(data=True):
         if not term and key not in parents:
             continue  # the target of a relationship, or a parent that has no term
-        found = [match for match in map(_SYNONYM.match, term.get("synonym", ())) if match]
-        exact = [_unescaped(match["text"]) for match in found if match["scope"]]
-        loose = [_unescaped(match["text"]) for match in found if not match["scope"]]
+        synonyms = list(filter(None, map(_SYNONYM.match, term.get("synonym", ()))))
         unnamed += "name" not in term
         raw.nodes += _statements(
-            key, parents.get(key, []), _unescaped(term.get("name", key)), exact, loose
+            key=key,
+            parents=parents.get(key, []),
+            label=_unescaped(term.get("name", key)),
+            aliases=[_unescaped(match["text"]) for match in synonyms if match["scope"]],
+            leads=[_unescaped(match["text"]) for match in synonyms if not match["scope"]],
         )
     if not raw.nodes:
         remedy = "OBO terms are stanzas that start with [Term]."
         raise TaxonomyError("The file contains no term.", file=name, remedy=remedy)
-    if obsolete := len(re.findall(r"^is_obsolete:\s*true", text, re.MULTILINE)):
+    obsolete = len(re.findall(r"^is_obsolete:\s*true", text, re.MULTILINE))
+    if obsolete:
         raw.note("left out", f"Left out: {obsolete:,} obsolete terms.")
     if unnamed:
         raw.note("renamed", f"Without a name, so labelled by their ids: {unnamed:,} terms.")

@@ -1,19 +1,20 @@
 """The label tree: `Taxonomy`.
 
-A taxonomy is a triplet (V, L, E): nodes, a label for each, and edges that form a tree with one root (paper 1, §3).
-Nodes are numbered 0..n-1 in an order in which every parent comes before its children, so the root is node 0. All
-relations between nodes are answered from two arrays: row v of `Taxonomy.lineage` lists the ancestors of v from the root
-down, and `Taxonomy.places` numbers the nodes so that those below v follow it.
+A taxonomy is a triplet (V, L, E): nodes, a label for each, and edges that form a tree with one root
+(paper 1, §3). Nodes are numbered 0..n-1 in an order in which every parent comes before its
+children, so the root is node 0. All relations between nodes are answered from two arrays: row v of
+`Taxonomy.lineage` lists the ancestors of v from the root down, and `Taxonomy.places` numbers the
+nodes so that those below v follow it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,44 +29,26 @@ from taxtune.taxonomy.rows import raw_from_edges, raw_from_paths
 __all__ = ["Taxonomy", "tree_of"]
 
 IntArray = NDArray[np.int64]
+_T = TypeVar("_T")
+#: Several names of each node.
+Names = Sequence[Sequence[str]]
 
-# The most entries of the table of ancestors: 1 GB, enough for ten million nodes of depth 24.
+#: The table of ancestors has at most so many entries: 1 GB, enough for ten million nodes of depth
+#: 24.
 _MAX_LINEAGE = 250_000_000
-_NEAR = 60  # names below this ratio are no suggestion
-# Notes that tell of something changed, left out or perhaps misread, which whoever reads the tree has to know.
-_TOLD = frozenset({"added root", "left out", "renamed"})
-
-
-def _tuples(names: Sequence[Sequence[str]] | None, n: int) -> tuple[tuple[str, ...], ...]:
-    return ((),) * n if names is None else tuple(map(tuple, names))
-
-
-def _by_folded(names: Iterable[Iterable[str]]) -> dict[str, list[int]]:
-    table: dict[str, list[int]] = {}
-    for i, some in enumerate(names):
-        for name in {name.casefold() for name in some}:
-            table.setdefault(name, []).append(i)
-    return table
-
-
-def _looked_up(name: str, table: Mapping[str, list[int]]) -> list[int]:
-    return list(table.get(name.strip().casefold()) or table.get(clean(name).casefold()) or ())
-
-
-def _depths(parents: IntArray) -> IntArray:
-    # Level by level it would be a pass over all nodes for each level of a chain.
-    depth = [-1]
-    for parent in parents.tolist():
-        depth.append(depth[parent + 1] + 1)
-    return np.array(depth[1:], dtype=np.int64)
+#: Names that are less alike than this are no suggestion.
+_NEAR = 60
+#: Kinds of notes on what was changed, left out or perhaps misread; who reads the tree has to know.
+_SHOWN_NOTES = frozenset({"added root", "left out", "renamed"})
 
 
 class Taxonomy:
     """A rooted tree of labelled nodes.
 
-    A node's names are of two kinds. Its label and its aliases *identify* it: `find` and `resolve` go by these. Its
-    leads only *lead* an answer to it: "horned puffin" belongs under the genus Fratercula where the tree lacks that
-    species, but whoever labels an image "Horned Puffin" does not mean the genus. `names` returns both kinds.
+    A node's names are of two kinds. Its label and its aliases *identify* it: `find` and `resolve`
+    go by these. Its leads only *lead* an answer to it: "horned puffin" belongs under the genus
+    Fratercula if the tree lacks that species, but whoever labels an image "Horned Puffin" does not
+    mean the genus. `names` returns both kinds.
 
     Args:
         labels: One label a node; node 0 is the root.
@@ -77,7 +60,8 @@ class Taxonomy:
         leads: Names of each node that lead an answer to it, and do not identify it.
 
     Raises:
-        TaxonomyError: If the arrays do not form a rooted tree, a label is empty, or two siblings share a label.
+        TaxonomyError: If the arrays do not form a rooted tree, a label is empty, or two siblings
+            share a label.
     """
 
     def __init__(
@@ -85,11 +69,11 @@ class Taxonomy:
         labels: Sequence[str],
         parents: ArrayLike,
         *,
-        aliases: Sequence[Sequence[str]] | None = None,
+        aliases: Names | None = None,
         ranks: Sequence[str | None] | None = None,
         source: str | None = None,
         ids: Sequence[str | None] | None = None,
-        leads: Sequence[Sequence[str]] | None = None,
+        leads: Names | None = None,
     ) -> None:
         n = len(labels)
         if n == 0:
@@ -101,15 +85,13 @@ class Taxonomy:
         self.ranks: tuple[str | None, ...] = tuple(ranks) if ranks is not None else (None,) * n
         self.ids: tuple[str | None, ...] = tuple(ids) if ids is not None else (None,) * n
         self.parents: IntArray = np.asarray(parents, dtype=np.int64)
-        given = (self.parents, self.aliases, self.leads, self.ranks, self.ids)
-        if any(len(values) != n for values in given):
-            raise ValueError(
-                "labels, parents, aliases, leads, ranks and ids must have the same length"
-            )
-        if (
-            self.parents[0] != -1
-            or not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()
-        ):
+        for values in (self.parents, self.aliases, self.leads, self.ranks, self.ids):
+            if len(values) != n:
+                raise ValueError(
+                    "labels, parents, aliases, leads, ranks and ids must have the same length"
+                )
+        above = self.parents[1:]
+        if self.parents[0] != -1 or (above < 0).any() or (above >= np.arange(1, n)).any():
             raise TaxonomyError(
                 "Every node except the root (node 0) needs a parent that comes before it.",
                 file=source,
@@ -118,24 +100,34 @@ class Taxonomy:
         #: Edges from the root of each node, shape (n,).
         self.depth: IntArray = _depths(self.parents)
         if n * (self.height + 1) > _MAX_LINEAGE:
-            message = f"The tree is too deep for its size: {n} nodes, {self.height} levels below the root."
-            remedy = "Look for a long chain of nodes that is not a real classification."
-            raise TaxonomyError(message, file=source, remedy=remedy)
-        for array in (self.parents, self.depth):
-            array.flags.writeable = False
+            raise TaxonomyError(
+                f"The tree is too deep for its size: {n} nodes, {self.height} levels below the "
+                "root.",
+                file=source,
+                remedy="Look for a long chain of nodes that is not a real classification.",
+            )
+        self.parents.flags.writeable = False
+        self.depth.flags.writeable = False
 
     def _check_labels(self) -> None:
+        """Raises a TaxonomyError if a label is empty or two siblings share one."""
         seen: set[tuple[int, str]] = set()
         for i, (label, parent) in enumerate(zip(self.labels, self.parents.tolist(), strict=True)):
             if not label.strip():
-                remedy = "Give it a name or remove it."
                 raise TaxonomyError(
-                    f"Node {i} has an empty label.", file=self.source, remedy=remedy
+                    f"Node {i} has an empty label.",
+                    file=self.source,
+                    remedy="Give it a name or remove it.",
                 )
             if (parent, label) in seen:
-                message = f"Two children of {self.labels[parent]!r} are both called {label!r}."
-                raise TaxonomyError(message, file=self.source, remedy="Merge them or rename one.")
+                raise TaxonomyError(
+                    f"Two children of {self.labels[parent]!r} are both called {label!r}.",
+                    file=self.source,
+                    remedy="Merge them or rename one.",
+                )
             seen.add((parent, label))
+
+    # -- making a tree -----------------------------------------------------------------------------
 
     @classmethod
     def from_paths(
@@ -145,17 +137,18 @@ class Taxonomy:
         root: str | None = None,
         aliases: Mapping[str, Sequence[str]] | None = None,
     ) -> Taxonomy:
-        r"""Makes a tree of the paths to its nodes; nodes on the way need no path of their own.
+        r"""Returns a tree of the paths to its nodes; nodes on the way need no path of their own.
 
         Args:
-            paths: Paths from the root down: sequences of names, or texts with slashes ("life/bird/finch"; in a name a
-                slash is written "\/").
-            root: A root in front of every path, where the paths have none in common.
+            paths: Paths from the root down: sequences of names, or texts with slashes
+                ("life/bird/finch"; in a name a slash is written "\/").
+            root: A root in front of every path, if the paths have none in common.
             aliases: Other names by label or path, the preferred one first.
 
         Raises:
-            TaxonomyError: If there are no paths, a name is empty, the paths have several roots, or an alias is given
-                for a node that is not there. The row in a message is the path's position, counted from 1.
+            TaxonomyError: If there are no paths, a name is empty, the paths have several roots, or
+                an alias is given for a node that is not there. The row in a message is the path's
+                position, counted from 1.
 
         Example:
             >>> Taxonomy.from_paths(["bird/finch", "bird/duck/mallard"])
@@ -171,16 +164,17 @@ class Taxonomy:
         labels: Mapping[str, str] | None = None,
         aliases: Mapping[str, Sequence[str]] | None = None,
     ) -> Taxonomy:
-        """Makes a tree of pairs (child, parent) of ids, in any order; the root's parent may be None or left out.
+        """Returns a tree of pairs (child, parent) of ids, in any order.
 
         Args:
-            edges: The pairs.
+            edges: The pairs; the root's parent may be None or left out.
             labels: The label of each id; by default the id itself.
             aliases: Other names by label or id, the preferred one first.
 
         Raises:
-            TaxonomyError: If the pairs form no tree with one root, or a label or an alias is given for a node that is
-                not there. The row in a message is the pair's position, counted from 1.
+            TaxonomyError: If the pairs form no tree with one root, or a label or an alias is given
+                for a node that is not there. The row in a message is the pair's position, counted
+                from 1.
 
         Example:
             >>> Taxonomy.from_edges([("finch", "bird"), ("duck", "bird")])
@@ -190,19 +184,23 @@ class Taxonomy:
 
     @classmethod
     def from_dict(
-        cls, data: Mapping[str, object] | Sequence[object], *, root: str | None = None
+        cls,
+        data: Mapping[str, object] | Sequence[object],
+        *,
+        root: str | None = None,
     ) -> Taxonomy:
-        """Makes a tree of nested dictionaries and lists, as JSON holds them.
+        """Returns a tree of nested dictionaries and lists, as JSON holds them.
 
         Args:
-            data: Names as keys with what is below them ({"bird": {"finch": {}, "duck": ["mallard"]}}; None or an empty
-                dictionary below a leaf), nodes with fields ({"name": "bird", "aliases": ["birds"], "children": […]}),
-                or both.
-            root: The label of the root that is added above several nodes at the top; "everything" by default.
+            data: Names as keys with what is below them ({"bird": {"finch": {}, "duck":
+                ["mallard"]}}; None or an empty dictionary below a leaf), nodes with fields
+                ({"name": "bird", "aliases": ["birds"], "children": […]}), or both.
+            root: The label of the root that is added above several nodes at the top; "everything"
+                by default.
 
         Raises:
-            TaxonomyError: If something in it is neither a node nor a name, or two siblings share a name; the message
-                gives its place as a JSON path.
+            TaxonomyError: If something in it is neither a node nor a name, or two siblings share a
+                name; the message gives its place as a JSON path.
 
         Example:
             >>> Taxonomy.from_dict({"bird": {"finch": {}, "duck": ["mallard", "teal"]}})
@@ -210,16 +208,19 @@ class Taxonomy:
         """
         name = "Taxonomy.from_dict"
         if not isinstance(data, (dict, list)) or not data:
-            remedy = 'Such as {"bird": {"finch": {}}}.'
             raise TaxonomyError(
-                "Nested dictionaries or lists are needed.", file=name, value=data, remedy=remedy
+                "Nested dictionaries or lists are needed.",
+                file=name,
+                value=data,
+                remedy='Such as {"bird": {"finch": {}}}.',
             )
         return _with_aliases(tree_of(read_nested(data, name), root), None)
 
     @classmethod
     def from_nodes(cls, nodes: Sequence[RawNode], source: str | None = None) -> Taxonomy:
-        """Makes a tree of nodes whose parents come before them; a key that is text is a node's id."""
-        number: dict[object, int] = {None: -1} | {node.key: i for i, node in enumerate(nodes)}
+        """Returns a tree of nodes whose parents come before them; a text as a key is an id."""
+        number: dict[object, int] = {node.key: i for i, node in enumerate(nodes)}
+        number[None] = -1
         return cls(
             [node.label for node in nodes],
             [number[node.parent] for node in nodes],
@@ -230,22 +231,22 @@ class Taxonomy:
             leads=[node.leads for node in nodes],
         )
 
-    # -- size and nodes ------------------------------------------------------------------------------------------------
+    # -- size and nodes ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getstate__(self) -> dict[str, object]:
-        """Returns the state of a copy in another process, without the arrays computed from it."""
-        kind = type(self)
-        return {
-            k: v
-            for k, v in vars(self).items()
-            if not isinstance(getattr(kind, k, None), cached_property)
-        }
+        """Returns the state of a copy in another process, without what is computed from it."""
+        state = {}
+        for name, value in vars(self).items():
+            if not isinstance(getattr(type(self), name, None), cached_property):
+                state[name] = value
+        return state
 
     def __repr__(self) -> str:
-        return f"Taxonomy({self.labels[0]!r}, nodes={len(self)}, leaves={len(self.leaves)}, height={self.height})"
+        size = f"nodes={len(self)}, leaves={len(self.leaves)}, height={self.height}"
+        return f"Taxonomy({self.labels[0]!r}, {size})"
 
     @property
     def root(self) -> int:
@@ -254,12 +255,12 @@ class Taxonomy:
 
     @cached_property
     def height(self) -> int:
-        """Edges on the longest way from the root to a leaf."""
+        """Edges on the longest path from the root to a leaf."""
         return int(self.depth.max())
 
     @cached_property
     def digest(self) -> str:
-        """What identifies the tree's content: its names, parents and ranks, whatever file they were read from."""
+        """What identifies the tree's names, parents and ranks, whatever file they are from."""
         digest = blake2b(self.parents.astype("<i8").tobytes(), digest_size=16)
         for names in (self.aliases, self.leads):
             digest.update(np.fromiter(map(len, names), dtype="<i8", count=len(self)).tobytes())
@@ -286,47 +287,51 @@ class Taxonomy:
 
     @cached_property
     def _by_parent(self) -> IntArray:
-        return np.argsort(self.parents, kind="stable")[
-            1:
-        ]  # the root, whose parent is -1, sorts first
+        order = np.argsort(self.parents, kind="stable")
+        return order[1:]  # the root, whose parent is -1, sorts first
 
     @cached_property
     def _child_range(self) -> IntArray:
         return np.searchsorted(self.parents[self._by_parent], np.arange(len(self) + 1))
 
     def names(self, index: int) -> tuple[str, ...]:
-        """Returns every name of node `index`: its label, its aliases, and the names that lead to it."""
+        """Returns every name of node `index`: its label, its aliases and its leads."""
         return (self.labels[index], *self.aliases[index], *self.leads[index])
 
     def common_name(self, index: int) -> str:
-        """Returns the preferred common name of node `index`: its first name beside its label, or else its label."""
-        return next(iter(self.names(index)[1:]), self.labels[index])
+        """Returns the first name of node `index` beside its label, or else its label."""
+        others = self.names(index)[1:]
+        return others[0] if others else self.labels[index]
 
-    # -- relations, for single numbers and arrays alike ----------------------------------------------------------------
+    # -- relations, for single numbers and arrays alike --------------------------------------------
 
     @cached_property
     def lineage(self) -> NDArray[Any]:
-        """Ancestors of each node from the root (column 0) down to itself, then -1; int32, shape (n, height + 1)."""
+        """Ancestors of each node from the root (column 0) down to itself, then -1.
+
+        They are int32, of shape (n, height + 1).
+        """
         # The levels are rows here, each contiguous: relations of many nodes look one up.
         levels = np.full((self.height + 1, len(self)), -1, dtype=np.int32)
         above = np.arange(len(self))
         for level in range(self.height, -1, -1):
-            there = np.flatnonzero(self.depth >= level)
-            levels[level, there] = above[there]
-            above[there] = self.parents[above[there]]
+            nodes = np.flatnonzero(self.depth >= level)
+            levels[level, nodes] = above[nodes]
+            above[nodes] = self.parents[above[nodes]]
         levels.flags.writeable = False
         return levels.T
 
     def _sums(self, values: ArrayLike) -> IntArray:
-        """The sum of a value over the nodes at and below each node, shape (n,)."""
-        sums, parents = np.asarray(values).tolist(), self.parents.tolist()
+        """Returns the sum of a value over the nodes at and below each node, shape (n,)."""
+        sums = np.asarray(values).tolist()
+        parents = self.parents.tolist()
         for node in range(len(sums) - 1, 0, -1):  # children come after their parents
             sums[parents[node]] += sums[node]
         return np.array(sums, dtype=np.int64)
 
     @cached_property
     def sizes(self) -> IntArray:
-        """How many nodes are at or below each node, shape (n,)."""
+        """The number of nodes at or below each node, shape (n,)."""
         return self._sums(np.ones(len(self), dtype=np.int64))
 
     @cached_property
@@ -340,16 +345,18 @@ class Taxonomy:
 
     @cached_property
     def places(self) -> IntArray:
-        """Where each node comes in a walk down the tree, depth first, siblings by number; shape (n,).
+        """Where each node comes in a walk down the tree, shape (n,).
 
-        The nodes at and below v have the `sizes[v]` places from `places[v]` on.
+        The walk is depth first, siblings by number. The nodes at and below v have the `sizes[v]`
+        places from `places[v]` on.
         """
-        places, sizes, parents = [0] * len(self), self.sizes.tolist(), self.parents.tolist()
-        free = [1] * len(self)  # behind each node: the place of its next child
-        for node in range(1, len(self)):
-            above = parents[node]
-            places[node] = places[above] + free[above]
-            free[above] += sizes[node]
+        places = [0] * len(self)
+        next_place = [1] * len(self)  # behind each node: the place of its next child
+        sizes = self.sizes.tolist()
+        for node, parent in enumerate(self.parents.tolist()):
+            if parent >= 0:
+                places[node] = places[parent] + next_place[parent]
+                next_place[parent] += sizes[node]
         return np.array(places, dtype=np.int64)
 
     @cached_property
@@ -362,18 +369,21 @@ class Taxonomy:
         return self.lineage[index, : self.depth[index] + 1].astype(np.int64)
 
     def shared(self, a: ArrayLike, b: ArrayLike) -> IntArray:
-        """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of node numbers; at least 1."""
+        """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of nodes; at least 1."""
         a, b = np.broadcast_arrays(a, b)
-        # Lineages agree down to the lowest common ancestor and nowhere below it: its level is found by bisection.
-        level, below = np.zeros(a.shape, dtype=np.int64), np.minimum(self.depth[a], self.depth[b])
+        # Lineages agree down to the lowest common ancestor and nowhere below it: its level is found
+        # by bisection.
+        level = np.zeros(a.shape, dtype=np.int64)
+        below = np.minimum(self.depth[a], self.depth[b])
         for _ in range(self.height.bit_length()):
             middle = (level + below + 1) // 2
             same = self.lineage[a, middle] == self.lineage[b, middle]
-            level, below = np.where(same, middle, level), np.where(same, below, middle - 1)
+            level = np.where(same, middle, level)
+            below = np.where(same, below, middle - 1)
         return level + 1
 
     def lca(self, a: ArrayLike, b: ArrayLike) -> Any:
-        """Returns the lowest common ancestor of two numbers, or elementwise over broadcast arrays of them."""
+        """Returns the lowest common ancestor of two nodes, elementwise over broadcast arrays."""
         shared = self.shared(a, b)
         common = self.lineage[np.broadcast_to(a, shared.shape), shared - 1].astype(np.int64)
         return int(common) if common.ndim == 0 else common
@@ -395,32 +405,21 @@ class Taxonomy:
         start = self.places[index]
         return np.sort(self.walk[start : start + self.sizes[index]])
 
-    # -- by name -------------------------------------------------------------------------------------------------------
+    # -- by name -----------------------------------------------------------------------------------
+
+    def _identifying(self) -> Iterator[tuple[int, str]]:
+        """Yields every label and alias with its node."""
+        for node, aliases in enumerate(self.aliases):
+            for name in (self.labels[node], *aliases):
+                yield node, name
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
-        return _by_folded(
-            (label, *aliases) for label, aliases in zip(self.labels, self.aliases, strict=True)
-        )
+        return _by_folded(self._identifying())
 
     @cached_property
     def _by_lead(self) -> dict[str, list[int]]:
-        return _by_folded(self.leads)
-
-    def _at_path(self, path: Sequence[str]) -> int | None:
-        for labels in (path, [clean(label) for label in path]):
-            for candidate in ((*labels,), (self.labels[0], *labels)):
-                folded = tuple(label.casefold() for label in candidate)
-                named = self._by_name.get(folded[-1], []) if folded else []
-                paths = {v: self.path(v) for v in named if self.depth[v] == len(folded) - 1}
-                found = [
-                    v
-                    for v, path in paths.items()
-                    if tuple(label.casefold() for label in path) == folded
-                ]
-                if found:  # a path as it is written wins over others that differ only in upper and lower case
-                    return min(found, key=lambda v: (paths[v] != candidate, paths[v] != folded, v))
-        return None
+        return _by_folded((node, lead) for node, leads in enumerate(self.leads) for lead in leads)
 
     @cached_property
     def by_id(self) -> dict[str, int]:
@@ -430,96 +429,128 @@ class Taxonomy:
     def find(self, name: str) -> list[int]:
         """Returns every node whose label or alias is `name`, upper and lower case alike.
 
-        What no node is called is looked for as the readers write labels: accents composed, white space as one space.
-        Names that only lead to a node do not count: see `led`.
+        What no node is called is looked for as the readers write labels: accents composed, white
+        space as one space. Names that only lead to a node do not count: see `led`.
         """
-        return _looked_up(name, self._by_name)
+        return _look_up(name, self._by_name)
 
     def led(self, name: str) -> list[int]:
-        """Returns every node that `name` leads an answer to and does not identify, upper and lower case alike."""
-        return _looked_up(name, self._by_lead)
+        """Returns every node that `name` leads an answer to, upper and lower case alike.
+
+        Nodes that it identifies do not count.
+        """
+        return _look_up(name, self._by_lead)
+
+    def _at_path(self, path: Sequence[str]) -> int | None:
+        """Returns the node at a path, which may lack the root, or None."""
+        for labels in (tuple(path), tuple(map(clean, path))):
+            for candidate in (labels, (self.labels[0], *labels)):
+                node = self._at_full_path(candidate)
+                if node is not None:
+                    return node
+        return None
+
+    def _at_full_path(self, path: tuple[str, ...]) -> int | None:
+        """Returns the node at a path from the root, or None.
+
+        A path as it is written wins over others that differ only in upper and lower case.
+        """
+        folded = _casefolded(path)
+        nodes = []
+        for node in self._by_name.get(folded[-1], ()) if folded else ():
+            if self.depth[node] == len(path) - 1 and _casefolded(self.path(node)) == folded:
+                nodes.append(node)
+        return min(
+            nodes,
+            key=lambda node: (self.path(node) != path, self.path(node) != folded, node),
+            default=None,
+        )
 
     def resolve(self, reference: str | Sequence[str]) -> int:
-        """Returns the one node that a label, an alias or a path refers to, upper and lower case alike.
+        """Returns the one node that a label, an alias or a path refers to.
+
+        Upper and lower case are alike.
 
         Args:
-            reference: A path as a sequence of labels or as text with slashes ("life/Animalia/Chordata/Aves"); the root
-                may be left out. Or a label or alias. A label beats an alias, and the exact spelling one that differs
-                in upper and lower case; of several nodes with the same label none is chosen. An id of the source is
+            reference: A path as a sequence of labels or as text with slashes
+                ("life/Animalia/Chordata/Aves"); the root may be left out. Or a label or alias. A
+                label beats an alias, and the exact spelling one that differs in upper and lower
+                case; of several nodes with the same label none is chosen. An id of the source is
                 the last resort. A name that only leads answers to a node is no reference to it.
 
         Raises:
-            TaxonomyError: If there is no such node (the message suggests what may be meant) or several.
+            TaxonomyError: If there is no such node (the message suggests what may be meant) or
+                several.
         """
         if not isinstance(reference, str):
             node = self._at_path(reference)
             if node is None:
                 raise TaxonomyError(
-                    "No node has this path.", value="/".join(reference), file=self.source
+                    "No node has this path.",
+                    value="/".join(reference),
+                    file=self.source,
                 )
             return node
         written = reference.strip()
         name = written if written.casefold() in self._by_name else clean(reference)
-        nodes = self.find(name)
-        if len(nodes) > 1:
-            nodes = [i for i in nodes if self.labels[i].casefold() == name.casefold()] or nodes
-        if len(nodes) > 1:
-            nodes = [i for i in nodes if self.labels[i] == name] or nodes
+        nodes = self._best_named(name)
         if len(nodes) == 1:
             return nodes[0]
-        if len(nodes) > 1:
-            message = f"{len(nodes)} nodes are called {reference!r}."
-            options = ", ".join("/".join(self.path(i)) for i in nodes[:5])
-            raise TaxonomyError(message, file=self.source, remedy=f"Give the path: {options}.")
+        if nodes:
+            options = ", ".join("/".join(self.path(node)) for node in nodes[:5])
+            raise TaxonomyError(
+                f"{len(nodes)} nodes are called {reference!r}.",
+                file=self.source,
+                remedy=f"Give the path: {options}.",
+            )
         if "/" in name:
             node = self._at_path([part.strip() for part in name.split("/") if part.strip()])
             if node is not None:
                 return node
         if written in self.by_id:
             return self.by_id[written]
-        remedy = self.suggest(name if self.led(name) else name.rsplit("/", 1)[-1])
         raise TaxonomyError(
-            f"{reference!r} is not on the taxonomy.", file=self.source, remedy=remedy
+            f"{reference!r} is not on the taxonomy.",
+            file=self.source,
+            remedy=self.suggest(name if self.led(name) else name.rsplit("/", 1)[-1]),
         )
 
+    def _best_named(self, name: str) -> list[int]:
+        """Returns the nodes with a name, those whose label it is if any, spelt so if any."""
+        nodes = self.find(name)
+        labelled = [node for node in nodes if self.labels[node].casefold() == name.casefold()]
+        spelt_alike = [node for node in nodes if self.labels[node] == name]
+        return spelt_alike or labelled or nodes
+
     @cached_property
-    def _identifying(self) -> dict[str, str]:
-        """Every label and alias in lower case, and as it is written; a lead could not be resolved either."""
-        identifying = zip(self.labels, self.aliases, strict=True)
-        return {name.casefold(): name for label, rest in identifying for name in (label, *rest)}
+    def _spellings(self) -> dict[str, str]:
+        """Every label and alias in lower case, and as it is written."""
+        return {name.casefold(): name for _, name in self._identifying()}
 
     def suggest(self, name: str) -> str:
         """Returns, as a sentence for an error, what may be meant by a name that no node has.
 
-        That is the node that the name leads answers to, where it does, and up to three names that are spelt much like
-        it (RapidFuzz's `ratio`).
+        That is the node that the name leads answers to, if it does, and up to three names that are
+        spelt much like it (RapidFuzz's `ratio`).
         """
         from rapidfuzz import fuzz, process
 
         query = name.strip().casefold()
-        options = list(self._identifying) if query else []
-        found = process.extract(query, options, scorer=fuzz.ratio, limit=3, score_cutoff=_NEAR)
-        near = [self._identifying[folded] for folded, *_ in found]
-        meant = (
-            f"Did you mean {', '.join(map(repr, near))}?"
-            if near
-            else "No similar name is on the taxonomy."
-        )
-        if not (led := self.led(name)):
-            return meant
-        nodes = ", ".join("/".join(self.path(i)) for i in led[:3])
-        led_there = f"It is only a lead to {nodes}; use that label or path if you mean that node."
-        return f"{led_there} {meant}" if near else led_there
+        options = list(self._spellings) if query else []
+        hits = process.extract(query, options, scorer=fuzz.ratio, limit=3, score_cutoff=_NEAR)
+        similar = ", ".join(repr(self._spellings[folded]) for folded, *_ in hits)
+        advice = f"Did you mean {similar}?" if hits else "No similar name is on the taxonomy."
+        led = self.led(name)
+        if not led:
+            return advice
+        nodes = ", ".join("/".join(self.path(node)) for node in led[:3])
+        lead = f"It is only a lead to {nodes}; use that label or path if you mean that node."
+        return f"{lead} {advice}" if hits else lead
 
-    # -- parts and variants --------------------------------------------------------------------------------------------
+    # -- parts and variants ------------------------------------------------------------------------
 
-    def with_names(
-        self,
-        *,
-        aliases: Sequence[Sequence[str]] | None = None,
-        leads: Sequence[Sequence[str]] | None = None,
-    ) -> Taxonomy:
-        """Returns the same tree with other aliases, other leads or both; what is not given stays."""
+    def with_names(self, *, aliases: Names | None = None, leads: Names | None = None) -> Taxonomy:
+        """Returns the same tree with other aliases, other leads or both; the rest stays."""
         tree = copy(self)  # without what is computed of the names
         tree.aliases = self.aliases if aliases is None else _tuples(aliases, len(self))
         tree.leads = self.leads if leads is None else _tuples(leads, len(self))
@@ -532,52 +563,90 @@ class Taxonomy:
 
         Depths, and with them hP and hR, are counted from the new root.
         """
-        keep = self.descendants(index)
-        renumber = np.full(len(self), -1, dtype=np.int64)
-        renumber[keep] = np.arange(len(keep))
-        parents = renumber[self.parents[keep]]
+        kept = self.descendants(index)
+        parents = np.searchsorted(kept, self.parents[kept])
         parents[0] = -1
         return Taxonomy(
-            [self.labels[i] for i in keep],
+            _taken(kept, self.labels),
             parents,
-            aliases=[self.aliases[i] for i in keep],
-            ranks=[self.ranks[i] for i in keep],
+            aliases=_taken(kept, self.aliases),
+            ranks=_taken(kept, self.ranks),
             source=self.source,
-            ids=[self.ids[i] for i in keep],
-            leads=[self.leads[i] for i in keep],
+            ids=_taken(kept, self.ids),
+            leads=_taken(kept, self.leads),
         )
 
 
+def _taken(nodes: IntArray, values: Sequence[_T]) -> list[_T]:
+    return [values[node] for node in nodes]
+
+
 def tree_of(raw: RawTaxonomy, root: str | None = None) -> Taxonomy:
-    """Returns the tree of a file's statements, and prints the notes on what was changed or left out.
+    """Returns the tree of a file's statements, and prints notes on changes and omissions.
 
     Args:
         raw: The statements.
-        root: The label of the root that is added above several nodes at the top; "everything" by default.
+        root: The label of the root that is added above several nodes at the top; "everything" by
+            default.
 
     Raises:
-        TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
+        TaxonomyError: If a defect breaks the tree; the message names the first one and how many
+            more there are.
     """
     add_root(raw, root or ROOT)
     nodes, defects = assemble(raw, shared_names=False)
-    if breaking := [defect for defect in defects if defect.breaks]:
+    breaking = [defect for defect in defects if defect.breaks]
+    if breaking:
         raise breaking[0].error(more=len(breaking) - 1)
     for defect in defects:
-        if defect.kind in _TOLD:
+        if defect.kind in _SHOWN_NOTES:
             note(f"{defect.file}: {defect.message}")
     return Taxonomy.from_nodes(nodes, raw.file)
 
 
 def _with_aliases(tree: Taxonomy, aliases: Mapping[str, Sequence[str]] | None) -> Taxonomy:
-    """Adds names to a tree of Python values, which has no file."""
+    """Returns a tree of Python values, which has no file, with further names."""
     tree.source = None
     if not aliases:
         return tree
-    names = [list(some) for some in tree.aliases]
+    names = [list(own) for own in tree.aliases]
     for reference, others in aliases.items():
         if isinstance(others, str):
             raise TaxonomyError(
-                "Aliases must be a list of names.", value=others, remedy=f"Write [{others!r}]."
+                "Aliases must be a list of names.",
+                value=others,
+                remedy=f"Write [{others!r}].",
             )
         names[tree.resolve(reference)] += others
     return tree.with_names(aliases=names)
+
+
+def _tuples(names: Names | None, n: int) -> tuple[tuple[str, ...], ...]:
+    return ((),) * n if names is None else tuple(map(tuple, names))
+
+
+def _depths(parents: IntArray) -> IntArray:
+    # Level by level it would be a pass over all nodes for each level of a chain.
+    depths: list[int] = []
+    for parent in parents.tolist():
+        depths.append(depths[parent] + 1 if depths else 0)
+    return np.array(depths, dtype=np.int64)
+
+
+def _by_folded(names: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
+    """Returns the nodes of each name in lower case, each node once."""
+    table: dict[str, list[int]] = {}
+    for node, name in names:
+        nodes = table.setdefault(name.casefold(), [])
+        if nodes[-1:] != [node]:
+            nodes.append(node)
+    return table
+
+
+def _look_up(name: str, table: Mapping[str, list[int]]) -> list[int]:
+    nodes = table.get(name.strip().casefold()) or table.get(clean(name).casefold())
+    return list(nodes or ())
+
+
+def _casefolded(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name.casefold() for name in names)

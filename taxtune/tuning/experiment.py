@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from taxtune.data.splits import Splits
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
+from taxtune.objective import Objective
 from taxtune.policies import Policy
 from taxtune.policies.allowed import Checklist
 from taxtune.progress import note
@@ -24,10 +25,9 @@ from taxtune.settings import BudgetSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.context import Known, describe_variables
-from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.evaluation import Evaluator, compare_templates
 from taxtune.tuning.leaks import group_names
 from taxtune.tuning.metrics import MeasureMetric, Metric
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
@@ -37,11 +37,13 @@ from taxtune.tuning.thresholds import CrossFit, can_choose
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.models import AnswerStore, Model
+    from taxtune.tuning.records import Difference, HeldoutResult
+    from taxtune.tuning.template import Template
 
-__all__ = ["Experiment", "checklist_notes", "make_stages"]
+__all__ = ["Experiment", "checklist_notes", "make_rungs"]
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "block", "context", "root", "domain", "frequencies", "allowed"}
+_KEPT = {"tuning", "heldout", "first_rung", "context", "root", "domain", "frequencies", "allowed"}
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,10 @@ class Experiment:
         return self.recipe.limits(self.policy.samples)[1]
 
     @cached_property
-    def stages(self) -> tuple[Rung, ...]:
+    def rungs(self) -> tuple[Rung, ...]:
         """How many templates are asked about how many of the tuning images, one after the other."""
         tuning = len(self.splits.tuning)
-        return make_stages(self.recipe, self.policy, self.objective, tuning)
+        return make_rungs(self.recipe, self.policy, self.objective, tuning)
 
     @property
     def variables(self) -> dict[str, object]:
@@ -144,6 +146,26 @@ class Experiment:
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
             off_tree=self.mapper.config.off_tree,
+        )
+
+    def compare(
+        self,
+        evaluator: Evaluator,
+        templates: Mapping[str, Template],
+        on_heldout: Callable[[str, int], None],
+        *,
+        split: Literal["heldout", "tuning"] = "heldout",
+    ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
+        """Asks about the images of a split with each template; see `compare_templates`."""
+        is_heldout = split == "heldout"
+        return compare_templates(
+            evaluator,
+            templates,
+            self.splits.heldout if is_heldout else self.splits.tuning,
+            on_heldout,
+            split="held-out" if is_heldout else split,
+            seed=self.recipe.seed,
+            max_missing=self.recipe.max_missing,
         )
 
     @cached_property
@@ -199,7 +221,7 @@ class Experiment:
             domain=prompt.domain,
             question=prompt.question,
             ranks=list(prompt.ranks),
-            tuning_images=self.stages[0].images,
+            tuning_images=self.rungs[0].images,
             off_tree=self.mapper.config.off_tree,
             trivial_ihp=bits.ihp,
             trivial_ihr=bits.ihr,
@@ -277,13 +299,13 @@ def checklist_notes(allowed: Checklist | None, splits: Splits) -> list[str]:
     return allowed.notes(targets, [example.context for example in examples])
 
 
-def make_stages(
+def make_rungs(
     recipe: Recipe, policy: Policy, objective: Objective, tuning: int
 ) -> tuple[Rung, ...]:
-    """Returns the stages of the search, each with its numbers of images and templates.
+    """Returns the rungs of successive halving, each with its numbers of images and templates.
 
     Args:
-        recipe: The recipe, with the size of the first stage and what the run may spend.
+        recipe: The recipe, with the size of the first rung and what the run may spend.
         policy: The policy, with its number of answers for each image.
         objective: What is tuned for.
         tuning: Size of the tuning split.
@@ -291,6 +313,6 @@ def make_stages(
     iterations, budget = recipe.limits(policy.samples)
     calls = budget.vlm_calls
     images = None if calls is None else calls // policy.samples
-    block = min(recipe.data.block or tuning, tuning)
+    first = min(recipe.data.first_rung or tuning, tuning)
     always = int(objective.held_to_baseline)
-    return rungs(block, tuning, iterations + 1, images, always=always)
+    return rungs(first, tuning, iterations + 1, images, always=always)

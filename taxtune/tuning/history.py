@@ -40,7 +40,8 @@ __all__ = [
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
 _HASH = re.compile(r"[0-9a-f]{16,64}")
-# Attributes of the study: notes, and the records, which a race changes after Optuna has closed their trials for good.
+# Attributes of the study: notes, and the records, which later rungs change after Optuna has closed
+# their trials for good.
 _NOTE, _FINISHED = "note:", "record:"
 
 
@@ -251,7 +252,7 @@ class History:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")  # to the disk
 
     def keep(self, record: IterationRecord) -> None:
-        """Stores an iteration, anew where the race has added the rows of more images."""
+        """Stores an iteration, anew where a further rung has added the rows of more images."""
         self._study.set_user_attr(
             f"{_FINISHED}{record.iteration}", _RECORD.dump_python(record, mode="json")
         )

@@ -17,7 +17,7 @@ from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.calibrate import posterior_offer
-from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
+from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import Claim, History, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
@@ -70,7 +70,7 @@ class Callback:
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """An iteration is finished; `best` is the best one so far."""
 
-    def on_race(self, record: IterationRecord) -> None:
+    def on_rung(self, record: IterationRecord) -> None:
         """A template was asked about more of the tuning images."""
 
     def on_selection(self, selection: Selection) -> None:
@@ -220,7 +220,7 @@ class Tuner:
             self.history.finish(record)
             self._clock()
             self.callbacks.tell("on_iteration", record, best(self.history.records()))
-        while steps := next_steps(self.history.records(), objective, experiment.stages):
+        while steps := next_steps(self.history.records(), objective, experiment.rungs):
             self._ask_more(evaluator, *steps[0])
         self.history.write()
 
@@ -258,7 +258,7 @@ class Tuner:
             "winner": experiment.rules.parse(winner.template or ""),
         }
         tell = partial(self.callbacks.tell, "on_heldout")
-        heldout, differences = compare_templates(experiment, evaluator, templates, tell)
+        heldout, differences = experiment.compare(evaluator, templates, tell)
         heldout, seconds = self._accounted(heldout), self._clock()
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
@@ -289,14 +289,14 @@ class Tuner:
 
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
-        records, stage = self.history.records(), self.experiment.stages[0]
+        records, rung = self.history.records(), self.experiment.rungs[0]
         if not records:
             return self.history.claim(0)
         spent, budget = sum((record.usage for record in records), Usage()), self.experiment.budget
         new &= budget.usd is None or (spent.cost_usd or 0.0) < budget.usd
         if budget.vlm_calls is not None:  # drafts count in place of templates
-            new &= (len(records) + 1) * stage.images + spent.tried <= stage.templates * stage.images
-        return self.history.claim(stage.templates - 1, new=new)
+            new &= (len(records) + 1) * rung.images + spent.tried <= rung.templates * rung.images
+        return self.history.claim(rung.templates - 1, new=new)
 
     def _ask_more(self, evaluator: Evaluator, iteration: int, images: int) -> None:
         """Asks a template that may win about so many of the tuning images."""
@@ -310,7 +310,7 @@ class Tuner:
         grown = replace(record, rows=evaluation.rows, usage=usage, before=before)
         grown = self._judged(grown, evaluation, examples)
         self.history.keep(grown)
-        self.callbacks.tell("on_race", grown)
+        self.callbacks.tell("on_rung", grown)
 
     def _clock(self) -> float:
         """Returns the wall time of the run so far, with that of earlier sessions, and keeps it for later ones."""
@@ -334,7 +334,7 @@ class Tuner:
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
         """Returns the iteration's record, and whether the proposer has nothing more to propose."""
         start, experiment = time.monotonic(), self.experiment
-        examples = experiment.splits.tuning[: experiment.stages[0].images]
+        examples = experiment.splits.tuning[: experiment.rungs[0].images]
         most, missing = self._draft_images(), experiment.recipe.max_missing
         drafts = _Drafts(evaluator, experiment.rules, examples, most=most, max_missing=missing)
         try:
@@ -447,10 +447,10 @@ class Tuner:
 
     def _draft_images(self) -> int | None:
         """The number of images that the budget leaves to an iteration's drafts; None where there is no bound."""
-        stage, records = self.experiment.stages[0], self.history.records()
+        rung, records = self.experiment.rungs[0], self.history.records()
         if self.experiment.budget.vlm_calls is None:
             return None
-        return stage.images * (stage.templates - len(records) - 1) - sum(
+        return rung.images * (rung.templates - len(records) - 1) - sum(
             record.usage.tried for record in records
         )
 

@@ -12,6 +12,7 @@ from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
+from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import (
     LabelledData,
@@ -29,8 +30,7 @@ from taxtune.tuning.build import (
     make_weights,
     trivial_node,
 )
-from taxtune.tuning.experiment import checklist_notes, make_stages
-from taxtune.tuning.objective import Objective, ObjectiveSpec, asks_a_model
+from taxtune.tuning.experiment import checklist_notes, make_rungs
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import check_run_folder
@@ -89,7 +89,7 @@ class Plan:
         images: Labelled images that the recipe's data has.
         tuning_images: Size of the tuning split.
         heldout_images: Size of the held-out split.
-        stages: The rounds of the race: how many templates are asked about how many of the tuning images.
+        rungs: How many templates are asked about how many of the tuning images.
         power: What the tuning images can prove.
         vlm: The model's kind and name.
         vlm_calls: Most calls of the model; answers in the store and repeated questions make it fewer.
@@ -110,7 +110,7 @@ class Plan:
     images: int | None
     tuning_images: int
     heldout_images: int
-    stages: tuple[Rung, ...]
+    rungs: tuple[Rung, ...]
     power: tuple[PowerAnalysis, ...]
     vlm: dict[str, Any]
     vlm_calls: int
@@ -152,10 +152,10 @@ def make_plan(
 
     found = _UNKNOWN if images.data is None else len(images.data.examples)
     tuning, heldout = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
-    rungs = [make_stages(recipe, policy, goal, tuning) for goal in goals]
-    searched = [most_questions(goal, stages) for goal, stages in zip(goals, rungs, strict=True)]
-    block = rungs[0][0]
-    proposals = block.templates - 1
+    ladders = [make_rungs(recipe, policy, goal, tuning) for goal in goals]
+    searched = [most_questions(goal, ladder) for goal, ladder in zip(goals, ladders, strict=True)]
+    first = ladders[0][0]
+    proposals = first.templates - 1
     described: dict[str, Any] = {} if proposer is None else proposer.identity()
     drafts = 0
     if recipe.limits(policy.samples)[1].vlm_calls is None:  # of a budget, drafts take their place
@@ -167,7 +167,7 @@ def make_plan(
     judged = sum(asks_a_model(name) for name in names)
     in_the_end = heldout * (1 + len(names))
     # Runs that are compared ask about the baseline once.
-    asked = sum(searched) + drafts * len(names) - (len(names) - 1) * block.images + in_the_end
+    asked = sum(searched) + drafts * len(names) - (len(names) - 1) * first.images + in_the_end
     arbiter_calls = 0
     arbiter_usd: float | None = None
     if arbiter is not None:
@@ -185,7 +185,7 @@ def make_plan(
         images=None if images.data is None else len(images.data.examples),
         tuning_images=tuning,
         heldout_images=heldout,
-        stages=rungs[0],
+        rungs=ladders[0],
         power=tuple(power for goal in goals for power in analyse_power(goal, tuning)),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
         vlm_calls=asked * policy.samples,

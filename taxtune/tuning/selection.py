@@ -27,16 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, images_to_certify, poisson_bound
-from taxtune.metrics.table import is_mean
-from taxtune.tuning.objective import Constraint, Objective
-from taxtune.tuning.records import (
-    Finalist,
-    Held,
-    IterationRecord,
-    Selection,
-    Status,
-    TemplateScores,
-)
+from taxtune.metrics.table import TemplateScores, is_mean
+from taxtune.objective import Constraint, Objective
+from taxtune.tuning.records import Finalist, Held, IterationRecord, Selection, Status
 
 __all__ = [
     "BELIEVED",
@@ -166,20 +159,20 @@ def _entrants(first: int, tuning: int, calls: int) -> int:
     return int(entrants)
 
 
-def most_questions(objective: Objective, stages: Sequence[Rung]) -> int:
+def most_questions(objective: Objective, ladder: Sequence[Rung]) -> int:
     """Returns the largest number of images that are asked about, over all templates and rungs."""
     asked = 0
     seen = 0
-    for rung in stages:
+    for rung in ladder:
         asked += (rung.images - seen) * rung.templates
         seen = rung.images
     if objective.held_to_baseline:
-        asked += stages[-1].images - stages[0].images
+        asked += ladder[-1].images - ladder[0].images
     return asked
 
 
 def next_steps(
-    records: Sequence[IterationRecord], objective: Objective, stages: Sequence[Rung], seed: int = 0
+    records: Sequence[IterationRecord], objective: Objective, ladder: Sequence[Rung], seed: int = 0
 ) -> list[tuple[int, int]]:
     """Returns the next questions once the search is over, in any order.
 
@@ -189,14 +182,14 @@ def next_steps(
     Args:
         records: The iterations so far.
         objective: What is tuned for.
-        stages: The rungs.
+        ladder: The rungs, the first one first.
         seed: Seeds the draws.
 
     Returns:
         Iterations, each with a number of images; empty once the last rung is done.
     """
     inside = _complete(records)
-    for before, rung in itertools.pairwise(stages):
+    for before, rung in itertools.pairwise(ladder):
         # What has been asked since must not change who goes on, or more would go on than the rung
         # has room for.
         known = [_first(record, before.images) for record in inside]

@@ -23,7 +23,7 @@ from taxtune.authoring.senses import (
 )
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.taxonomy.rows import write_taxonomy
+from taxtune.taxonomy.write import write_taxonomy
 from taxtune.wordnet import WordNet
 from tests.authoring.food_wordnet import SENSES
 

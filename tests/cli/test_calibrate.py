@@ -13,7 +13,7 @@ from tests.cli.commands import Done, run_captured
 SMALL = (
     "data.count=40",
     "data.tuning=6",
-    "data.block=6",
+    "data.first_rung=6",
     "data.heldout=6",
     "iterations=1",
     "tracking.mlflow=false",

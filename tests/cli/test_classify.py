@@ -20,7 +20,7 @@ from tests.cli.commands import Done, run_captured
 SMALL = (
     "data.count=60",
     "data.tuning=6",
-    "data.block=6",
+    "data.first_rung=6",
     "data.heldout=40",
     "iterations=1",
     "tracking.mlflow=false",

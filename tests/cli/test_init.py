@@ -104,7 +104,11 @@ def test_the_splits_fit_the_images(
     )
     done = init("--data", "photos", *MODEL)
     recipe = written(done)
-    assert (recipe.data.tuning, recipe.data.heldout, recipe.data.block) == (tuning, heldout, 20)
+    assert (recipe.data.tuning, recipe.data.heldout, recipe.data.first_rung) == (
+        tuning,
+        heldout,
+        20,
+    )
     aim = recipe.objective
     assert (aim.kind, aim.hp_target, aim.confidence_level) == ("hr_at_hp", 0.98, 0.9)
     assert said in " ".join(done.out.split())

@@ -90,7 +90,7 @@ def test_compare_takes_them_too(inputs: Path) -> None:
         )
     plan = json.loads(done.out)
     assert (plan["vlm"]["model"], plan["problems"]) == ("openai/eyes", [])
-    templates = plan["stages"][0]["templates"] - 1
+    templates = plan["rungs"][0]["templates"] - 1
     assert plan["llm_calls"] == 12 * templates * 2, (
         "twelve turns of an agent for each template and objective"
     )

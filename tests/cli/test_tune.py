@@ -21,7 +21,7 @@ TUNING, HELDOUT, ITERATIONS = 12, 30, 4
 SMALL = {
     "data.count": 60,
     "data.tuning": TUNING,
-    "data.block": "null",  # every iteration asks all of them
+    "data.first_rung": "null",  # every iteration asks all of them
     "data.heldout": HELDOUT,
     "objective.kind": "hp",
     "iterations": ITERATIONS,

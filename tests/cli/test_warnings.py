@@ -12,7 +12,7 @@ import pytest
 from taxtune.fieldguide import export
 
 #: The commands of the README and the tutorials, on fewer images and templates.
-SMALL = "--set data.tuning=12 --set data.block=null --set data.heldout=12 --set iterations=1"
+SMALL = "--set data.tuning=12 --set data.first_rung=null --set data.heldout=12 --set iterations=1"
 COMMANDS = f"""
 taxonomy check tree.csv
 init birds.yaml --data photos --taxonomy tree.csv --model builtin:fieldguide

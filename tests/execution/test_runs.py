@@ -8,7 +8,13 @@ import taxtune
 from taxtune.tuning.records import TuneResult
 from tests.cli.commands import run_captured
 
-SMALL = ("data.tuning=8", "data.block=4", "data.heldout=6", "iterations=2", "tracking.mlflow=false")
+SMALL = (
+    "data.tuning=8",
+    "data.first_rung=4",
+    "data.heldout=6",
+    "iterations=2",
+    "tracking.mlflow=false",
+)
 
 
 def tuned(folder, *settings, resume=False):

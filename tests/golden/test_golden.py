@@ -25,9 +25,7 @@ INAT21 = "inat21/inat2021-categories.csv"
 
 @pytest.mark.heavy
 def test_compare_on_the_field_guide(golden: Golden) -> None:
-    settings = (
-        "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
-    )
+    settings = "data.count=60 data.tuning=24 data.first_rung=8 data.heldout=30 iterations=4 vlm.batch_size=16"
     sets = " ".join(f"--set {setting}" for setting in settings.split())
     golden.case(
         "compare",
@@ -41,9 +39,7 @@ def test_compare_on_the_field_guide(golden: Golden) -> None:
 
 @pytest.mark.heavy
 def test_the_summary_of_a_run_and_of_an_evaluation(golden: Golden) -> None:
-    settings = (
-        "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
-    )
+    settings = "data.count=60 data.tuning=24 data.first_rung=8 data.heldout=30 iterations=4 vlm.batch_size=16"
     sets = " ".join(f"--set {setting}" for setting in (*settings.split(), "tracking.mlflow=false"))
     templates = ("specific", "paper1-minimal", "paper1-question-answer", "paper1-specific")
     commands = {

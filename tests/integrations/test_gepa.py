@@ -199,7 +199,9 @@ def test_a_failed_call_is_left_out_of_the_mean(adapter: Adapter) -> None:
 
 
 def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
-    recipe = load_recipe(make_files(tmp_path / "toy"), ["data.block=4", "budget.vlm_calls=160"])
+    recipe = load_recipe(
+        make_files(tmp_path / "toy"), ["data.first_rung=4", "budget.vlm_calls=160"]
+    )
     replies = iter([CAREFUL, FAMILY, SEE])
     vlm = ToyVLM(tmp_path / "asked")
 
@@ -209,7 +211,8 @@ def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
     result = gepa.optimize(
         reflect, max_metric_calls=1000, recipe=recipe, vlm=vlm, out=tmp_path / "run"
     )
-    # For the search are as many calls as five templates on the block: 4 for the seed, and 10 for each that is kept.
+    # The search may make as many calls as five templates take on the first rung: 4 for the seed,
+    # and 10 for each that is kept.
     assert 2 <= len(result.iterations) <= 6
     assert all(len(record.rows) in (4, 8) for record in result.iterations if record.template)
     # The winner was asked about all tuning images in the end, and every question is in the account.

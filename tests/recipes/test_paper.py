@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import taxtune
+from taxtune.objective import Aims, make_objective
 from taxtune.recipe import load_recipe
-from taxtune.tuning.objective import Aims, make_objective
 from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import choose
 from tests.recipes.layouts import LAYOUTS, Painter
@@ -26,7 +26,7 @@ ITERATIONS, TUNING, HELDOUT = 4, 5, 12
     [
         ("prompt.baseline", "What is this an image of? Answer in the format 'A: <answer>.'"),
         ("data.tuning", 20),
-        ("data.block", None),
+        ("data.first_rung", None),
         ("data.heldout", 200),
         ("iterations", 30),
         ("vlm.model", "meta-llama/Llama-3.2-11B-Vision-Instruct"),

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from taxtune.objective import make_objective
 from taxtune.progress import note, showing, track
 from taxtune.report.progress import TuningProgress
 from taxtune.report.terminal import Terminal
-from taxtune.tuning.objective import make_objective
 from taxtune.tuning.selection import best_so_far, choose, rungs
 from tests.report import samples
 
@@ -58,7 +58,7 @@ def tuner(iterations: int = 8, group: str | None = None) -> Any:
         group=group,
         experiment=SimpleNamespace(
             objective=objective,
-            stages=rungs(20, 80, iterations + 1, always=int(objective.held_to_baseline)),
+            rungs=rungs(20, 80, iterations + 1, always=int(objective.held_to_baseline)),
             splits=SimpleNamespace(tuning=range(80), heldout=range(200)),
         ),
     )
@@ -76,7 +76,7 @@ def follow(terminal: Terminal, clock: Clock, look: Callable[[], None] = lambda: 
                 task.advance(15)
             shown.on_iteration(record, best)
             look()
-        shown.on_race(replace(run.iterations[1], rows=samples.rows(80, 1)))
+        shown.on_rung(replace(run.iterations[1], rows=samples.rows(80, 1)))
         selection = choose(list(run.iterations), make_objective("hp"))
         assert selection is not None
         shown.on_selection(selection)

@@ -13,7 +13,7 @@ from taxtune.errors import MissingExtraError, TaxonomyError
 from taxtune.progress import showing
 from taxtune.tables import clean, join_cell, split_cell
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.taxonomy.rows import write_taxonomy
+from taxtune.taxonomy.write import write_taxonomy
 from tests.displays import Recorder
 
 ODD = [

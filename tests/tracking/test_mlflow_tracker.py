@@ -246,17 +246,17 @@ def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(
     uri: str, tmp_path: Path
 ) -> None:
     result = samples.tune(n=2)
-    tracker = MLflowTracker("race", tmp_path, uri)
+    tracker = MLflowTracker("rungs", tmp_path, uri)
     run = tracker.start("birds", {}, {})
     for record in result.iterations:
         tracker.iteration(record)
     before = {child.id for child in Recorded(uri, run).children()}
     baseline, _, last = result.iterations
-    raced = replace(result, iterations=(baseline, samples.iteration(1, 0.5, images=60), last))
+    grown_run = replace(result, iterations=(baseline, samples.iteration(1, 0.5, images=60), last))
     # Another process knows of it from the store.
-    for teller in (tracker, MLflowTracker("race", tmp_path, uri)):
+    for teller in (tracker, MLflowTracker("rungs", tmp_path, uri)):
         teller.start("birds", {}, {}, run)
-        teller.finish(raced)
+        teller.finish(grown_run)
     children = Recorded(uri, run).children()
     assert {child.id for child in children} == before
     assert list(children[1].steps("hp")) == [20, 60]

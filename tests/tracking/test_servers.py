@@ -106,7 +106,7 @@ def test_a_comparison_over_http(server: str, tmp_path: Path) -> None:
 
 
 def test_the_winner_is_a_model_of_its_run(server: str, tmp_path: Path) -> None:
-    sets = ("data.count=24", "data.tuning=8", "data.block=8", "data.heldout=8", "iterations=1")
+    sets = ("data.count=24", "data.tuning=8", "data.first_rung=8", "data.heldout=8", "iterations=1")
     parts = Setup(load_recipe("fieldguide", sets), tmp_path / "out")
     make = partial(MLflowTracker, "birds", tmp_path / "out", server)
     compared(parts, OBJECTIVES, callbacks=[TrackingCallback(make)])

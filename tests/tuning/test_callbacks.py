@@ -73,7 +73,7 @@ class Diary(Callback):
     def on_iteration(self, record, best):
         self.lines.append((record.iteration, len(record.rows)))
 
-    def on_race(self, record):
+    def on_rung(self, record):
         self.lines.append((record.iteration, len(record.rows)))
         self.rows[record.iteration] = len(record.rows)
 
@@ -88,14 +88,14 @@ class Diary(Callback):
 def test_what_is_done_is_told_when_it_begins(tmp_path: Path, recorder: Recorder) -> None:
     diary = Diary(recorder)
     result = tuned(
-        make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=4",)),
+        make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.first_rung=4",)),
         callbacks=[diary],
     )
-    search, race = diary.lines[:6], diary.lines[6 : diary.lines.index("chosen")]
+    search, halving = diary.lines[:6], diary.lines[6 : diary.lines.index("chosen")]
     assert search == [(k, 4) for k in range(6)]
-    assert len(race) >= 2
-    assert {line[1] for line in race} == {6, 8}
-    assert [*dict.fromkeys(diary.lines[len(search) + len(race) :])] == [
+    assert len(halving) >= 2
+    assert {line[1] for line in halving} == {6, 8}
+    assert [*dict.fromkeys(diary.lines[len(search) + len(halving) :])] == [
         "chosen",
         "baseline",
         "winner",

@@ -37,18 +37,18 @@ ADVICE = ("Be careful.", "Give only the family.", "Look twice.")
 #: What the runs are set to besides the toy recipe: overrides by name.
 RUNS: dict[str, tuple[str, ...]] = {
     "every-image": ("iterations=4",),
-    "race": ("iterations=7", "data.block=3", "objective.kind=hr_at_hp"),
+    "rungs": ("iterations=7", "data.first_rung=3", "objective.kind=hr_at_hp"),
     "posterior": (
         "iterations=7",
-        "data.block=3",
+        "data.first_rung=3",
         "objective={kind: hr_at_hp, hp_target: 0.9}",
         "policy.kind=posterior",
     ),
-    "context": ("iterations=7", "data.block=3", "data.context=[place]"),
-    "budget": ("iterations=7", "data.block=2", "budget.vlm_calls=44"),
+    "context": ("iterations=7", "data.first_rung=3", "data.context=[place]"),
+    "budget": ("iterations=7", "data.first_rung=2", "budget.vlm_calls=44"),
     "agent": (
         "iterations=4",
-        "data.block=4",
+        "data.first_rung=4",
         "proposer={kind: agent, model: openai/words, api_base: BASE}",
     ),
 }
@@ -150,7 +150,7 @@ def kept(out: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         if isinstance(value, dict):
             left_out = (
                 "usage",
-                "race",
+                "rungs",
                 "account",
                 "from_store",
                 "folder",
@@ -205,7 +205,7 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(
     history, result = kept(out)
     assert (history, result) == kept(whole)
     assert max(len(record["rows"]) for record in history) > 4, (
-        "more than the block, so there was a race"
+        "more than the first rung, so there was another"
     )
     assert set(asked(out)) == set(once)
     # A kill loses at most the batch in flight, two questions here.

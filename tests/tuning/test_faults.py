@@ -108,13 +108,13 @@ def assert_no_secret(folder: Path) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "iterations", "how"),
-    [("llm", 30, ()), ("agent", 12, ("data.block=4", "objective.kind=hr_at_hp"))],
-    ids=["llm", "agent-race"],
+    [("llm", 30, ()), ("agent", 12, ("data.first_rung=4", "objective.kind=hr_at_hp"))],
+    ids=["llm", "agent-rungs"],
 )
 def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
     kind: str, iterations: int, how: tuple[str, ...], tmp_path: Path, notes: list[str]
 ) -> None:
-    """30 % of all calls fail, in the paper's setting and in a race with an agent as its proposer."""
+    """30 % of all calls fail, in the paper's setting and with successive halving and an agent as its proposer."""
     faults = servers.every_fault(8.0, KEY)
     script, made = servers.troubled(Models(), faults, share=0.3)
     with OpenAIServer(script) as server:

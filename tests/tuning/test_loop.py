@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.cli.running import run_guarded
+from taxtune.cli.running import guarded
 from taxtune.errors import ImageError, ModelError, ResumeError
 from taxtune.models import Failure
 from taxtune.recipe import load_recipe
@@ -235,8 +235,8 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
         tuned(parts, callbacks=[hide])
     assert len(history(out)) == 2, "what the loss of the images voided is not an iteration"
 
-    with pytest.raises(ImageError) as error:
-        run_guarded(lambda: build(parts_again()), out, go_on="Continue with: X")
+    with pytest.raises(ImageError) as error, guarded(out, "Continue with: X"):
+        build(parts_again())
     (note,) = error.value.__notes__
     assert note == "Finished work is saved. Continue with: X"
     shutil.copytree(safe, images, dirs_exist_ok=True)
@@ -255,13 +255,15 @@ def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
     (power,) = plan.power
     assert (power.measure, power.goal, power.images) == ("hp", 0.98, 8)
     assert power.provable < 0.98 < highest_provable(power.needed, 0.9) < 0.985
-    # In a race the templates of each round are asked about what is new to them, and so is the baseline that others are
+    # The templates of each rung are asked about what is new to them, and so is the baseline that others are
     # held to by the floor of "hp".
-    race = make_plan(make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=2",)))
-    first, second, last = race.stages
+    plan = make_plan(
+        make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.first_rung=2",))
+    )
+    first, second, last = plan.rungs
     assert (first.images, first.templates, last.images) == (2, 6, 8)
     asked = 2 * 6 + (second.images - 2) * second.templates + (8 - second.images) * last.templates
-    assert race.vlm_calls == asked + (8 - 2) + 12 * 2
+    assert plan.vlm_calls == asked + (8 - 2) + 12 * 2
     (tmp_path / "in/navy0.png").unlink()
     (tmp_path / "in/navy1.png").write_bytes(b"")
     recipe = load_recipe(tmp_path / "in/recipe.yaml", ["proposer.fragments=nope"])

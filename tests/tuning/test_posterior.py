@@ -61,7 +61,7 @@ def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
 
 
 def test_more_images_do_not_change_what_was_known_of_fewer(tmp_path: Path) -> None:
-    overrides = (*SMALL, "data.block=3", "objective.hp_target=0.9")
+    overrides = (*SMALL, "data.first_rung=3", "objective.hp_target=0.9")
     result = tuned(make_parts(tmp_path / "in", tmp_path / "run", Weighing(), overrides))
     grown = [record for record in result.iterations if len(record.rows) == 8]
     assert grown

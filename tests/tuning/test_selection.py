@@ -1,4 +1,4 @@
-"""The race for more images and the choice of the winner."""
+"""Successive halving and the choice of the winner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import poisson_bound
-from taxtune.tuning.objective import Constraint, Objective, make_objective
+from taxtune.objective import Constraint, Objective, make_objective
 from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import (
     aim_values,
@@ -62,8 +62,8 @@ def world(seed, templates, images):
     return (shared / said)[order], (shared / 4)[order]
 
 
-def raced(hp, hr, objective, stages):
-    """Runs a race; returns the records and the calls that it took."""
+def halved(hp, hr, objective, stages):
+    """Goes through the rungs; returns the records and the calls that it took."""
     records = [
         record(i, hp[i, : stages[0].images], hr[i, : stages[0].images])
         for i in range(stages[0].templates)
@@ -76,37 +76,37 @@ def raced(hp, hr, objective, stages):
     return records, calls
 
 
-# -- the rounds -------------------------------------------------------------------------------------------------------
+# -- the rungs --------------------------------------------------------------------------------------------------------
 
 
 @given(
     st.integers(2, 60), st.integers(0, 600), st.integers(2, 200), st.none() | st.integers(10, 5000)
 )
-def test_rounds_go_from_the_block_to_all_images_within_the_calls(block, more, templates, calls):
-    stages = rungs(block, block + more, templates, calls)
+def test_rungs_go_from_the_block_to_all_images_within_the_calls(first, more, templates, calls):
+    stages = rungs(first, first + more, templates, calls)
     images = [stage.images for stage in stages]
-    assert images[0] == block
+    assert images[0] == first
     assert images == sorted(set(images))
-    assert images[-1] <= block + more
+    assert images[-1] <= first + more
     widths = [stage.templates for stage in stages]
     assert widths == sorted(widths, reverse=True)
     assert widths[0] <= templates
     if calls is None:
-        assert (images[-1], widths[0]) == (block + more, templates)
+        assert (images[-1], widths[0]) == (first + more, templates)
     else:
         spent = sum(
             (stage.images - before) * stage.templates
             for stage, before in zip(stages, [0, *images], strict=False)
         )
-        assert spent <= max(calls, 2 * block), (
-            "two templates on the block are the least that can be compared"
+        assert spent <= max(calls, 2 * first), (
+            "two templates on the first are the least that can be compared"
         )
 
 
-def test_a_race_asks_what_its_rounds_say_and_ends():
+def test_templates_are_asked_what_the_rungs_say_and_ends():
     hp, hr = world(0, 30, 200)
     stages = rungs(20, 200, 30)
-    records, calls = raced(hp, hr, make_objective("hr_at_hp"), stages)
+    records, calls = halved(hp, hr, make_objective("hr_at_hp"), stages)
     assert sorted({len(each.rows) for each in records}) == [stage.images for stage in stages]
     assert sum(len(each.rows) == 200 for each in records) == stages[-1].templates
     before = [0, *(stage.images for stage in stages)]
@@ -118,20 +118,20 @@ def test_no_race_asks_more_than_the_forecast(kind):
     hp, hr = world(8, 30, 200)
     objective = make_objective(kind)
     stages = rungs(20, 200, 30, always=int(objective.held_to_baseline))
-    records, calls = raced(hp, hr, objective, stages)
+    records, calls = halved(hp, hr, objective, stages)
     assert calls <= most_questions(objective, stages)
     # The baseline that "hp" holds others to sees what they see, and whatever it is not asked about is another's.
     assert kind != "hp" or len(records[0].rows) == 200
-    baseline_raced = (
+    baseline_went_on = (
         kind == "hp" and sum(len(each.rows) == 200 for each in records) == stages[-1].templates
     )
-    assert calls == most_questions(objective, stages) or baseline_raced
+    assert calls == most_questions(objective, stages) or baseline_went_on
 
 
-def test_a_race_that_is_interrupted_goes_on_as_it_would_have():
+def test_halving_that_is_interrupted_goes_on_as_it_would_have():
     hp, hr = world(1, 20, 120)
     objective, stages = make_objective("hr_at_hp"), rungs(10, 120, 20)
-    whole, _ = raced(hp, hr, objective, stages)
+    whole, _ = halved(hp, hr, objective, stages)
     # Whatever is stored in the middle of it, the steps that are left lead to the same.
     records = [record(i, hp[i, :10], hr[i, :10]) for i in range(20)]
     for _ in range(3):
@@ -536,7 +536,7 @@ def test_the_target_is_kept_as_often_as_promised_where_the_luckiest_breaks_it():
     for seed in range(runs):
         hp, hr = world(seed, 20, 1150)
         truth = hp[:, 150:].mean(axis=1)
-        records, _ = raced(hp[:, :150], hr[:, :150], objective, stages)
+        records, _ = halved(hp[:, :150], hr[:, :150], objective, stages)
         found = choose(records, objective)
         promised += found.reached
         kept += found.reached and truth[found.winner] >= target - 0.005

@@ -37,7 +37,7 @@ class Dear(ToyVLM):
 
 def test_a_search_ends_once_it_has_cost_its_budget(tmp_path: Path) -> None:
     parts = make_parts(
-        tmp_path / "in", tmp_path / "out", Dear(), ("budget.usd=0.2", "data.block=null")
+        tmp_path / "in", tmp_path / "out", Dear(), ("budget.usd=0.2", "data.first_rung=null")
     )
     result = tuned(parts)
     assert [round(record.usage.cost_usd or 0, 2) for record in result.iterations] == [0.08] * 3

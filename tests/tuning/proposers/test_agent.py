@@ -445,4 +445,4 @@ def test_names_and_recipes_make_it(tmp_path, monkeypatch: pytest.MonkeyPatch):
     assert known == make_proposer("agent:openai/o4").identity()
     assert KEY not in str(known)
     plan = make_plan(parts)
-    assert plan.llm_calls == 12 * (plan.stages[0].templates - 1)
+    assert plan.llm_calls == 12 * (plan.rungs[0].templates - 1)

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from taxtune.metrics.information import information_values, leaf_information
+from taxtune.objective import Aims, Constraint, Objective, make_objective, read_floor
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.objective import Aims, Constraint, Objective, make_objective, read_floor
 from taxtune.tuning.proposers import Goal
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import IterationRecord
@@ -183,7 +183,7 @@ def test_the_best_and_the_latest_come_with_evidence_and_the_others_with_scores_a
     assert "what the answers show" not in system["content"]
 
 
-def test_finalists_of_a_race_are_shown_with_the_number_of_their_images():
+def test_finalists_are_shown_with_the_number_of_their_images():
     _, user = first([trial(0, 0.8), trial(1, 0.9, n=80)])
     assert "Iteration 1: hP 0.900, hR 0.600, on 80 images\n" in user
     assert "Iteration 0: hP 0.900, hR 0.600\n" in user
