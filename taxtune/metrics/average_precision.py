@@ -94,8 +94,8 @@ def _resampled_precision(
         sums = np.add.reduceat(counted, [0, *cuts[:-1]], axis=0)
         above = np.cumsum(sums, axis=0, dtype=np.float64)[place]
         # What is not drawn weighs 0, whatever its precision.
-        positive = np.cumsum(copies, axis=0)[own_ends] - copies + 1
-        precision = positive / (above - copies + 1)
+        right = np.cumsum(copies, axis=0)[own_ends] - copies + 1
+        precision = right / (above - copies + 1)
         total = (copies * precision).sum(axis=0)
         with np.errstate(invalid="ignore"):
             result[part] = total / copies.sum(axis=0)
