@@ -16,7 +16,7 @@ from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.calibrate import posterior_offer
-from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
+from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import Claim, History, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
@@ -306,8 +306,7 @@ class Tuner:
         templates = {}
         for name, record in (("baseline", records[0]), ("winner", self._record(selection.winner))):
             templates[name] = experiment.rules.parse(record.template or "")
-        heldout, differences = compare_templates(
-            experiment,
+        heldout, differences = experiment.compare(
             evaluator,
             templates,
             lambda name, images: self.callbacks.tell("on_heldout", name, images),

@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from taxtune.integrations.gepa import feedback, image_value
+from taxtune.objective import Constraint, Objective, make_objective
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels
-from taxtune.tuning.objective import Constraint, Objective, make_objective
 from taxtune.tuning.records import SampleResult
 from tests.rows import placed_row
 
