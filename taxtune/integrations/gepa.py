@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.data import Example
 from taxtune.errors import MissingExtraError, ModelError, ProposerError, TemplateError
 from taxtune.metrics.hierarchical import overlap
-from taxtune.metrics.table import ScoreTable
+from taxtune.metrics.table import ScoreTable, TemplateScores
 from taxtune.models import (
     Answer,
     AnswerStore,
@@ -36,24 +36,17 @@ from taxtune.models import (
     check_model,
     make_model,
 )
+from taxtune.objective import Objective
 from taxtune.policies import PlacedAnswer
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.evidence import hidden_answers, relation
 from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages, unwrap_reply
 from taxtune.tuning.proposers.pictures import contact_sheet, worst_failures
-from taxtune.tuning.records import (
-    IterationRecord,
-    SampleResult,
-    TemplateScores,
-    TuneResult,
-    Turn,
-    Usage,
-)
+from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Turn, Usage
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch

@@ -18,19 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.metrics.names import metric_name
+from taxtune.metrics.table import TemplateScores
 from taxtune.report.formatting import number
 from taxtune.report.gallery import thumbnail
 from taxtune.report.summary import verdict
 from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.tracking.store import TrackingStore
 from taxtune.tracking.values import TAG_LIMIT, headline_metrics, shorten
-from taxtune.tuning.records import (
-    HeldoutResult,
-    IterationRecord,
-    SampleResult,
-    TemplateScores,
-    TuneResult,
-)
+from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TuneResult
 from taxtune.tuning.selection import best_so_far
 
 __all__ = [

@@ -20,20 +20,14 @@ from textwrap import wrap
 from typing import Any
 
 from taxtune.errors import command
-from taxtune.metrics.table import SCORES
+from taxtune.metrics.table import SCORES, TemplateScores
 from taxtune.recipe import flatten
 from taxtune.report.formatting import Result, score_of
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
 from taxtune.report.tables import rank_table, score_table
-from taxtune.tuning.records import (
-    HeldoutResult,
-    IterationRecord,
-    SampleResult,
-    TemplateScores,
-    count_cut,
-)
+from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, count_cut
 
 __all__ = [
     "HEADLINE",
