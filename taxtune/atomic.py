@@ -36,7 +36,8 @@ def output_error(path: str | Path, error: OSError) -> TaxtuneError:
     return TaxtuneError(
         f"{error.strerror or error}; nothing was written.",
         file=path,
-        remedy="Fix that (space, permissions, what is in the way), or choose another folder with --out.",
+        remedy="Fix that (space, permissions, what is in the way), or choose another folder with "
+        "--out.",
     )
 
 

@@ -345,7 +345,7 @@ class RayModel(StreamingModel):
                 self._under_way[slot.actor.answer.remote(chunk)] = slot
 
     def _finish(self, reference: Any, questions: _Questions) -> Iterator[tuple[int, Reply]]:
-        """Gives the replies of a worker; those to an earlier call, which was closed, are dropped."""
+        """Gives the replies of a worker; those to an earlier, closed call are dropped."""
         slot = self._under_way.pop(reference)
         places = slot.places if slot.questions is questions else []
         slot.places = []

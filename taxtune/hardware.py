@@ -105,7 +105,8 @@ def does_not_fit(model: str, device: str, *, item: str | None = None) -> ModelEr
     beside = f" with a single {item}" if item else ""
     return ModelError(
         f"The model {model!r} does not fit into the memory of the device {device!r}{beside}.",
-        remedy="Use a smaller model, another device (such as cpu) or, where it can be chosen, dtype bfloat16.",
+        remedy="Use a smaller model, another device (such as cpu) or, where it can be chosen, dtype "
+        "bfloat16.",
     )
 
 
@@ -153,12 +154,16 @@ class AdaptiveBatches:
             ModelError: If one item alone does not fit into the memory.
         """
         results: list[Result] = []
+
+        def compute_next(size: int) -> Sequence[Result]:
+            start = len(results)
+            return compute(items[start : start + size])
+
         while len(results) < len(items):
-            rest = items[len(results) :]
-            done = self.run(lambda size, rest=rest: compute(rest[:size]), len(rest))  # type: ignore[misc]
-            results.extend(done)
+            batch = self.run(compute_next, len(items) - len(results))
+            results.extend(batch)
             if advance is not None:
-                advance(len(done))
+                advance(len(batch))
         return results
 
     def run(self, compute: Callable[[int], Result], most: int) -> Result:

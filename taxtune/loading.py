@@ -1,4 +1,4 @@
-"""Loading models of Hugging Face: no waiting for a hub that is out of reach, and errors explained."""
+"""Loading models of Hugging Face without waiting for a hub out of reach, and errors explained."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
         return not_here(name, what)
     return ModelError(
         f"The {what} of {name!r} cannot be loaded: {first}",
-        remedy="A missing package, an older transformers or an incomplete download may be the cause.",
+        remedy="A missing package, an older transformers or an incomplete download may be the "
+        "cause.",
     )
 
 

@@ -49,14 +49,16 @@ FormatOption = Annotated[
 FileFormatOption = Annotated[
     str,
     opt(
-        "Format of the taxonomy: paths, edges, inat21-csv, inat21-json, nested-json, rdf or obo; auto detects it.",
+        "Format of the taxonomy: paths, edges, inat21-csv, inat21-json, nested-json, rdf or obo; "
+        "auto detects it.",
         "--format",
     ),
 ]
 RootOption = Annotated[
     str | None,
     opt(
-        "Score on the part of the taxonomy below this node (a label or path), and on the whole as well.",
+        "Score on the part of the taxonomy below this node (a label or path), and on the whole "
+        "as well.",
         "--root",
     ),
 ]
@@ -86,7 +88,8 @@ QuestionColumnOption = Annotated[
 InputOption = Annotated[
     str,
     opt(
-        "text, csv, jsonl, json, xlsx or parquet; auto goes by the file's name and its content, and stdin is text.",
+        "text, csv, jsonl, json, xlsx or parquet; auto goes by the file's name and its content, "
+        "and stdin is text.",
         "--input",
     ),
 ]
@@ -124,7 +127,8 @@ MISSING_MEANS: dict[str, Any] = {"error": "error", "abstain": "keep", "leave-out
 RowsOption = Annotated[
     str,
     opt(
-        "What to do with examples that are not in every file: error, or common to leave them out and count them.",
+        "What to do with examples that are not in every file: error, or common to leave them out "
+        "and count them.",
         "--rows",
     ),
 ]
@@ -141,21 +145,24 @@ SimilarityOption = Annotated[
 PresetOption = Annotated[
     str,
     opt(
-        "Settings of the mapper: default, or Algorithm 1 as printed (paper-listing) or told (paper-prose).",
+        "Settings of the mapper: default, or Algorithm 1 as printed (paper-listing) or told "
+        "(paper-prose).",
         "--preset",
     ),
 ]
 ArbiterOption = Annotated[
     str | None,
     opt(
-        "Chat model that chooses among candidate nodes where the mapper is in doubt: PROVIDER/MODEL or local:MODEL.",
+        "Chat model that chooses among candidate nodes where the mapper is in doubt: "
+        "PROVIDER/MODEL or local:MODEL.",
         "--arbiter",
     ),
 ]
 OffTreeAsOption = Annotated[
     str,
     opt(
-        "Score of what the taxonomy lacks: child (a wrong child of the root) or root (hP 1, as in the paper).",
+        "Score of what the taxonomy lacks: child (a wrong child of the root) or root (hP 1, as "
+        "in the paper).",
         "--off-tree-as",
     ),
 ]

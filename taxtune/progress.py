@@ -68,7 +68,8 @@ class Display:
         """Clears what is still shown; called when the display is no longer in force."""
 
 
-_display: ContextVar[Display] = ContextVar("taxtune_display", default=Display())  # noqa: B039 - it has no state
+_NO_DISPLAY = Display()
+_display: ContextVar[Display] = ContextVar("taxtune_display", default=_NO_DISPLAY)
 
 
 @contextmanager

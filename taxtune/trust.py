@@ -95,8 +95,8 @@ def check_server(
     raise TaxtuneError(
         f"{key} sends {sends} to {server}, which you have not confirmed to be a server of yours.",
         file=file,
-        remedy=f"If you trust it, export {SERVERS_VARIABLE}={server}, or give the address on the command line: "
-        f"--set {key}={address}",
+        remedy=f"If you trust it, export {SERVERS_VARIABLE}={server}, or give the address on the "
+        f"command line: --set {key}={address}",
     )
 
 

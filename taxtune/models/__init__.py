@@ -1,7 +1,7 @@
 """Models that answer about images or write text: a checkpoint here, an API, or a function.
 
-`make_model` makes one; `ask` asks it, the store first. Importing this package imports neither torch, transformers nor
-litellm.
+`make_model` makes one; `ask` asks it, the store first. Importing this package imports neither
+torch, transformers nor litellm.
 """
 
 from __future__ import annotations

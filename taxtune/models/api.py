@@ -1,4 +1,4 @@
-"""Models behind an API: any that litellm reaches, asked about images or text, or in a conversation."""
+"""Models behind an API: any that litellm reaches, asked about images or text or in conversation."""
 
 from __future__ import annotations
 
@@ -447,9 +447,9 @@ class ApiModel(StreamingModel):
                 break
         total = replace(
             completion,
-            prompt_tokens=sum(each.prompt_tokens for each in completions),
-            completion_tokens=sum(each.completion_tokens for each in completions),
-            cost_usd=total_cost(each.cost_usd for each in completions),
+            prompt_tokens=sum(attempt.prompt_tokens for attempt in completions),
+            completion_tokens=sum(attempt.completion_tokens for attempt in completions),
+            cost_usd=total_cost(attempt.cost_usd for attempt in completions),
         )
         return _Outcome(total, problem, attempts)
 

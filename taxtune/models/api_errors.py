@@ -36,7 +36,8 @@ _MALFORMED = re.compile(
 _UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?)(?![a-z])"
 _DURATION = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.IGNORECASE)
 _RETRY_IN = re.compile(
-    rf"\b(?:retry(?:ing)?|try(?:ing)? again|retrydelay|wait)\b[^\d\n]{{0,20}}((?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*)+)",
+    r"\b(?:retry(?:ing)?|try(?:ing)? again|retrydelay|wait)\b[^\d\n]{0,20}"
+    rf"((?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*)+)",
     re.IGNORECASE,
 )
 

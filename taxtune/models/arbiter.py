@@ -42,7 +42,8 @@ _QUESTION_TOKENS = (350, 3)
 _MAX_TOKENS = 256
 #: A number alone, maybe as "Node: 3", or with the label that it stands for behind it.
 _CHOICE = re.compile(
-    r"\W*(?:(?:the\s+)?(?:answer|choice|node|number|option)\W*(?:is\b)?\W*)?([0-9]{1,4})(?![0-9])(.*)",
+    r"\W*(?:(?:the\s+)?(?:answer|choice|node|number|option)\W*(?:is\b)?\W*)?"
+    r"([0-9]{1,4})(?![0-9])(.*)",
     re.I | re.S,
 )
 

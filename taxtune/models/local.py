@@ -169,7 +169,7 @@ class LocalModel(StreamingModel):
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
-        """Where the model is and which revision of it, without its weights; see `find_checkpoint`."""
+        """Where the model is, and its revision, without its weights; see `find_checkpoint`."""
         return find_checkpoint(self.model, self.settings.revision, task=self.task)
 
     @cached_property
@@ -520,9 +520,9 @@ class _Draw:
     """Draws each row's next token with a generator of its own.
 
     For `generate` it is a processor of greedy decoding. The most likely token, after Gumbel noise
-    was added to the scaled scores, is a draw from their softmax (the Gumbel-max trick). So an answer
-    depends neither on the rows beside it nor on their order, as it would with one generator for a
-    batch.
+    was added to the scaled scores, is a draw from their softmax (the Gumbel-max trick). So an
+    answer depends neither on the rows beside it nor on their order, as it would with one generator
+    for a batch.
 
     Args:
         temperature: What the scores are divided by, above 0.

@@ -44,7 +44,7 @@ class ImageFeatureCache(dict[str, ImageFeatures]):
             self._room -= size
 
 
-class Uncacheable(Exception):  # noqa: N818 - it is not shown as an error: images are then encoded for each prompt
+class Uncacheable(Exception):  # noqa: N818 - it is no error: images are then encoded again
     """The features of a network's images cannot be cached; the text says why."""
 
 

@@ -14,8 +14,8 @@ PARAMETERS = ("max_tokens", "max_completion_tokens", "temperature", "seed", "sto
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 # A value that is out of range is a mistake of the settings, and not refused whatever it is.
 _OUT_OF_RANGE = re.compile(
-    r"at (?:least|most)|too (?:large|small|high|low|big|many)|maximum|minimum|exceed|greater|less than|between|range"
-    r"|<=|>=",
+    r"at (?:least|most)|too (?:large|small|high|low|big|many)|maximum|minimum|exceed|greater"
+    r"|less than|between|range|<=|>=",
     re.IGNORECASE,
 )
 
