@@ -108,9 +108,9 @@ class Callbacks:
             if method is not None:
                 method(*what)
 
-    def settled(self) -> bool:
+    def recorded_all(self) -> bool:
         """Tells whether callbacks have done all that they were told to do, and need not be told of it again."""
-        return all(each.settled() for each in self._given if hasattr(each, "settled"))
+        return all(each.recorded_all() for each in self._given if hasattr(each, "recorded_all"))
 
     def where(self) -> dict[str, str]:
         """Returns where to look at what callbacks have recorded, by what it shows."""
