@@ -17,7 +17,7 @@ from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.calibrate import posterior_offer
-from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
+from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import Claim, History, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
@@ -108,9 +108,9 @@ class Callbacks:
             if method is not None:
                 method(*what)
 
-    def settled(self) -> bool:
+    def recorded_all(self) -> bool:
         """Tells whether callbacks have done all that they were told to do, and need not be told of it again."""
-        return all(each.settled() for each in self._given if hasattr(each, "settled"))
+        return all(each.recorded_all() for each in self._given if hasattr(each, "recorded_all"))
 
     def where(self) -> dict[str, str]:
         """Returns where to look at what callbacks have recorded, by what it shows."""
@@ -258,7 +258,7 @@ class Tuner:
             "winner": experiment.rules.parse(winner.template or ""),
         }
         tell = partial(self.callbacks.tell, "on_heldout")
-        heldout, differences = compare_templates(experiment, evaluator, templates, tell)
+        heldout, differences = experiment.compare(evaluator, templates, tell)
         heldout, seconds = self._accounted(heldout), self._clock()
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(

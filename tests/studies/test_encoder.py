@@ -1,4 +1,4 @@
-"""Which encoder places text best: the texts, their placements, and the evidence."""
+"""Which encoder places text best: placements and the evidence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import taxtune.mapping
 from taxtune.encoders import FloatMatrix
-from taxtune.errors import DataError, TaxtuneError
+from taxtune.errors import TaxtuneError
 from taxtune.mapping import Mapper, make_similarity
 from taxtune.mapping.normalize import fold_words
 from taxtune.report.output import StudyReport
@@ -25,23 +25,12 @@ from taxtune.studies.encoder import (
     compare_encoders,
     place_all,
 )
-from taxtune.studies.level_texts import (
-    HELD_OUT,
-    held_out_texts,
-    template_texts,
-    tree_levels,
-    without_names,
-)
+from taxtune.studies.level_texts import HELD_OUT, without_names
 from taxtune.studies.scorers import AnnotatedAnswers
 from taxtune.taxonomy import Taxonomy
+from tests.studies.reports import assert_drawn, cells, records, rows_by
 
-
-def settings_of(**more: Any) -> EncoderSettings:
-    return EncoderSettings(taxonomy="never read", **more)
-
-
-def rng() -> np.random.Generator:
-    return np.random.default_rng(0)
+NAMED = "A: {name}."
 
 
 class Oracle:
@@ -51,28 +40,29 @@ class Oracle:
     confident = 0.5
     name = "oracle"
 
-    def __init__(self, taxonomy: Taxonomy) -> None:
-        self.node = {fold_words(n): v for v in range(len(taxonomy)) for n in taxonomy.names(v)}
+    def __init__(self, *trees: Taxonomy) -> None:
+        self.node = {}
+        for tree in trees:
+            for node in range(len(tree)):
+                self.node |= {fold_words(name): node for name in tree.names(node)}
         self.names: list[str] = []
 
     def fit(self, names: Sequence[str]) -> None:
         self.names = list(names)
 
     def scores(self, answers: Sequence[str], images: object = None) -> FloatMatrix:
-        owners = [self.node.get(fold_words(name)) for name in self.names]
-        found = [self.node.get(fold_words(answer), -1) for answer in answers]
-        return np.array(
-            [[float(node == owner) for owner in owners] for node in found], dtype=np.float32
-        )
+        rows = [[self.score(answer, name) for name in self.names] for answer in answers]
+        return np.array(rows, dtype=np.float32)
+
+    def score(self, answer: str, name: str) -> float:
+        return float(self.node.get(fold_words(name)) == self.node.get(fold_words(answer), -1))
 
 
 class Parrot(Oracle):
     """Knows a name when it hears it, and nothing else."""
 
-    def scores(self, answers: Sequence[str], images: object = None) -> FloatMatrix:
-        return np.array(
-            [[float(name == answer) for name in self.names] for answer in answers], dtype=np.float32
-        )
+    def score(self, answer: str, name: str) -> float:
+        return float(name == answer)
 
 
 class Lookup(Oracle):
@@ -80,11 +70,8 @@ class Lookup(Oracle):
 
     known: ClassVar[dict[str, dict[str, float]]] = {}
 
-    def scores(self, answers: Sequence[str], images: object = None) -> FloatMatrix:
-        return np.array(
-            [[self.known.get(a, {}).get(n, 0.0) for n in self.names] for a in answers],
-            dtype=np.float32,
-        )
+    def score(self, answer: str, name: str) -> float:
+        return self.known.get(answer, {}).get(name, 0.0)
 
 
 @pytest.fixture
@@ -92,12 +79,8 @@ def made(monkeypatch: pytest.MonkeyPatch, birds: Taxonomy, many: Taxonomy) -> No
     """Lets the specifications "oracle", "parrot" and "lookup" make such encoders, which know all names of two trees."""
     kinds = {"oracle": Oracle, "parrot": Parrot, "lookup": Lookup}
 
-    def make(spec: str, **told: object) -> object:
-        if spec not in kinds:
-            return make_similarity(spec)
-        encoder = kinds[spec](birds)
-        encoder.node |= Oracle(many).node
-        return encoder
+    def make(spec: str, **_: object) -> object:
+        return kinds[spec](birds, many) if spec in kinds else make_similarity(spec)
 
     monkeypatch.setattr(taxtune.mapping, "make_similarity", make)
 
@@ -106,243 +89,156 @@ def made(monkeypatch: pytest.MonkeyPatch, birds: Taxonomy, many: Taxonomy) -> No
 def many() -> Taxonomy:
     """Forty species under four families, whose common names have nothing to do with their labels."""
     word = ["ka", "lo", "mi", "nu", "pe", "ri", "so", "tu", "va", "ze"]
-    labels, parents, aliases, ranks = ["life"], [-1], [()], [None]
+    nodes = [("life", -1, (), None)]
     for f in range(4):
-        family = len(labels)
-        labels.append(f"Familia{word[f]}")
-        parents.append(0)
-        aliases.append((f"{word[f]}kind",))
-        ranks.append("family")
+        family = len(nodes)
+        nodes.append((f"Familia{word[f]}", 0, (f"{word[f]}kind",), "family"))
         for s in range(10):
-            labels.append(f"Genus{word[s]}{word[f]}us")
-            parents.append(family)
-            aliases.append((f"{word[9 - s]}{word[s]} {word[(s + f) % 10]}q",))
-            ranks.append("species")
+            alias = f"{word[9 - s]}{word[s]} {word[(s + f) % 10]}q"
+            nodes.append((f"Genus{word[s]}{word[f]}us", family, (alias,), "species"))
+    labels, parents, aliases, ranks = zip(*nodes, strict=True)
     return Taxonomy(labels, parents, aliases=aliases, ranks=ranks)
 
 
-# -- texts -------------------------------------------------------------------------------------------------------------
+# -- placing ----------------------------------------------------------------------------------------------------------
 
 
-def test_levels_are_ranks_or_depths(birds: Taxonomy) -> None:
-    levels = tree_levels(birds)
-    assert (levels.by, levels.names) == ("rank", ["class", "order", "family", "species"])
-    assert levels.nodes("order") == [2, 6]
-    assert levels.of[0] == "root"
-    assert tree_levels(birds, "depth").names == ["depth 1", "depth 2", "depth 3", "depth 4"]
-    bare = Taxonomy(["a", "b", "c"], [-1, 0, 1])
-    assert tree_levels(bare).by == "depth"
-    with pytest.raises(DataError, match="has a rank"):
-        tree_levels(bare, "rank")
-    mixed = Taxonomy(["a", "b", "c", "d"], [-1, 0, 1, 1], ranks=[None, "order", None, "species"])
-    assert tree_levels(mixed, "rank").names == ["order", "species", "without a rank"]
-
-
-def test_held_out_names_leave_the_tree(birds: Taxonomy) -> None:
-    texts, hidden, notes = held_out_texts(birds, tree_levels(birds), 10, rng())
-    # Only these nodes have an alias; the blackbird loses one of its two.
-    assert texts["target"].tolist() == [1, 3, 4, 5, 8]
-    reduced = without_names(birds, hidden)
-    for text, v in zip(texts["text"], texts["target"], strict=True):
-        assert text in birds.aliases[v]
-        assert text not in reduced.aliases[v]
-        assert reduced.labels == birds.labels
-    assert len(reduced.aliases[4]) == 1
-    assert "order 0 of 2" in notes[0]
-
-
-@pytest.mark.parametrize(
-    ("labels", "aliases", "hidden"),
-    [
-        # "foxes" is the label in the plural, "hound" is two nodes' name; the two spellings of the beast go together.
-        (
-            ["Fox", "Wolf", "Dog"],
-            [("foxes",), ("grey beast", "Gray Beast", "hound"), ("hound",)],
-            {2: {"grey beast", "Gray Beast"}},
-        ),
-        # The mapper finds "sea star" on a node called "seastar".
-        (
-            ["Asteroidea", "Psocodea", "Isopoda", "Barkfly"],
-            [("sea star", "seastar", "sea-stars"), ("bark louse",), ("barklouse",), ("bark fly",)],
-            {1: {"sea star", "seastar", "sea-stars"}},
-        ),
-    ],
-)
-def test_names_that_are_the_same_are_held_out_together(
-    labels: list[str], aliases: list[tuple[str, ...]], hidden: dict[int, set[str]]
-) -> None:
-    tree = Taxonomy(["life", *labels], [-1] + [0] * len(labels), aliases=[(), *aliases])
-    texts, found, _ = held_out_texts(tree, tree_levels(tree), 10, rng())
-    assert found == hidden
-    assert [p.node for p in Mapper(without_names(tree, found)).place(texts["text"].tolist())] == [0]
-
-
-def test_templates(birds: Taxonomy) -> None:
-    texts, notes = template_texts(
-        birds, tree_levels(birds), ("A: {name}.", "two {plural}"), 10, rng()
-    )
-    by = dict(list(texts.groupby("kind")))
-    assert dict(zip(by["A: {name}."]["target"], by["A: {name}."]["text"], strict=True)) == {
-        1: "A: bird.", 2: "A: Passeriformes.", 3: "A: thrush.", 4: "A: blackbird.", 5: "A: American robin.",
-        6: "A: Anseriformes.", 7: "A: Anatidae.", 8: "A: mallard.",
-    }  # fmt: skip
-    # The tree has aliases, so that its labels may be Latin and have no plural.
-    plurals = ["two birds", "two thrushes", "two blackbirds", "two American robins", "two mallards"]
-    assert by["two {plural}"]["text"].tolist() == plurals
-    assert "3 nodes have only a label" in notes[0]
-    bare = Taxonomy(["thing", "dog"], [-1, 0])
-    assert template_texts(bare, tree_levels(bare), ("{plural}",), 10, rng())[0][
-        "text"
-    ].tolist() == ["dogs"]
-    for bad in ("a photo", "{label}", "{name", "{}"):
-        with pytest.raises(DataError, match="template"):
-            template_texts(birds, tree_levels(birds), (bad,), 10, rng())
-
-
-# -- placing -----------------------------------------------------------------------------------------------------------
+def placed_by(birds: Taxonomy, *encoders: str, **more: Any) -> pd.DataFrame:
+    settings = EncoderSettings(taxonomy="never read", encoder=encoders, **more)
+    placed, _, specs, _ = place_all(birds, settings)
+    assert specs == {name: name for name in encoders}
+    return placed
 
 
 def some(placed: pd.DataFrame, kind: str, way: str) -> pd.DataFrame:
     return placed[(placed["kind"] == kind) & (placed["way"] == way)]
 
 
+def nodes_of(mapper: Mapper, texts: pd.Series[str]) -> list[int]:
+    return [placement.node for placement in mapper.place(texts.tolist())]
+
+
 def test_texts_are_placed_as_the_mapper_and_the_nearest_name_place_them(birds: Taxonomy) -> None:
-    placed, _, encoders, _ = place_all(birds, settings_of(per_level=5, template=("A: {name}.",)))
-    assert encoders == {"lexical": "lexical"}
-    whole = some(placed, "A: {name}.", MAPPER)
-    assert whole["node"].tolist() == [p.node for p in Mapper(birds).place(whole["text"].tolist())]
-    named = some(placed, "A: {name}.", NEAREST)
+    placed = placed_by(birds, "lexical", per_level=5, template=(NAMED,))
+    whole = some(placed, NAMED, MAPPER)
+    assert whole["node"].tolist() == nodes_of(Mapper(birds), whole["text"])
+    named = some(placed, NAMED, NEAREST)
     assert named["node"].tolist() == named["target"].tolist()
     held_out = some(placed, HELD_OUT, MAPPER)
     hidden = {v: {text} for v, text in zip(held_out["target"], held_out["text"], strict=True)}
     reduced = Mapper(without_names(birds, hidden))
-    assert held_out["node"].tolist() == [p.node for p in reduced.place(held_out["text"].tolist())]
+    assert held_out["node"].tolist() == nodes_of(reduced, held_out["text"])
     lands = some(placed, HELD_OUT, NEAREST).set_index("text")["node"]
     assert lands["American robin"] != 5
     assert lands["mallard"] != 8
 
 
-def test_no_encoder_hears_a_name_that_is_held_out(birds: Taxonomy, made: None) -> None:
-    placed, _, _, _ = place_all(birds, settings_of(encoder=("parrot", "oracle")))
-    held_out = some(placed, HELD_OUT, NEAREST)
-    by = dict(list(held_out.groupby("encoder")))
+@pytest.mark.usefixtures("made")
+def test_no_encoder_hears_a_name_that_is_held_out(birds: Taxonomy) -> None:
+    held_out = some(placed_by(birds, "parrot", "oracle"), HELD_OUT, NEAREST)
     # All names tie at 0, and the first of the deepest nodes is taken: a blackbird.
-    assert by["parrot"]["node"].tolist() == [4] * 5
+    parrot = held_out[held_out["encoder"] == "parrot"]
+    assert parrot["node"].tolist() == [4] * 5
     # An oracle knows the node by its other names.
-    assert by["oracle"]["node"].tolist() == by["oracle"]["target"].tolist()
+    oracle = held_out[held_out["encoder"] == "oracle"]
+    assert oracle["node"].tolist() == oracle["target"].tolist()
 
 
-def test_language_only_by_hand(
-    birds: Taxonomy, made: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def tasks(**scores: dict[str, float]) -> dict[tuple[str, str], pd.DataFrame]:
-        monkeypatch.setattr(
-            Lookup, "known", {name.replace("_", " "): of for name, of in scores.items()}
-        )
-        placed, _, _, _ = place_all(birds, settings_of(encoder=("lookup",), seed=len(scores)))
-        language = placed[placed["kind"] == "language only"]
-        return {
-            (str(way), str(level)): rows
-            for (way, level), rows in language.groupby(["way", "level"])
-        }
+def language(birds: Taxonomy, seed: int = 0) -> dict[Any, pd.DataFrame]:
+    """The texts of language only by way and level, placed by `Lookup`."""
+    placed = placed_by(birds, "lookup", seed=seed)
+    own = placed[placed["kind"] == "language only"]
+    return dict(list(own.groupby(["way", "level"])))
 
-    by = tasks(
-        blackbird={"Passeriformes": 0.6, "Anseriformes": 0.5, "thrush": 0.2, "bird": 1.0},
-        American_robin={"Anseriformes": 0.9, "Anatidae": 0.3, "thrush": 0.4},
-        mallard={"Anseriformes": 0.1, "Anatidae": 0.1},
-    )
+
+@pytest.mark.usefixtures("made")
+def test_language_only_by_hand(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {
+        "blackbird": {"Passeriformes": 0.6, "Anseriformes": 0.5, "thrush": 0.2, "bird": 1.0},
+        "American robin": {"Anseriformes": 0.9, "Anatidae": 0.3, "thrush": 0.4},
+        "mallard": {"Anseriformes": 0.1, "Anatidae": 0.1},
+    }
+    monkeypatch.setattr(Lookup, "known", known)
+    by_level = language(birds)
     # One class only leaves nothing to choose; orders and families have two classes each.
-    assert set(by) == {
-        (way, level) for way in ("common name", "label") for level in ("order", "family")
-    }
-    order, family = by["common name", "order"], by["common name", "family"]
+    ways = {way for way, _ in by_level}
+    assert ways == {"common name", "label"}
+    assert set(by_level) == {(way, level) for way in ways for level in ("order", "family")}
+    order, family = by_level["common name", "order"], by_level["common name", "family"]
     assert order["text"].tolist() == ["blackbird", "American robin", "mallard"]
-    assert (order["target"].tolist(), order["node"].tolist()) == ([2, 2, 6], [2, 6, 6])
+    assert order["target"].tolist() == [2, 2, 6]
+    assert order["node"].tolist() == [2, 6, 6]
     # The families' names are thrush and Anatidae.
-    assert (family["target"].tolist(), family["node"].tolist()) == ([3, 3, 7], [3, 3, 7])
-    # Where all scores are equal, a class is drawn, not the first taken.
-    drawn = {
-        tuple(tasks(**{str(i): {} for i in range(s)})["label", "order"]["node"]) for s in range(9)
-    }
+    assert family["target"].tolist() == [3, 3, 7]
+    assert family["node"].tolist() == [3, 3, 7]
+
+
+@pytest.mark.usefixtures("made")
+def test_where_all_scores_are_equal_a_class_is_drawn(birds: Taxonomy) -> None:
+    drawn = {tuple(language(birds, seed)["label", "order"]["node"]) for seed in range(9)}
     assert len(drawn) > 2
 
 
-# -- the report --------------------------------------------------------------------------------------------------------
+# -- the report -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def report(many: Taxonomy, made: None) -> StudyReport:
-    return run(
-        "encoder",
-        taxonomy=many,
-        encoder=("lexical", "oracle"),
-        resamples=4000,
-        template=("A: {name}.",),
-    )
+def compared(tree: Taxonomy, *encoders: str, **more: Any) -> StudyReport:
+    return run("encoder", taxonomy=tree, encoder=encoders, **more)
 
 
-def test_the_recommendation_needs_evidence_and_gives_lines_to_paste(report: StudyReport) -> None:
-    verdicts = {(r["text"], r["placed by"]): r for r in report.table("encoder").records()}
+@pytest.mark.usefixtures("made")
+def test_the_recommendation_needs_evidence_and_gives_lines_to_paste(many: Taxonomy) -> None:
+    report = compared(many, "lexical", "oracle", resamples=4000, template=(NAMED,))
+    verdicts = rows_by(report, "encoder", "text", "placed by")
     held_out = verdicts[HELD_OUT, MAPPER]
-    assert held_out["species"] == held_out["all"] == "oracle"
     # Four families are too few to prove anything, however they fall.
-    assert held_out["family"] == NO_EVIDENCE
-    assert verdicts["A: {name}.", MAPPER]["all"] == NO_EVIDENCE
-    said = report.data["recommendation"]
-    assert said["similarity"] == "oracle"
-    assert "higher hF over all levels: oracle on held-out name." in said["reason"]
+    assert cells(held_out, "species", "all", "family") == ("oracle", "oracle", NO_EVIDENCE)
+    assert verdicts[NAMED, MAPPER]["all"] == NO_EVIDENCE
+    recommendation = report.data["recommendation"]
+    assert recommendation["similarity"] == "oracle"
+    assert "higher hF over all levels: oracle on held-out name." in recommendation["reason"]
 
 
-def test_intervals_widen_with_what_they_hold_for_together(many: Taxonomy, made: None) -> None:
+@pytest.mark.usefixtures("made")
+def test_intervals_widen_with_what_they_hold_for_together(many: Taxonomy) -> None:
     def width(*encoders: str) -> float:
-        told: dict[str, Any] = {"template": ("A: {plural}.",), "resamples": 4000}
-        report = run("encoder", taxonomy=many, encoder=("lexical", "oracle", *encoders), **told)
-        key = {
-            "kind": HELD_OUT,
-            "way": NEAREST,
-            "level": "all",
-            "metric": "hr",
-            "first": "lexical",
-            "second": "oracle",
-        }
-        found = next(r for r in report.data["differences"] if key.items() <= r.items())
-        return float(found["high"] - found["low"])
+        settings = {"template": ("A: {plural}.",), "resamples": 4000}
+        report = compared(many, "lexical", "oracle", *encoders, **settings)
+        differences = pd.DataFrame(report.data["differences"])
+        about = ["kind", "way", "level", "metric", "first", "second"]
+        row = differences.set_index(about).loc[HELD_OUT, NEAREST, "all", "hr", "lexical", "oracle"]
+        return float(row["high"] - row["low"])
 
     # 95 % for three levels and one pair, and for three levels and six: 2.39 and 2.99 standard deviations to a side.
     assert width("c=lexical", "d=lexical") / width() == pytest.approx(2.99 / 2.39, rel=0.1)
 
 
 def test_without_a_difference_there_is_no_recommendation(many: Taxonomy) -> None:
-    report = run("encoder", taxonomy=many, encoder=("lexical", "again=lexical"), resamples=200)
-    said = report.data["recommendation"]
-    assert said["similarity"] is None
-    assert "no evidence that the mapper's similarity matters" in said["reason"]
-    cells = [cell for row in report.table("encoder").rows for cell in row[2:]]
-    assert all(cell != cell or cell in (NO_EVIDENCE, None) for cell in cells)
-    alone = run("encoder", taxonomy=many, encoder=("lexical",), resamples=50)
+    report = compared(many, "lexical", "again=lexical", resamples=200)
+    recommendation = report.data["recommendation"]
+    assert recommendation["similarity"] is None
+    assert "no evidence that the mapper's similarity matters" in recommendation["reason"]
+    verdicts = report.table("encoder").to_frame().iloc[:, 2:]
+    assert (verdicts.isna() | (verdicts == NO_EVIDENCE)).all(axis=None)
+    alone = compared(many, "lexical", resamples=50)
     assert "add another with --encoder" in alone.data["recommendation"]["reason"]
 
 
 def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> None:
-    from taxtune.report.drawing import save_figure
-
-    frame = pd.DataFrame(
-        {"row": [1, 2, 3], "answer": ["a blackbird", "", "bird"], "target": [4, 0, 1]}
-    )
-    report = compare_encoders(
-        birds, settings_of(resamples=20, template=()), AnnotatedAnswers(frame, ("a note",))
-    )
-    rows = [r for r in report.table("encoder-2").records() if r["placed by"] == NEAREST]
-    assert [(r["level"], r["n"], r["accuracy"]) for r in rows] == [
-        ("root", 1, 1), ("class", 1, 1), ("species", 1, 1), ("all", 3, 1),
-    ]  # fmt: skip
+    frame = pd.DataFrame({"row": [1, 2, 3], "target": [4, 0, 1]})
+    frame["answer"] = ["a blackbird", "", "bird"]
+    settings = EncoderSettings(taxonomy="never read", resamples=20, template=())
+    report = compare_encoders(birds, settings, AnnotatedAnswers(frame, ("a note",)))
+    rows = [row for row in records(report, "encoder-2") if row["placed by"] == NEAREST]
+    counts = {"root": 1, "class": 1, "species": 1, "all": 3}
+    assert {row["level"]: row["n"] for row in rows} == counts
+    assert {row["accuracy"] for row in rows} == {1}
     assert "a note" in report.notes
-    for stem, draw in report.figures.items():
-        assert all(path.stat().st_size > 1000 for path in save_figure(draw, tmp_path / stem))
+    assert_drawn(report, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"encoder": ()}, "No encoder was given"),
         ({"encoder": ("lexical", "lexical")}, "Two measures are called 'lexical'"),
@@ -354,10 +250,9 @@ def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> Non
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_texts_are_placed(
-    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], said: str
+    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], message: str
 ) -> None:
-    monkeypatch.setattr(
-        "taxtune.studies.encoder.nearest_nodes", lambda *_, **__: pytest.fail("placed")
-    )
-    with pytest.raises(TaxtuneError, match=said):
+    place = "taxtune.studies.encoder.nearest_nodes"
+    monkeypatch.setattr(place, lambda *_, **__: pytest.fail("placed"))
+    with pytest.raises(TaxtuneError, match=message):
         run("encoder", **{"taxonomy": birds, **settings})
