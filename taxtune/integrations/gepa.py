@@ -236,7 +236,7 @@ class GepaProposer(Proposer):
             if not experiment.objective.needs:
                 # A minibatch of exact answers teaches nothing.
                 perfect = adapter.perfect()
-            found = gepa.optimize(
+            searched = gepa.optimize(
                 adapter.seed,
                 adapter.examples,
                 first_images,
@@ -252,14 +252,14 @@ class GepaProposer(Proposer):
             )
         if reflection.error is not None:
             raise reflection.error
-        templates = [candidate[COMPONENT] for candidate in found.candidates]
+        templates = [candidate[COMPONENT] for candidate in searched.candidates]
         iterations = {(template, example.id) for template in templates for example in first_images}
         self._spent = {
             **spent_on(reflection.replies),
             "trace": tuple(adapter.shown),
             "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
         }
-        parents = [", ".join(map(str, numbers)) for numbers in found.parents]
+        parents = [", ".join(map(str, numbers)) for numbers in searched.parents]
         return list(zip(templates, parents, strict=True))[1:]
 
 

@@ -280,7 +280,7 @@ class MLflowTracker:
         texts = {"mlflow.source.name": "taxtune"}
         for key, value in tags.items():
             if value:
-                texts[key] = values.cut(str(value), values.TAG_LIMIT)
+                texts[key] = values.shorten(str(value), values.TAG_LIMIT)
         if parent is not None:
             texts[_PARENT] = parent
         # Not by `mlflow.start_run`, which nests it in a run that the caller of `tune` has active.
@@ -336,8 +336,8 @@ class MLflowTracker:
 
     def _search(self, mlflow: Any, tag: str, value: str) -> list[Any]:
         experiments = [self._store().experiment]
-        found = mlflow.search_runs(experiments, f"tags.`{tag}` = '{value}'", output_format="list")
-        return list(found)
+        query = f"tags.`{tag}` = '{value}'"
+        return list(mlflow.search_runs(experiments, query, output_format="list"))
 
     # -- iterations --------------------------------------------------------------------------------
 
@@ -471,7 +471,7 @@ class TrackingCallback(Callback):
         """Returns the place to look at the record."""
         return {"experiments": self._make().where()}
 
-    def settled(self) -> bool:
+    def recorded_all(self) -> bool:
         """Tells whether all that was told is recorded, of the runs before this one, too."""
         return self.tracker.whole and not self._lost
 
@@ -481,7 +481,7 @@ class TrackingCallback(Callback):
         Raises:
             TaxtuneError: If the store cannot be reached or written.
         """
-        self._lost = not self.settled()
+        self._lost = not self.recorded_all()
         self.tracker = self._make()
         experiment = tuner.experiment
         objective = experiment.objective

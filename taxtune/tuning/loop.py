@@ -120,10 +120,10 @@ class Callbacks:
             if method is not None:
                 method(*arguments)
 
-    def settled(self) -> bool:
+    def recorded_all(self) -> bool:
         """Returns whether callbacks have recorded all that they were told."""
-        known = [callback for callback in self._callbacks if hasattr(callback, "settled")]
-        return all(callback.settled() for callback in known)
+        known = [callback for callback in self._callbacks if hasattr(callback, "recorded_all")]
+        return all(callback.recorded_all() for callback in known)
 
     def where(self) -> dict[str, str]:
         """Returns where to look at what callbacks have recorded, by what it shows."""
