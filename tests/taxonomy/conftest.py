@@ -22,6 +22,14 @@ def paths(tree: Taxonomy) -> list[str]:
     return ["/".join(tree.path(node)) for node in range(len(tree))]
 
 
+def walk_up(tree: Taxonomy, node: int) -> list[int]:
+    """Ancestors from the root down, by following parents one by one."""
+    path = [node]
+    while tree.parents[path[-1]] >= 0:
+        path.append(int(tree.parents[path[-1]]))
+    return path[::-1]
+
+
 @pytest.fixture
 def read(tmp_path: Path) -> Reader:
     """Reads a tree without taxtune's English names."""
