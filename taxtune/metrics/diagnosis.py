@@ -104,16 +104,16 @@ def classify(
     n_predicted = taxonomy.depth[predicted] + 1
     n_target = taxonomy.depth[target] + 1
     # Of the types that hold for an answer, the one that is set last stays.
-    found = np.array([ErrorType.WRONG_BRANCH] * n, dtype=object)
-    found[(n_shared == n_predicted - 1) & (n_predicted == n_target)] = ErrorType.SIBLING
-    found[n_shared == n_target] = ErrorType.TOO_SPECIFIC
-    found[n_shared == n_predicted] = ErrorType.TOO_GENERAL
-    found[flags(doubtful, n)] = ErrorType.DOUBTFUL
-    found[predicted == target] = ErrorType.CORRECT
-    found[flags(abstained, n)] = ErrorType.ABSTAINED
-    found[flags(off_tree, n)] = ErrorType.OFF_TREE
-    types: list[ErrorType] = found.tolist()
-    return types
+    types = np.array([ErrorType.WRONG_BRANCH] * n, dtype=object)
+    types[(n_shared == n_predicted - 1) & (n_predicted == n_target)] = ErrorType.SIBLING
+    types[n_shared == n_target] = ErrorType.TOO_SPECIFIC
+    types[n_shared == n_predicted] = ErrorType.TOO_GENERAL
+    types[flags(doubtful, n)] = ErrorType.DOUBTFUL
+    types[predicted == target] = ErrorType.CORRECT
+    types[flags(abstained, n)] = ErrorType.ABSTAINED
+    types[flags(off_tree, n)] = ErrorType.OFF_TREE
+    result: list[ErrorType] = types.tolist()
+    return result
 
 
 def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> list[str | None]:

@@ -138,11 +138,11 @@ def rank_calibration(
     """
     path = np.asarray(path)
     is_right = path == taxonomy.lineage[np.asarray(target)]
-    there = path >= 0
-    there[:, 0] = False
-    nodes = path[there]
-    sure = np.asarray(shares)[there]
-    right = is_right[there]
+    on_path = path >= 0
+    on_path[:, 0] = False
+    nodes = path[on_path]
+    sure = np.asarray(shares)[on_path]
+    right = is_right[on_path]
     names = [rank_of(taxonomy, node) for node in nodes.tolist()]
     ranks, codes = np.unique(names, return_inverse=True)
     depths = np.bincount(codes, taxonomy.depth[nodes]) / np.bincount(codes)
@@ -178,16 +178,16 @@ def climbing_curve(
     """
     path = np.asarray(path)
     shares = np.asarray(shares, dtype=np.float64)
-    there = path[:, 1:] >= 0
-    if (np.diff(shares, axis=1)[there] > 1e-9).any():
+    on_path = path[:, 1:] >= 0
+    if (np.diff(shares, axis=1)[on_path] > 1e-9).any():
         raise ValueError("shares must not rise along the path")
     values = _values_on_paths(taxonomy, path, np.asarray(target))
     # As the threshold falls below a node's share, its image goes one step down; those of equal
     # shares go at once.
-    thresholds = shares[:, 1:][there]
+    thresholds = shares[:, 1:][on_path]
     order = np.argsort(-thresholds, kind="stable")
     thresholds = thresholds[order]
-    changes = np.diff(values, axis=2)[:, there][:, order]
+    changes = np.diff(values, axis=2)[:, on_path][:, order]
     steps = changes.cumsum(axis=1) / len(path)
     is_last = np.append(np.diff(thresholds) < 0, True)[: len(thresholds)]
     ends = np.flatnonzero(is_last)
