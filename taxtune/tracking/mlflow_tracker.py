@@ -31,7 +31,7 @@ from taxtune.tracking.store import (
     store_uri,
     unusable,
 )
-from taxtune.tuning.loop import Callback, Group
+from taxtune.tuning.loop import Callback, ComparisonGroup
 from taxtune.tuning.records import (
     ComparisonResult,
     HeldoutResult,
@@ -103,7 +103,7 @@ class MLflowTracker:
         tags: Mapping[str, str],
         run_id: str | None = None,
         *,
-        group: Group | None = None,
+        group: ComparisonGroup | None = None,
         images: Mapping[str, Path] | None = None,
         parse: Callable[[str], Template] | None = None,
         variables: Mapping[str, object] | None = None,
@@ -198,7 +198,7 @@ class MLflowTracker:
             with self._attempt("the winner as a model"), self._in_force() as mlflow:
                 self._log_classifier(mlflow, result)
 
-    def group(self, result: ComparisonResult, group: Group) -> str | None:
+    def group(self, result: ComparisonResult, group: ComparisonGroup) -> str | None:
         """Records the result of runs that belong together; it replaces an earlier record of them.
 
         Returns:
@@ -304,7 +304,9 @@ class MLflowTracker:
                 mlflow.set_tag(_PARENT, self._above)
         return run_id
 
-    def _group_run(self, mlflow: Any, group: Group, parameters: Mapping[str, Any] | None) -> str:
+    def _group_run(
+        self, mlflow: Any, group: ComparisonGroup, parameters: Mapping[str, Any] | None
+    ) -> str:
         """Returns the run above those of a group, which continues, or which is made."""
         known = self._search(mlflow, _GROUP, group.identity)
         if known:
@@ -410,7 +412,7 @@ class MLflowTracker:
             spent = {"seconds": usage.seconds, "cost_usd": usage.cost_usd}
             mlflow.log_metrics(values.finite(spent))
 
-    def _finish_group(self, mlflow: Any, result: ComparisonResult, group: Group) -> None:
+    def _finish_group(self, mlflow: Any, result: ComparisonResult, group: ComparisonGroup) -> None:
         run = self._group_run(mlflow, group, None)
         self._above = run
         if not self._images:  # its runs were finished before
@@ -517,7 +519,7 @@ class TrackingCallback(Callback):
         if isinstance(result, TuneResult):
             self._then(self.tracker.finish, result).result()
 
-    def on_comparison(self, result: ComparisonResult, group: Group) -> None:
+    def on_comparison(self, result: ComparisonResult, group: ComparisonGroup) -> None:
         """Records the comparison in the run above its runs."""
         self.tracker.group(result, group)
 
