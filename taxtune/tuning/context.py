@@ -96,7 +96,7 @@ def candidates_of(
     scores = read_scores(source, taxonomy)
     rows = {name: row for row, name in enumerate(scores.images)}
     meant = match_names(images, rows)
-    found = {}
+    found: dict[str, list[str]] = {}
     for image in images:
         if image not in meant:
             continue
