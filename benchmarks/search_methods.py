@@ -16,11 +16,11 @@ import numpy as np
 from landscapes.landscape import FloatArray, IntArray, Landscape
 from numpy.typing import NDArray
 
-from taxtune.metrics.table import with_derived
-from taxtune.tuning.objective import Aims, Constraint, make_objective
+from taxtune.metrics.table import TemplateScores, with_derived
+from taxtune.objective import Aims, Constraint, make_objective
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer
-from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.selection import choose, next_steps, rungs
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
@@ -237,10 +237,9 @@ def tpe(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     landscape = task.landscape
     rng = task.rng(3)
     slots = sorted({slot for each in landscape.parameters for slot in each})
-    choices = {
-        slot: sorted({each[slot] for each in landscape.parameters if slot in each})
-        for slot in slots
-    }
+    choices = {}
+    for slot in slots:
+        choices[slot] = sorted({each[slot] for each in landscape.parameters if slot in each})
     space = {
         slot: optuna.distributions.CategoricalDistribution(ids) for slot, ids in choices.items()
     }

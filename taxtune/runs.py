@@ -19,7 +19,7 @@ from taxtune.progress import track_each
 from taxtune.tuning.build import AnyObjective, Setup, build, build_each, make_objective
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import locked
-from taxtune.tuning.loop import Callbacks, Group, Tuner
+from taxtune.tuning.loop import Callbacks, ComparisonGroup, Tuner
 from taxtune.tuning.metrics import Metric
 from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, TuneResult
 from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, write_result
@@ -118,11 +118,11 @@ def compare(
 
 def _tune_each(
     experiments: Sequence[Experiment], folder: Path, options: RunOptions
-) -> tuple[list[TuneResult], Group]:
+) -> tuple[list[TuneResult], ComparisonGroup]:
     """Returns the runs of a comparison, and the group that they are recorded in."""
     name = experiments[0].recipe.name
     place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
-    group = Group(name, f"{name}-{place[:8]}")
+    group = ComparisonGroup(name, f"{name}-{place[:8]}")
     runs = []
     for experiment in track_each(experiments, "objectives"):
         tuner = Tuner(

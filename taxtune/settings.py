@@ -418,7 +418,7 @@ class ObjectiveSettings(Settings):
     @field_validator("hr_floor", "kind")
     @classmethod
     def _known(cls, value: Any, info: ValidationInfo) -> Any:
-        from taxtune.tuning.objective import check_objective, read_floor
+        from taxtune.objective import check_objective, read_floor
 
         what, check = (
             ("an objective", check_objective)

@@ -132,7 +132,7 @@ def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
 
     The run's notes have named the part.
     """
-    if Callbacks(callbacks).settled():
+    if Callbacks(callbacks).recorded_all():
         return
     raise TaxtuneError(
         "The result is complete, but MLflow has no complete record of it; see the notes above.",

@@ -99,7 +99,7 @@ def tune(
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
     from taxtune.errors import TaxtuneError
-    from taxtune.tuning.objective import check_objective
+    from taxtune.objective import check_objective
 
     if objective is not None and len(objective) > 1:
         remedy = "To tune for each and compare the winners, use `taxtune compare`."
@@ -138,8 +138,8 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
+    from taxtune.objective import check_objective
     from taxtune.runs import check_objectives
-    from taxtune.tuning.objective import check_objective
 
     names = tuple(objective or ("hr_at_hp", "accuracy"))
     for name in names:

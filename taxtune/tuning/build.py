@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from taxtune import objective as objectives
 from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
 from taxtune.data.context import Variable
@@ -17,6 +18,7 @@ from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
 from taxtune.models.names import PLUGINS, ModelName, parse_model
+from taxtune.objective import Aims, Objective, asks_a_model, read_floor
 from taxtune.plugins import plugin_names
 from taxtune.policies import Policy, Posterior, SelfConsistency, Single
 from taxtune.policies.allowed import Checklist, read_checklist
@@ -34,11 +36,9 @@ from taxtune.settings import (
 from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.taxonomy.domain import read_part
-from taxtune.tuning import objective as objectives
 from taxtune.tuning.context import make_context
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.metrics import MeasureMetric, Metric
-from taxtune.tuning.objective import Aims, Objective, asks_a_model, read_floor
 from taxtune.tuning.proposers import Proposer, make_kind
 
 if TYPE_CHECKING:

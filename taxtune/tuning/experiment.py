@@ -16,6 +16,7 @@ from taxtune.data.splits import Splits
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
+from taxtune.objective import Objective
 from taxtune.policies import Policy
 from taxtune.policies.allowed import Checklist
 from taxtune.progress import note
@@ -27,7 +28,6 @@ from taxtune.tuning.context import Known, describe_variables
 from taxtune.tuning.evaluation import Evaluator, compare_templates
 from taxtune.tuning.leaks import group_names
 from taxtune.tuning.metrics import MeasureMetric, Metric
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
