@@ -30,7 +30,7 @@ _GUESSES = "another classifier's guesses with their scores, best first"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A variable as a proposer knows it: values that name no label, and the share of images without."""
+    """A variable as a proposer knows it: values that name no label, the share of images without."""
 
     variable: Variable
     examples: tuple[str, ...]
@@ -87,7 +87,8 @@ def candidates_of(
     Args:
         source: A classifier's scores, as `read_scores` takes them.
         taxonomy: The label tree, which names them.
-        images: What the images are called; see `match_names` for what they may be called in the file.
+        images: What the images are called; see `match_names` for what they may be called in the
+            file.
         top: How many candidates an image has at most.
 
     Raises:
@@ -144,8 +145,8 @@ def _refuse_truth(
     """Raises a `DataError` if a variable names the label, or if its values have one label each.
 
     Candidates may hold the truth, as they will for new images; of them the first alone must not
-    always be it. A variable that always names a group above the label may be known of new images, or
-    not: that is noted.
+    always be it. A variable that always names a group above the label may be known of new images,
+    or not: that is noted.
     """
     n, guesses = len(examples), variable.name == CANDIDATES
     named = above = 0

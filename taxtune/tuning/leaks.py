@@ -1,8 +1,9 @@
 """Finds ground-truth labels in a text: a template that names the answers would be tuned to cheat.
 
-Where an objective gives credit for a group that the true label belongs to, naming groups cheats as well: "answer finch
-or conifer" is right to the level of families without a look at an image. But words high up in a tree ("animal",
-"object") are words that prompts need. `group_names` draws the line between them.
+Where an objective gives credit for a group that the true label belongs to, naming groups cheats as
+well: "answer finch or conifer" is right to the level of families without a look at an image. But
+words high up in a tree ("animal", "object") are words that prompts need. `group_names` draws the
+line between them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _Name = tuple[frozenset[str], ...]  # the forms of each word of a name
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHES = re.compile("['\u2018\u2019\u02bc`]")
 _IRREGULAR_PLURALS = (
-    "calves:calf children:child feet:foot geese:goose halves:half knives:knife leaves:leaf lice:louse men:man "
-    "mice:mouse mongeese:mongoose oxen:ox teeth:tooth wolves:wolf women:woman"
+    "calves:calf children:child feet:foot geese:goose halves:half knives:knife leaves:leaf lice:louse "
+    "men:man mice:mouse mongeese:mongoose oxen:ox teeth:tooth wolves:wolf women:woman"
 )
 _IRREGULAR = dict(pair.split(":") for pair in _IRREGULAR_PLURALS.split())
 _PIECES = re.compile(r"[^\W_]+(?:[-\u00ad\u2010\u2011][^\W_]+)+")
@@ -42,12 +43,12 @@ _SHORTEST_STEM = 3  # "this" and "gas" must not become "thi" and "ga"
 
 
 def find_labels(text: str, labels: Iterable[str]) -> list[str]:
-    """Returns the words of a text that name one of the labels, as they stand in the text, in order, each once.
+    """Returns the words of a text that name one of the labels, as they stand in it, each once.
 
-    A label is found as a whole word or a run of whole words; case, punctuation, dashes, accents, plurals and British or
-    American spelling make no difference ("Blue-Jays" names "blue jay", "plant" does not name "ant"). Nor do disguises:
-    gaps closed ("bluejay"), hyphens inside ("mal-lard"), letters apart ("m a l l a r d"), letters of other scripts that
-    look alike.
+    A label is found as a whole word or a run of whole words; case, punctuation, dashes, accents,
+    plurals and British or American spelling make no difference ("Blue-Jays" names "blue jay",
+    "plant" does not name "ant"). Nor do disguises: gaps closed ("bluejay"), hyphens inside
+    ("mal-lard"), letters apart ("m a l l a r d"), letters of other scripts that look alike.
 
     Args:
         text: Any text.
@@ -102,8 +103,9 @@ def group_names(
 
     These are the names of all nodes between the domain and a tuning image's label, but for
 
-    - groups that hold more than half of the domain's labels, or every label of the images: to say them is to say what
-      the images are of, as the domain's own word does, and is as right of new images as of these;
+    - groups that hold more than half of the domain's labels, or every label of the images: to say
+      them is to say what the images are of, as the domain's own word does, and is as right of new
+      images as of these;
     - words of which every domain makes use ("object", "group", "pattern"), and names of ranks;
     - what the user's own prompt says, which no proposer has to find out.
 

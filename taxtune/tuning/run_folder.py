@@ -1,4 +1,4 @@
-"""A run's folder: what it may be used for, what is written there, and how that is read back and gone on with."""
+"""A run's folder: whether it may be used, what is written there, and how it is read back."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ _FILE_KEYS = (
 )
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
-# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not the result; and
-# `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for one says to raise it.
+# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not
+# the result; and `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for
+# one says to raise it.
 _FREE = (
     "budget.",
     "description",
@@ -69,7 +70,8 @@ _FREE = (
     "max_missing",
     "max_off_tree",
     "policy.",  # what of it can change a place is in the policy's identity and the model's
-    "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
+    # A comparison runs a recipe with several; each run's own kind is in the identity.
+    "objective.kind",
     "proposer.max_tokens",
     "proposer.pictures",  # which the proposer's identity has where there are any
     "seed",  # the part that counts is added
@@ -80,7 +82,7 @@ _FREE = (
 )
 # What a recipe says of the part of a tree, and of images, holds for those in their place, too.
 _KEPT = ("root", "domain", "allowed", "context")
-#: Stand-ins for groups of a recipe that objects replace, or that are not needed: a recipe has to have them.
+#: Stand-ins for groups that a recipe has to have, and that objects replace or that are not needed.
 STAND_INS: Mapping[str, Mapping[str, Any]] = {
     "taxonomy": {"path": "builtin:fieldguide"},
     "data": {"kind": "fieldguide"},
@@ -89,7 +91,7 @@ STAND_INS: Mapping[str, Mapping[str, Any]] = {
 
 
 def default_folder(name: str, kind: str) -> Path:
-    """Returns the folder for a recipe where none is given: "runs/birds", or "runs/birds-compare" for a comparison."""
+    """Returns the folder where none is given: "runs/birds", or "runs/birds-compare"."""
     return Path("runs") / (f"{name}-{kind}" if kind == "compare" else name)
 
 
@@ -120,7 +122,7 @@ def check_run_folder(folder: Path, objectives: Sequence[str] = (), *, resume: bo
 
 
 def _held_results(folder: Path) -> tuple[str | None, list[str]]:
-    """Returns the kind of the results in a folder, None for none, and the names of runs below it."""
+    """Returns the kind of a folder's results, None for none, and the names of runs below it."""
     runs: set[str] = set()
     with suppress(OSError, ValueError):
         # What is wrong with the folder is told when it is written to.
@@ -178,7 +180,7 @@ def _identities(experiment: Experiment) -> dict[str, Mapping[str, Any]]:
 
 
 def _contents(experiment: Experiment) -> dict[str, object]:
-    """Returns the contents of the files that an experiment is about, of which a hash is recorded."""
+    """Returns the contents that an experiment is about, of which a hash is recorded."""
     tree, splits = experiment.taxonomy, experiment.splits
     aliases = [tree.names(node)[1:] for node in range(len(tree))]
     contents: dict[str, object] = {
@@ -246,7 +248,8 @@ def _data_facts(experiment: Experiment) -> dict[str, Any]:
     context = [f"{variable.name} ({variable.kind})" for variable in experiment.context]
     return {
         "source": data.get("path", data.get("kind")),
-        "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by content",
+        "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by "
+        "content",
         "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes{part}",
         "context": ", ".join(context),
         "domain": experiment.taxonomy.labels[experiment.domain],
@@ -287,8 +290,8 @@ def complete_result(
     """Returns the result of a folder that was marked as complete, None if anything has changed.
 
     Nothing has if the version of taxtune, the recipe and the folder's place are the same, its files
-    have their sizes, and the files that the recipe names and the images are those that they were, by
-    size and time.
+    have their sizes, and the files that the recipe names and the images are those that they were,
+    by size and time.
     """
     if os.environ.get("MLFLOW_TRACKING_URI"):
         return None
@@ -410,8 +413,8 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
             needed ("data").
 
     Raises:
-        RecipeError: If the record cannot be read, or the run was made with an object given in Python
-            and there is none.
+        RecipeError: If the record cannot be read, or the run was made with an object given in
+            Python and there is none.
     """
     from pydantic import ValidationError
     from yaml import YAMLError

@@ -36,8 +36,8 @@ class AgentProposer(LLMProposer):
     the images are hidden from it.
 
     A reply that calls no tool goes back with the reason. The iteration fails where no template was
-    submitted within the turns, or after three such replies in a row. An interrupted iteration begins
-    anew; answers about its drafts are in the answer store.
+    submitted within the turns, or after three such replies in a row. An interrupted iteration
+    begins anew; answers about its drafts are in the answer store.
 
     Args:
         model: A chat model that litellm reaches, with its provider, and that can call tools.
@@ -80,7 +80,7 @@ class AgentProposer(LLMProposer):
         seed: int,
         check: Check,
     ) -> Proposal:
-        """Returns a template that the model submitted and that passes `check`; see `Proposer.propose`.
+        """Returns a template that the model submitted and that passes; see `Proposer.propose`.
 
         Raises:
             ProposalFailed: No acceptable template was submitted, or the model did not answer.
@@ -126,7 +126,7 @@ class AgentProposer(LLMProposer):
     def _answer_calls(
         self, conversation: Conversation, tools: AgentTools, reply: Completion
     ) -> None:
-        """Adds the results of a reply's calls to the conversation, and the pictures that it asks for."""
+        """Adds the results of a reply's calls, and the pictures that it asks for."""
         conversation.send_back(reply, [_as_sent(call) for call in reply.tool_calls])
         for number, call in enumerate(reply.tool_calls):
             text = _error(f"A reply may make at most {_CALLS} calls.")
@@ -178,7 +178,7 @@ TOOLS: Mapping[str, type[BaseModel]] = {
 
 
 class AgentTools:
-    """The tools of one iteration's agent; drafts may be tried on `trial_images` images, over all drafts.
+    """The tools of one iteration's agent; `trial_images` is the most images over all drafts.
 
     Attributes:
         submitted: The template that was submitted and accepted, or None.
@@ -219,7 +219,7 @@ class AgentTools:
         return tuple(names)
 
     def result(self, call: ToolCall) -> str:
-        """Returns the result of a call, or why it has none, as JSON; nothing is done after a submission.
+        """Returns the result of a call, or the error, as JSON; nothing is done after a submission.
 
         Raises:
             TaxtuneError: If the model that drafts are tried on is out of reach.
@@ -375,7 +375,7 @@ def _offered(descriptions: Mapping[str, Any], names: Sequence[str]) -> list[dict
 
 
 def _as_sent(call: ToolCall) -> dict[str, Any]:
-    """Returns a call as it goes back to the model; providers refuse arguments that are no object."""
+    """Returns a call as it goes back; providers refuse arguments that are no object."""
     try:
         is_object = isinstance(json.loads(call.arguments), dict)
     except (ValueError, RecursionError):

@@ -1,14 +1,14 @@
 """Evidence of a template's answers for a proposer, beside the scores and without any answer's name.
 
-A score tells a language model that a template is worse, not why. The rows do: at which level answers
-stop and how many of them are right there, which kinds of mistakes cost most, with example answers, how
-sure the scores are, and whether anything is left to win.
+A score tells a language model that a template is worse, not why. The rows do: at which level
+answers stop and how many of them are right there, which kinds of mistakes cost most, with example
+answers, how sure the scores are, and whether anything is left to win.
 
 No label of a tuning image may be given away. A name on the tree is replaced by its relation to the
 truth ("[a wrong species of the right family]"), whichever node it is: a wrong name gives the right
 family away as well as the right one would. Of the remaining words only those stay that every domain
-shares (`taxtune.mapping.english`) or that the prompt said first; the rest, which may be names that the
-tree does not know, become "[…]".
+shares (`taxtune.mapping.english`) or that the prompt said first; the rest, which may be names that
+the tree does not know, become "[…]".
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ _GRAMMAR = (
 )
 # "I cannot tell the exact species", "not sure if this one is a jay".
 _DOUBT = (
-    "this that sure certain clear confident entirely completely fully doubt only definitive exact exactly specific",
+    "this that sure certain clear confident entirely completely fully doubt only definitive exact",
+    "exactly specific",
     "specifically precise precisely particular definitively certainty",
 )
 _COMMON = frozenset(
@@ -104,9 +105,9 @@ _COMMON = frozenset(
 class Score:
     """The mean of a measure over the images that have a value, and whether no mean can be higher.
 
-    The standard error is that of an estimate for new images of the same kind. To values in [0, 1] one
-    observation of variance 1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that twenty
-    right answers are not taken for certainty.
+    The standard error is that of an estimate for new images of the same kind. To values in [0, 1]
+    one observation of variance 1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that
+    twenty right answers are not taken for certainty.
     """
 
     measure: str
@@ -117,7 +118,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The answers at a rank ("level 2" where the tree names none), of those that were placed on the tree.
+    """The answers at a rank ("level 2" where the tree names none) that were placed on the tree.
 
     `stop` answers name a label of this rank and nothing more specific, `reach` answers one of this
     rank or below it; `stop_right` and `reach_right` of them are right at this rank.
@@ -271,8 +272,8 @@ def hidden_answers(
 def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
     """Returns each row's value, which adds to a mean, shape (n,); None if the rows do not hold it.
 
-    Of hF, which is no mean, these are its linear approximation around the rows' means, whose mean is
-    hF and whose spread is hF's to first order.
+    Of hF, which is no mean, these are its linear approximation around the rows' means, whose mean
+    is hF and whose spread is hF's to first order.
 
     Args:
         rows: Rows with an answer.
@@ -390,7 +391,7 @@ def _bounded(values: FloatArray) -> bool:
     return bool((values >= 0).all() and (values <= 1).all())
 
 
-# -- hiding names ------------------------------------------------------------------------------------------------------
+# -- hiding names ----------------------------------------------------------------------------------
 
 
 class Hider:
@@ -438,12 +439,13 @@ class Hider:
             i += max(count, 1)
         hidden = _RUN.sub(_ELSEWHERE, "".join(parts) + text[end:])
         hidden = _ARTICLE.sub("", hidden)
-        # A prompt may have the model spell its answer with words of the prompt's own: "m a l l a r d".
+        # A prompt may have the model spell its answer with words of the prompt's own:
+        # "m a l l a r d".
         secret = self._names_above(target) - self._names_above(self._domain)
         return _ELSEWHERE if find_labels(_BRACKETS.sub("|", hidden), secret) else hidden
 
     def _longest_name(self, words: Sequence[tuple[str, ...]]) -> tuple[int, tuple[int, ...]]:
-        """Returns the length in words of the longest name at the beginning, 0 for none, and its nodes."""
+        """Returns the number of words of the longest name at the beginning, and its nodes."""
         names = _names(self._taxonomy)
         for count in range(len(words), 0, -1):
             key = tuple(itertools.chain.from_iterable(words[:count]))
@@ -467,7 +469,7 @@ class Hider:
 
 
 def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
-    """Returns a node's relation to the true one, without a name: "a wrong species of the right family"."""
+    """Returns a node's relation to the true one: "a wrong species of the right family"."""
 
     def level(node: int) -> str:
         rank = rank_of(taxonomy, node)

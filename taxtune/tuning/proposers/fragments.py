@@ -1,4 +1,4 @@
-"""The offline proposers: templates composed from fragments, at random or as a model of them leads."""
+"""The offline proposers: templates composed from fragments, at random or led by a model."""
 
 from __future__ import annotations
 
@@ -209,8 +209,8 @@ def read_fragments(source: str | Path = "default", context: Sequence[Variable] =
         context: Variables that the fragments may use besides those of every template.
 
     Raises:
-        ProposerError: The file is missing, is not YAML or does not have the right form; file and key
-            are named.
+        ProposerError: The file is missing, is not YAML or does not have the right form; file and
+            key are named.
     """
     known = prompts_dir() / "fragments"
     file = Path(source).expanduser()
@@ -421,7 +421,8 @@ def _drawn_values(
     left, size, right = np.linalg.svd(known * root[:, None], full_matrices=False)
     along = left.T @ ((values - centre) * root)
     beside = max(float(np.sum(weights * (values - centre) ** 2) - along @ along), 0.0)
-    # The evidence for each ratio of noise to effects, at the variance of the effects that suits it best.
+    # The evidence for each ratio of noise to effects, at the variance of the effects that suits it
+    # best.
     spread = size**2 + _NOISE[:, None]
     variance = (np.sum(along**2 / spread, axis=1) + beside / _NOISE) / len(values)
     if not variance.any():  # all values are the same: nothing is known of any effect

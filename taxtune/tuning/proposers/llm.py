@@ -1,4 +1,4 @@
-"""The chat-model proposer, as in paper 1, §7.2 and §15: a chat model reads the history of scores."""
+"""The chat-model proposer (paper 1, §7.2 and §15): a model reads the history of scores."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Conversation:
             message["content"] += [{"type": "text", "text": text}]
 
     def show(self, before: Sequence[str], pictures: Sequence[Picture], messages: Messages) -> None:
-        """Adds a user's message with texts and then pictures, each below its caption, and records which."""
+        """Adds a user's message with texts, then pictures below captions, and records which."""
         content: list[dict[str, Any]] = [{"type": "text", "text": text} for text in before]
         for picture in pictures:
             caption = messages.text("pictures/caption.j2", picture=picture)
@@ -135,14 +135,14 @@ class Conversation:
 class LLMProposer(Proposer):
     """Asks a chat model for the next template.
 
-    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template
-    goes back with the reason; after three of them the iteration fails.
+    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable
+    template goes back with the reason; after three of them the iteration fails.
 
     Args:
         model: A chat model that litellm reaches, with its provider.
-        evidence: Whether the best and the latest template come with what their answers show (kinds of
-            mistakes, and examples in which names are hidden), or all with their scores alone, as in
-            the paper.
+        evidence: Whether the best and the latest template come with what their answers show (kinds
+            of mistakes, and examples in which names are hidden), or all with their scores alone, as
+            in the paper.
         api_base: Address of the server; the provider's own where left out.
         api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never
             logged or recorded.
@@ -150,8 +150,8 @@ class LLMProposer(Proposer):
         max_history_tokens: Most tokens of past templates in the first message.
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
         retry: How often and for how long a call is tried.
-        pictures: Most tuning images per iteration that the model is shown: the best template's worst
-            failures.
+        pictures: Most tuning images per iteration that the model is shown: the best template's
+            worst failures.
     """
 
     name = "llm"

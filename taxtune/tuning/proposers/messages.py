@@ -65,10 +65,10 @@ class Messages:
     ) -> list[dict[str, str]]:
         """Returns the messages that open the conversation.
 
-        Of the scored templates, the best and the latest are kept alternately until the budget is used
-        up, and shown from the worst to the best. The very best and the very latest come with the
-        evidence of their answers, where that fits. A fifth of the budget is for templates that were
-        refused lately.
+        Of the scored templates, the best and the latest are kept alternately until the budget is
+        used up, and shown from the worst to the best. The very best and the very latest come with
+        the evidence of their answers, where that fits. A fifth of the budget is for templates that
+        were refused lately.
 
         Args:
             history: Every iteration so far.
@@ -121,7 +121,7 @@ class Messages:
         *,
         template: str | None = None,
     ) -> str:
-        """Returns `evidence(record, goal, template=template)` in words; empty where there is none."""
+        """Returns the evidence of `record` in words; empty where there is none."""
         found = evidence(record, goal, template=template)
         if found is None:
             return ""
@@ -141,7 +141,7 @@ class Messages:
         count: Callable[[str], int],
         explained: int,
     ) -> tuple[list[str], int]:
-        """Returns the entries of scored templates, the worst first, and the number of those left out."""
+        """Returns the entries of scored templates, the worst first, and how many are left out."""
         scored = []
         for record in history:
             if record.state == "complete" and None not in (record.template, record.value):

@@ -74,7 +74,7 @@ def worst_failures(
 
 
 def contact_sheet(pictures: Sequence[Picture], folder: Path) -> Path:
-    """Writes pictures as one image into a folder: two in a row, numbered from 1; returns its file."""
+    """Writes pictures as one image, two in a row, numbered from 1, and returns its file."""
     from PIL import Image, ImageDraw, ImageFont
 
     size = (SIDE * min(2, len(pictures)), SIDE * ((len(pictures) + 1) // 2))
