@@ -217,7 +217,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
     from taxtune.report.progress import TuningProgress
     from taxtune.report.terminal import Terminal
     from taxtune.tracking import TrackingCallback
-    from taxtune.tuning import asker, build, evaluation, loop
+    from taxtune.tuning import asker, build, evaluation, experiment, loop
 
     for owner, name, part in (
         (build, "build", "read tree and images"),
@@ -237,16 +237,16 @@ def run_by_part(folder: Path, iterations: int) -> None:
         ),
         (loop, "next_steps", "the choices of successive halving"),
         (loop, "choose", "the choices of successive halving"),
-        (loop, "compare_templates", "statistics"),
+        (experiment, "compare_templates", "statistics"),
         (loop, "write_result", "figures, report and result"),
         (html, "write_report", "figures, report and result"),
     ):
         clock.wrap(owner, name, part)
     parts = build.Setup(load_recipe("fieldguide", [f"iterations={iterations}"]), folder)
-    experiment = build.build(parts)
+    built = build.build(parts)
     progress = TuningProgress(Terminal(quiet=True))
     watching = [progress, *runs.recording_callbacks(parts)]
-    loop.Tuner(experiment, folder, callbacks=watching).run()
+    loop.Tuner(built, folder, callbacks=watching).run()
     clock.stop()
     others = time.process_time() - time.thread_time()
     print(json.dumps({"cpu": clock.cpu, "wall": clock.wall, "threads": others}))

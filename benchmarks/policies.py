@@ -239,7 +239,9 @@ def best(hp: FloatArray, hr: FloatArray, target: float = TARGET) -> tuple[int, i
     return int(found[0]), int(found[1])
 
 
-def race(ways: Ways, images: IntArray, calls: int, rng: np.random.Generator) -> tuple[int, int]:
+def successive_halving(
+    ways: Ways, images: IntArray, calls: int, rng: np.random.Generator
+) -> tuple[int, int]:
     """Spends a third of the calls on each of three rounds of fewer templates on more images.
 
     Returns what is best.
@@ -283,7 +285,9 @@ def simulate(
             order = rng.permutation(images)
             held = order[:HELDOUT]
             tuning = order[HELDOUT:]
-            choices = [("prompt alone", bed.greedy, *race(bed.greedy, tuning, calls, rng))]
+            choices = [
+                ("prompt alone", bed.greedy, *successive_halving(bed.greedy, tuning, calls, rng))
+            ]
             alone = [
                 ("self-consistency", ways, tuning[: calls // m])
                 for m, ways in fronts.items()
@@ -293,8 +297,12 @@ def simulate(
             for kind, ways, few in (*alone, ("posterior", first, tuning[:calls])):
                 picked = best(ways.hp[:, :, few], ways.hr[:, :, few])
                 choices.append((f"policy alone: {kind}", ways, *picked))
-            choices.append(("both: self-consistency", both, *race(both, tuning, calls, rng)))
-            choices.append(("both: posterior", posteriors, *race(posteriors, tuning, calls, rng)))
+            choices.append(
+                ("both: self-consistency", both, *successive_halving(both, tuning, calls, rng))
+            )
+            choices.append(
+                ("both: posterior", posteriors, *successive_halving(posteriors, tuning, calls, rng))
+            )
             for name, ways, t, option in choices:
                 scores = (
                     float(ways.hp[t, option, held].mean()),

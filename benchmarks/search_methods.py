@@ -16,11 +16,11 @@ import numpy as np
 from landscapes.landscape import FloatArray, IntArray, Landscape
 from numpy.typing import NDArray
 
-from taxtune.metrics.table import with_derived
-from taxtune.tuning.objective import Aims, Constraint, make_objective
+from taxtune.metrics.table import TemplateScores, with_derived
+from taxtune.objective import Aims, Constraint, make_objective
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer
-from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.selection import choose, next_steps, rungs
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from taxtune.models import Model as Model
     from taxtune.models import ModelSettings as ModelSettings
     from taxtune.models import make_model as make_model
+    from taxtune.objective import Constraint as Constraint
+    from taxtune.objective import Objective as Objective
     from taxtune.policies import SelfConsistency as SelfConsistency
     from taxtune.recipe import Recipe as Recipe
     from taxtune.recipe import load_recipe as load_recipe
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy as Taxonomy
     from taxtune.taxonomy import read_taxonomy as read_taxonomy
     from taxtune.tuning.loop import Callback as Callback
-    from taxtune.tuning.objective import Constraint as Constraint
-    from taxtune.tuning.objective import Objective as Objective
     from taxtune.tuning.proposers import Proposal as Proposal
     from taxtune.tuning.proposers import Proposer as Proposer
     from taxtune.tuning.proposers.evidence import Evidence as Evidence
@@ -72,7 +72,7 @@ _PUBLIC = {
     "taxtune.report.html": "save_report",
     "taxtune.taxonomy": "Taxonomy read_taxonomy",
     "taxtune.tuning.loop": "Callback",
-    "taxtune.tuning.objective": "Constraint Objective",
+    "taxtune.objective": "Constraint Objective",
     "taxtune.tuning.proposers": "Proposal Proposer",
     "taxtune.tuning.proposers.evidence": "Evidence evidence",
     "taxtune.tuning.records": "ComparisonResult TuneResult",
@@ -84,12 +84,9 @@ __all__ = ["__version__", *_HOME]
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
+        from taxtune.resources import version
 
-        try:
-            return version("taxtune")
-        except PackageNotFoundError:  # a checkout that is not installed
-            return "0+unknown"
+        return version()
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -180,13 +180,12 @@ def _proposer(
     proposer: Proposer | Callable[..., str] | str | None,
 ) -> tuple[dict[str, Any], Proposer | None]:
     """Returns a proposer's keys of a recipe, or the object that replaces the recipe's own."""
-    from taxtune.plugins import plugin_names
-    from taxtune.settings import PROPOSER_PLUGINS, proposer_named
+    from taxtune.settings import proposer_named
     from taxtune.tuning.proposers import make_proposer
 
     if proposer is None:
         return {}, None
-    if isinstance(proposer, str) and proposer not in plugin_names(PROPOSER_PLUGINS):
+    if isinstance(proposer, str):
         return {f"proposer.{key}": part for key, part in proposer_named(proposer).items()}, None
     return {}, make_proposer(proposer)
 

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import yaml
 from pydantic import (
@@ -116,7 +116,7 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _ratings_need_a_judge(self) -> Recipe:
-        from taxtune.tuning.objective import asks_a_model
+        from taxtune.objective import asks_a_model
 
         if self.judge is None and asks_a_model(self.objective.kind):
             raise ValueError(
@@ -130,7 +130,7 @@ class Recipe(Settings):
         return self._source
 
     def limits(self, answers: int = 1) -> tuple[int, BudgetSettings]:
-        """Returns the most templates after the baseline and the budget, as effort and budget say together.
+        """Returns the most templates after the baseline, and the budget.
 
         Args:
             answers: Answers that the policy takes of each image.
@@ -143,7 +143,9 @@ class Recipe(Settings):
         return templates or calls or 1, budget
 
     def path(self, text: str) -> Path:
-        """Returns a path of the recipe: `${NAME}` and `~` expanded, relative to the recipe's folder.
+        """Returns a path of the recipe, with `${NAME}` and `~` expanded.
+
+        It is relative to the recipe's folder.
 
         Raises:
             RecipeError: If the path uses an environment variable that is not set, or cannot be a
@@ -162,15 +164,23 @@ class Recipe(Settings):
         return base / Path(os.path.expandvars(text)).expanduser()
 
     def from_file(self, source: Path | None, own: Iterable[str] = ()) -> Recipe:
-        """Returns the recipe as that of a file of another person, maybe, but for the keys that are the user's own."""
+        """Returns the recipe as that of a file, which may be another person's.
+
+        Args:
+            source: The file.
+            own: The keys whose values are the user's own.
+        """
         recipe = self.model_copy()
         recipe._source, recipe._own = source, frozenset(own)
         return recipe
 
     def access(self, group: str) -> str | None:
-        """The `api_base` of the model of a group: "vlm", "judge", "proposer" or "mapper"; None for the provider's own.
+        """Returns the `api_base` of the model of a group, None for the provider's own.
 
         The key is always the one in the provider's own variable: a recipe names none.
+
+        Args:
+            group: "vlm", "judge", "proposer" or "mapper".
 
         Raises:
             TaxtuneError: If a file names a server that the user does not trust; see
@@ -185,7 +195,9 @@ class Recipe(Settings):
             addresses[f"{group}.{named}"] = address_in(model)
         for key, address in addresses.items():
             if not any(own in ("", key) or key.startswith(f"{own}.") for own in self._own):
-                sends = f"{'images, ' if group == 'vlm' else ''}prompts and your API key"
+                sends = "prompts and your API key"
+                if group == "vlm":
+                    sends = f"images, {sends}"
                 check_server(address, key=key, file=self.source, sends=sends)
         return base
 
@@ -233,16 +245,12 @@ def recipe_path(reference: str | Path) -> Path:
     shipped = {file.stem: file for file in sorted(recipes_dir().glob("*.yaml"))}
     # "fieldguide", "fieldguide.yaml" and "recipes/fieldguide.yaml" all work in a folder without a
     # checkout.
-    if (
-        path.parts[:-1] in ((), ("recipes",))
-        and path.suffix in ("", ".yaml", ".yml")
-        and path.stem in shipped
-    ):
+    is_name = path.parts[:-1] in ((), ("recipes",)) and path.suffix in ("", ".yaml", ".yml")
+    if is_name and path.stem in shipped:
         return shipped[path.stem]
     if path.is_dir():
-        raise RecipeError(
-            "This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it."
-        )
+        remedy = "Give the YAML file in it."
+        raise RecipeError("This is a folder, not a recipe.", file=path, remedy=remedy)
     near = difflib.get_close_matches(path.stem, shipped, n=1)
     remedy = f"Did you mean {near[0]!r}? " if near else ""
     remedy += f"Give a file, or one of the built-in recipes: {', '.join(shipped)}."
@@ -264,7 +272,8 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] | Mapping[str, A
     """
     path = recipe_path(reference)
     stated, text = read_mapping(path)
-    typed = dict(overrides if isinstance(overrides, Mapping) else map(parse_override, overrides))
+    pairs = overrides if isinstance(overrides, Mapping) else map(parse_override, overrides)
+    typed = dict(pairs)
     return _made(stated, typed, str(path), text, "--set ").from_file(path.resolve(), typed)
 
 
@@ -275,14 +284,24 @@ def _made(
     text: str = "",
     given: str = "",
 ) -> Recipe:
-    """Makes a recipe of nested values and changes by dotted key; `given` tells how the changes are given."""
+    """Returns the recipe of nested values and changes.
+
+    Args:
+        stated: The values.
+        changes: Other values, by dotted key.
+        file: The file, for messages.
+        text: Its text.
+        given: What stands before a change on the command line, "" for changes in Python.
+
+    Raises:
+        RecipeError: With all that is wrong.
+    """
     data = _merged(stated, changes, given)
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        raise RecipeError(
-            "\n".join(_problems(error, data, file, text, changes if given else {}))
-        ) from None
+        lines = _problems(error, data, file, text, changes if given else {})
+        raise RecipeError("\n".join(lines)) from None
 
 
 def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -> dict[str, Any]:
@@ -294,30 +313,19 @@ def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -
                 data[group] = _NAMED[group](data[group])
     assigned: dict[str, Any] = {}
     for key, value in changes.items():
-        try:  # another model comes with the kind that its name says
+        try:
             if key == "vlm.model" and isinstance(value, str):
-                assigned |= {f"vlm.{name}": part for name, part in with_kind(value).items()}
+                # Another model comes with the kind that its name says.
+                for name, part in with_kind(value).items():
+                    assigned[f"vlm.{name}"] = part
             else:
                 assigned[key] = _NAMED[key](value) if key in _NAMED else value
         except ValueError as error:
             raise RecipeError(f"{given}{key}={value}: {error}") from None
-    for (
-        key,
-        kind,
-    ) in assigned.items():  # another kind takes the keys along that only the former one knows
+    for key, value in assigned.items():
         group, _, name = key.partition(".")
-        if (
-            name == "kind"
-            and group in Recipe.model_fields
-            and isinstance(below := data.get(group), dict)
-        ):
-            kinds = _kinds(group)
-            if (former := kinds.get(str(below.get("kind")))) and (chosen := kinds.get(str(kind))):
-                data[group] = {
-                    name: value
-                    for name, value in below.items()
-                    if name not in former or name in chosen
-                }
+        if name == "kind":
+            _change_kind(data, group, str(value))
     for key, value in assigned.items():
         *parents, last = key.split(".")
         place = data
@@ -333,24 +341,39 @@ def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -
     return data
 
 
+def _change_kind(data: dict[str, Any], group: str, kind: str) -> None:
+    """Takes the keys of a group away that only its former kind knows."""
+    below = data.get(group)
+    if group not in Recipe.model_fields or not isinstance(below, dict):
+        return
+    kinds = _kinds(group)
+    # A package's kind has keys that are known to the package alone.
+    former = kinds.get(str(below.get("kind")), below if "kind" in below else ())
+    if kind != below.get("kind"):
+        gone = set(former) - set(kinds.get(kind, ()))
+        data[group] = {name: value for name, value in below.items() if name not in gone}
+
+
 def _members(group: str) -> list[type[BaseModel]]:
-    """The models that a group of keys may be."""
+    """Returns the models that a group of keys may be."""
     annotation = Recipe.model_fields[group].annotation
-    return [
-        one
-        for one in get_args(annotation) or (annotation,)
-        if isinstance(one, type) and issubclass(one, BaseModel)
-    ]
+    members = []
+    for member in get_args(annotation) or (annotation,):
+        if get_origin(member) is Annotated:  # with a tag
+            member = get_args(member)[0]
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            members.append(member)
+    return members
 
 
 def _kinds(group: str) -> dict[str, list[str]]:
-    """The keys of a group by its kind; empty where it has none."""
-    return {
-        kind: list(member.model_fields)
-        for member in _members(group)
-        if "kind" in member.model_fields
-        for kind in get_args(member.model_fields["kind"].annotation)
-    }
+    """Returns the keys of a group by its kind, none where it has no kinds."""
+    kinds = {}
+    for member in _members(group):
+        if "kind" in member.model_fields:
+            for kind in get_args(member.model_fields["kind"].annotation):
+                kinds[kind] = list(member.model_fields)
+    return kinds
 
 
 # -- what pydantic finds wrong ---------------------------------------------------------------------
@@ -359,77 +382,81 @@ def _kinds(group: str) -> dict[str, list[str]]:
 def _problems(
     error: ValidationError, data: Mapping[str, Any], file: str, text: str, typed: Mapping[str, Any]
 ) -> list[str]:
-    """One line per problem: the file and the line, or the --set, the key, pydantic's message, and the key meant."""
+    """Returns a line for each problem.
+
+    It has the file and the line or the --set, the key, pydantic's message, and the key meant.
+    """
     lines = []
     for problem in error.errors(include_url=False):
-        place, kind, value = list(problem["loc"]), problem["type"], problem["input"]
-        kinds = _kinds(str(place[0])) if place and place[0] in Recipe.model_fields else {}
-        if (
-            len(place) > 1 and place[1] in kinds
-        ):  # pydantic's tag of a union, which the YAML does not have
-            del place[1]
+        place = list(problem["loc"])
+        value = problem["input"]
+        group = str(place[0]) if place else ""
+        kinds = _kinds(group) if group in Recipe.model_fields else {}
+        if len(place) > 1 and place[1] in kinds:
+            del place[1]  # pydantic's tag of a union, which the YAML does not have
         message = problem["msg"].removeprefix("Value error, ")
-        if kind.startswith("union_tag_"):  # the model's name says its kind
-            place.append("model" if place == ["vlm"] else "kind")
-            value = value.get(place[-1])
-            known = str([*kinds])[1:-1]
-            message = (
-                "must be the name of a model" if place[-1] == "model" else f"must be one of {known}"
-            )
-        elif kind in ("model_type", "model_attributes_type"):
-            first = next(iter(_members(str(place[0]))[0].model_fields))
-            message = f"must be a group of keys, such as {place[0]}.{first}"
-        elif kind == "tuple_type":
-            message = "must be a list"
+        match problem["type"]:
+            case "union_tag_invalid" | "union_tag_not_found" if place == ["vlm"]:
+                place.append("model")  # the model's name says its kind
+                value = value.get("model")
+                message = "must be the name of a model"
+            case "union_tag_invalid" | "union_tag_not_found":
+                place.append("kind")
+                value = value.get("kind")
+                message = f"must be one of {str([*kinds])[1:-1]}"
+            case "model_type" | "model_attributes_type":
+                first = next(iter(_members(group)[0].model_fields))
+                message = f"must be a group of keys, such as {group}.{first}"
+            case "tuple_type":
+                message = "must be a list"
+            case "extra_forbidden":
+                meant = _meant(str(place[-1]), group if len(place) > 1 else None, data)
+                message = f"unknown key; {meant}"
         key = ".".join(map(str, place))
-        if kind == "extra_forbidden":
-            group = str(place[0]) if len(place) > 1 else None
-            message = f"unknown key; {_meant(str(place[-1]), group, data)}"
-        where = f"{file}:{row}" if (row := _row(text, place)) is not None else file
+        row = _row(text, place)
+        where = file if row is None else f"{file}:{row}"
         for setting, given in typed.items():
-            if place and (
-                f"{key}.".startswith(f"{setting}.") or f"{setting}.".startswith(f"{key}.")
-            ):
+            is_inside = f"{key}.".startswith(f"{setting}.") or f"{setting}.".startswith(f"{key}.")
+            if place and is_inside:
                 where = f"--set {setting}={given}"
-        got = (
-            ""
-            if isinstance(value, BaseModel | Mapping) or kind == "missing"
-            else f" (got {value!r:.80})"
-        )
-        lines.append(f"{where}: {f'{key}: ' if key else ''}{message}{got}")
+        got = f" (got {value!r:.80})"
+        if isinstance(value, BaseModel | Mapping) or problem["type"] == "missing":
+            got = ""
+        lines.append(f"{where}: {key}: {message}{got}" if key else f"{where}: {message}{got}")
     return lines
 
 
 def _meant(key: str, group: str | None, data: Mapping[str, Any]) -> str:
-    """The key that an unknown one may mean, or the keys there are."""
-    known, inside = list(Recipe.model_fields), []
+    """Returns the key that an unknown one may mean, or the keys that there are."""
     if key.startswith("api_key"):
         return "a key is taken from the provider's own variable, such as OPENAI_API_KEY."
     if group is None:
-        inside = [
-            f"{name}.{key}"
-            for name in known
-            if any(key in model.model_fields for model in _members(name)[:1])
-        ]
+        known = list(Recipe.model_fields)
+        near = []
+        for name in known:
+            if any(key in model.model_fields for model in _members(name)[:1]):
+                near.append(f"{name}.{key}")
     else:
         below = data[group]
         with contextlib.suppress(ValueError):  # the name of a model says its kind
             below = with_kind(below)
         known = _kinds(group).get(str(below.get("kind"))) or list(_members(group)[0].model_fields)
-    near = inside or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+        near = []
+    near += difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"the keys here are {', '.join(known)}."
 
 
 def _row(text: str, place: Sequence[Any]) -> int | None:
-    """The line of a key, or of the nearest group above it that the file has."""
-    node, row = yaml.compose(text, Loader=yaml.SafeLoader), None
+    """Returns the line of a key, or of the nearest group above it that the file has."""
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    row = None
     for part in place:
         pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-        found = next(
-            ((key.start_mark.line + 1, value) for key, value in pairs if key.value == str(part)),
-            None,
-        )
-        if found is None:
+        for key, value in pairs:
+            if key.value == str(part):
+                row = key.start_mark.line + 1
+                node = value
+                break
+        else:
             return row
-        row, node = found
     return row

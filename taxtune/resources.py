@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 
 from taxtune.errors import TaxtuneError, TemplateError
 
-__all__ = ["builtin_trees", "prompts_dir", "recipes_dir", "template_path"]
+__all__ = ["builtin_trees", "prompts_dir", "recipes_dir", "template_path", "version"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -47,6 +48,14 @@ def template_path(reference: str | Path) -> Path:
             remedy=f"Built-in templates: {', '.join(seeds)}.",
         )
     return seeds[name]
+
+
+def version() -> str:
+    """Returns the version of taxtune."""
+    try:
+        return metadata.version("taxtune")
+    except metadata.PackageNotFoundError:  # a checkout that is not installed
+        return "0+unknown"
 
 
 def _find(name: str) -> Path:

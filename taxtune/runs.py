@@ -17,10 +17,9 @@ from taxtune.errors import TaxtuneError
 from taxtune.models import AnswerStore
 from taxtune.progress import track_each
 from taxtune.tuning.build import AnyObjective, Setup, build, build_each, make_objective
-from taxtune.tuning.evaluation import compare_templates
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import locked
-from taxtune.tuning.loop import Callbacks, Group, Tuner
+from taxtune.tuning.loop import Callbacks, ComparisonGroup, Tuner
 from taxtune.tuning.metrics import Metric
 from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, TuneResult
 from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, write_result
@@ -119,11 +118,11 @@ def compare(
 
 def _tune_each(
     experiments: Sequence[Experiment], folder: Path, options: RunOptions
-) -> tuple[list[TuneResult], Group]:
+) -> tuple[list[TuneResult], ComparisonGroup]:
     """Returns the runs of a comparison, and the group that they are recorded in."""
     name = experiments[0].recipe.name
     place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
-    group = Group(name, f"{name}-{place[:8]}")
+    group = ComparisonGroup(name, f"{name}-{place[:8]}")
     runs = []
     for experiment in track_each(experiments, "objectives"):
         tuner = Tuner(
@@ -159,7 +158,7 @@ def _compare_winners(
         evaluator = replace(
             first.evaluator(store), metrics=tuple(metrics.values()), needs=tuple(needs)
         )
-        return compare_templates(first, evaluator, templates, on_heldout)
+        return first.compare(evaluator, templates, on_heldout)
 
 
 def evaluate(
@@ -193,9 +192,7 @@ def evaluate(
     on_heldout = partial(told.tell, "on_heldout")
     with AnswerStore(answers) as store:
         evaluator = experiment.evaluator(store)
-        heldout, differences = compare_templates(
-            experiment, evaluator, parsed, on_heldout, split=split
-        )
+        heldout, differences = experiment.compare(evaluator, parsed, on_heldout, split=split)
     stem = re.sub(r"[^\w.-]+", "-", name or "-".join(templates))[:100]
     if split != "heldout":
         stem = f"{stem}-on-{split}-images"

@@ -10,8 +10,10 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     StrictInt,
+    Tag,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -416,7 +418,7 @@ class ObjectiveSettings(Settings):
     @field_validator("hr_floor", "kind")
     @classmethod
     def _known(cls, value: Any, info: ValidationInfo) -> Any:
-        from taxtune.tuning.objective import check_objective, read_floor
+        from taxtune.objective import check_objective, read_floor
 
         what, check = (
             ("an objective", check_objective)
@@ -509,6 +511,19 @@ class ChatProposerSettings(Settings):
     pictures: StrictInt = Field(0, ge=0, le=16)
 
 
+class PluginProposerSettings(Settings):
+    """The proposer of an installed package.
+
+    Attributes:
+        kind: Its name, an entry point in the group `taxtune.proposers`. All other keys are its own
+            settings.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+
+
 #: The group of entry points under which packages add proposers of their own.
 PROPOSER_PLUGINS = "taxtune.proposers"
 
@@ -517,21 +532,16 @@ def proposer_named(name: str) -> dict[str, str]:
     """Returns the settings of a proposer that is given by name: on the command line, in recipes and in Python.
 
     Args:
-        name: "fragments" or "random", "PROVIDER/MODEL" for a chat model, or "agent:PROVIDER/MODEL"
-            for one with tools.
+        name: "fragments" or "random", "PROVIDER/MODEL" for a chat model, "agent:PROVIDER/MODEL" for
+            one with tools, or the name of one that an installed package adds.
 
     Raises:
         ProposerError: If there is no such proposer.
         ModelError: If the model is not one behind an API.
     """
-    if name in ("fragments", "random"):
-        return {"kind": name}
     own = plugin_names(PROPOSER_PLUGINS)
-    if name in own:
-        remedy = f"Use it in Python: taxtune.tune(..., proposer={name!r})."
-        raise ProposerError(
-            "A recipe cannot name the proposer of a package.", value=name, remedy=remedy
-        )
+    if name in ("fragments", "random", *own):
+        return {"kind": name}
     if not {"/", ":"} & set(name):
         known = ["fragments", "random", "PROVIDER/MODEL", "agent:PROVIDER/MODEL", *own]
         raise ProposerError("Unknown proposer.", value=name, remedy=names_near(name, known))
@@ -554,9 +564,22 @@ def with_proposer(value: Any) -> Any:
         raise ValueError(f"{error.message.rstrip('.')}. {error.remedy}") from None
 
 
+def _proposer_tag(value: Any) -> str | None:
+    """Returns the tag of the settings that a proposer's kind has."""
+    kind = value.get("kind") if isinstance(value, Mapping) else getattr(value, "kind", None)
+    if not isinstance(kind, str):
+        return None
+    tags = {"random": "fragments", "agent": "llm"}
+    if kind in plugin_names(PROPOSER_PLUGINS):
+        return "plugin"
+    return tags.get(kind, kind)
+
+
 ProposerSettings = Annotated[
-    FragmentsProposerSettings | ChatProposerSettings,
-    Field(discriminator="kind"),
+    Annotated[FragmentsProposerSettings, Tag("fragments")]
+    | Annotated[ChatProposerSettings, Tag("llm")]
+    | Annotated[PluginProposerSettings, Tag("plugin")],
+    Discriminator(_proposer_tag),
     BeforeValidator(with_proposer),
 ]
 

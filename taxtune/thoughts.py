@@ -1,9 +1,10 @@
 """What a model thinks aloud before it answers, told from its answer.
 
-The notations are those of chat templates: a tag whose last word is one for thinking (`<think>` of DeepSeek-R1, Qwen3
-and most others, `[THINK]` of Magistral, `◁think▷` of Kimi-VL, `<seed:think>`, `<longcat_think>`, `<|START_THINKING|>`
-of Command A, `<|begin_of_thought|>` of Sky-T1, `<Thought>` of Marco-o1, `<REASONING>` of LLaVA-CoT); the channels of
-gpt-oss and Gemma 4, also if a tokenizer dropped their marks; the lines of Granite and Apriel; MedGemma's tokens.
+The notations are those of chat templates: a tag whose last word is one for thinking (`<think>` of
+DeepSeek-R1, Qwen3 and most others, `[THINK]` of Magistral, `◁think▷` of Kimi-VL, `<seed:think>`,
+`<longcat_think>`, `<|START_THINKING|>` of Command A, `<|begin_of_thought|>` of Sky-T1, `<Thought>`
+of Marco-o1, `<REASONING>` of LLaVA-CoT); the channels of gpt-oss and Gemma 4, also if a tokenizer
+dropped their marks; the lines of Granite and Apriel; MedGemma's tokens.
 """
 
 from __future__ import annotations
@@ -59,11 +60,12 @@ _WRAPPED = re.compile(r"</(answer|response|solution|conclusion|output|final)>\Z"
 
 
 def without_thoughts(text: str) -> str | None:
-    """Returns a reply without its thoughts: what follows the last of them, without white space at its ends.
+    """Returns the part of a reply behind its last thought, without white space at its ends.
 
-    Any closing mark ends any thought; one without an opening ends a thought that the prompt opened. If nothing follows
-    the last thought, the answer is what stands before it. What a fenced block outside of thoughts holds is no mark, and
-    neither is what stands in quotation marks. A reply without a thought stays as it is.
+    Any closing mark ends any thought; one without an opening ends a thought that the prompt opened.
+    If nothing follows the last thought, the answer is what stands before it. What a fenced block
+    outside of thoughts holds is no mark, and neither is what stands in quotation marks. A reply
+    without a thought stays as it is.
 
     Returns:
         The answer. It is None if the reply ends within its thought, or has nothing else.

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from taxtune.metrics.information import leaf_information
-from taxtune.metrics.table import SCORES, Predictions, ScoreTable
+from taxtune.metrics.table import SCORES, Predictions, ScoreTable, TemplateScores
 from taxtune.policies import PlacedAnswer
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.records import SampleResult, TemplateScores
+from taxtune.tuning.records import SampleResult
 
 __all__ = ["changed_row", "placed_row", "sample_row", "scores_of"]
 

@@ -18,9 +18,12 @@ from taxtune.tables import MOST_UNPACKED, read_table
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.proposers.fragments import FragmentsProposer
 
-LAUGHS = "a0: &a0 [x, x]\n" + "".join(
-    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)
-)
+LAUGHS = "a0: &a0 [x, x]\n"
+for i in range(1, 30):
+    LAUGHS += f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n"
+LAUGHING_ENTITIES = '<!ENTITY a0 "lol">\n'
+for i in range(1, 20):
+    LAUGHING_ENTITIES += f'<!ENTITY a{i} "{f"&a{i - 1};" * 9}">\n'
 
 # -- YAML --------------------------------------------------------------------------------------------------------------
 
@@ -29,9 +32,8 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(
 def test_yaml_aliases_are_refused(text, tmp_path):
     file = tmp_path / "x.yaml"
     file.write_text(text)
-    with pytest.raises(
-        RecipeError, match=r"x\.yaml:\d: .*aliases .* are not read; write the value out"
-    ):
+    message = r"x\.yaml:\d: .*aliases .* are not read; write the value out"
+    with pytest.raises(RecipeError, match=message):
         load_recipe(file)
     with pytest.raises(ProposerError, match="aliases"):
         FragmentsProposer(file)
@@ -56,18 +58,20 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path):
 
 def test_a_chain_is_refused_without_going_down_it_level_by_level():
     n = 400_000
-    with pytest.raises(
-        TaxonomyError, match=f"too deep for its size: {n} nodes, {n - 1} levels below the root"
-    ):
+    message = f"too deep for its size: {n} nodes, {n - 1} levels below the root"
+    with pytest.raises(TaxonomyError, match=message):
         Taxonomy([f"n{i}" for i in range(n)], range(-1, n - 1))
 
 
+LEVELS = ",".join(f"level{i}" for i in range(60_000))
+
+
 @pytest.mark.parametrize(
-    "text", ["path\n" + "a/" * 60_000, ",".join(f"level{i}" for i in range(60_000)) + "\n"]
+    "text", ["path\n" + "a/" * 60_000, f"{LEVELS}\n" + "a," * 59_999 + "a\n"], ids=["path", "row"]
 )
 def test_a_path_of_thousands_of_names_is_refused(text, tmp_path):
     file = tmp_path / "path.csv"
-    file.write_text(text + ("a," * 59_999 + "a\n" if text.startswith("level") else ""))
+    file.write_text(text)
     with pytest.raises(TaxonomyError, match=r"path\.csv:2: The path has more than 250 names"):
         read_taxonomy(file)
 
@@ -88,11 +92,7 @@ RDF = """<?xml version="1.0"?>
 @pytest.mark.parametrize(
     ("entities", "label"),
     [
-        (
-            '<!ENTITY a0 "lol">\n'
-            + "\n".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 9}">' for i in range(1, 20)),
-            "&a19;",
-        ),
+        (LAUGHING_ENTITIES, "&a19;"),
         ('<!ENTITY a0 "lol"><!ENTITY a1 "&#38;a0;">', "&a1;"),
         (f'<!ENTITY a "{"x" * 100_000}">', "&a;" * 100_000),
         ('<!ENTITY a SYSTEM "file:///etc/passwd">', "&a;"),
@@ -117,7 +117,8 @@ def parquet_of(folder, columns, times=1, **how):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    file, table = folder / "a.parquet", pa.table(columns)
+    file = folder / "a.parquet"
+    table = pa.table(columns)
     with parquet.ParquetWriter(file, table.schema, compression="zstd", **how) as writer:
         for _ in range(times):
             writer.write_table(table)
@@ -132,9 +133,11 @@ def shared(rows):
     """A column that says itself that one text stands for all of its cells."""
     import pyarrow as pa
 
-    return pa.DictionaryArray.from_arrays(
-        pa.array(np.zeros(rows, dtype=np.int32)), pa.array([LONG])
-    )
+    indices = pa.array(np.zeros(rows, dtype=np.int32))
+    return pa.DictionaryArray.from_arrays(indices, pa.array([LONG]))
+
+
+PREFIXES = {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}
 
 
 @pytest.mark.parametrize(
@@ -142,11 +145,7 @@ def shared(rows):
     [
         (lambda: {"answer": [LONG] * 100}, 30, {}),
         (lambda: {"answer": shared(3000)}, 1, {}),
-        (
-            lambda: {"answer": [LONG] * 100},
-            30,
-            {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"},
-        ),
+        (lambda: {"answer": [LONG] * 100}, 30, PREFIXES),
         (lambda: {"answers": [[LONG] * 20] * 5}, 30, {}),
         (lambda: {"number": np.zeros(5_000_000, dtype=np.int8)}, 1, {}),
         (lambda: {f"c{i}": np.zeros(500_000, dtype=bool) for i in range(40)}, 1, {}),
@@ -155,16 +154,16 @@ def shared(rows):
 )
 def test_a_parquet_file_is_read_within_the_bound_of_all_tables(make, times, how, tmp_path):
     file = parquet_of(tmp_path, make(), times, **how)
-    with pytest.raises(
-        DataError, match=r"a\.parquet: The Parquet file unpacks to more than 256 MiB"
-    ):
+    message = r"a\.parquet: The Parquet file unpacks to more than 256 MiB"
+    with pytest.raises(DataError, match=message):
         read_records(file)
 
 
 def test_a_sheet_that_is_far_wider_than_its_rows_is_refused(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
-    book.active["A1"], book.active["B2"], book.active["XFD20000"] = "answer", "wren", "far out"
+    for cell in ("A1", "B2", "XFD20000"):
+        book.active[cell] = f"the cell {cell}"
     book.save(tmp_path / "a.xlsx")
     with pytest.raises(DataError, match=r"a\.xlsx: The XLSX file unpacks to more than 256 MiB"):
         read_records(tmp_path / "a.xlsx")
@@ -180,10 +179,10 @@ def test_packed_rows_count_more_than_their_bytes(tmp_path):
 def test_large_values_that_fit_are_read(tmp_path):
     pa = pytest.importorskip("pyarrow")
     years = pa.array([2001, None] * 25).dictionary_encode()
-    file = parquet_of(
-        tmp_path, {"answer": [LONG] * 50, "kind": shared(50), "year": years, "tags": [["a"]] * 50}
-    )
-    assert read_table(file)[1] == (2, {"answer": LONG, "kind": LONG, "year": None, "tags": ["a"]})
-    file = parquet_of(tmp_path, {"answer": [LONG, None] * 25, "kind": shared(50), "year": years})
-    assert read_table(file)[0] == (1, {"answer": LONG, "kind": LONG, "year": 2001})
-    assert read_table(file)[49] == (50, {"answer": None, "kind": LONG, "year": None})
+    columns = {"answer": [LONG] * 50, "kind": shared(50), "year": years, "tags": [["a"]] * 50}
+    rows = read_table(parquet_of(tmp_path, columns))
+    assert rows[1] == (2, {"answer": LONG, "kind": LONG, "year": None, "tags": ["a"]})
+    columns = {"answer": [LONG, None] * 25, "kind": shared(50), "year": years}
+    rows = read_table(parquet_of(tmp_path, columns))
+    assert rows[0] == (1, {"answer": LONG, "kind": LONG, "year": 2001})
+    assert rows[49] == (50, {"answer": None, "kind": LONG, "year": None})

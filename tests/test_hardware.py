@@ -15,7 +15,8 @@ class Device:
     """Squares up to a number of items at once and is out of memory beyond it."""
 
     def __init__(self, room, error):
-        self.room, self.error = room, error
+        self.room = room
+        self.error = error
         self.batches: list[int] = []
 
     def __call__(self, items):
@@ -31,29 +32,30 @@ def _little_to_collect():
     gc.freeze()
 
 
+def squares(count):
+    return [i * i for i in range(count)]
+
+
 def batches(size, **more):
     return AdaptiveBatches(size, **{"model": "m", "device": "cpu", **more})
 
 
 def test_batches_shrink_until_they_fit():
-    device, told = Device(3, RuntimeError("CUDA out of memory. Tried to allocate")), []
+    device = Device(3, RuntimeError("CUDA out of memory. Tried to allocate"))
     batch = batches(16)
-    assert batch.map(range(10), device, advance=told.append) == [i * i for i in range(10)]
+    told = []
+    assert batch.map(range(10), device, advance=told.append) == squares(10)
     assert device.batches == [10, 5, 2, 2, 2, 2, 2]
     assert batch.size == 2
     assert told == [2] * 5
     assert batch.map([], device) == []
-    assert batches(4).map(range(10), device.__class__(9, device.error)) == [
-        i * i for i in range(10)
-    ]
+    assert batches(4).map(range(10), Device(9, device.error)) == squares(10)
 
 
 def test_an_automatic_batch_grows_until_the_card_is_full():
-    device, batch = (
-        Device(40, torch.cuda.OutOfMemoryError("CUDA out of memory.")),
-        batches("auto", device="cuda"),
-    )
-    assert batch.map(range(200), device) == [i * i for i in range(200)]
+    device = Device(40, torch.cuda.OutOfMemoryError("CUDA out of memory."))
+    batch = batches("auto", device="cuda")
+    assert batch.map(range(200), device) == squares(200)
     assert device.batches == [8, 16, 32, 64, 32, 32, 32, 32, 16]
     roomy = batches("auto", device="cuda")
     roomy.map(range(500), Device(10**6, MemoryError()))
@@ -83,9 +85,8 @@ def test_a_computation_that_cuts_its_own_batches_begins_anew():
 
 
 def test_one_item_that_does_not_fit_is_an_error_that_names_it():
-    with pytest.raises(
-        ModelError, match=r"'big' does not fit.*memory of the device 'cpu' with a single text\."
-    ):
+    message = r"'big' does not fit.*memory of the device 'cpu' with a single text\."
+    with pytest.raises(ModelError, match=message):
         batches(4, model="big").map([1, 2], Device(0, MemoryError()))
     with pytest.raises(ModelError, match="with a single question"):
         batches(4, item="question").map([1, 2], Device(0, MemoryError()))
@@ -97,9 +98,11 @@ def test_what_the_failed_batch_held_is_let_go_before_the_memory_is_given_back(
 ):
     held = []
     freed = []
-    monkeypatch.setattr(
-        hardware, "free_memory", lambda device: freed.append((device, held[-1]() is None))
-    )
+
+    def free_memory(device):
+        freed.append((device, held[-1]() is None))
+
+    monkeypatch.setattr(hardware, "free_memory", free_memory)
 
     def compute(items):
         tensor = torch.zeros(3)
@@ -137,13 +140,12 @@ def test_the_best_device(cuda, mps, best, monkeypatch):
 
 
 def test_number_formats(monkeypatch):
-    monkeypatch.setattr(
-        torch.cuda, "get_device_capability", lambda device: (8, 6) if device == "cuda:1" else (7, 5)
-    )
-    assert [number_format("auto", device) for device in ("cpu", "mps", "cuda", "cuda:1")] == [
-        "float32",
-        "float16",
-        "float16",
-        "bfloat16",
-    ]
+    def capability(device):
+        return (8, 6) if device == "cuda:1" else (7, 5)
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", capability)
+    assert number_format("auto", "cpu") == "float32"
+    assert number_format("auto", "mps") == "float16"
+    assert number_format("auto", "cuda") == "float16"
+    assert number_format("auto", "cuda:1") == "bfloat16"
     assert number_format("float16", "cpu") == "float16"

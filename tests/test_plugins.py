@@ -57,6 +57,32 @@ def test_a_run_uses_a_packages_proposer_by_its_name(photos, tmp_path):
 
 @pytest.mark.usefixtures("package")
 @pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"proposer": "careful"}, "careful"),
+        ({"proposer": {"kind": "careful", "word": "bold"}}, "bold"),
+        ({"proposer.kind": "careful", "proposer.word": "bold"}, "bold"),
+    ],
+)
+def test_a_recipe_names_a_packages_proposer_with_its_settings(photos, tmp_path, changes, word):
+    result = tuned(photos, tmp_path / "run", proposer=None, settings=changes)
+    assert result.iterations[1].template == f"Be {word}, try 1."
+    recipe = taxtune.load_recipe("fieldguide", changes)
+    assert recipe.changed({}).proposer == recipe.proposer
+    again = recipe.changed({"proposer.kind": "fragments"})
+    assert again.settings()["proposer"] == {"kind": "fragments", "fragments": "default"}
+
+
+@pytest.mark.usefixtures("package")
+def test_a_recipe_that_gives_a_package_a_wrong_setting_is_told(photos, tmp_path):
+    words = "'careful', which a package provides, cannot be created: TypeError: .*'words'"
+    wrong = {"proposer": {"kind": "careful", "words": "bold"}}
+    with pytest.raises(TaxtuneError, match=words):
+        tuned(photos, tmp_path, proposer=None, settings=wrong)
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
     ("make", "name", "words"),
     [
         (

@@ -95,9 +95,8 @@ def test_values_come_back_by_content(kind, tmp_path):
         assert get(kind, again, 2, 3, 1, 2) == [*values(kind, 2), None, *values(kind, 1, 2)]
         assert get(kind, again) == []
         again.put(IDENTITY, [(kind.item(1), kind.value(5))])
-        assert get(kind, again, *range(1203))[:3] == [None, *values(kind, 1, 2)], (
-            "of two values the first stays"
-        )
+        found = get(kind, again, *range(1203))[:3]
+        assert found == [None, *values(kind, 1, 2)], "of two values the first stays"
 
 
 @pytest.mark.parametrize(
@@ -119,16 +118,12 @@ def test_anything_in_the_identity_changes_the_key(kind, tmp_path, name, value):
 
 
 def test_what_is_not_worth_keeping_is_tried_again(tmp_path):
-    vectors = VectorStore(tmp_path)
-    vectors.put(
-        {}, zip("abc", np.array([[1, 0], [np.nan, 0], [0, 0]], dtype=np.float32), strict=True)
-    )
-    assert [vector is not None for vector in vectors.get({}, list("abcd"))] == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    store = VectorStore(tmp_path)
+    vectors = np.array([[1, 0], [np.nan, 0], [0, 0]], dtype=np.float32)
+    store.put({}, zip("abc", vectors, strict=True))
+    kept, *others = store.get({}, list("abcd"))
+    assert kept is not None
+    assert others == [None, None, None]
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -171,9 +166,8 @@ NO_DATABASE = [
 def test_a_damaged_file_of_a_precious_store_is_named_and_left(kind, tmp_path, damage):
     file = tmp_path / "answers.db"
     file.write_bytes(damage)
-    with pytest.raises(
-        DataError, match=r"answers\.db: The store of answers is damaged.*Move the file away"
-    ):
+    message = r"answers\.db: The store of answers is damaged.*Move the file away"
+    with pytest.raises(DataError, match=message):
         kind.open(tmp_path)
     assert file.read_bytes() == damage
 
@@ -222,9 +216,8 @@ def test_an_older_store_of_answers_gets_the_column_that_it_lacks(tmp_path):
         db.execute("PRAGMA user_version = 1")
         [(key,)] = db.execute("SELECT key FROM answers WHERE prompt LIKE '%1'").fetchall()
     db.close()
-    assert key == "b0a78cf942da178a85d307067f30e362d13e83d65a2a77299e505d85434df179", (
-        "as it was before there were candidates"
-    )
+    # As it was before there were candidates.
+    assert key == "b0a78cf942da178a85d307067f30e362d13e83d65a2a77299e505d85434df179"
     scored = replace(kind.item(1), candidates=Candidates(("owl", "barn owl")))
     answer = Answer("owl", True, outcomes={"owl": -0.1, "…": -2.3521684610440907})
     with kind.open(tmp_path) as store, kind.open(tmp_path) as beside:
@@ -237,9 +230,8 @@ def test_an_older_store_of_answers_gets_the_column_that_it_lacks(tmp_path):
 def test_a_place_that_cannot_be_written_to(kind, tmp_path):
     (tmp_path / "file").write_text("no folder")
     if kind is KINDS["answers"]:
-        with pytest.raises(
-            DataError, match=r"cannot be used: .*choose a file that you can write to"
-        ):
+        message = r"cannot be used: .*choose a file that you can write to"
+        with pytest.raises(DataError, match=message):
             kind.open(tmp_path / "file")
         return
     store = kind.open(tmp_path / "file")
@@ -253,10 +245,10 @@ def test_a_full_disk_is_named(kind, tmp_path):
         put(kind, store, 1)
         with store._connected() as db:
             db.execute("PRAGMA max_page_count = 4")
-        with pytest.raises(
-            DataError, match=r"The store of answers cannot be used: .*full.*Free some space"
-        ):
-            store.put(IDENTITY, [(kind.item(i), Answer("x" * 5_000)) for i in range(20)])
+        large = [(kind.item(i), Answer("x" * 5_000)) for i in range(20)]
+        message = r"The store of answers cannot be used: .*full.*Free some space"
+        with pytest.raises(DataError, match=message):
+            store.put(IDENTITY, large)
 
 
 # -- several processes -------------------------------------------------------------------------------------------------
@@ -281,16 +273,16 @@ def _writer(kind, folder, first, batches):
 
 @pytest.mark.parametrize("name", ["answers", "images"])
 def test_stores_that_begin_a_file_together_all_keep_what_they_have(name, tmp_path):
-    kind, together = KINDS[name], threading.Barrier(6)
+    kind = KINDS[name]
+    together = threading.Barrier(6)
 
     def write(number, folder):
         together.wait()
         with kind.open(folder) as store:
             store.put(IDENTITY, [(kind.item(number), kind.value(number))])
 
-    for attempt in range(
-        8
-    ):  # SQLite refuses all but one of those that switch to WAL mode at once, but not every time
+    # SQLite refuses all but one of those that switch to WAL mode at once, but not every time.
+    for attempt in range(8):
         folder = tmp_path / str(attempt)
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(write, range(6), [folder] * 6))
@@ -311,7 +303,6 @@ def test_several_processes_share_a_store(name, tmp_path):
 
 def test_a_kill_loses_only_the_batch_in_flight(tmp_path):
     writer = _writer("answers", tmp_path, 0, 100_000)
-    assert writer.stdout is not None
     for line in writer.stdout:
         if int(line) >= 30:
             break
@@ -334,15 +325,17 @@ def test_a_file_that_another_program_has_locked_is_waited_for_and_said(kind, tmp
         put(kind, store, 1)
         with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
-            # It is let go as soon as the user has been told.
-            monkeypatch.setattr(
-                shown, "note", lambda text: (shown.notes.append(text), other.execute("ROLLBACK"))
-            )
+
+            def note(text):
+                """Lets the file go as soon as the user has been told."""
+                shown.notes.append(text)
+                other.execute("ROLLBACK")
+
+            monkeypatch.setattr(shown, "note", note)
             put(kind, store, 2)
         assert get(kind, store, 1, 2) == values(kind, 1, 2)
-    assert [text.replace(str(tmp_path), "") for text in shown.notes] == [
-        "another program has /answers.db locked; waiting for it, 20 s at most"
-    ]
+    file = tmp_path / "answers.db"
+    assert shown.notes == [f"another program has {file} locked; waiting for it, 20 s at most"]
 
 
 @precious

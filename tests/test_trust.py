@@ -37,31 +37,31 @@ def make_judge(found):
     return make_measure(found, "lave", Path("out"))
 
 
+IN_NAME = "huggingface/http://gpu-box:8000/v1"
+SLASHES = "huggingface/http:////gpu-box:8000/v1"
+
+
+def proposer(kind, **given):
+    return {"proposer": {"kind": kind, **given}}
+
+
+def judge(**given):
+    return {"objective": {"kind": "lave"}, "judge": {"model": "openai/x", **given}}
+
+
+def arbiter(model):
+    return {"mapper": {"arbiter": model}}
+
+
 @pytest.mark.parametrize(
     ("groups", "ask", "key"),
     [
         (vlm(api_base=FOREIGN), make_vlm, "vlm.api_base"),
-        (vlm(model="huggingface/http://gpu-box:8000/v1"), make_vlm, "vlm.model"),
-        (
-            {"proposer": {"kind": "llm", "api_base": FOREIGN}},
-            make_proposer,
-            "proposer.api_base",
-        ),
-        (
-            {"proposer": {"kind": "agent", "api_base": FOREIGN}},
-            make_proposer,
-            "proposer.api_base",
-        ),
-        (
-            {"mapper": {"arbiter": "huggingface/http://gpu-box:8000/v1"}},
-            make_arbiter,
-            "mapper.arbiter",
-        ),
-        (
-            {"objective": {"kind": "lave"}, "judge": {"model": "openai/x", "api_base": FOREIGN}},
-            make_judge,
-            "judge.api_base",
-        ),
+        (vlm(model=IN_NAME), make_vlm, "vlm.model"),
+        (proposer("llm", api_base=FOREIGN), make_proposer, "proposer.api_base"),
+        (proposer("agent", api_base=FOREIGN), make_proposer, "proposer.api_base"),
+        (arbiter(IN_NAME), make_arbiter, "mapper.arbiter"),
+        (judge(api_base=FOREIGN), make_judge, "judge.api_base"),
     ],
 )
 def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(
@@ -83,9 +83,6 @@ def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(
     ask(found.changed({key: groups[group][name]}))
 
 
-SLASHES = "huggingface/http:////gpu-box:8000/v1"
-
-
 @pytest.mark.parametrize(
     ("groups", "ask"),
     [
@@ -93,9 +90,9 @@ SLASHES = "huggingface/http:////gpu-box:8000/v1"
         (vlm(model="huggingface/HTTPS://gpu-box/v1"), make_vlm),
         (vlm(model="oobabooga/https:/gpu-box/v1"), make_vlm),
         (vlm(model="huggingface/together/http:gpu-box"), make_vlm),
-        ({"mapper": {"arbiter": SLASHES}}, make_arbiter),
-        ({"proposer": {"kind": "llm", "model": SLASHES}}, make_proposer),
-        ({"objective": {"kind": "lave"}, "judge": {"model": SLASHES}}, make_judge),
+        (arbiter(SLASHES), make_arbiter),
+        (proposer("llm", model=SLASHES), make_proposer),
+        (judge(model=SLASHES), make_judge),
     ],
 )
 def test_an_address_in_a_name_is_read_as_strictly(tmp_path, groups, ask):

@@ -46,7 +46,9 @@ def recipe_page() -> str:
         lines += [f"\n## `{name}`\n"] if models else []
         for model in models:
             kind = model.model_fields.get("kind")
-            lines += [f"\n### `kind: {kind.default}`\n"] if len(models) > 1 and kind is not None else []
+            if len(models) > 1 and kind is not None:
+                name_of_kind = "NAME" if kind.is_required() else kind.default
+                lines += [f"\n### `kind: {name_of_kind}`\n"]
             lines += [summary(model), "", *table_of(model)]
         inner = {key: list(models_in(one.annotation)) for model in models for key, one in model.model_fields.items()}
         for key, [section] in ((key, found) for key, found in inner.items() if found):

@@ -1,1 +1,1 @@
-"""How well the mapper places answers here, as a person or a chat model judges a sample of its placements."""
+"""How well the mapper places answers here: a sample of its placements, judged and summed up."""

@@ -1,15 +1,15 @@
-"""More names for the nodes of a tree: inflections and WordNet's synonyms, reviewed in a CSV file."""
+"""Further names for the nodes of a tree: inflections and WordNet's synonyms, reviewed as CSV."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taxtune.authoring.senses import senses_on_tree
+from taxtune.authoring.senses import head_end, senses_on_tree
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.mapping.normalize import fold_words
 from taxtune.tables import csv_text, join_cell, read_rows, split_cell
@@ -28,7 +28,8 @@ __all__ = [
     "read_proposals",
 ]
 
-_NEEDED, _OTHERS = ("node", "alias"), ("source", "mark", "comment")
+_NEEDED = ("node", "alias")
+_OTHERS = ("source", "mark", "comment")
 # A noun phrase's head stands before the first of these: "chest of drawers".
 _AFTER_HEAD = frozenset({"of", "with", "in", "on", "for", "from", "at", "to", "without"})
 
@@ -53,52 +54,59 @@ class Proposal:
 
 
 def propose_names(taxonomy: Taxonomy, mapper: Mapper, wordnet: WordNet | None) -> list[Proposal]:
-    """Proposes names that the mapper does not place on their node yet, in the order of the nodes.
+    """Returns names that the mapper does not place on their node yet, in the order of the nodes.
 
     Args:
         taxonomy: The tree.
         mapper: The mapper on it.
-        wordnet: WordNet, for synonyms; None to do without.
+        wordnet: WordNet, for synonyms. None to do without.
     """
-    names: dict[str, set[int]] = {}
+    owners: dict[str, set[int]] = {}
     for node in range(len(taxonomy)):
         for name in taxonomy.names(node):
-            names.setdefault(_key(name), set()).add(node)
-    candidates = {
-        (_key(row.name), row.node): row for row in reversed([*_candidates(taxonomy, wordnet)])
-    }
-    claims: dict[str, list[int]] = {}
-    for key, node in sorted(candidates, key=lambda one: one[1]):
-        if key and not any(_related(taxonomy, node, owner) for owner in names.get(key, ())):
-            claims.setdefault(key, []).append(node)
-    proposals = []
-    for key, nodes in claims.items():
-        # Of a node and one below it the one below is meant: "pickup" is a truck before it is a car.
-        nodes = [
-            node
-            for node in nodes
-            if not any(other != node and taxonomy.is_ancestor(node, other) for other in nodes)
-        ]
-        owners = sorted(names.get(key, ()))
-        for node in nodes:
-            row = candidates[key, node]
-            others = [other for other in [*owners, *nodes] if other != node]
+            owners.setdefault(_key(name), set()).add(node)
+    claims: dict[str, dict[int, Proposal]] = {}
+    for proposal in _candidates(taxonomy, wordnet):
+        key = _key(proposal.name)
+        related = (_related(taxonomy, proposal.node, owner) for owner in owners.get(key, ()))
+        if key and not any(related):
+            claims.setdefault(key, {}).setdefault(proposal.node, proposal)
+    proposals: list[Proposal] = []
+    for key, claimed in claims.items():
+        proposals += _marked(taxonomy, claimed, sorted(owners.get(key, ())))
+    placements = mapper.place([proposal.name for proposal in proposals])
+    useful = []
+    for proposal, placement in zip(proposals, placements, strict=True):
+        if proposal.mark or placement.node != proposal.node:
+            useful.append(proposal)
+    return sorted(useful, key=lambda proposal: (proposal.node, proposal.source, proposal.name))
+
+
+def _marked(
+    taxonomy: Taxonomy, claimed: Mapping[int, Proposal], owners: Sequence[int]
+) -> Iterator[Proposal]:
+    """Yields the proposals of one name, marked if other nodes have or would have it.
+
+    Of a node and one below it the one below is meant: "pickup" is a truck before it is a car.
+
+    Args:
+        taxonomy: The tree.
+        claimed: The proposal of each node.
+        owners: The nodes that have the name already.
+    """
+    nodes = []
+    for node in sorted(claimed):
+        if not any(other != node and taxonomy.is_ancestor(node, other) for other in claimed):
+            nodes.append(node)
+    for node in nodes:
+        proposal = claimed[node]
+        others = [other for other in (*owners, *nodes) if other != node]
+        if others:
             where = ", ".join("/".join(taxonomy.path(other)) for other in others[:3])
-            comment = (
-                f"{'names' if owners else 'would also name'} {where}; {row.comment}"
-                if others
-                else row.comment
-            )
-            proposals.append(
-                Proposal(node, row.name, row.source, "ambiguous" if others else "", comment)
-            )
-    placed = mapper.place([row.name for row in proposals])
-    useful = [
-        row
-        for row, place in zip(proposals, placed, strict=True)
-        if row.mark or place.node != row.node
-    ]
-    return sorted(useful, key=lambda row: (row.node, row.source, row.name))
+            verb = "names" if owners else "would also name"
+            comment = f"{verb} {where}; {proposal.comment}"
+            proposal = replace(proposal, mark="ambiguous", comment=comment)
+        yield proposal
 
 
 def _candidates(taxonomy: Taxonomy, wordnet: WordNet | None) -> Iterator[Proposal]:
@@ -113,17 +121,13 @@ def _candidates(taxonomy: Taxonomy, wordnet: WordNet | None) -> Iterator[Proposa
 
 
 def inflections(name: str) -> list[str]:
-    """The singulars and plurals of an English name; none of a proper name such as "Ford Focus"."""
+    """Returns the singulars and plurals of an English name, none of a proper one ("Ford Focus")."""
     words = name.split()
     if not words or name.isupper() or any(word[:1].isupper() for word in words[1:]):
         return []
-    head = (
-        next((i for i, word in enumerate(words) if i and word.lower() in _AFTER_HEAD), len(words))
-        - 1
-    )
-    return [
-        " ".join((*words[:head], form, *words[head + 1 :])) for form in _forms(words[head].lower())
-    ]
+    end = head_end(words, _AFTER_HEAD)
+    *before, head = words[:end]
+    return [" ".join([*before, form, *words[end:]]) for form in _forms(head.lower())]
 
 
 @cache
@@ -133,11 +137,8 @@ def _forms(word: str) -> tuple[str, ...]:
     lemmas = lemminflect.getAllLemmas(word).get("NOUN", ())
     forms = [*lemmas]
     for lemma in lemmas:
-        forms += [
-            form
-            for tag in ("NN", "NNS")
-            for form in lemminflect.getInflection(lemma, tag, inflect_oov=False)
-        ]
+        for tag in ("NN", "NNS"):
+            forms += lemminflect.getInflection(lemma, tag, inflect_oov=False)
     return tuple(form for form in dict.fromkeys(forms) if form != word)
 
 
@@ -153,16 +154,19 @@ def _related(taxonomy: Taxonomy, one: int, other: int) -> bool:
 
 
 def proposals_csv(taxonomy: Taxonomy, proposals: Sequence[Proposal]) -> str:
-    """Proposals as CSV, to be reviewed: rows may be removed, changed and added, and marks cleared."""
-    rows = (
-        (node_path(taxonomy, row.node), row.name, row.source, row.mark, row.comment)
-        for row in proposals
-    )
+    """Returns proposals as CSV, to be reviewed.
+
+    Rows may be removed, changed and added, and marks cleared.
+    """
+    rows = []
+    for proposal in proposals:
+        path = node_path(taxonomy, proposal.node)
+        rows.append((path, proposal.name, proposal.source, proposal.mark, proposal.comment))
     return csv_text((*_NEEDED, *_OTHERS), rows)
 
 
 def node_path(taxonomy: Taxonomy, node: int) -> str:
-    """The path of a node, with a backslash before a slash within a label."""
+    """Returns the path of a node, with a backslash before a slash within a label."""
     return join_cell(taxonomy.path(node), "/")
 
 
@@ -179,15 +183,13 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
             be; names the row.
     """
     remedy = "Give a file that `taxtune taxonomy enrich` or `taxtune audit` wrote."
-    found = []
+    proposals = []
     for line, cell in read_rows(path, _NEEDED, _OTHERS, what="proposals", remedy=remedy, none=True):
-        if not cell["alias"] or ";" in cell["alias"] or "|" in cell["alias"]:
-            message = (
-                "A name cannot contain ; or |." if cell["alias"] else "The row proposes no alias."
-            )
-            raise DataError(
-                message, file=path, row=line, value=cell["alias"], remedy="Write one name per row."
-            )
+        name = cell["alias"]
+        if not name or ";" in name or "|" in name:
+            message = "A name cannot contain ; or |." if name else "The row proposes no alias."
+            remedy = "Write one name per row."
+            raise DataError(message, file=path, row=line, value=name, remedy=remedy)
         parts = split_cell(cell["node"], "/")
         try:
             node = taxonomy.resolve(parts if len(parts) > 1 else cell["node"])
@@ -199,14 +201,18 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
                 value=cell["node"],
                 remedy=error.remedy or "Use the tree that the proposals were made for.",
             ) from None
-        found.append(Proposal(node, cell["alias"], cell["source"], cell["mark"], cell["comment"]))
-    return found
+        proposal = Proposal(node, name, cell["source"], cell["mark"], cell["comment"])
+        proposals.append(proposal)
+    return proposals
 
 
 def apply_proposals(
     taxonomy: Taxonomy, proposals: Sequence[Proposal]
 ) -> tuple[Taxonomy, Counter[str]]:
-    """The tree with the proposed aliases, and how many were "added", "marked" (not added) and "already there"."""
+    """Returns the tree with the proposed aliases, and the counts of proposals.
+
+    They are "added", "marked" (which are not added) and "already there".
+    """
     aliases = [list(some) for some in taxonomy.aliases]
     known = [{name.casefold() for name in taxonomy.names(node)} for node in range(len(taxonomy))]
     counts = Counter({"added": 0, "marked": 0, "already there": 0})

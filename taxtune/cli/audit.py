@@ -72,13 +72,9 @@ def audit(
     """
     from taxtune import atomic
     from taxtune.answers import AnswerSchema, read_answers
-    from taxtune.audit.sample import (
-        draw_sample,
-        judge_sample,
-        merge_verdicts,
-        summarise_audit,
-        write_sample,
-    )
+    from taxtune.audit.chat import judge_sample
+    from taxtune.audit.sample import draw_sample, merge_verdicts, write_sample
+    from taxtune.audit.summary import summarise_audit
     from taxtune.report.output import publish
 
     placing = _placing(source, taxonomy, similarity)
@@ -124,7 +120,7 @@ def audit(
 
 def _judge(name: str, api_base: str | None, concurrency: int) -> Model:
     """Returns a chat model that judges; notes what is odd about it."""
-    from taxtune.audit.sample import MAX_TOKENS
+    from taxtune.audit.chat import MAX_TOKENS
     from taxtune.models import ModelSettings, check_model, make_model
 
     settings = ModelSettings(
@@ -154,7 +150,7 @@ def _agreement(by_hand: pd.DataFrame, judged: pd.DataFrame) -> list[str]:
 def _write_aliases(sample: pd.DataFrame, placing: _Placing, file: Path) -> int:
     """Writes the aliases that would help; returns how many they are."""
     from taxtune import atomic
-    from taxtune.audit.sample import helpful_aliases
+    from taxtune.audit.summary import helpful_aliases
     from taxtune.authoring.enrich import node_path
     from taxtune.tables import csv_text
 

@@ -1,20 +1,20 @@
-"""What `tune`, `evaluate` and `compare` share: opening a recipe, running with progress, and showing what came out."""
+"""What `tune`, `evaluate` and `compare` share: opening a recipe, running, and showing the outcome."""
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from taxtune.atomic import make_folder, output_error
+from taxtune.cli.printing import print_json
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.models.names import parse_model
 from taxtune.progress import showing
@@ -39,14 +39,12 @@ if TYPE_CHECKING:
 __all__ = [
     "announce",
     "check_recorded",
+    "guarded",
     "open_recipe",
     "read_templates",
-    "run_guarded",
     "show_plan",
     "show_result",
 ]
-
-T = TypeVar("T")
 
 
 def open_recipe(
@@ -56,21 +54,22 @@ def open_recipe(
     what: str = "tune",
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Setup:
-    """The parts of a recipe, with the folder for what is done with it; nothing is read but the recipe.
+    """Returns a recipe with the folder for a command; nothing is read but the recipe.
 
     Args:
         recipe: A file, or the name of a recipe that comes with taxtune.
         settings: What replaces values of the recipe, each "KEY=VALUE".
         out: The folder; None for that of the recipe's name.
         what: What is done, which names that folder.
-        options: What options of their own say; they replace `settings`, too.
+        options: Options that stand for keys of the recipe, by name; they replace `settings`, too.
     """
-    loaded = load_recipe(recipe, {**dict(map(parse_override, settings)), **_keys(options)})
-    return Setup(loaded, out if out is not None else default_folder(loaded.name, what))
+    overrides = dict(map(parse_override, settings)) | _keys(options)
+    loaded = load_recipe(recipe, overrides)
+    return Setup(loaded, default_folder(loaded.name, what) if out is None else out)
 
 
 def _keys(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns values by the keys of a recipe, of options by their names."""
+    """Returns options by the keys of a recipe that they stand for."""
     keys = dict(options)
     if "objective" in keys:
         keys["objective.kind"] = keys.pop("objective")
@@ -83,43 +82,45 @@ def _keys(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def announce(parts: Setup, *, quiet: bool) -> Iterator[TuningProgress]:
-    """Makes the run's folder and shows progress on standard error; folders that it made and are empty are removed."""
+def announce(setup: Setup, *, quiet: bool) -> Iterator[TuningProgress]:
+    """Makes the run's folder and shows progress on standard error.
+
+    Folders that it made and that are empty at the end are removed.
+    """
+    folder = setup.folder
     made: list[Path] = []
-    with suppress(OSError):  # what is wrong with the name is told when the folder is made
-        made = [folder for folder in (parts.folder, *parts.folder.parents) if not folder.exists()]
-    make_folder(parts.folder)
+    # What is wrong with the name is told when the folder is made.
+    with suppress(OSError):
+        made = [path for path in (folder, *folder.parents) if not path.exists()]
+    make_folder(folder)
     try:
         with showing(Terminal(quiet=quiet)) as terminal:
-            terminal.line(f"recipe {parts.recipe.name}, folder {parts.folder}")
+            terminal.line(f"recipe {setup.recipe.name}, folder {folder}")
             yield TuningProgress(terminal)
     finally:
         with suppress(OSError):
-            for folder in made:
-                folder.rmdir()
+            for path in made:
+                path.rmdir()
 
 
-def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str) -> T:
-    """Runs `work`, which keeps what it has done in `folder`; what ends it early has a note on how to go on.
+@contextmanager
+def guarded(folder: Path, go_on: str) -> Iterator[None]:
+    """Adds a note on how to go on to an error that ends the block, which keeps its work in a folder.
 
     Raises:
         KeyboardInterrupt: On Ctrl-C.
         TaxtuneError: If output cannot be written, or the run cannot go on.
     """
     try:
-        return work()
+        yield
     except KeyboardInterrupt as stop:
-        stop.add_note(
-            f"finished work is saved. {go_on}" if _holds_work(folder) else "nothing was done yet."
-        )
+        saved = f"finished work is saved. {go_on}"
+        stop.add_note(saved if _holds_work(folder) else "nothing was done yet.")
         raise
     except Exception as error:
         problem = _as_taxtune_error(error)
-        if (
-            isinstance(problem, TaxtuneError)
-            and not isinstance(problem, ResumeError)
-            and _holds_work(folder)
-        ):
+        goes_on = isinstance(problem, TaxtuneError) and not isinstance(problem, ResumeError)
+        if goes_on and _holds_work(folder):
             problem.add_note(f"Finished work is saved. {go_on}")
         if problem is error:
             raise
@@ -127,15 +128,17 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str) -> T:
 
 
 def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
-    """Raises a TaxtuneError if MLflow lacks a part of a finished run's record, which the run's notes have named."""
-    if not Callbacks(callbacks).settled():
-        message = (
-            "The result is complete, but MLflow has no complete record of it; see the notes above."
-        )
-        remedy = (
-            f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}"
-        )
-        raise TaxtuneError(message, file=folder, remedy=remedy)
+    """Raises a TaxtuneError if MLflow lacks a part of a finished run's record.
+
+    The run's notes have named the part.
+    """
+    if Callbacks(callbacks).recorded_all():
+        return
+    raise TaxtuneError(
+        "The result is complete, but MLflow has no complete record of it; see the notes above.",
+        file=folder,
+        remedy=f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}",
+    )
 
 
 def _as_taxtune_error(error: Exception) -> Exception:
@@ -147,33 +150,33 @@ def _as_taxtune_error(error: Exception) -> Exception:
     problem = None if isinstance(error, TaxtuneError) else database_problem(error)
     if problem is None:
         return error
-    remedy = (
-        "The disk may be full or read-only. Free some space, or choose another folder with --out."
+    return TaxtuneError(
+        f"Cannot write to a database of the run: {problem}.",
+        remedy="The disk may be full or read-only. Free some space, or choose another folder with "
+        "--out.",
     )
-    return TaxtuneError(f"Cannot write to a database of the run: {problem}.", remedy=remedy)
 
 
 def _holds_work(folder: Path) -> bool:
     """Tells whether a folder, or that of a run of a comparison in it, holds anything to go on with."""
     with suppress(OSError):
-        return any(
-            next(folder.glob(name), None)
-            for name in ("history.jsonl", "*/history.jsonl", "answers.db")
-        )
+        for name in ("history.jsonl", "*/history.jsonl", "answers.db"):
+            if any(folder.glob(name)):
+                return True
     return False
 
 
-# -- what came out ----------------------------------------------------------------------------------------------------
+# -- the outcome -----------------------------------------------------------------------------------
 
 
-def show_plan(parts: Setup, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
+def show_plan(setup: Setup, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
     """Prints what a run will do; problems end with exit code 2."""
     from taxtune.tracking.store import check_store
 
-    tracking = [lambda: check_store(parts.folder)] if parts.recipe.tracking.mlflow else []
-    plan = make_plan(parts, objectives, resume=resume, checks=tracking)
+    tracking = [lambda: check_store(setup.folder)] if setup.recipe.tracking.mlflow else []
+    plan = make_plan(setup, objectives, resume=resume, checks=tracking)
     if as_json:
-        _print_json(asdict(plan))
+        print_json(asdict(plan))
     else:
         _print_plan(plan)
     if plan.problems:
@@ -183,7 +186,7 @@ def show_plan(parts: Setup, objectives: Sequence[str], *, resume: bool, as_json:
 def show_result(result: TuneResult | ComparisonResult, *, as_json: bool) -> None:
     """Prints the summary of a run."""
     if as_json:
-        _print_json(result.as_dict())
+        print_json(result.as_dict())
     else:
         from rich.console import Console
 
@@ -194,15 +197,20 @@ def read_templates(references: Sequence[Path]) -> dict[Path, str]:
     """Returns the sources of templates by their files; a reference is a file, or "builtin:NAME".
 
     Raises:
-        TemplateError: If a file cannot be read, or two of several have one name or that of the baseline.
+        TemplateError: If a file cannot be read, or two of several have one name or that of the
+            baseline.
     """
     files = [template_path(reference) for reference in references]
-    names = [file.stem for file in files] + (["baseline"] if len(files) > 1 else [])
+    names = [file.stem for file in files]
+    if len(files) > 1:
+        names.append("baseline")
     for file in files:
         if names.count(file.stem) > 1:
-            remedy = "Give each template once, in files with different names, or evaluate them one by one."
             raise TemplateError(
-                f"The results would name two templates {file.stem!r}.", file=file, remedy=remedy
+                f"The results would name two templates {file.stem!r}.",
+                file=file,
+                remedy="Give each template once, in files with different names, or evaluate them "
+                "one by one.",
             )
     return {file: read_text(file, error=TemplateError, what="template") for file in files}
 
@@ -211,63 +219,59 @@ def _print_plan(plan: Plan) -> None:
     from rich.console import Console
 
     console = Console()
-    left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
-    splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (
-        f", {left:,} in neither" if left else ""
-    )
-    rungs = ", ".join(f"{rung.templates} templates on {rung.images} images" for rung in plan.rungs)
-    most = f"{plan.max_off_tree:.0%}".replace("%", " %")
-    lines = [
-        ("recipe", plan.name),
-        *(("goal", f"{goal.objective}: {goal_in_words(goal)}") for goal in plan.goals),
-        ("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes"),
-        ("images", "?" if plan.images is None else f"{plan.images:,} labelled"),
-        ("splits", splits),
-        ("rungs", rungs if len(plan.rungs) > 1 else ""),
-        *(("provable", text) for text in power_in_words(plan.power)),
-        ("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"),
-        ("judge", plan.judge or ""),
-        ("arbiter", plan.arbiter or ""),
-        ("VLM calls", f"at most {plan.vlm_calls:,}"),
-        ("LLM calls", f"at most {plan.llm_calls:,}" if plan.llm_calls else ""),
-        ("judge calls", f"at most {plan.judge_calls:,}" if plan.judge_calls else ""),
-        ("arbiter calls", _arbiter_calls(plan) if plan.arbiter else ""),
-        (
-            "off the tree",
-            f"the run stops if more than {most} of the baseline's answers are (max_off_tree)",
-        ),
-        *(("note", text) for text in plan.notes),
-    ]
     # A file or a pipe gets a line for each fact, whatever its length.
     width = console.width if console.is_terminal else sys.maxsize
-    for name, value in lines:
-        if value:
-            text = textwrap.fill(
-                visible(value), width, initial_indent=f"{name:<16}", subsequent_indent=" " * 16
-            )
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * 16)
+    for name, value in _plan_facts(plan):
+        wrapper.initial_indent = f"{name:<16}"
+        line = wrapper.fill(visible(value))
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if not plan.problems:
         console.print("\nAll checks passed. Nothing has been run.")
         return
-    console.print(
-        f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold"
-    )
+    count = len(plan.problems)
+    console.print(f"\n{count} problem{'s' if count > 1 else ''}:", style="bold")
     for problem in plan.problems:
         console.print(visible(f"- {problem}"), markup=False, highlight=False, soft_wrap=True)
 
 
+def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
+    """Returns the lines of a plan: what each is about, and its text."""
+    facts = [("recipe", plan.name)]
+    facts += [("goal", f"{goal.objective}: {goal_in_words(goal)}") for goal in plan.goals]
+    facts.append(("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes"))
+    facts.append(("images", "?" if plan.images is None else f"{plan.images:,} labelled"))
+    splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out"
+    left = (plan.images or 0) - plan.tuning_images - plan.heldout_images
+    if left > 0:
+        splits += f", {left:,} in neither"
+    facts.append(("splits", splits))
+    if len(plan.rungs) > 1:
+        rungs = [f"{rung.templates} templates on {rung.images} images" for rung in plan.rungs]
+        facts.append(("rungs", ", ".join(rungs)))
+    facts += [("provable", text) for text in power_in_words(plan.power)]
+    facts.append(("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"))
+    if plan.judge:
+        facts.append(("judge", plan.judge))
+    if plan.arbiter:
+        facts.append(("arbiter", plan.arbiter))
+    facts.append(("VLM calls", f"at most {plan.vlm_calls:,}"))
+    if plan.llm_calls:
+        facts.append(("LLM calls", f"at most {plan.llm_calls:,}"))
+    if plan.judge_calls:
+        facts.append(("judge calls", f"at most {plan.judge_calls:,}"))
+    if plan.arbiter:
+        facts.append(("arbiter calls", _arbiter_calls(plan)))
+    most = f"{100 * plan.max_off_tree:.0f} %"
+    stops = f"the run stops if more than {most} of the baseline's answers are (max_off_tree)"
+    facts.append(("off the tree", stops))
+    return facts + [("note", text) for text in plan.notes]
+
+
 def _arbiter_calls(plan: Plan) -> str:
     usd = plan.arbiter_usd
-    price = (
-        "price unknown"
-        if usd is None
-        else f"${usd:,.2f}"
-        if usd >= 0.01 or not usd
-        else "less than $0.01"
-    )
-    return f"about {plan.arbiter_calls:,} ({price}), if three in ten answers are doubtful and all differ"
-
-
-def _print_json(value: object) -> None:
-    json.dump(value, sys.stdout, ensure_ascii=False, indent=2, default=str)
-    sys.stdout.write("\n")
+    price = "price unknown"
+    if usd is not None:
+        price = f"${usd:,.2f}" if usd >= 0.01 or not usd else "less than $0.01"
+    condition = "if three in ten answers are doubtful and all differ"
+    return f"about {plan.arbiter_calls:,} ({price}), {condition}"

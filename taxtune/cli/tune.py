@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from taxtune.options import opt
+
+if TYPE_CHECKING:
+    from taxtune.tuning.build import Setup
+    from taxtune.tuning.experiment import Experiment
+    from taxtune.tuning.records import ComparisonResult, TuneResult
 
 __all__ = ["compare", "evaluate", "tune"]
 
@@ -23,17 +29,26 @@ SetOption = Annotated[
     list[str] | None,
     opt("Override a setting, e.g. data.tuning=40. Repeatable.", "--set", metavar="KEY=VALUE"),
 ]
-ProposerOption = Annotated[str | None, opt(
-    "What writes the templates: PROVIDER/MODEL, agent:PROVIDER/MODEL (with tools) or fragments.",
-    metavar="NAME", shown="the recipe's",
-)]  # fmt: skip
-ModelOption = Annotated[str | None, opt(
-    "The vision-language model: PROVIDER/MODEL behind an API, local:MODEL on this machine.",
-    metavar="NAME", shown="the recipe's",
-)]  # fmt: skip
-EffortOption = Annotated[Literal["light", "medium", "heavy"] | None, opt(
-    "How much the search may spend: 10, 20 or 40 templates.", shown="the recipe's"
-)]  # fmt: skip
+ProposerOption = Annotated[
+    str | None,
+    opt(
+        "What writes the templates: PROVIDER/MODEL, agent:PROVIDER/MODEL (with tools) or fragments.",
+        metavar="NAME",
+        shown="the recipe's",
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    opt(
+        "The vision-language model: PROVIDER/MODEL behind an API, local:MODEL on this machine.",
+        metavar="NAME",
+        shown="the recipe's",
+    ),
+]
+EffortOption = Annotated[
+    Literal["light", "medium", "heavy"] | None,
+    opt("How much the search may spend: 10, 20 or 40 templates.", shown="the recipe's"),
+]
 SeedOption = Annotated[
     int | None, opt("Seed for the splits and all other random draws.", shown="the recipe's", min=0)
 ]
@@ -44,18 +59,34 @@ ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is 
 DryRunOption = Annotated[
     bool,
     opt(
-        "Check everything and report what is missing and how many calls the run takes; run nothing.",
+        "Check everything and report what is missing and how many calls the run takes; run "
+        "nothing.",
         "--dry-run",
     ),
 ]
 JsonOption = Annotated[bool, opt("Print only the result on standard output, as JSON.", "--json")]
 
 
+AimOption = Annotated[
+    list[str] | None, opt("The objective to tune for.", shown="the recipe's objective.kind")
+]
+AimsOption = Annotated[
+    list[str] | None,
+    opt("An objective to tune for; give two or more.", shown="hr_at_hp and accuracy"),
+]
+TemplateOption = Annotated[
+    list[Path],
+    opt(
+        "The Jinja template to evaluate: a file, or builtin:NAME for one that comes with taxtune. "
+        "Repeatable."
+    ),
+]
+SplitOption = Annotated[Literal["tuning", "heldout"], opt("Which images to evaluate on.")]
+
+
 def tune(
     recipe: RecipeArgument,
-    objective: Annotated[
-        list[str] | None, opt("The objective to tune for.", shown="the recipe's objective.kind")
-    ] = None,
+    objective: AimOption = None,
     proposer: ProposerOption = None,
     model: ModelOption = None,
     effort: EffortOption = None,
@@ -68,32 +99,34 @@ def tune(
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
     from taxtune.errors import TaxtuneError
-    from taxtune.tuning.objective import check_objective
+    from taxtune.objective import check_objective
 
     if objective is not None and len(objective) > 1:
         remedy = "To tune for each and compare the winners, use `taxtune compare`."
         raise TaxtuneError("tune takes one objective.", value=objective, remedy=remedy)
-    aim = objective[0] if objective else None
-    if aim is not None:
-        check_objective(aim)
-    options = {
-        "objective": aim,
-        "proposer": proposer,
-        "model": model,
-        "effort": effort,
-        "seed": seed,
-    }
-    _run(
-        "tune", recipe, (), settings, options, out, resume=resume, dry_run=dry_run, as_json=as_json
+    for name in objective or ():
+        check_objective(name)
+    run = _Run(
+        command="tune",
+        recipe=recipe,
+        options={
+            "objective": objective[0] if objective else None,
+            "proposer": proposer,
+            "model": model,
+            "effort": effort,
+            "seed": seed,
+        },
+        settings=settings or [],
+        out=out,
+        resume=resume,
+        as_json=as_json,
     )
+    run.start(dry_run=dry_run)
 
 
 def compare(
     recipe: RecipeArgument,
-    objective: Annotated[
-        list[str] | None,
-        opt("An objective to tune for; give two or more.", shown="hr_at_hp and accuracy"),
-    ] = None,
+    objective: AimsOption = None,
     proposer: ProposerOption = None,
     model: ModelOption = None,
     effort: EffortOption = None,
@@ -105,131 +138,153 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
+    from taxtune.objective import check_objective
     from taxtune.runs import check_objectives
-    from taxtune.tuning.objective import check_objective
 
     names = tuple(objective or ("hr_at_hp", "accuracy"))
     for name in names:
         check_objective(name)
     check_objectives(names)
-    options = {"proposer": proposer, "model": model, "effort": effort, "seed": seed}
-    _run(
-        "compare",
-        recipe,
-        names,
-        settings,
-        options,
-        out,
+    run = _Run(
+        command="compare",
+        recipe=recipe,
+        objectives=names,
+        options={"proposer": proposer, "model": model, "effort": effort, "seed": seed},
+        settings=settings or [],
+        out=out,
         resume=resume,
-        dry_run=dry_run,
         as_json=as_json,
     )
+    run.start(dry_run=dry_run)
 
 
-def _run(
-    what: Literal["tune", "compare"],
-    recipe: str,
-    names: Sequence[str],
-    settings: Sequence[str] | None,
-    options: Mapping[str, object],
-    out: Path | None,
-    *,
-    resume: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Tunes a recipe for its own objective, or for each of several that are named."""
-    from taxtune import runs
-    from taxtune.cli.running import (
-        announce,
-        check_recorded,
-        open_recipe,
-        run_guarded,
-        show_plan,
-        show_result,
-    )
-    from taxtune.errors import command
-    from taxtune.tuning.build import check_reachable
-    from taxtune.tuning.run_folder import check_run_folder, complete_result, mark_complete
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A call of `tune` or `compare`.
 
-    given = {name: value for name, value in options.items() if value is not None}
-    parts = open_recipe(recipe, settings or [], out, what, given)
-    if dry_run:
-        show_plan(parts, names, resume=resume, as_json=as_json)
-        return
-    watching: list[Any] = []
-    objectives = [word for name in names for word in ("--objective", name)]
+    Attributes:
+        command: The command.
+        recipe: A file, or the name of a recipe.
+        objectives: The objectives that are compared; none to tune for the recipe's own.
+        options: Options that stand for keys of the recipe, by name; None if they are not given.
+        settings: Overrides of the recipe, each "KEY=VALUE".
+        out: The folder of the run.
+        resume: Whether to continue the run in the folder.
+        as_json: Whether to print JSON.
+    """
 
-    def work() -> Any:
-        check_run_folder(parts.folder, names, resume=resume)
-        if resume:
-            complete = complete_result(parts.recipe, parts.folder, names)
+    command: Literal["tune", "compare"]
+    recipe: str
+    objectives: tuple[str, ...] = ()
+    options: Mapping[str, object]
+    settings: Sequence[str]
+    out: Path | None
+    resume: bool
+    as_json: bool
+
+    def start(self, *, dry_run: bool) -> None:
+        """Runs the command, or prints its plan."""
+        from taxtune.cli import running
+        from taxtune.tuning.run_folder import mark_complete
+
+        given = {name: value for name, value in self.options.items() if value is not None}
+        setup = running.open_recipe(self.recipe, self.settings, self.out, self.command, given)
+        if dry_run:
+            running.show_plan(setup, self.objectives, resume=self.resume, as_json=self.as_json)
+            return
+        go_on = f"Continue with: {self._continuing(given)}"
+        with running.guarded(setup.folder, go_on):
+            result, callbacks = self._result(setup)
+        running.show_result(result, as_json=self.as_json)
+        running.check_recorded(callbacks, setup.folder, go_on)
+        mark_complete(setup.recipe, result)
+
+    def _result(self, setup: Setup) -> tuple[TuneResult | ComparisonResult, list[Any]]:
+        """Returns the result, and the callbacks that recorded it; none if it was complete already."""
+        from taxtune import runs
+        from taxtune.cli.running import announce
+        from taxtune.tuning.build import check_reachable
+        from taxtune.tuning.run_folder import check_run_folder, complete_result
+
+        # Before images are read, which may take minutes.
+        check_run_folder(setup.folder, self.objectives, resume=self.resume)
+        if self.resume:
+            complete = complete_result(setup.recipe, setup.folder, self.objectives)
             if complete is not None:
-                return complete
-        check_reachable(parts)
-        with announce(parts, quiet=as_json) as progress:
-            watching.extend([progress, *runs.recording_callbacks(parts)])
-            called = " ".join(["taxtune", what, "recipe.yaml", *objectives])
-            run: runs.RunOptions = {"callbacks": watching, "resume": resume, "command": called}
-            if names:
-                return runs.compare(parts, names, **run)
-            return runs.tune(parts, **run)
+                return complete, []
+        check_reachable(setup)
+        with announce(setup, quiet=self.as_json) as progress:
+            callbacks = [progress, *runs.recording_callbacks(setup)]
+            options: runs.RunOptions = {
+                "callbacks": callbacks,
+                "resume": self.resume,
+                "command": " ".join(["taxtune", self.command, "recipe.yaml", *self._objectives()]),
+            }
+            if self.objectives:
+                return runs.compare(setup, self.objectives, **options), callbacks
+            return runs.tune(setup, **options), callbacks
 
-    words = [what, recipe, *objectives]
-    words += [word for name, value in given.items() for word in (f"--{name}", str(value))]
-    words += [word for setting in settings or () for word in ("--set", setting)]
-    words += [*(("--out", out) if out is not None else ()), "--resume"]
-    go_on = f"Continue with: {command(*words)}"
-    result = run_guarded(work, parts.folder, go_on=go_on)
-    show_result(result, as_json=as_json)
-    check_recorded(watching, parts.folder, go_on)
-    mark_complete(parts.recipe, result)
+    def _objectives(self) -> list[str]:
+        """Returns the options that name the objectives of a comparison."""
+        return [word for name in self.objectives for word in ("--objective", name)]
+
+    def _continuing(self, given: Mapping[str, object]) -> str:
+        """Returns the command that continues the run."""
+        from taxtune.errors import command
+
+        words = [self.command, self.recipe, *self._objectives()]
+        for name, value in given.items():
+            words += [f"--{name}", str(value)]
+        for setting in self.settings:
+            words += ["--set", setting]
+        if self.out is not None:
+            words += ["--out", str(self.out)]
+        return command(*words, "--resume")
 
 
 def evaluate(
     recipe: RecipeArgument,
-    template: Annotated[
-        list[Path],
-        opt(
-            "The Jinja template to evaluate: a file, or builtin:NAME for one that comes with taxtune. Repeatable."
-        ),
-    ],
-    split: Annotated[Literal["tuning", "heldout"], opt("Which images to evaluate on.")] = "heldout",
+    template: TemplateOption,
+    split: SplitOption = "heldout",
     settings: SetOption = None,
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
     from taxtune import runs
-    from taxtune.cli.running import announce, open_recipe, read_templates, run_guarded, show_result
-    from taxtune.errors import TemplateError
-    from taxtune.progress import note
+    from taxtune.cli import running
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.build import build, check_reachable
 
-    parts = open_recipe(recipe, settings or [], out)
-    sources = read_templates(template)
-
-    def work() -> Any:
-        check_reachable(parts)
-        with announce(parts, quiet=as_json) as progress:
-            experiment = build(parts)
-            for file, source in sources.items():
-                try:
-                    for text in experiment.rules.notes(source, f"The template {file.stem!r}"):
-                        note(text)
-                except TemplateError as error:
-                    error.file = str(file)
-                    raise
-            # One is "the template"; several are told apart by their files' names.
-            names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
-            return runs.evaluate(
+    setup = running.open_recipe(recipe, settings or [], out)
+    sources = running.read_templates(template)
+    # One is "the template"; several are told apart by their files' names.
+    names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
+    go_on = "Run the same command again to ask only what has no answer yet."
+    with running.guarded(setup.folder, go_on):
+        check_reachable(setup)
+        with running.announce(setup, quiet=as_json) as progress:
+            experiment = build(setup)
+            _note_oddities(experiment, sources)
+            result = runs.evaluate(
                 experiment,
                 dict(zip(names, sources.values(), strict=True)),
                 split=split,
                 name="-".join(file.stem for file in sources),
                 callbacks=[progress, ReportCallback()],
             )
+    running.show_result(result, as_json=as_json)
 
-    go_on = "Run the same command again to ask only what has no answer yet."
-    show_result(run_guarded(work, parts.folder, go_on=go_on), as_json=as_json)
+
+def _note_oddities(experiment: Experiment, sources: Mapping[Path, str]) -> None:
+    """Notes what is odd about templates; an error names the file."""
+    from taxtune.errors import TemplateError
+    from taxtune.progress import note
+
+    for file, source in sources.items():
+        try:
+            for text in experiment.rules.notes(source, f"The template {file.stem!r}"):
+                note(text)
+        except TemplateError as error:
+            error.file = str(file)
+            raise

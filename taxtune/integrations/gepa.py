@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.data import Example
 from taxtune.errors import MissingExtraError, ModelError, ProposerError, TemplateError
 from taxtune.metrics.hierarchical import overlap
-from taxtune.metrics.table import ScoreTable
+from taxtune.metrics.table import ScoreTable, TemplateScores
 from taxtune.models import (
     Answer,
     AnswerStore,
@@ -36,24 +36,17 @@ from taxtune.models import (
     check_model,
     make_model,
 )
+from taxtune.objective import Objective
 from taxtune.policies import PlacedAnswer
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.evidence import hidden_answers, relation
 from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages, unwrap_reply
 from taxtune.tuning.proposers.pictures import contact_sheet, worst_failures
-from taxtune.tuning.records import (
-    IterationRecord,
-    SampleResult,
-    TemplateScores,
-    TuneResult,
-    Turn,
-    Usage,
-)
+from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Turn, Usage
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch
@@ -243,7 +236,7 @@ class GepaProposer(Proposer):
             if not experiment.objective.needs:
                 # A minibatch of exact answers teaches nothing.
                 perfect = adapter.perfect()
-            found = gepa.optimize(
+            searched = gepa.optimize(
                 adapter.seed,
                 adapter.examples,
                 first_images,
@@ -259,14 +252,14 @@ class GepaProposer(Proposer):
             )
         if reflection.error is not None:
             raise reflection.error
-        templates = [candidate[COMPONENT] for candidate in found.candidates]
+        templates = [candidate[COMPONENT] for candidate in searched.candidates]
         iterations = {(template, example.id) for template in templates for example in first_images}
         self._spent = {
             **spent_on(reflection.replies),
             "trace": tuple(adapter.shown),
             "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
         }
-        parents = [", ".join(map(str, numbers)) for numbers in found.parents]
+        parents = [", ".join(map(str, numbers)) for numbers in searched.parents]
         return list(zip(templates, parents, strict=True))[1:]
 
 

@@ -130,8 +130,8 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def _targets(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         find = target_finder(self.tree_)
-        found = {label: find(str(label)) for label in np.unique(labels).tolist()}
-        problems = [target.problem for target in found.values() if target.node is None]
+        nodes = {label: find(str(label)) for label in np.unique(labels).tolist()}
+        problems = [target.problem for target in nodes.values() if target.node is None]
         if problems:
             raise DataError(f"{len(problems):,} labels are not on the tree: {few(problems)}")
-        return np.array([found[label].node for label in labels.tolist()], dtype=np.int64)
+        return np.array([nodes[label].node for label in labels.tolist()], dtype=np.int64)

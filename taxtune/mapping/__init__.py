@@ -3,11 +3,14 @@
 `mapper.py` places an answer, stage by stage; start there. It uses, in the order of the work:
 
 - `unwrap.py`: the text without its format (JSON, markdown, "A: ...", lists);
-- `reading.py`: its phrases, each asserted, compared, mere context or denied, by the word lists in `english.py`;
-- `naming.py`: the nodes that a phrase names, by what the tree's names say (`lexicon.py`, which looks up the tables that
-  `index.py` learns) and by what WordNet says (`kinds.py`); `normalize.py` folds plurals and spellings;
+- `reading.py`: its phrases, each asserted, compared, mere context or denied, by the word lists in
+  `english.py`;
+- `naming.py`: the nodes that a phrase names, by what the tree's names say (`lexicon.py`, which
+  looks up the tables that `index.py` learns) and by what WordNet says (`kinds.py`); `normalize.py`
+  folds plurals and spellings;
 - `asserted.py`: all names in an answer to one node;
-- `similarity.py`: how similar an answer is to each name; `paper.py`: the paper's Algorithm 1 to the letter.
+- `similarity.py`: how similar an answer is to each name; `paper.py`: the paper's Algorithm 1 to the
+  letter.
 
 `config.py` holds the settings and the result, `Placement`.
 """

@@ -38,11 +38,12 @@ PRESETS = ("default", *PAPER_PRESETS)
 #: How an answer that is off the tree is scored.
 OFF_TREE = ("child", "root")
 
-#: Below this confidence a placement is doubtful: 45 % of 502 such ones in benchmarks/domains were not acceptable, and
-#: 7 % of the 1,166 others.
+#: Below this confidence a placement is doubtful: 45 % of 502 such ones in benchmarks/domains were
+#: not acceptable, and 7 % of the 1,166 others.
 DOUBTFUL = 0.75
-#: The confidence where an arbiter chose. Of 96 choices of a language model that saw the requests alone 87 were
-#: acceptable, 55 of 59 that agreed with reading and 32 of 37 that differed (benchmarks/chat_arbiter.py).
+#: The confidence where an arbiter chose. Of 96 choices of a language model that saw the requests
+#: alone 87 were acceptable, 55 of 59 that agreed with reading and 32 of 37 that differed
+#: (benchmarks/chat_arbiter.py).
 CHOSEN = 0.9
 #: What an arbiter chooses where an answer asserts none of the candidates.
 NONE_OF_THESE = -1
@@ -53,7 +54,8 @@ class Stage(StrEnum):
 
     #: The answer is a name of the node, or (the paper's presets) contains one.
     VERBATIM = "verbatim"
-    #: The answer's last words are a name, or names on the tree end in them: "red-breasted woodpecker".
+    #: The answer's last words are a name, or names on the tree end in them: "red-breasted
+    #: woodpecker".
     HEAD = "head"
     #: WordNet says that what the answer names is a kind of the node: a pistol of handguns.
     KIND = "kind"
@@ -67,9 +69,11 @@ class Stage(StrEnum):
     SIMILARITY = "similarity"
     #: An arbiter, such as a chat model, chose the node among candidates; see `Mapper`.
     ARBITER = "arbiter"
-    #: The answer asserts something that the tree does not have ("a bicycle" on a tree of dishes); placed on the root.
+    #: The answer asserts something that the tree does not have ("a bicycle" on a tree of dishes);
+    #: placed on the root.
     OFF_TREE = "off_tree"
-    #: The answer is in another language than English, and nothing in it can be read; placed on the root.
+    #: The answer is in another language than English, and nothing in it can be read; placed on the
+    #: root.
     FOREIGN = "foreign"
     #: The answer declines, denies or says nothing; placed on the root.
     ABSTAINED = "abstained"
@@ -82,11 +86,12 @@ GUESSED = (Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)
 
 
 class Question(NamedTuple):
-    """What an arbiter is asked.
+    """A question to an arbiter.
 
     Attributes:
         answer: The answer, cut to the characters that the mapper reads.
-        candidates: The nodes to choose from, with all their ancestors, in the order of a walk down the tree.
+        candidates: The nodes to choose from, with all their ancestors, in the order of a walk down
+            the tree.
     """
 
     answer: str
@@ -94,7 +99,7 @@ class Question(NamedTuple):
 
 
 class Arbiter(Protocol):
-    """An arbiter: it chooses the nodes of answers that reading places with doubt."""
+    """Chooses the nodes of answers that reading places with doubt."""
 
     @property
     def identity(self) -> Mapping[str, str | int | float | None]:
@@ -102,7 +107,10 @@ class Arbiter(Protocol):
         ...
 
     def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> Sequence[int | None]:
-        """Returns one of its candidates for each question, or `NONE_OF_THESE`; None where it made no choice."""
+        """Returns one of its candidates for each question, or `NONE_OF_THESE`.
+
+        It is None if the arbiter made no choice.
+        """
         ...
 
 
@@ -111,19 +119,24 @@ class MapperConfig:
     """Settings of a mapper.
 
     Attributes:
-        preset: "default", or Algorithm 1 of the paper: "paper-listing" exactly as it is printed (§11), "paper-prose" as
-            its text describes it (§6).
+        preset: "default", or Algorithm 1 of the paper: "paper-listing" exactly as it is printed
+            (§11), "paper-prose" as its text describes it (§6).
         k: Number of most similar nodes that the paper's presets consider (§11: 10).
-        thr_top2: Softmax difference of the first and the second score below which nodes vote (paper §11: 0.001).
+        thr_top2: Softmax difference of the first and the second score below which nodes vote (paper
+            §11: 0.001).
         thr_topk: The same for the first and the k-th score (paper §11: 0.0015).
-        thr_vote: Votes that a node needs, at least; "paper-listing" asks for more than this (paper §6, §11: 4).
-        coverage: Share of the nodes whose names end in a noun that a common ancestor must cover to stand for the noun.
-        min_similarity: Under "default", the score below which the most similar node is not believed and the answer
-            abstains; None takes the similarity's own value.
+        thr_vote: Votes that a node needs, at least; "paper-listing" asks for more than this (paper
+            §6, §11: 4).
+        coverage: Threshold of the share of the nodes whose names end in a noun: an ancestor that
+            covers as much stands for the noun.
+        min_similarity: Under "default", the score below which the most similar node is not believed
+            and the answer abstains; None takes the similarity's own value.
         max_characters: Number of characters of an answer that are read.
-        wordnet: Under "default", whether words that the tree lacks are looked up in WordNet where that is installed.
-        off_tree: How an answer off the tree is *scored*: "child", as a child of the root that is never right (hP 1/2),
-            or "root", as the paper does (hP 1). The paper's presets always have "root".
+        wordnet: Under "default", whether words that the tree lacks are looked up in WordNet where
+            that is installed.
+        off_tree: How an answer off the tree is *scored*: "child", as a child of the root that is
+            never right (hP 1/2), or "root", as the paper does (hP 1). The paper's presets always
+            have "root".
     """
 
     preset: str = "default"
@@ -162,17 +175,20 @@ class Placement:
 
     Attributes:
         answer: The answer.
-        node: The node's number; 0, the root, for an abstention and for an answer that is off the tree.
+        node: The node's number; 0, the root, for an abstention and for an answer that is off the
+            tree.
         stage: The stage that decided.
-        evidence: The part of the answer that decided, as it stands there, "" for an abstention; the labels that an
-            arbiter chose between; the code of a foreign language.
-        confidence: The probability in (0, 1) that the placement is acceptable (`confidence`). Under the paper's presets
-            it is the similarity of the answer to the node, the highest over its names, and None for a blank answer.
+        evidence: The part of the answer that decided, as it stands there, "" for an abstention; the
+            labels that an arbiter chose between; the code of a foreign language.
+        confidence: The probability in (0, 1) that the placement is acceptable (`confidence`). Under
+            the paper's presets it is the similarity of the answer to the node, the highest over its
+            names, and None for a blank answer.
         path: The labels from the root to the node.
-        doubtful: Whether the confidence is a probability below `DOUBTFUL`. It is None where the confidence is no
-            probability.
-        not_subject: Whether the answer speaks of something that the tree is not about: it denies the root ("there is no
-            bird"), or names what by WordNet is no kind of it ("a dog" among birds). The node is the root.
+        doubtful: Whether the confidence is a probability below `DOUBTFUL`. It is None where the
+            confidence is no probability.
+        not_subject: Whether the answer speaks of something that the tree is not about: it denies
+            the root ("there is no bird"), or names what by WordNet is no kind of it ("a dog" among
+            birds). The node is the root.
     """
 
     answer: str
@@ -191,7 +207,7 @@ class Placement:
 
     @property
     def off_tree(self) -> bool:
-        """Whether the answer asserts something that the tree does not have, or that cannot be read."""
+        """Whether the answer asserts something that the tree lacks, or that cannot be read."""
         return self.stage in OFF_TREE_STAGES
 
 
@@ -199,12 +215,17 @@ class Placements(list[Placement]):
     """Placements in the order of the answers; a notebook shows them as a table."""
 
     def to_frame(self) -> DataFrame:
-        """Returns a row for each placement: answer, path (labels joined by " > "), stage, evidence, confidence."""
+        """Returns a row for each placement: answer, path, stage, evidence, confidence.
+
+        The labels of a path are joined by " > ".
+        """
         import pandas as pd
 
-        rows = [
-            (p.answer, " > ".join(p.path), str(p.stage), p.evidence, p.confidence) for p in self
-        ]
+        rows = []
+        for placement in self:
+            path = " > ".join(placement.path)
+            stage = str(placement.stage)
+            rows.append((placement.answer, path, stage, placement.evidence, placement.confidence))
         frame = pd.DataFrame(rows, columns=["answer", "path", "stage", "evidence", "confidence"])
         return frame.astype({"confidence": float})
 
@@ -212,7 +233,9 @@ class Placements(list[Placement]):
         """Returns a table of at most 60 rows, its texts escaped and cut to 200 characters."""
         frame = self.to_frame()
         for column in ("answer", "path", "evidence"):
-            frame[column] = [
-                text if len(text) <= 200 else f"{text[:200]}…" for text in frame[column]
-            ]
+            frame[column] = [_clipped(text) for text in frame[column]]
         return str(frame.to_html(max_rows=60, na_rep="", show_dimensions=True))
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}…"

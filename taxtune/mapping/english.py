@@ -1,8 +1,9 @@
 """The small English words that tell what an answer asserts.
 
-These lists hold grammar and the vocabulary of talking about pictures, colours and sizes: what every domain shares. What
-things are called belongs to the taxonomy, not here, and the tree always wins: a word that it names is a name.
-Grammar is compared with words in lower case as they stand, nouns with folded words (see `normalize.fold_word`).
+These lists hold grammar and the vocabulary of talking about pictures, colours and sizes: what every
+domain shares. What things are called belongs to the taxonomy, not here, and the tree always wins: a
+word that it names is a name. Grammar is compared with words in lower case as they stand, nouns with
+folded words (see `normalize.fold_word`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def _nouns(text: str) -> frozenset[str]:
     return frozenset(fold_word(word) for word in text.split())
 
 
-# -- grammar -----------------------------------------------------------------------------------------------------------
+# -- grammar ---------------------------------------------------------------------------------------
 
 #: Words that begin a noun phrase.
 ARTICLES = _words("a an the some any another his her its their my our your")
@@ -58,7 +59,8 @@ COMPARISON = _words(
 #: Before "like" these assert: "it looks like a robin".
 SEEMS = _words("look looks looking looked seem seems appear appears sound sounds something more")
 
-#: What follows tells where the thing is or what is with it, not what it is. "Of" is read with the noun.
+#: What follows tells where the thing is or what is with it, not what it is. "Of" is read with the
+#: noun.
 PREPOSITIONS = _words(
     "in on at by near under beneath below over above against among amongst amid between behind beside besides along "
     "alongside across around inside outside within through throughout toward towards onto into upon next with from "
@@ -75,17 +77,20 @@ VERBS = _words(
     "certainly clearly therefore thus hence so specifically namely it this these those that there here i or which who"
 )
 
-#: Of these, the ones by which the subject is said to be something else or more: "the dish is a soup".
+#: Of these, the ones by which the subject is said to be something else or more: "the dish is a
+#: soup".
 COPULAS = _words(
     "is are was were be appear appears appeared seem seems seemed look looks belong belongs depict depicts show shows "
     "showcase showcases display displays indicate indicates suggest suggests reveal reveals represent represents "
     "called named known identified classified considered recognized labeled described"
 )
 
-#: What these are said to be is the answer, whatever else is in the picture: "the main subject is the road bike".
+#: What these are said to be is the answer, whatever else is in the picture: "the main subject is
+#: the road bike".
 FOCUS = _words("subject focus")
 
-#: Behind these, "with", "from", "in" tell what the thing is after all: "a crate filled with beets", "belongs in glass".
+#: Behind these, "with", "from", "in" tell what the thing is after all: "a crate filled with beets",
+#: "belongs in glass".
 TELLING = _words(
     "filled full loaded packed stuffed made belong belongs belonging consists consisting composed"
 )
@@ -95,7 +100,8 @@ HAVING = _words(
     "has have had having contain contains containing include includes including feature features featuring wear wears"
 )
 
-#: After these, what is said is a first guess, which what follows "but", "actually", ... can take back.
+#: After these, what is said is a first guess, which what follows "but", "actually", ... can take
+#: back.
 TENTATIVE = _words("could might may or perhaps possibly maybe considered thought glance initially")
 
 #: These begin what is said after all.
@@ -111,7 +117,7 @@ BREAKS = VERBS | _words(
 #: Words after which a denied, refused or compared clause is over.
 CLAUSE_STARTS = _words("but however although though yet")
 
-# -- words about pictures, and words that only describe ----------------------------------------------------------------
+# -- words about pictures, and words that only describe --------------------------------------------
 
 #: Words at the front of a noun phrase that are no part of a name.
 FILLER = ARTICLES | _nouns(
@@ -128,7 +134,8 @@ TAIL = _nouns(
     "face category model"
 )
 
-#: The word before these, or glued to them, is a likeness and not the thing: "fern-like", "lily-shape orchid".
+#: The word before these, or glued to them, is a likeness and not the thing: "fern-like",
+#: "lily-shape orchid".
 LIKENESS = _nouns("like shaped shape leaved looking type style colored scented inspired esque")
 
 #: Words that describe, and that are no head of a name when nothing else stands beside them.

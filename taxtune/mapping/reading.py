@@ -1,8 +1,9 @@
-"""An unwrapped line of an answer read as noun phrases: what is asserted, compared, mere context, or denied.
+"""Reads a line of an answer as noun phrases, each asserted, compared, mere context, or denied.
 
-English closes its classes of small words, and only those are listed (`words`). A verb is known by where it stands: a
-word in -ing behind something that the tree names ("a dog holding ..."), or whatever stands before an article in the
-middle of a phrase ("a fox chases | a rabbit"). What such a verb does something to is context.
+English closes its classes of small words, and only those are listed (`english`). A verb is known by
+where it stands: a word in -ing behind something that the tree names ("a dog holding ..."), or
+whatever stands before an article in the middle of a phrase ("a fox chases | a rabbit"). The object
+of such a verb is context.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from taxtune.mapping.normalize import fold_word, strip_accents
 
 __all__ = ["Link", "Phrase", "Reading", "Role", "Word", "is_plural", "read_line", "text_of"]
 
-# An apostrophe is inside a word where little stands on one side of it: "Bewick's", "d'Arnaud"; "iris'sunshine" is two.
+# An apostrophe is inside a word where little stands on one side of it: "Bewick's", "d'Arnaud";
+# "iris'sunshine" is two.
 _TOKEN = re.compile(
     r"[^\W_]+(?:(?:(?<![^\W_]{3})['’ʼ`´](?=[^\W_])|['’ʼ`´](?=[^\W_]{1,2}(?![^\W_])))[^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]"
 )
 _WITHOUT_APOSTROPHES = str.maketrans("", "", "'’ʼ`´")
+_BRACKETS = str.maketrans("[]", "()")
 _ABBREVIATIONS = frozenset(
     ["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"]
 )
+#: No phrase ends between these and an article.
+_BEFORE_ARTICLE = {"of", "all", "half"}
 #: "It's a robin" asserts; "its wings" does not.
 _CONTRACTED = re.compile(r"(it|that|this|there|here|he|she)['’ʼ`´]s", re.I)
 
@@ -57,7 +62,14 @@ class Link(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word: as it stands, in lower case without apostrophes, folded, and whether a hyphen glues it to the last."""
+    """One word.
+
+    Attributes:
+        text: The word as it stands.
+        lower: The word in lower case without apostrophes.
+        key: The folded word.
+        glued: Whether a hyphen glues it to the word before it.
+    """
 
     text: str
     lower: str
@@ -67,21 +79,27 @@ class Word:
 
 def text_of(words: Sequence[Word]) -> str:
     """Returns words as they stand in the answer."""
-    return "".join(
-        (("-" if word.glued else " ") if i else "") + word.text for i, word in enumerate(words)
-    )
+    text = "".join(("-" if word.glued else " ") + word.text for word in words)
+    return text[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A run of words that may hold a name."""
+    """A run of words that may hold a name.
+
+    Attributes:
+        words: Its words.
+        role: How much it says about what is seen.
+        link: How it hangs together with the phrase before it.
+        sentence: The number of the sentence that it stands in.
+        tentative: Whether it is only a first guess.
+        turn: How often the answer has changed its mind before it ("Actually no, ...").
+    """
 
     words: tuple[Word, ...]
     role: Role
     link: Link
-    #: The number of the sentence it stands in.
     sentence: int = 0
-    #: Whether it is only a first guess, and how often the answer has changed its mind before it ("Actually no, ...").
     tentative: bool = False
     turn: int = 0
 
@@ -98,7 +116,13 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The phrases of a line, and whether the speaker declined to answer or denied something."""
+    """What a line says.
+
+    Attributes:
+        phrases: Its phrases.
+        refused: Whether the speaker refused to answer.
+        denied: Whether the speaker denied something.
+    """
 
     phrases: tuple[Phrase, ...]
     refused: bool
@@ -106,12 +130,12 @@ class Reading:
 
 
 def is_plural(word: Word) -> bool:
-    """Tells whether a word has the ending of a plural, which of a verb is that of the singular."""
+    """Tells whether a word ends as nouns in the plural do, and verbs in the singular."""
     return word.text.isalpha() and word.lower.endswith("s") and word.key != word.lower
 
 
 def read_line(line: str, names: Lexicon) -> Reading:
-    """Parts a line into phrases."""
+    """Returns the phrases of a line."""
     return _Reader(_tokenize(line), names).read()
 
 
@@ -122,39 +146,34 @@ def _tokenize(line: str) -> list[Word | str]:
     glue = False
     last_end = -1
     for match in _TOKEN.finditer(line):
-        token, touches = match.group(), match.start() == last_end
+        token = match[0]
+        touches = match.start() == last_end
         last_end = match.end()
         if not token[0].isalnum():
+            last = tokens[-1] if tokens and touches else ""
             after = line[match.end() : match.end() + 1]
-            if (
-                token in "-–"
-                and touches
-                and after.isalnum()
-                and tokens
-                and isinstance(tokens[-1], Word)
-            ):
-                glue = True
-                continue
-            is_abbreviation = token == "." and touches and bool(tokens) and _abbreviates(tokens[-1])
-            if not is_abbreviation:
-                tokens.append("(" if token == "[" else ")" if token == "]" else token)
-            glue = False
+            glue = token in "-–" and isinstance(last, Word) and after.isalnum()
+            if not glue and not (token == "." and _abbreviates(last)):
+                tokens.append(token.translate(_BRACKETS))
             continue
-        if contracted := _CONTRACTED.fullmatch(token):
-            tokens.append(
-                Word(contracted[1], contracted[1].lower(), fold_word(contracted[1]), False)
-            )
+        contracted = _CONTRACTED.fullmatch(token)
+        if contracted:
+            tokens.append(_word(contracted[1], glued=False))
             token = "is"
-        lower = token.lower().translate(_WITHOUT_APOSTROPHES)
-        tokens.append(Word(token, lower, fold_word(lower), glue and touches))
+        tokens.append(_word(token, glued=glue and touches))
         glue = False
     return tokens
 
 
+def _word(text: str, *, glued: bool) -> Word:
+    lower = text.lower().translate(_WITHOUT_APOSTROPHES)
+    return Word(text=text, lower=lower, key=fold_word(lower), glued=glued)
+
+
 def _abbreviates(token: Word | str) -> bool:
-    return isinstance(token, Word) and (
-        token.lower in _ABBREVIATIONS or (len(token.text) == 1 and token.text.isalpha())
-    )
+    if not isinstance(token, Word):
+        return False
+    return token.lower in _ABBREVIATIONS or (len(token.text) == 1 and token.text.isalpha())
 
 
 class _Reader:
@@ -169,10 +188,14 @@ class _Reader:
         self.role = Role.ASSERTED
         self.pending_link = Link.SENTENCE
         self.sentence = 0
-        self.refused = self.denied = False
-        #: Whether this sentence has said something that is on the tree, and whether it has said anything.
-        self.named = self.spoken = False
-        self.tentative, self.turn = False, 0
+        self.refused = False
+        self.denied = False
+        #: Whether this sentence asserts something that is on the tree.
+        self.named = False
+        #: Whether this sentence asserts anything.
+        self.spoken = False
+        self.tentative = False
+        self.turn = 0
 
     def _lock(self) -> set[int]:
         """Returns the positions of words that stand inside names of several words."""
@@ -199,8 +222,14 @@ class _Reader:
     def _flush(self, next_link: Link) -> None:
         """Ends the phrase; a link that no phrase has taken up yet stays."""
         if self.current:
-            said = (self.sentence, self.tentative, self.turn)
-            phrase = Phrase(tuple(self.current), self.role, self.pending_link, *said)
+            phrase = Phrase(
+                words=tuple(self.current),
+                role=self.role,
+                link=self.pending_link,
+                sentence=self.sentence,
+                tentative=self.tentative,
+                turn=self.turn,
+            )
             self.phrases.append(phrase)
             if self.role is Role.ASSERTED:
                 self.spoken = True
@@ -223,8 +252,11 @@ class _Reader:
     def _punctuation(self, mark: str) -> None:
         if mark in ".!?;":
             self._flush(Link.SENTENCE)
-            self.pending_link, self.role = Link.SENTENCE, Role.ASSERTED
-            self.named = self.spoken = self.tentative = False
+            self.pending_link = Link.SENTENCE
+            self.role = Role.ASSERTED
+            self.named = False
+            self.spoken = False
+            self.tentative = False
             self.sentence += 1
         elif mark == "(":
             self._flush(Link.SAME)
@@ -234,33 +266,35 @@ class _Reader:
             self._flush(Link.OR)
         else:
             self._flush(Link.LIST)
-            # A comma ends a comparison, a denial and what stands before the main clause: "In the image, a crow ..."
+            # A comma ends a comparison, a denial and what stands before the main clause: "In the
+            # image, a crow ..."
             if mark in ":=—–-" or self.role is not Role.CONTEXT or not self.spoken:
                 self.role = Role.ASSERTED
 
     def _word(self, position: int, word: Word) -> None:
         lower = word.lower
-        before, after = self._lower(position - 1), self._lower(position + 1)
+        before = self._lower(position - 1)
+        after = self._lower(position + 1)
         if lower in english.TURNS:
             self._flush(Link.LIST)
-            self.turn, self.tentative = self.turn + 1, False
+            self.turn += 1
+            self.tentative = False
         self.tentative = self.tentative or lower in english.TENTATIVE
         if lower == "like" and before in english.SEEMS:
             return  # "it looks like a robin" asserts one
         if lower in english.CLAUSE_STARTS:
             self._flush(Link.LIST)
             self.role = Role.ASSERTED
-        elif lower in english.REFUSAL and not (
-            after == "be" and self._lower(position + 2) in english.ARTICLES
-        ):
+        elif lower in english.REFUSAL and not self._denies(position):
             self._flush(Link.LIST)
             self.refused = True
             self.role = Role.DENIED
-        elif lower in english.NEGATION or lower in english.REFUSAL:  # "this cannot be a robin"
+        elif lower in english.NEGATION or lower in english.REFUSAL:
             self._flush(Link.LIST)
             if after in english.TO_BE_SEEN:
                 self._deny_only_name()
-            self.role, self.denied = Role.DENIED, True
+            self.role = Role.DENIED
+            self.denied = True
         elif lower in english.COMPARISON or (lower == "like" and after in english.ARTICLES):
             self._flush(Link.LIST)
             self.role = max(self.role, Role.COMPARED)
@@ -280,35 +314,36 @@ class _Reader:
             if self.named:
                 self._context()
         elif lower in english.BREAKS:
-            self._flush(self.pending_link if not self.current else Link.LIST)
-            if (
-                lower in ("which", "who", "that", "whose") and self.phrases
-            ):  # an aside, which may say more of the thing
-                self.pending_link = Link.SENTENCE
-            elif lower in english.COPULAS and self.pending_link is Link.LIST:
-                self.pending_link = Link.PREDICATE
-            if lower in english.VERBS:
-                self._main_clause(before)
-            if (
-                lower in english.COPULAS
-                and self.phrases
-                and self.phrases[-1].words[-1].lower in english.FOCUS
-            ):
-                self.phrases.clear()
+            self._break(lower, before)
         elif lower == "and" and after in english.ARTICLES:
             self._flush(Link.OR)  # in "a duck and a swan" neither describes the other more closely
         elif self._is_verb(position, word):
             self._context()
         else:
-            if (
-                lower in english.ARTICLES
-                and self.current
-                and self.current[-1].lower not in (*english.ARTICLES, "of", "all", "half")
-            ):
+            last = self.current[-1].lower if self.current else "of"
+            if lower in english.ARTICLES and last not in english.ARTICLES | _BEFORE_ARTICLE:
                 self._flush(Link.LIST)
                 if self.named:  # "a fox chases a rabbit": the fox
                     self._context()
             self.current.append(word)
+
+    def _denies(self, position: int) -> bool:
+        """Tells whether a word of refusal denies what follows: "this cannot be a robin"."""
+        is_article = self._lower(position + 2) in english.ARTICLES
+        return is_article and self._lower(position + 1) == "be"
+
+    def _break(self, lower: str, before: str) -> None:
+        """Reads a word that ends a phrase and belongs to none."""
+        self._flush(Link.LIST if self.current else self.pending_link)
+        if self.phrases and lower in ("which", "who", "that", "whose"):
+            self.pending_link = Link.SENTENCE  # an aside, which may say more of the thing
+        elif lower in english.COPULAS and self.pending_link is Link.LIST:
+            self.pending_link = Link.PREDICATE
+        if lower in english.VERBS:
+            self._main_clause(before)
+        is_focus = bool(self.phrases) and self.phrases[-1].words[-1].lower in english.FOCUS
+        if is_focus and lower in english.COPULAS:
+            self.phrases.clear()
 
     def _is_verb(self, position: int, word: Word) -> bool:
         """Tells whether a word says what the thing before it does: "it flies", "a dog holding".
@@ -325,12 +360,12 @@ class _Reader:
 
     def _deny_only_name(self) -> None:
         """Denies what the sentence says so far if that is one name: of "a robin is not visible"."""
-        said = [phrase for phrase in self.phrases if phrase.sentence == self.sentence]
-        if len(said) != 1 or said[0].role is not Role.ASSERTED:
+        phrases = [phrase for phrase in self.phrases if phrase.sentence == self.sentence]
+        if len(phrases) != 1 or phrases[0].role is not Role.ASSERTED:
             return
-        keys = [word.key for word in said[0].words if word.lower not in english.ARTICLES]
+        keys = [word.key for word in phrases[0].words if word.lower not in english.ARTICLES]
         if self.names.exact(keys):
-            self.phrases[-1] = replace(said[0], role=Role.DENIED)
+            self.phrases[-1] = replace(phrases[0], role=Role.DENIED)
 
     def _lower(self, position: int) -> str:
         token = self.tokens[position] if 0 <= position < len(self.tokens) else ""

@@ -81,18 +81,22 @@ def _resampled_precision(
     own = positive[order]
     # An image's precision counts all images up to the end of its run of equal scores; what lies
     # between two such ends is summed at once.
-    ends = np.searchsorted(ordered, ordered[own], side="right")
-    own_ends = np.searchsorted(ordered[own], ordered[own], side="right") - 1
+    ordered_own = ordered[own]
+    ends = np.searchsorted(ordered, ordered_own, side="right")
+    own_ends = np.searchsorted(ordered_own, ordered_own, side="right") - 1
     cuts, place = np.unique(ends, return_inverse=True)
     result = np.full(weights.shape[1], np.nan)
     step = max(1, _GATHERED // len(scores))
     for start in range(0, len(result), step):
         part = slice(start, start + step)
         copies = weights[order[own], part].astype(np.float64)
-        sums = np.add.reduceat(weights[order[: cuts[-1]], part], [0, *cuts[:-1]], axis=0)
+        counted = weights[order[: cuts[-1]], part]
+        sums = np.add.reduceat(counted, [0, *cuts[:-1]], axis=0)
         above = np.cumsum(sums, axis=0, dtype=np.float64)[place]
         # What is not drawn weighs 0, whatever its precision.
-        precision = (np.cumsum(copies, axis=0)[own_ends] - copies + 1) / (above - copies + 1)
+        right = np.cumsum(copies, axis=0)[own_ends] - copies + 1
+        precision = right / (above - copies + 1)
+        total = (copies * precision).sum(axis=0)
         with np.errstate(invalid="ignore"):
-            result[part] = (copies * precision).sum(axis=0) / copies.sum(axis=0)
+            result[part] = total / copies.sum(axis=0)
     return result

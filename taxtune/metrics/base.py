@@ -218,8 +218,8 @@ class FunctionMeasure(Measure):
 
     def identity(self) -> Identity:
         """Returns the name, and where the function is defined."""
-        where = [getattr(self._function, key, "") for key in ("__module__", "__qualname__")]
-        function = ".".join(filter(None, where)) or repr(self._function)
+        names = [getattr(self._function, key, "") for key in ("__module__", "__qualname__")]
+        function = ".".join(filter(None, names)) or repr(self._function)
         return {"measure": self.name, "function": function}
 
     def scores(

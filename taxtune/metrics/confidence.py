@@ -62,8 +62,10 @@ def risk_at_coverage(
         raise ValueError(f"coverages must be above 0 and at most 1, not {coverages}")
     kept = np.array(coverages) * len(right)
     wrong_so_far = np.append(0.0, np.cumsum(1 - right))
-    wrong = np.interp(kept, np.arange(len(right) + 1), wrong_so_far)
-    return [float(risk) for risk in wrong / kept]
+    counts = np.arange(len(right) + 1)
+    wrong = np.interp(kept, counts, wrong_so_far)
+    risks: list[float] = (wrong / kept).tolist()
+    return risks
 
 
 def aurc_parts(confidence: ArrayLike, correct: ArrayLike) -> FloatArray:
@@ -78,7 +80,8 @@ def aurc_parts(confidence: ArrayLike, correct: ArrayLike) -> FloatArray:
     _, right = _ranked(confidence, correct)
     rank = np.arange(1, len(right) + 1)
     risk = np.cumsum(1 - right) / rank
-    by_rank = np.stack([risk, _tail_sums(1 / rank), _tail_sums(risk / rank)])
+    weights = _tail_sums(1 / rank)
+    by_rank = np.stack([risk, weights, _tail_sums(risk / rank)])
     # Of placements with the same confidence the mean over their ranks.
     _, group, size = np.unique(-np.asarray(confidence), return_inverse=True, return_counts=True)
     starts = np.cumsum(size) - size
@@ -101,10 +104,8 @@ def calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: int = 10)
     one, and each counts with its size.
     """
     sure, right = _ranked(confidence, correct)
-    distance = 0.0
-    for claimed, true in zip(np.array_split(sure, bins), np.array_split(right, bins), strict=True):
-        distance += abs(float((claimed - true).sum()))
-    return distance / len(sure)
+    distances = [abs(float(gaps.sum())) for gaps in np.array_split(sure - right, bins)]
+    return float(sum(distances)) / len(sure)
 
 
 def _ranked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -113,13 +114,15 @@ def _ranked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, Floa
     Both have the shape (n,).
     """
     sure = np.asarray(confidence, dtype=np.float64)
-    if sure.ndim != 1 or not sure.size or np.isnan(sure).any():
+    is_row = sure.ndim == 1 and sure.size > 0
+    if not is_row or np.isnan(sure).any():
         raise ValueError(
             "confidence must be numbers of shape (n,), n at least 1, "
             f"not shape {sure.shape} or with NaN"
         )
     right = np.asarray(correct, dtype=np.float64)
-    if right.shape != sure.shape or not ((right >= 0) & (right <= 1)).all():
+    in_range = (right >= 0) & (right <= 1)
+    if right.shape != sure.shape or not in_range.all():
         raise ValueError(
             f"correct must be shares in [0, 1] of shape {sure.shape}, "
             f"not of shape {right.shape} or beyond"
@@ -167,15 +170,16 @@ def influence_of_doubt(
     """
     if any(value is None for value in doubtful):
         return None
-    plain = np.stack(precision_recall(taxonomy, predicted, target, off_tree=off_tree))
-    unsure = flags(np.asarray(doubtful, dtype=bool), plain.shape[1])
-    lowest = np.stack(precision_recall(taxonomy, predicted, target, off_tree=np.ones_like(unsure)))
-    wrong = np.where(unsure, np.minimum(plain, lowest), plain)
-    return Doubt(
-        n=int(unsure.sum()),
-        wrong=_means(wrong),
-        without=None if unsure.all() else _means(plain[:, ~unsure]),
-    )
+    scores = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
+    plain = np.stack(scores)
+    n = plain.shape[1]
+    unsure = flags(np.asarray(doubtful, dtype=bool), n)
+    off = np.ones(n, dtype=bool)
+    lowest = np.stack(precision_recall(taxonomy, predicted, target, off_tree=off))
+    at_most = np.minimum(plain, lowest)
+    wrong = np.where(unsure, at_most, plain)
+    without = None if unsure.all() else _means(plain[:, ~unsure])
+    return Doubt(n=int(unsure.sum()), wrong=_means(wrong), without=without)
 
 
 def _means(scores: FloatArray) -> dict[str, float]:

@@ -89,12 +89,12 @@ def normalise_answer(text: str) -> str:
     the text has a thousands comma, and is a space elsewhere. The benchmark's script skips this
     where all references are the same; here it is always done.
     """
-    given = text.replace("\n", " ").replace("\t", " ").strip()
-    has_thousands = re.search(r"\d,\d", given) is not None
-    text = given
+    original = text.replace("\n", " ").replace("\t", " ").strip()
+    has_thousands = re.search(r"\d,\d", original) is not None
+    text = original
     for mark in _PUNCTUATION:
-        # In the text as it was given: a mark is not beside a space that another mark has become.
-        is_dropped = has_thousands or f"{mark} " in given or f" {mark}" in given
+        # In the text as it came: a mark is not beside a space that another mark has become.
+        is_dropped = has_thousands or f"{mark} " in original or f" {mark}" in original
         text = text.replace(mark, "" if is_dropped else " ")
     text = re.sub(r"\.(?!\d)", "", text)
     words = []
@@ -129,13 +129,13 @@ class VQAMeasure(ManyReferencesMeasure):
         """Returns the accuracy of each answer with all its references, shape (n,); NaN without."""
         normalised = lru_cache(maxsize=100_000)(normalise_answer)
         scores = np.full(len(answers), np.nan)
-        for i, (answer, given) in enumerate(zip(answers, references, strict=True)):
-            if not given:
+        for i, (answer, own) in enumerate(zip(answers, references, strict=True)):
+            if not own:
                 continue
-            if len(given) in (2, 3):
+            if len(own) in (2, 3):
                 self._notes.count(_FEW)
-            own = normalised(answer)
-            values = np.array([self.likeness(own, normalised(reference)) for reference in given])
+            text = normalised(answer)
+            values = np.array([self.likeness(text, normalised(reference)) for reference in own])
             if len(values) > 1:
                 values = np.minimum((values.sum() - values) / _ENOUGH, 1.0)
             scores[i] = values.mean()
@@ -209,7 +209,7 @@ class Cider(ManyReferencesMeasure):
         Args:
             references: One sequence for each document.
         """
-        content = repr([list(given) for given in references]).encode("utf-8", "surrogatepass")
+        content = repr([list(document) for document in references]).encode("utf-8", "surrogatepass")
         self._fitted = self._weights(references)
         self._documents = f"sha256:{sha256(content).hexdigest()[:16]}"
 
@@ -224,8 +224,8 @@ class Cider(ManyReferencesMeasure):
         vector = cache(lambda text: self._vector(text, weight))
         scores = np.full(len(answers), np.nan)
         rows = list(enumerate(zip(answers, references, strict=True)))
-        for i, (answer, given) in track_each(rows, self.label):
-            compared = [vector(text) for text in given if self._is_comparable(vector(text))]
+        for i, (answer, own) in track_each(rows, self.label):
+            compared = [vector(text) for text in own if self._is_comparable(vector(text))]
             if compared:
                 total = sum(self._similarity(vector(answer), other) for other in compared)
                 scores[i] = total / len(compared)
@@ -273,9 +273,9 @@ class Cider(ManyReferencesMeasure):
         """
         n = 0
         documents_with: Counter[Gram] = Counter()
-        for given in references:
+        for texts in references:
             document: set[Gram] = set()
-            for text in given:
+            for text in texts:
                 document.update(*self._grams(text))
             documents_with.update(document)
             n += bool(document)

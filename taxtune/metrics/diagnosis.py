@@ -103,20 +103,17 @@ def classify(
     n_shared = taxonomy.shared(predicted, target)
     n_predicted = taxonomy.depth[predicted] + 1
     n_target = taxonomy.depth[target] + 1
-    # Each answer takes the first type whose condition holds.
-    conditions = {
-        ErrorType.OFF_TREE: flags(off_tree, n),
-        ErrorType.ABSTAINED: flags(abstained, n),
-        ErrorType.CORRECT: predicted == target,
-        ErrorType.DOUBTFUL: flags(doubtful, n),
-        ErrorType.TOO_GENERAL: n_shared == n_predicted,
-        ErrorType.TOO_SPECIFIC: n_shared == n_target,
-        ErrorType.SIBLING: (n_shared == n_predicted - 1) & (n_predicted == n_target),
-        ErrorType.WRONG_BRANCH: np.ones(n, dtype=bool),
-    }
-    kinds = list(conditions)
-    first = np.argmax(np.stack(list(conditions.values())), axis=0)
-    return [kinds[i] for i in first.tolist()]
+    # Of the types that hold for an answer, the one that is set last stays.
+    types = np.array([ErrorType.WRONG_BRANCH] * n, dtype=object)
+    types[(n_shared == n_predicted - 1) & (n_predicted == n_target)] = ErrorType.SIBLING
+    types[n_shared == n_target] = ErrorType.TOO_SPECIFIC
+    types[n_shared == n_predicted] = ErrorType.TOO_GENERAL
+    types[flags(doubtful, n)] = ErrorType.DOUBTFUL
+    types[predicted == target] = ErrorType.CORRECT
+    types[flags(abstained, n)] = ErrorType.ABSTAINED
+    types[flags(off_tree, n)] = ErrorType.OFF_TREE
+    result: list[ErrorType] = types.tolist()
+    return result
 
 
 def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> list[str | None]:

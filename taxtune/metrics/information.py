@@ -90,7 +90,8 @@ class Information:
         """The source of p(v) in words: "all leaves equally likely", "by x.csv, smoothed by 1"."""
         if self.source == "leaves":
             return "all leaves equally likely"
-        return f"by {self.source}" + (f", smoothed by {self.smoothing:g}" if self.smoothing else "")
+        smoothed = f", smoothed by {self.smoothing:g}" if self.smoothing else ""
+        return f"by {self.source}{smoothed}"
 
     def overlap(
         self, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
@@ -103,7 +104,8 @@ class Information:
         predicted, target = check_nodes(tree, predicted, target)
         off = flags(off_tree, predicted.size)
         common = np.where(off, tree.root, tree.lca(predicted, target))
-        answered = np.where(off, self.content[tree.root] + self.off_tree, self.content[predicted])
+        of_off_tree = self.content[tree.root] + self.off_tree
+        answered = np.where(off, of_off_tree, self.content[predicted])
         return answered, self.content[common], self.content[target]
 
 

@@ -138,22 +138,23 @@ def rank_calibration(
     """
     path = np.asarray(path)
     is_right = path == taxonomy.lineage[np.asarray(target)]
-    there = path >= 0
-    there[:, 0] = False
-    nodes = path[there]
-    sure = np.asarray(shares)[there]
-    right = is_right[there]
+    on_path = path >= 0
+    on_path[:, 0] = False
+    nodes = path[on_path]
+    sure = np.asarray(shares)[on_path]
+    right = is_right[on_path]
     names = [rank_of(taxonomy, node) for node in nodes.tolist()]
     ranks, codes = np.unique(names, return_inverse=True)
     depths = np.bincount(codes, taxonomy.depth[nodes]) / np.bincount(codes)
     calibrations = []
     for code in np.argsort(depths, kind="stable"):
-        own = codes == code
+        own_sure = sure[codes == code]
+        own_right = right[codes == code]
         calibration = RankCalibration(
             rank=str(ranks[code]),
-            n=int(own.sum()),
-            calibration_error=calibration_error(sure[own], right[own]),
-            brier=_brier(sure[own], right[own]),
+            n=len(own_sure),
+            calibration_error=calibration_error(own_sure, own_right),
+            brier=_brier(own_sure, own_right),
         )
         calibrations.append(calibration)
     return tuple(calibrations)
@@ -177,31 +178,35 @@ def climbing_curve(
     """
     path = np.asarray(path)
     shares = np.asarray(shares, dtype=np.float64)
-    there = path[:, 1:] >= 0
-    if (np.diff(shares, axis=1)[there] > 1e-9).any():
+    on_path = path[:, 1:] >= 0
+    if (np.diff(shares, axis=1)[on_path] > 1e-9).any():
         raise ValueError("shares must not rise along the path")
     values = _values_on_paths(taxonomy, path, np.asarray(target))
     # As the threshold falls below a node's share, its image goes one step down; those of equal
     # shares go at once.
-    order = np.argsort(-shares[:, 1:][there], kind="stable")
-    thresholds = shares[:, 1:][there][order]
-    changes = np.diff(values, axis=2)[:, there][:, order]
+    thresholds = shares[:, 1:][on_path]
+    order = np.argsort(-thresholds, kind="stable")
+    thresholds = thresholds[order]
+    changes = np.diff(values, axis=2)[:, on_path][:, order]
     steps = changes.cumsum(axis=1) / len(path)
     is_last = np.append(np.diff(thresholds) < 0, True)[: len(thresholds)]
     ends = np.flatnonzero(is_last)
     start = values[:, :, 0].mean(axis=1, keepdims=True)
-    curve = (start + np.column_stack([np.zeros(4), steps[:, ends]])).clip(0, 1)
-    coverage, risk, hp, hr = curve
+    steps = np.column_stack([np.zeros(4), steps[:, ends]])
+    curve = (start + steps).clip(0, 1)
+    area = _area(curve[0], curve[1])
+    loss_area = _area(curve[0], 1 - curve[2])
     kept = np.unique(np.linspace(0, len(ends), _POINTS).round().astype(int))
     needed = [None, *thresholds[ends].tolist()]
+    coverage, risk, hp, hr = (tuple(values.tolist()) for values in curve[:, kept])
     return ClimbingCurve(
         threshold=tuple(needed[i] for i in kept),
-        coverage=tuple(coverage[kept].tolist()),
-        risk=tuple(risk[kept].tolist()),
-        hp=tuple(hp[kept].tolist()),
-        hr=tuple(hr[kept].tolist()),
-        area=_area(coverage, risk),
-        loss_area=_area(coverage, 1 - hp),
+        coverage=coverage,
+        risk=risk,
+        hp=hp,
+        hr=hr,
+        area=area,
+        loss_area=loss_area,
     )
 
 
@@ -223,8 +228,10 @@ def _values_on_paths(taxonomy: Taxonomy, path: IntArray, target: IntArray) -> Fl
 def _area(coverage: FloatArray, loss: FloatArray) -> float:
     """Returns the area below a loss, by trapezoids, divided by the largest coverage."""
     widths = np.diff(coverage) / (coverage[-1] or 1.0)
-    return float((widths * (loss[1:] + loss[:-1])).sum() / 2)
+    heights = loss[1:] + loss[:-1]
+    return float((widths * heights).sum() / 2)
 
 
 def _brier(confidence: ArrayLike, right: ArrayLike) -> float:
-    return float(((np.asarray(confidence) - np.asarray(right)) ** 2).mean())
+    distance = np.asarray(confidence) - np.asarray(right)
+    return float((distance**2).mean())

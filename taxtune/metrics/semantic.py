@@ -119,8 +119,8 @@ class SentenceMeasure(PairsMeasure):
         texts = list(dict.fromkeys([*chain.from_iterable(parts), *references]))
         vectors = dict(zip(texts, self.vectors(texts).astype(float), strict=True))
         of_parts = {}
-        for answer, some in zip(answers, parts, strict=True):
-            of_parts[answer] = np.array([vectors[part] for part in some])
+        for answer, own in zip(answers, parts, strict=True):
+            of_parts[answer] = np.array([vectors[part] for part in own])
         return of_parts, vectors
 
     def vectors(self, texts: Sequence[str]) -> FloatMatrix:

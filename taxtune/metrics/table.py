@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from taxtune.metrics.confidence import aurc_parts
 from taxtune.metrics.hierarchical import harmonic_mean, is_exact, overlap
 from taxtune.metrics.information import Information, information_values
+from taxtune.metrics.ranks import RankScores
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     METRICS,
@@ -27,7 +28,15 @@ from taxtune.metrics.statistics import (
     paired_bootstrap,
 )
 
-__all__ = ["SCORES", "Predictions", "Score", "ScoreTable", "is_mean", "with_derived"]
+__all__ = [
+    "SCORES",
+    "Predictions",
+    "Score",
+    "ScoreTable",
+    "TemplateScores",
+    "is_mean",
+    "with_derived",
+]
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -335,3 +344,44 @@ class ScoreTable:
             if not is_fixed and name not in (*METRICS, *INFORMATION_METRICS):
                 samples.append(Sample.mean(name, self.column(name)))
         return samples
+
+
+@dataclass(frozen=True)
+class TemplateScores:
+    """The scores of a template. Each of them is an attribute, too: `scores.hp`.
+
+    Attributes:
+        n: Number of images that were answered.
+        means: The mean of each score by name, see `SCORES`, and of each of
+            the run's own metrics over the answers that have a value.
+        ranks: Precision and recall at each rank, the broadest rank first.
+    """
+
+    n: int
+    means: dict[str, float] = field(hash=False)
+    ranks: tuple[RankScores, ...] = field(default=(), repr=False)
+
+    def __getattr__(self, name: str) -> float:
+        """Returns the mean of a score of `SCORES`."""
+        if name not in SCORES or name not in self.means:
+            raise AttributeError(f"the scores hold no {name!r}")
+        return self.means[name]
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The means of the run's own metrics and measures, by name."""
+        return {name: mean for name, mean in self.means.items() if name not in SCORES}
+
+    def get(self, key: str) -> float:
+        """Returns a score by name.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        if key not in self.means:
+            raise ValueError(f"the scores hold no {key!r}")
+        return self.means[key]
+
+    def changed(self, means: Mapping[str, float]) -> TemplateScores:
+        """Returns the scores with other means, and with what follows from them."""
+        return replace(self, means=with_derived({**self.means, **means}))

@@ -206,9 +206,9 @@ class Contained(StringMeasure):
     stemmed = True
 
     def _score(self, answer: str, reference: str) -> float:
-        said = " ".join(self.words(answer))
+        words = " ".join(self.words(answer))
         wanted = " ".join(self.words(reference))
-        return float(f" {wanted} " in f" {said} ")
+        return float(f" {wanted} " in f" {words} ")
 
 
 class TextInclusion(StringMeasure):

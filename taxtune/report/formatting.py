@@ -8,8 +8,8 @@ from functools import lru_cache
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.metrics.table import SCORES
-from taxtune.tuning.records import ComparisonResult, TemplateScores, TuneResult
+from taxtune.metrics.table import SCORES, TemplateScores
+from taxtune.tuning.records import ComparisonResult, TuneResult
 
 __all__ = [
     "MINUS",

@@ -289,10 +289,10 @@ def _filters(
     images: Collection[Rows], changes: Collection[Mapping[str, Change]], subjects: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Returns the filters that have a choice: each with groups of values, and the values' names."""
-    changed = {each for image in changes for each in image.values()}
+    changed = {change for image in changes for change in image.values()}
     directions = {}
     for direction in SYMBOLS:
-        words = sorted(each.words for each in changed if each.direction == direction)
+        words = sorted(change.words for change in changed if change.direction == direction)
         names = {word: word for word in words}
         if words and words != [direction]:
             names = {direction: f"all {direction}", **names}
@@ -307,7 +307,7 @@ def _filters(
         {"name": "error", "label": "Answer", "groups": {"": error}},
         {"name": "placement", "label": "Placement", "groups": {"": placement}},
     ]
-    return [each for each in filters if sum(map(len, each["groups"].values())) > 1]
+    return [choice for choice in filters if sum(map(len, choice["groups"].values())) > 1]
 
 
 def _short(text: str, most: int) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 from taxtune.progress import note
+from taxtune.resources import version
 from taxtune.tables import csv_text
 from taxtune.untrusted import redact, spreadsheet_cell, visible
 
@@ -249,12 +250,10 @@ class StudyReport:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as `--json` prints it."""
-        import taxtune
-
         return {
             "study": self.study,
             "title": self.title,
-            "taxtune": taxtune.__version__,
+            "taxtune": version(),
             "settings": plain(self.settings),
             "tables": {table.name: table.records() for table in self.tables},
             "table_notes": {table.name: list(table.notes) for table in self.tables if table.notes},
@@ -266,10 +265,9 @@ class StudyReport:
         """Returns the page of the study, whose figures lie in the folder."""
         from markupsafe import Markup
 
-        import taxtune
         from taxtune.report.drawing import inline_svg
 
-        settings = {"taxtune": taxtune.__version__}
+        settings = {"taxtune": version()}
         for name, value in self.settings.items():
             if isinstance(value, str) and value:
                 settings[name] = value

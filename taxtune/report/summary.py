@@ -16,6 +16,7 @@ from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
+from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.report.formatting import (
     Result,
     difference,
@@ -26,7 +27,6 @@ from taxtune.report.formatting import (
     template_name,
 )
 from taxtune.report.output import Table
-from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.plan import PowerAnalysis
 from taxtune.tuning.records import (
     Held,

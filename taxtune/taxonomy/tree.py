@@ -137,7 +137,7 @@ class Taxonomy:
         root: str | None = None,
         aliases: Mapping[str, Sequence[str]] | None = None,
     ) -> Taxonomy:
-        r"""Returns a tree of the paths to its nodes; nodes on the way need no path of their own.
+        r"""Returns a tree of the paths to its nodes; inner nodes need no path of their own.
 
         Args:
             paths: Paths from the root down: sequences of names, or texts with slashes

@@ -18,19 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.metrics.names import metric_name
+from taxtune.metrics.table import TemplateScores
 from taxtune.report.formatting import number
 from taxtune.report.gallery import thumbnail
 from taxtune.report.summary import verdict
 from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.tracking.store import TrackingStore
-from taxtune.tracking.values import TAG_LIMIT, cut, headline_metrics
-from taxtune.tuning.records import (
-    HeldoutResult,
-    IterationRecord,
-    SampleResult,
-    TemplateScores,
-    TuneResult,
-)
+from taxtune.tracking.values import TAG_LIMIT, headline_metrics, shorten
+from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TuneResult
 from taxtune.tuning.selection import best_so_far
 
 __all__ = [
@@ -280,7 +275,7 @@ def register_prompts(
         tags |= _heldout_tags(held.get(record.template))
         # Not with the version: MLflow would give them to the prompt, too.
         for key, value in tags.items():
-            client.set_prompt_version_tag(name, version, key, cut(value, TAG_LIMIT))
+            client.set_prompt_version_tag(name, version, key, shorten(value, TAG_LIMIT))
         if is_baseline:
             mlflow.genai.set_prompt_alias(name, "baseline", version)
         if is_winner:
@@ -317,7 +312,7 @@ def _message(record: IterationRecord, objective: str) -> str:
     reasons = "; ".join(f"{key}: {text}" for key, text in record.parameters.items())
     if reasons:
         message += f" {reasons[0].upper()}{reasons[1:]}."
-    return cut(message, 1_000)
+    return shorten(message, 1_000)
 
 
 def _heldout_tags(scores: TemplateScores | None) -> dict[str, str]:

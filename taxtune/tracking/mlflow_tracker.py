@@ -31,7 +31,7 @@ from taxtune.tracking.store import (
     store_uri,
     unusable,
 )
-from taxtune.tuning.loop import Callback, Group
+from taxtune.tuning.loop import Callback, ComparisonGroup
 from taxtune.tuning.records import (
     ComparisonResult,
     HeldoutResult,
@@ -103,7 +103,7 @@ class MLflowTracker:
         tags: Mapping[str, str],
         run_id: str | None = None,
         *,
-        group: Group | None = None,
+        group: ComparisonGroup | None = None,
         images: Mapping[str, Path] | None = None,
         parse: Callable[[str], Template] | None = None,
         variables: Mapping[str, object] | None = None,
@@ -198,7 +198,7 @@ class MLflowTracker:
             with self._attempt("the winner as a model"), self._in_force() as mlflow:
                 self._log_classifier(mlflow, result)
 
-    def group(self, result: ComparisonResult, group: Group) -> str | None:
+    def group(self, result: ComparisonResult, group: ComparisonGroup) -> str | None:
         """Records the result of runs that belong together; it replaces an earlier record of them.
 
         Returns:
@@ -280,7 +280,7 @@ class MLflowTracker:
         texts = {"mlflow.source.name": "taxtune"}
         for key, value in tags.items():
             if value:
-                texts[key] = values.cut(str(value), values.TAG_LIMIT)
+                texts[key] = values.shorten(str(value), values.TAG_LIMIT)
         if parent is not None:
             texts[_PARENT] = parent
         # Not by `mlflow.start_run`, which nests it in a run that the caller of `tune` has active.
@@ -304,7 +304,9 @@ class MLflowTracker:
                 mlflow.set_tag(_PARENT, self._above)
         return run_id
 
-    def _group_run(self, mlflow: Any, group: Group, parameters: Mapping[str, Any] | None) -> str:
+    def _group_run(
+        self, mlflow: Any, group: ComparisonGroup, parameters: Mapping[str, Any] | None
+    ) -> str:
         """Returns the run above those of a group, which continues, or which is made."""
         known = self._search(mlflow, _GROUP, group.identity)
         if known:
@@ -334,8 +336,8 @@ class MLflowTracker:
 
     def _search(self, mlflow: Any, tag: str, value: str) -> list[Any]:
         experiments = [self._store().experiment]
-        found = mlflow.search_runs(experiments, f"tags.`{tag}` = '{value}'", output_format="list")
-        return list(found)
+        query = f"tags.`{tag}` = '{value}'"
+        return list(mlflow.search_runs(experiments, query, output_format="list"))
 
     # -- iterations --------------------------------------------------------------------------------
 
@@ -410,7 +412,7 @@ class MLflowTracker:
             spent = {"seconds": usage.seconds, "cost_usd": usage.cost_usd}
             mlflow.log_metrics(values.finite(spent))
 
-    def _finish_group(self, mlflow: Any, result: ComparisonResult, group: Group) -> None:
+    def _finish_group(self, mlflow: Any, result: ComparisonResult, group: ComparisonGroup) -> None:
         run = self._group_run(mlflow, group, None)
         self._above = run
         if not self._images:  # its runs were finished before
@@ -469,7 +471,7 @@ class TrackingCallback(Callback):
         """Returns the place to look at the record."""
         return {"experiments": self._make().where()}
 
-    def settled(self) -> bool:
+    def recorded_all(self) -> bool:
         """Tells whether all that was told is recorded, of the runs before this one, too."""
         return self.tracker.whole and not self._lost
 
@@ -479,7 +481,7 @@ class TrackingCallback(Callback):
         Raises:
             TaxtuneError: If the store cannot be reached or written.
         """
-        self._lost = not self.settled()
+        self._lost = not self.recorded_all()
         self.tracker = self._make()
         experiment = tuner.experiment
         objective = experiment.objective
@@ -517,7 +519,7 @@ class TrackingCallback(Callback):
         if isinstance(result, TuneResult):
             self._then(self.tracker.finish, result).result()
 
-    def on_comparison(self, result: ComparisonResult, group: Group) -> None:
+    def on_comparison(self, result: ComparisonResult, group: ComparisonGroup) -> None:
         """Records the comparison in the run above its runs."""
         self.tracker.group(result, group)
 

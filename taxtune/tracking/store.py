@@ -130,8 +130,8 @@ def open_store(
                 _make(database)
             client = _client(uri)
             spans = takes_spans(uri)
-            found = client.get_experiment_by_name(experiment)
-            if found is None:
+            known = client.get_experiment_by_name(experiment)
+            if known is None:
                 artifacts = None
                 if _OWN_DATABASE.match(uri):
                     # A server decides for itself; with a database MLflow would put them into the
@@ -141,14 +141,14 @@ def open_store(
                 made = client.create_experiment(experiment, artifact_location=artifacts)
                 return TrackingStore(client, uri, str(made), spans)
             if database is not None and database == Path(folder).resolve() / DATABASE:
-                _check_places(database, found.experiment_id)
-            if found.lifecycle_stage == "deleted":
-                client.restore_experiment(found.experiment_id)
+                _check_places(database, known.experiment_id)
+            if known.lifecycle_stage == "deleted":
+                client.restore_experiment(known.experiment_id)
     except TaxtuneError:
         raise
     except Exception as error:
         raise unusable(uri, error) from error
-    return TrackingStore(client, uri, str(found.experiment_id), spans)
+    return TrackingStore(client, uri, str(known.experiment_id), spans)
 
 
 def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:

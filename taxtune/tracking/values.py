@@ -20,20 +20,14 @@ from textwrap import wrap
 from typing import Any
 
 from taxtune.errors import command
-from taxtune.metrics.table import SCORES
+from taxtune.metrics.table import SCORES, TemplateScores
 from taxtune.recipe import flatten
 from taxtune.report.formatting import Result, score_of
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
 from taxtune.report.tables import rank_table, score_table
-from taxtune.tuning.records import (
-    HeldoutResult,
-    IterationRecord,
-    SampleResult,
-    TemplateScores,
-    count_cut,
-)
+from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, count_cut
 
 __all__ = [
     "HEADLINE",
@@ -44,13 +38,13 @@ __all__ = [
     "about_iteration",
     "about_result",
     "all_scores",
-    "cut",
     "example_table",
     "finite",
     "headline_metrics",
     "heldout_metrics",
     "iteration_metrics",
     "parameter_texts",
+    "shorten",
     "write_result",
     "write_table",
 ]
@@ -102,10 +96,10 @@ def parameter_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yields parameters with dotted keys, long values cut, passwords in addresses left out."""
     for name, value in flatten(plain(values)).items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        yield name, cut(text, PARAMETER_LIMIT)
+        yield name, shorten(text, PARAMETER_LIMIT)
 
 
-def cut(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """Returns the text, or if it is too long its beginning with a note of its length."""
     note = f"… ({len(text)} characters)"
     return text if len(text) <= limit else text[: limit - len(note)] + note
@@ -352,4 +346,4 @@ def _code(text: str) -> str:
 
 
 def _joined(*parts: str) -> str:
-    return cut("\n\n".join(filter(None, parts)), TAG_LIMIT)
+    return shorten("\n\n".join(filter(None, parts)), TAG_LIMIT)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from taxtune import objective as objectives
 from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
 from taxtune.data.context import Variable
@@ -17,6 +18,7 @@ from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
 from taxtune.models.names import PLUGINS, ModelName, parse_model
+from taxtune.objective import Aims, Objective, asks_a_model, read_floor
 from taxtune.plugins import plugin_names
 from taxtune.policies import Policy, Posterior, SelfConsistency, Single
 from taxtune.policies.allowed import Checklist, read_checklist
@@ -29,16 +31,15 @@ from taxtune.settings import (
     FragmentsProposerSettings,
     INat21Data,
     LocalVLMSettings,
+    PluginProposerSettings,
 )
 from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.taxonomy.domain import read_part
-from taxtune.tuning import objective as objectives
 from taxtune.tuning.context import make_context
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.metrics import MeasureMetric, Metric
-from taxtune.tuning.objective import Aims, Objective, asks_a_model, read_floor
-from taxtune.tuning.proposers import Proposer
+from taxtune.tuning.proposers import Proposer, make_kind
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
@@ -548,23 +549,17 @@ def make_proposer(recipe: Recipe, variables: Sequence[Variable] = ()) -> Propose
         recipe: The recipe.
         variables: What templates may know of each image.
     """
-    from taxtune.tuning.proposers.agent import AgentProposer
-    from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
-    from taxtune.tuning.proposers.llm import LLMProposer
-
-    settings = recipe.proposer
-    if isinstance(settings, FragmentsProposerSettings):
-        path = recipe.path(settings.fragments)
-        fragments = path if path.is_file() else settings.fragments
-        kind = FragmentsProposer if settings.kind == "fragments" else RandomProposer
-        return kind(fragments, tuple(variables))
-    shared: dict[str, Any] = {
-        "api_base": recipe.access("proposer"),
-        "max_tokens": settings.max_tokens,
-        "pictures": settings.pictures,
-    }
-    if settings.kind == "agent":
-        return AgentProposer(settings.model, **shared)
-    if not settings.evidence:  # scores alone leave room for all past templates
-        shared["max_history_tokens"] = 10_000
-    return LLMProposer(settings.model, evidence=settings.evidence, **shared)
+    proposer = recipe.proposer
+    if isinstance(proposer, PluginProposerSettings):
+        return make_kind(proposer.kind, **(proposer.model_extra or {}))
+    if isinstance(proposer, FragmentsProposerSettings):
+        path = recipe.path(proposer.fragments)
+        fragments = path if path.is_file() else proposer.fragments
+        return make_kind(proposer.kind, fragments=fragments, context=tuple(variables))
+    settings = proposer.model_dump(include={"model", "max_tokens", "pictures"})
+    settings["api_base"] = recipe.access("proposer")
+    if proposer.kind == "llm":
+        settings["evidence"] = proposer.evidence
+        if not proposer.evidence:  # scores alone leave room for all past templates
+            settings["max_history_tokens"] = 10_000
+    return make_kind(proposer.kind, **settings)

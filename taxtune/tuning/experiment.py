@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from taxtune.data.splits import Splits
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
+from taxtune.objective import Objective
 from taxtune.policies import Policy
 from taxtune.policies.allowed import Checklist
 from taxtune.progress import note
@@ -24,10 +25,9 @@ from taxtune.settings import BudgetSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.context import Known, describe_variables
-from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.evaluation import Evaluator, compare_templates
 from taxtune.tuning.leaks import group_names
 from taxtune.tuning.metrics import MeasureMetric, Metric
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
@@ -37,6 +37,8 @@ from taxtune.tuning.thresholds import CrossFit, can_choose
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.models import AnswerStore, Model
+    from taxtune.tuning.records import Difference, HeldoutResult
+    from taxtune.tuning.template import Template
 
 __all__ = ["Experiment", "checklist_notes", "make_rungs"]
 
@@ -144,6 +146,26 @@ class Experiment:
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
             off_tree=self.mapper.config.off_tree,
+        )
+
+    def compare(
+        self,
+        evaluator: Evaluator,
+        templates: Mapping[str, Template],
+        on_heldout: Callable[[str, int], None],
+        *,
+        split: Literal["heldout", "tuning"] = "heldout",
+    ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
+        """Asks about the images of a split with each template; see `compare_templates`."""
+        is_heldout = split == "heldout"
+        return compare_templates(
+            evaluator,
+            templates,
+            self.splits.heldout if is_heldout else self.splits.tuning,
+            on_heldout,
+            split="held-out" if is_heldout else split,
+            seed=self.recipe.seed,
+            max_missing=self.recipe.max_missing,
         )
 
     @cached_property

@@ -1,13 +1,15 @@
 """The history of a tuning run: an Optuna study in a database, one trial an iteration.
 
-Optuna brings the storage, the Pareto front and a dashboard (`optuna-dashboard sqlite:///RUN/history.db`). taxtune adds
-that nothing is done twice: a trial's number is the iteration's number, its template is stored before the first question
-is asked, and a trial whose process died is taken up again, template and all. One process works on a run at a time: it
-locks the run's folder, and the operating system drops that lock when the process ends, however it ends.
+Optuna brings the storage, the Pareto front and a dashboard (`optuna-dashboard
+sqlite:///RUN/history.db`). taxtune adds that nothing is done twice: a trial's number is the
+iteration's number, its template is stored before the first question is asked, and a trial whose
+process died is taken up again, template and all. One process works on a run at a time: it locks the
+run's folder, and the operating system drops that lock when the process ends, however it ends.
 
-`history.jsonl` is an export of it: one line per finished iteration. While a run goes on, lines are appended; of several
-lines of one iteration the last one counts, and one that does not end with a newline counts for nothing. A run without
-a finished iteration has no such file, and is begun anew when the recipe is another.
+`history.jsonl` is an export of it: one line per finished iteration. While a run goes on, lines are
+appended; of several lines of one iteration the last one counts, and one that does not end with a
+newline counts for nothing. A run without a finished iteration has no such file, and is begun anew
+when the recipe is another.
 """
 
 from __future__ import annotations
@@ -42,11 +44,17 @@ _PROPOSAL = TypeAdapter(Proposal)
 _HASH = re.compile(r"[0-9a-f]{16,64}")
 # Attributes of the study: notes, and the records, which later rungs change after Optuna has closed
 # their trials for good.
-_NOTE, _FINISHED = "note:", "record:"
+_NOTE = "note:"
+_FINISHED = "record:"
 
 
 class Claim(NamedTuple):
-    """An iteration to work on, and what was proposed for it before the process that began it died."""
+    """An iteration to work on.
+
+    Attributes:
+        iteration: Its number.
+        proposal: What was proposed for it before the process that began it died.
+    """
 
     iteration: int
     proposal: Proposal | None = None
@@ -54,7 +62,9 @@ class Claim(NamedTuple):
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[FileLock]:
-    """Locks a run's folder, which is made if need be, for the block: images may be read for minutes before the history.
+    """Locks a run's folder, which is made if need be, for the block.
+
+    Images may be read for minutes before the history is opened.
 
     Raises:
         ResumeError: If another process works on the run.
@@ -86,14 +96,17 @@ class History:
     """Iterations of one tuning run, in a database that one process works on at a time.
 
     Args:
-        folder: The run's folder; gets `history.db`, `history.jsonl` and `.lock`, locked while the run goes on.
+        folder: The run's folder. It gets `history.db`, `history.jsonl` and `.lock`, and is locked
+            while the run goes on.
         name: Name of the study.
-        identity: Everything that must not change between the run's start and its resumption, by dotted key.
+        identity: Everything that must not change between the run's start and its resumption, by
+            dotted key.
         resume: Whether to go on with what is there; otherwise a finished iteration is an error.
         lock: The lock of the folder where the caller holds it; the history releases it.
 
     Raises:
-        ResumeError: If `resume` is false and there is a history, its identity differs, or another process works on it.
+        ResumeError: If `resume` is false and there is a history, its identity differs, or another
+            process works on it.
         TaxtuneError: If the database cannot be opened, or is a link.
     """
 
@@ -109,7 +122,8 @@ class History:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.folder, self._file = folder, folder / "history.jsonl"
+        self.folder = folder
+        self._file = folder / "history.jsonl"
         self._lock = lock or _acquired(folder)
         try:
             check_in_place(self._file, folder / "history.db")
@@ -121,7 +135,7 @@ class History:
             self._study = optuna.create_study(
                 study_name=known[0] if known else name,  # the identity has the name, too
                 storage=self._storage,
-                directions=["maximize"] * 2,
+                directions=["maximize", "maximize"],
                 load_if_exists=True,
             )
             self._attributes: dict[str, Any] = self._study.user_attrs
@@ -137,71 +151,81 @@ class History:
             raise TaxtuneError(
                 f"The history cannot be opened: {problem}.",
                 file=folder / "history.db",
-                remedy="The disk may be full or read-only, or the file is not an SQLite database. Choose another "
-                "folder with --out.",
+                remedy="The disk may be full or read-only, or the file is not an SQLite database. "
+                "Choose another folder with --out.",
             ) from error
 
     def _read(self) -> None:
-        """Reads what earlier processes stored, and writes `history.jsonl` anew, which one that died left behind."""
+        """Reads what earlier processes stored, and writes `history.jsonl` anew.
+
+        One that died may have left it behind.
+        """
         trials = self._study.get_trials(deepcopy=False)
         self._trials = [trial._trial_id for trial in trials]
-        self._proposals = {
-            trial.number: _PROPOSAL.validate_python(trial.user_attrs["proposal"])
-            for trial in trials
-            if trial.user_attrs.get("proposal")
-        }
-        stored = {
-            key: value for key, value in self._attributes.items() if key.startswith(_FINISHED)
-        }
+        self._proposals: dict[int, Proposal] = {}
+        for trial in trials:
+            proposal = trial.user_attrs.get("proposal")
+            if proposal:
+                self._proposals[trial.number] = _PROPOSAL.validate_python(proposal)
+        stored = [value for key, value in self._attributes.items() if key.startswith(_FINISHED)]
         if stored and self._attributes.get("format") != RUN_FORMAT:
             raise ResumeError(
                 "The run in this folder was written by another version of taxtune.",
                 file=self.folder,
                 remedy="Choose another folder with --out DIR.",
             )
-        records = map(_RECORD.validate_python, stored.values())
-        self._records = {
-            record.iteration: record
-            for record in sorted(records, key=lambda record: record.iteration)
-        }
+        records = [_RECORD.validate_python(value) for value in stored]
+        records.sort(key=lambda record: record.iteration)
+        self._records = {record.iteration: record for record in records}
         for trial in trials:
-            if (
-                trial.number in self._records and not trial.state.is_finished()
-            ):  # the process died in between
+            is_closed = trial.state.is_finished()
+            if trial.number in self._records and not is_closed:  # the process died in between
                 self._close_trial(self._records[trial.number])
         if self._records:
             self.write()
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         known = self._attributes.get("identity") or {}
-        changed = [
-            key
-            for key in sorted(known.keys() | identity.keys())
-            if known.get(key) != identity.get(key)
-        ]
-        # The model's own word for a setting of the recipe says nothing new.
-        keys = [key for key in changed if f"recipe.{key}" not in changed]
+        changed = []
+        for key in sorted(known.keys() | identity.keys()):
+            if known.get(key) != identity.get(key):
+                changed.append(key)
         if not self._records:
             self._set_attribute("format", RUN_FORMAT)
-            if changed:  # the identity last: a process that dies in between must not leave what is another recipe's
-                for key in [key for key in self._attributes if key.startswith(_NOTE)]:
-                    self._set_attribute(key, None)
-                for number in self._proposals:
-                    self._set(number, proposal=None)
-                self._proposals = {}
-                self._set_attribute("identity", identity)
-        elif keys:
-            lines = "\n".join(
-                f"  {key}: {_change(known.get(key), identity.get(key))}" for key in keys
-            )
-            raise ResumeError(
-                f"The run in this folder was made with a different recipe or different data:\n{lines}\n"
-                "Undo the change, or choose another folder with --out DIR.",
-                file=self.folder,
-            )
+            if changed:
+                self._begin_anew(identity)
+            return
+        # The model's own word for a setting of the recipe says nothing new.
+        keys = [key for key in changed if f"recipe.{key}" not in changed]
+        if not keys:
+            return
+        lines = [f"  {key}: {_change(known.get(key), identity.get(key))}" for key in keys]
+        raise ResumeError(
+            "The run in this folder was made with a different recipe or different data:\n"
+            + "\n".join(lines)
+            + "\nUndo the change, or choose another folder with --out DIR.",
+            file=self.folder,
+        )
+
+    def _begin_anew(self, identity: dict[str, Any]) -> None:
+        """Forgets what another recipe has left, and stores the identity.
+
+        The identity comes last: a process that dies in between must not leave what is another
+        recipe's.
+        """
+        for key in list(self._attributes):
+            if key.startswith(_NOTE):
+                self._set_attribute(key, None)
+        for number in self._proposals:
+            self._set(number, proposal=None)
+        self._proposals = {}
+        self._set_attribute("identity", identity)
 
     def close(self) -> None:
-        """Closes the database and lets other processes go on with the run; one without an iteration leaves nothing."""
+        """Closes the database and lets other processes go on with the run.
+
+        A run without an iteration leaves nothing.
+        """
         if hasattr(self, "_storage"):
             self._storage.remove_session()
             self._storage.engine.dispose()
@@ -223,15 +247,14 @@ class History:
         self._attributes[key] = value
 
     def claim(self, total: int, *, new: bool = True) -> Claim | None:
-        """Returns an iteration to work on, or None where all of 0..`total` are done.
+        """Returns an iteration to work on, None if all of 0..`total` are done.
 
-        One that an earlier process left unfinished comes first; where there is none, one is begun if `new`.
+        One that an earlier process left unfinished comes first. If there is none, one is begun if
+        `new`.
         """
-        number = next(
-            (number for number in range(len(self._trials)) if number not in self._records), None
-        )
-        if number is not None:
-            return Claim(number, self._proposals.get(number))
+        for number in range(len(self._trials)):
+            if number not in self._records:
+                return Claim(number, self._proposals.get(number))
         if not new or len(self._trials) > total:
             return None
         # Not `Study.ask`, whose sampler looks at all trials before.
@@ -253,9 +276,8 @@ class History:
 
     def keep(self, record: IterationRecord) -> None:
         """Stores an iteration, anew where a further rung has added the rows of more images."""
-        self._study.set_user_attr(
-            f"{_FINISHED}{record.iteration}", _RECORD.dump_python(record, mode="json")
-        )
+        stored = _RECORD.dump_python(record, mode="json")
+        self._study.set_user_attr(f"{_FINISHED}{record.iteration}", stored)
         self._records[record.iteration] = record
         try:
             with self._file.open("a", encoding="utf-8", errors="backslashreplace") as stream:
@@ -267,17 +289,15 @@ class History:
         """Shows Optuna what came out."""
         from optuna.trial import TrialState
 
-        number, scores = record.iteration, record.scores
+        number = record.iteration
+        scores = record.scores
         if scores is None:
             self._set(number, state=record.state, reason=record.reason)
             self._storage.set_trial_state_values(self._trials[number], TrialState.FAIL)
-        else:
-            self._set(
-                number, hP=scores.hp, hR=scores.hr, value=record.value, feasible=record.feasible
-            )
-            self._storage.set_trial_state_values(
-                self._trials[number], TrialState.COMPLETE, [scores.hp, scores.hr]
-            )
+            return
+        self._set(number, hP=scores.hp, hR=scores.hr, value=record.value, feasible=record.feasible)
+        means = [scores.hp, scores.hr]
+        self._storage.set_trial_state_values(self._trials[number], TrialState.COMPLETE, means)
 
     def _set(self, number: int, **attributes: Any) -> None:
         for key, value in attributes.items():
@@ -292,7 +312,7 @@ class History:
         return list(self._records.values())
 
     def templates(self) -> tuple[str, ...]:
-        """Returns every template that was proposed so far, that of an unfinished iteration included."""
+        """Returns every template that was proposed so far, also of an unfinished iteration."""
         return tuple(self._proposals[number].template for number in sorted(self._proposals))
 
 
@@ -309,7 +329,7 @@ class _Connection(sqlite3.Connection):
 
 
 def database_problem(error: BaseException) -> str | None:
-    """Returns SQLite's message without what wraps it; None where the error comes from no database."""
+    """Returns SQLite's message without what wraps it, None if the error comes from no database."""
     link: BaseException | None = error
     while link is not None and not isinstance(link, sqlite3.Error):
         link = link.__cause__ or link.__context__
@@ -326,7 +346,8 @@ def check_unused(folder: Path) -> None:
     if is_begun(folder):
         raise ResumeError(
             f"The folder {str(folder)!r} already holds a tuning run.",
-            remedy="Continue it (`--resume`, in Python `resume=True`) or choose another folder (`--out`, `out=`).",
+            remedy="Continue it (`--resume`, in Python `resume=True`) or choose another folder "
+            "(`--out`, `out=`).",
         )
 
 
@@ -337,8 +358,11 @@ def _line(record: IterationRecord) -> str:
 def _change(before: Any, now: Any) -> str:
     if _HASH.fullmatch(str(before)) and _HASH.fullmatch(str(now)):
         return "the content has changed"
-    texts = (json.dumps(value, ensure_ascii=False) for value in (before, now))
-    return "was {}, is {}".format(*(text if len(text) <= 80 else text[:79] + "…" for text in texts))
+    texts = []
+    for value in (before, now):
+        text = json.dumps(value, ensure_ascii=False)
+        texts.append(text if len(text) <= 80 else text[:79] + "…")
+    return f"was {texts[0]}, is {texts[1]}"
 
 
 def _plain(value: Any) -> Any:

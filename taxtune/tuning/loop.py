@@ -1,11 +1,10 @@
-"""The tuning loop: propose, check, ask, place, score, record; then baseline and winner on the held-out images."""
+"""The tuning loop: propose, check, ask, place, score, record; then the held-out images."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.calibrate import posterior_offer
-from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
+from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import Claim, History, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
@@ -44,14 +43,20 @@ from taxtune.tuning.run_folder import (
 from taxtune.tuning.selection import best, choose, next_steps
 from taxtune.tuning.thresholds import final_threshold
 
-__all__ = ["Callback", "Callbacks", "Group", "Tuner"]
+__all__ = ["Callback", "Callbacks", "ComparisonGroup", "Tuner"]
 
 _USAGES = TypeAdapter(dict[str, Usage])
+_WAIT = "Continue with --resume when the model answers again; answers so far are saved."
 _PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
-class Group(NamedTuple):
-    """The runs of a comparison: its name, and an identity that stays the same when its folder is moved."""
+class ComparisonGroup(NamedTuple):
+    """The runs of a comparison.
+
+    Attributes:
+        name: Its name.
+        identity: What stays the same when its folder is moved.
+    """
 
     name: str
     identity: str
@@ -60,8 +65,9 @@ class Group(NamedTuple):
 class Callback:
     """Is told what a run does; override what you care about.
 
-    Anything with some of these methods will do, and so will a plain function, which is called as `on_iteration` is.
-    A callback watches and never steers: to end a run early, raise `KeyboardInterrupt`.
+    Anything with some of these methods will do, and so will a plain function, which is called as
+    `on_iteration` is. A callback watches and never steers: to end a run early, raise
+    `KeyboardInterrupt`.
     """
 
     def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
@@ -82,7 +88,7 @@ class Callback:
     def on_result(self, result: TuneResult | ComparisonResult) -> None:
         """A run, a comparison or an evaluation is complete, and written but for its report."""
 
-    def on_comparison(self, result: ComparisonResult, group: Group) -> None:
+    def on_comparison(self, result: ComparisonResult, group: ComparisonGroup) -> None:
         """Several runs were compared; `group` joins the comparison to its runs."""
 
     def on_stop(self, status: str) -> None:
@@ -90,36 +96,42 @@ class Callback:
 
 
 class Callbacks:
-    """Several callbacks: objects with some of `Callback`'s methods, or functions of (record, best)."""
+    """Several callbacks: objects with some of `Callback`'s methods, or functions as `on_iteration`.
 
-    def __init__(self, given: Sequence[Any]) -> None:
+    Raises:
+        TypeError: If one is neither.
+    """
+
+    def __init__(self, callbacks: Sequence[Any]) -> None:
         names = sorted(name for name in vars(Callback) if name.startswith("on_"))
-        for each in given:
-            if not callable(each) and not any(hasattr(each, name) for name in names):
-                raise TypeError(f"{each!r} is not a callback: it has none of {', '.join(names)}")
-        self._given = tuple(given)
+        for callback in callbacks:
+            if not callable(callback) and not any(hasattr(callback, name) for name in names):
+                raise TypeError(
+                    f"{callback!r} is not a callback: it has none of {', '.join(names)}"
+                )
+        self._callbacks = tuple(callbacks)
 
-    def tell(self, event: str, *what: Any) -> None:
+    def tell(self, event: str, *arguments: Any) -> None:
         """Calls the method `event` of every callback that has it, in their order."""
-        for each in self._given:
-            method = getattr(
-                each, event, each if event == "on_iteration" and callable(each) else None
-            )
+        for callback in self._callbacks:
+            method = getattr(callback, event, None)
+            if method is None and event == "on_iteration" and callable(callback):
+                method = callback
             if method is not None:
-                method(*what)
+                method(*arguments)
 
-    def settled(self) -> bool:
-        """Tells whether callbacks have done all that they were told to do, and need not be told of it again."""
-        return all(each.settled() for each in self._given if hasattr(each, "settled"))
+    def recorded_all(self) -> bool:
+        """Returns whether callbacks have recorded all that they were told."""
+        known = [callback for callback in self._callbacks if hasattr(callback, "recorded_all")]
+        return all(callback.recorded_all() for callback in known)
 
     def where(self) -> dict[str, str]:
         """Returns where to look at what callbacks have recorded, by what it shows."""
-        return {
-            what: place
-            for each in self._given
-            if hasattr(each, "where")
-            for what, place in each.where().items()
-        }
+        places: dict[str, str] = {}
+        for callback in self._callbacks:
+            if hasattr(callback, "where"):
+                places |= callback.where()
+        return places
 
 
 class Tuner:
@@ -136,6 +148,8 @@ class Tuner:
         lock: The folder's lock where the caller holds it; see `taxtune.tuning.history.locked`.
     """
 
+    history: History
+
     def __init__(
         self,
         experiment: Experiment,
@@ -144,52 +158,39 @@ class Tuner:
         answers: Path | None = None,
         callbacks: Sequence[Any] = (),
         resume: bool = False,
-        group: Group | None = None,
+        group: ComparisonGroup | None = None,
         command: str | None = None,
         lock: FileLock | None = None,
     ) -> None:
+        self.experiment = experiment
+        self.folder = folder
+        self.answers = answers or folder / "answers.db"
+        self.callbacks = Callbacks(callbacks)
+        self.resume = resume
+        self.group = group
+        self.command = command
         self.lock = lock
-        self.experiment, self.folder, self.answers = (
-            experiment,
-            folder,
-            answers or folder / "answers.db",
-        )
-        self.callbacks, self.resume, self.group, self.command = (
-            Callbacks(callbacks),
-            resume,
-            group,
-            command,
-        )
-        self.history: History
         self._started = time.monotonic()
 
     def run(self) -> TuneResult:
-        """Runs, or goes on with, the tuning run; one that is finished already asks nothing and is written again.
+        """Runs, or goes on with, the tuning run.
+
+        One that is finished already asks nothing and is written again.
 
         Raises:
-            TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes on from there.
-            KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
+            TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes
+                on from there.
+            KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes
+                on from.
         """
-        experiment = self.experiment
         self._started = time.monotonic()
         check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
-            for text in experiment.notes():
-                note(text)
-            if not is_begun(self.folder):
-                experiment.check_models()
-            identity = identity_of(experiment)
-            name = experiment.recipe.name
-            self.history = History(self.folder, name, identity, resume=self.resume, lock=self.lock)
-            if self.group is not None:  # the folder may have been moved since
-                self.group = Group(
-                    self.group.name, self.history.note("group") or self.group.identity
-                )
-                self.history.set_note("group", self.group.identity)
+            self._open()
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
-                result = self._run(experiment.evaluator(store))
+                result = self._run(self.experiment.evaluator(store))
             status = "finished"
             return result
         except KeyboardInterrupt:
@@ -201,34 +202,71 @@ class Tuner:
             finally:
                 self.history.close()
 
+    def _open(self) -> None:
+        """Opens the history, once all that is asked is known to answer."""
+        experiment = self.experiment
+        for text in experiment.notes():
+            note(text)
+        if not is_begun(self.folder):
+            experiment.check_models()
+        self.history = History(
+            self.folder,
+            experiment.recipe.name,
+            identity_of(experiment),
+            resume=self.resume,
+            lock=self.lock,
+        )
+        if self.group is not None:  # the folder may have been moved since
+            identity = self.history.note("group") or self.group.identity
+            self.group = ComparisonGroup(self.group.name, identity)
+            self.history.set_note("group", identity)
+
     def _run(self, evaluator: Evaluator) -> TuneResult:
-        experiment, objective = self.experiment, self.experiment.objective
+        experiment = self.experiment
         done = self.history.records()
         if done and done[-1].iteration > experiment.iterations:
+            last = done[-1].iteration
             raise ResumeError(
-                f"The run has {done[-1].iteration} iterations already, more than it is to have now.",
+                f"The run has {last} iterations already, more than it is to have now.",
                 file=self.folder,
                 value=f"iterations={experiment.iterations}",
-                remedy=f"Continue it with iterations={done[-1].iteration} or more, or start another run with fewer "
-                "(`--out`, in Python `out=`), which takes the baseline's answers anew.",
+                remedy=f"Continue it with iterations={last} or more, or start another run with "
+                "fewer (`--out`, in Python `out=`), which takes the baseline's answers anew.",
             )
         with track("opening the record of the run"):
             self.callbacks.tell("on_start", self, done)
-        exhausted = False
-        while (claim := self._claim(new=not exhausted)) is not None:
-            record, exhausted = self._iterate(claim, evaluator)
+        self._search(evaluator)
+        selection = self._selection()
+        evaluator, selection = self._with_threshold(evaluator, selection)
+        self.callbacks.tell("on_selection", selection)
+        result = self._result(evaluator, selection)
+        write_result(result)
+        with track("recording the result"):
+            self.callbacks.tell("on_result", result)
+        return result
+
+    def _search(self, evaluator: Evaluator) -> None:
+        """Proposes and asks until the budget is spent, then asks who may win about more images."""
+        experiment = self.experiment
+        is_exhausted = False
+        while (claim := self._claim(new=not is_exhausted)) is not None:
+            record, is_exhausted = self._iterate(claim, evaluator)
             self.history.finish(record)
             self._clock()
             self.callbacks.tell("on_iteration", record, best(self.history.records()))
-        while steps := next_steps(self.history.records(), objective, experiment.rungs):
-            self._ask_more(evaluator, *steps[0])
+        while steps := next_steps(self.history.records(), experiment.objective, experiment.rungs):
+            iteration, images = steps[0]
+            self._ask_more(evaluator, iteration, images)
         self.history.write()
 
+    def _selection(self) -> Selection:
+        """Returns the choice of the winner."""
         records = self.history.records()
-        selection = choose(records, objective)
+        selection = choose(records, self.experiment.objective)
         if selection is None and any(record.cut_short for record in records):
             raise TaxtuneError(
-                "No template can win: more than half of the answers to each were cut off, at the longest answer.",
+                "No template can win: more than half of the answers to each were cut off, at the "
+                "longest answer.",
                 file=self.folder,
                 remedy=CUT_REMEDY,
             )
@@ -238,28 +276,41 @@ class Tuner:
                 file=self.folder,
                 remedy="See history.jsonl for the reasons.",
             )
-        winner = next(record for record in records if record.iteration == selection.winner)
-        if experiment.policy.is_open:
-            threshold = final_threshold(
-                experiment.taxonomy,
-                experiment.weights,
-                winner.rows,
-                objective,
-                off_tree=evaluator.off_tree,
-            )
-            policy = experiment.policy.with_threshold(threshold)
-            evaluator = evaluator.with_policy(policy)
-            selection = replace(selection, policy=dict(policy.identity()), chose_threshold=True)
-            if selection.status is not None:  # what chose the threshold cannot certify it as well
-                selection = replace(selection, status="estimate")
-        self.callbacks.tell("on_selection", selection)
-        templates = {
-            "baseline": experiment.rules.parse(records[0].template),
-            "winner": experiment.rules.parse(winner.template or ""),
-        }
-        tell = partial(self.callbacks.tell, "on_heldout")
-        heldout, differences = compare_templates(experiment, evaluator, templates, tell)
-        heldout, seconds = self._accounted(heldout), self._clock()
+        return selection
+
+    def _with_threshold(
+        self, evaluator: Evaluator, selection: Selection
+    ) -> tuple[Evaluator, Selection]:
+        """Returns evaluator and choice with the threshold of a policy that leaves it open."""
+        experiment = self.experiment
+        if not experiment.policy.is_open:
+            return evaluator, selection
+        threshold = final_threshold(
+            experiment.taxonomy,
+            experiment.weights,
+            self._record(selection.winner).rows,
+            experiment.objective,
+            off_tree=evaluator.off_tree,
+        )
+        policy = experiment.policy.with_threshold(threshold)
+        selection = replace(selection, policy=dict(policy.identity()), chose_threshold=True)
+        if selection.status is not None:  # what chose the threshold cannot certify it as well
+            selection = replace(selection, status="estimate")
+        return evaluator.with_policy(policy), selection
+
+    def _result(self, evaluator: Evaluator, selection: Selection) -> TuneResult:
+        """Returns the result, once baseline and winner are asked about the held-out images."""
+        experiment = self.experiment
+        objective = experiment.objective
+        records = self.history.records()
+        templates = {}
+        for name, record in (("baseline", records[0]), ("winner", self._record(selection.winner))):
+            templates[name] = experiment.rules.parse(record.template or "")
+        heldout, differences = experiment.compare(
+            evaluator,
+            templates,
+            lambda name, images: self.callbacks.tell("on_heldout", name, images),
+        )
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
             name=experiment.recipe.name,
@@ -267,9 +318,9 @@ class Tuner:
             constraints=objective.constraints,
             trivial_hp=trivial_hp,
             trivial_hr=trivial_hr,
-            winner=winner.iteration,
+            winner=selection.winner,
             iterations=tuple(records),
-            heldout=heldout,
+            heldout=self._accounted(heldout),
             differences=differences,
             folder=str(self.folder),
             where=files_shown(self.folder) | self.callbacks.where(),
@@ -277,32 +328,37 @@ class Tuner:
             selection=selection,
             spec=objective.spec,
             context=experiment.context,
-            seconds=seconds,
+            seconds=self._clock(),
         )
-        result = replace(
-            result, where=result.where | posterior_offer(experiment, evaluator, result)
-        )
-        write_result(result)
-        with track("recording the result"):
-            self.callbacks.tell("on_result", result)
-        return result
+        offer = posterior_offer(experiment, evaluator, result)
+        return replace(result, where=result.where | offer)
+
+    def _record(self, iteration: int) -> IterationRecord:
+        for record in self.history.records():
+            if record.iteration == iteration:
+                return record
+        raise LookupError(iteration)
 
     def _claim(self, *, new: bool) -> Claim | None:
-        """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
-        records, rung = self.history.records(), self.experiment.rungs[0]
+        """Returns an iteration to work on, None once all are done or the budget is spent."""
+        records = self.history.records()
         if not records:
             return self.history.claim(0)
-        spent, budget = sum((record.usage for record in records), Usage()), self.experiment.budget
-        new &= budget.usd is None or (spent.cost_usd or 0.0) < budget.usd
+        rung = self.experiment.rungs[0]
+        budget = self.experiment.budget
+        spent = sum((record.usage for record in records), Usage())
+        if budget.usd is not None:
+            new &= (spent.cost_usd or 0.0) < budget.usd
         if budget.vlm_calls is not None:  # drafts count in place of templates
             new &= (len(records) + 1) * rung.images + spent.tried <= rung.templates * rung.images
         return self.history.claim(rung.templates - 1, new=new)
 
     def _ask_more(self, evaluator: Evaluator, iteration: int, images: int) -> None:
         """Asks a template that may win about so many of the tuning images."""
-        record = next(record for record in self.history.records() if record.iteration == iteration)
+        start = time.monotonic()
+        record = self._record(iteration)
         assert record.template is not None  # it was asked with
-        start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
+        examples = self.experiment.splits.tuning[:images]
         template = self.experiment.rules.parse(record.template)
         evaluation = evaluator.evaluate(template, examples)
         usage = record.usage + replace(evaluation.usage, seconds=time.monotonic() - start)
@@ -313,7 +369,7 @@ class Tuner:
         self.callbacks.tell("on_rung", grown)
 
     def _clock(self) -> float:
-        """Returns the wall time of the run so far, with that of earlier sessions, and keeps it for later ones."""
+        """Returns the wall time of the run so far, with that of earlier sessions, and keeps it."""
         now = time.monotonic()
         seconds = float(self.history.note("seconds") or 0.0) + now - self._started
         self.history.set_note("seconds", seconds)
@@ -321,7 +377,10 @@ class Tuner:
         return seconds
 
     def _accounted(self, heldout: Sequence[HeldoutResult]) -> tuple[HeldoutResult, ...]:
-        """Returns held-out results with what they took when they were asked, where answers are stored by now."""
+        """Returns held-out results with the usage of when they were asked.
+
+        By now their answers are stored.
+        """
         known = _USAGES.validate_python(self.history.note("heldout usage") or {})
         usages: dict[str, Usage] = {}
         for held in heldout:
@@ -333,37 +392,26 @@ class Tuner:
 
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
         """Returns the iteration's record, and whether the proposer has nothing more to propose."""
-        start, experiment = time.monotonic(), self.experiment
+        start = time.monotonic()
+        experiment = self.experiment
         examples = experiment.splits.tuning[: experiment.rungs[0].images]
-        most, missing = self._draft_images(), experiment.recipe.max_missing
-        drafts = _Drafts(evaluator, experiment.rules, examples, most=most, max_missing=missing)
+        drafts = _Drafts(
+            evaluator,
+            experiment.rules,
+            examples,
+            most=self._draft_images(),
+            max_missing=experiment.recipe.max_missing,
+        )
         try:
             with count_faults() as faults, track("proposing a template"):
                 proposal = claim.proposal or self._propose(claim, drafts, faults)
         except ProposalFailed as failure:
-            before = [record for record in self.history.records() if record.iteration > 0]
-            # One fault costs an iteration. A model that never answered is set up wrongly, or down for some time.
-            if failure.out_of_reach and all(record.out_of_reach for record in before[-_PATIENCE:]):
-                raise ProposerError(
-                    failure.reason,
-                    remedy="Continue with --resume when the model answers again. Or use the proposer 'fragments', "
-                    "which needs no model.",
-                ) from None
             usage = replace(
                 failure.spent.trials + drafts.usage(),
                 proposer=_proposer_usage(failure.spent, faults),
+                seconds=time.monotonic() - start,
             )
-            record = IterationRecord(
-                claim.iteration,
-                "failed",
-                None,
-                reason=failure.reason,
-                rejected=failure.spent.rejected,
-                usage=replace(usage, seconds=time.monotonic() - start),
-                trace=failure.spent.trace,
-                out_of_reach=failure.out_of_reach,
-            )
-            return record, failure.final
+            return self._failed(claim.iteration, failure, usage), failure.final
 
         template = experiment.rules.parse(proposal.template)
         evaluation = evaluator.evaluate(template, examples)
@@ -384,75 +432,105 @@ class Tuner:
             self._check_off_tree(record.rows)
         return record, False
 
+    def _failed(self, iteration: int, failure: ProposalFailed, usage: Usage) -> IterationRecord:
+        """Returns the record of an iteration without a template.
+
+        Raises:
+            ProposerError: If the proposer's model has not answered for some time.
+        """
+        before = [record for record in self.history.records() if record.iteration > 0]
+        # One fault costs an iteration. A model that never answered is set up wrongly, or down for
+        # some time.
+        if failure.out_of_reach and all(record.out_of_reach for record in before[-_PATIENCE:]):
+            raise ProposerError(
+                failure.reason,
+                remedy="Continue with --resume when the model answers again. Or use the proposer "
+                "'fragments', which needs no model.",
+            ) from None
+        return IterationRecord(
+            iteration=iteration,
+            state="failed",
+            template=None,
+            reason=failure.reason,
+            rejected=failure.spent.rejected,
+            usage=usage,
+            trace=failure.spent.trace,
+            out_of_reach=failure.out_of_reach,
+        )
+
     def _judged(
         self, record: IterationRecord, evaluation: Evaluation, examples: Sequence[Example]
     ) -> IterationRecord:
-        """Returns the record with its scores, or why it has none; raises an error where going on is senseless."""
-        failures, objective, scores = (
-            evaluation.failures,
-            self.experiment.objective,
-            evaluation.scores,
-        )
-        if (
-            len(failures) <= self.experiment.recipe.max_missing * len(examples)
-            and scores is not None
-        ):
+        """Returns the record with its scores, or why it has none.
+
+        Raises:
+            ModelError: If going on is senseless.
+            ImageError: If images are gone.
+        """
+        objective = self.experiment.objective
+        scores = evaluation.scores
+        most = self.experiment.recipe.max_missing * len(examples)
+        if scores is not None and len(evaluation.failures) <= most:
             baseline = scores if record.iteration == 0 else self.history.records()[0].scores
-            value, feasible = (
-                objective.value(scores, baseline),
-                objective.feasible(scores, baseline),
-            )
             return replace(
-                record, scores=scores, value=value, feasible=feasible and not record.cut_short
+                record,
+                scores=scores,
+                value=objective.value(scores, baseline),
+                feasible=objective.feasible(scores, baseline) and not record.cut_short,
             )
         check_images_there(examples)
-        what = "answer" if not objective.needs else "answer or no rating"
-        reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
         limit = getattr(getattr(self.experiment.vlm, "settings", None), "max_tokens", None)
         cut = cut_in_words(record.rows, limit)
+        what = "answer or no rating" if objective.needs else "answer"
+        first = evaluation.failures[0].rstrip(".")
+        reason = f"{len(evaluation.failures)} of {len(examples)} images have no {what}"
+        reason += f"; the first: {first}"
         if cut:
             reason += f"; {cut}"
-        if evaluation.retryable or record.iteration == 0:
-            # Not the template's fault: going on would waste the budget on a model that is out of reach, and without
-            # answers to the baseline there is nothing to compare with.
-            raise ModelError(
-                f"Iteration {record.iteration} stopped: {reason}.",
-                remedy="Continue with --resume when the model answers again; answers so far are saved."
-                if evaluation.retryable
-                else CUT_REMEDY
-                if cut
-                else "The baseline must have answers and ratings to compare with: change prompt.baseline, "
-                "the model, the judge or the images, or raise max_missing.",
-            )
-        return replace(record, state="void", scores=None, value=None, reason=reason)
+        if not evaluation.retryable and record.iteration > 0:
+            return replace(record, state="void", scores=None, value=None, reason=reason)
+        # Not the template's fault: going on would waste the budget on a model that is out of reach,
+        # and without answers to the baseline there is nothing to compare with.
+        remedy = (
+            "The baseline must have answers and ratings to compare with: change prompt.baseline, "
+            "the model, the judge or the images, or raise max_missing."
+        )
+        if evaluation.retryable:
+            remedy = _WAIT
+        elif cut:
+            remedy = CUT_REMEDY
+        raise ModelError(f"Iteration {record.iteration} stopped: {reason}.", remedy=remedy)
 
     def _check_off_tree(self, rows: Sequence[SampleResult]) -> None:
-        """Checks that the baseline's answers are about what is on the tree: no prompt makes up for the wrong tree."""
-        answers = [row for row in rows if row.answer is not None]
-        off = {
-            " ".join(str(row.answer).split())[:100]: row.truth for row in answers if row.off_tree
-        }
+        """Raises a `TaxonomyError` if too many of the baseline's answers are off the tree.
+
+        No prompt makes up for the wrong tree.
+        """
+        answered = [row for row in rows if row.answer is not None]
+        off_tree = [row for row in answered if row.off_tree]
         most = self.experiment.recipe.max_off_tree
-        if (count := sum(row.off_tree for row in answers)) <= most * len(answers):
+        if len(off_tree) <= most * len(answered):
             return
+        truths = {" ".join(str(row.answer).split())[:100]: row.truth for row in off_tree}
+        shown = [f"{answer!r} for {truth}" for answer, truth in list(truths.items())[:3]]
         raise TaxonomyError(
-            f"{count} of the baseline's {len(answers)} answers to the tuning images assert something that the taxonomy "
-            f"lacks, more than max_off_tree ({most:g}) allows: "
-            f"{'; '.join(f'{answer!r} for {truth}' for answer, truth in list(off.items())[:3])}.",
+            f"{len(off_tree)} of the baseline's {len(answered)} answers to the tuning images "
+            f"assert something that the taxonomy lacks, more than max_off_tree ({most:g}) allows: "
+            f"{'; '.join(shown)}.",
             file=self.experiment.recipe.source,
-            remedy="Check that taxonomy.path is a tree of what the images show, and taxonomy.root, taxonomy.domain and "
-            "prompt.domain; add missing names as aliases. If the answers are as expected, raise max_off_tree: answers "
-            "are kept.",
+            remedy="Check that taxonomy.path is a tree of what the images show, and taxonomy.root, "
+            "taxonomy.domain and prompt.domain; add missing names as aliases. If the answers are "
+            "as expected, raise max_off_tree: answers are kept.",
         )
 
     def _draft_images(self) -> int | None:
-        """The number of images that the budget leaves to an iteration's drafts; None where there is no bound."""
-        rung, records = self.experiment.rungs[0], self.history.records()
+        """Returns the images that the budget leaves to drafts, None if there is no bound."""
         if self.experiment.budget.vlm_calls is None:
             return None
-        return rung.images * (rung.templates - len(records) - 1) - sum(
-            record.usage.tried for record in records
-        )
+        rung = self.experiment.rungs[0]
+        records = self.history.records()
+        tried = sum(record.usage.tried for record in records)
+        return rung.images * (rung.templates - len(records) - 1) - tried
 
     def _propose(self, claim: Claim, drafts: _Drafts, faults: Mapping[str, int]) -> Proposal:
         experiment = self.experiment
@@ -468,15 +546,22 @@ class Tuner:
                 check=lambda template: experiment.rules.check(template, earlier),
             )
             tried = proposal.trials + drafts.usage(proposal.template)
-            proposal = replace(
-                proposal, trials=replace(tried, proposer=_proposer_usage(proposal, faults))
-            )
+            trials = replace(tried, proposer=_proposer_usage(proposal, faults))
+            proposal = replace(proposal, trials=trials)
         self.history.propose(claim, proposal)
         return proposal
 
 
 class _Drafts:
-    """Asks about the drafts that a proposer tries in one iteration, at most `most` images; the `ask` of its `Goal`."""
+    """Asks about the drafts that a proposer tries in one iteration; the `ask` of its `Goal`.
+
+    Args:
+        evaluator: Asks and scores.
+        rules: Parse templates.
+        examples: The images of the first rung.
+        most: Most images to ask about, None for no bound.
+        max_missing: The fraction of the images that may have no answer, in [0, 1].
+    """
 
     def __init__(
         self,
@@ -496,7 +581,7 @@ class _Drafts:
         self._usage = Usage()
 
     def __call__(self, template: str, images: int) -> tuple[SampleResult, ...]:
-        """Returns the rows of a checked template on the first images, fewer where the budget ends."""
+        """Returns the rows of a checked template on the first images, fewer if the budget ends."""
         known = self._images.get(template, 0)
         if self.left is not None:
             images = min(images, known + self.left)
@@ -505,31 +590,37 @@ class _Drafts:
         parsed = self._rules.parse(template)
         evaluation = self._evaluator.evaluate(parsed, self._examples[:images])
         failures = evaluation.failures
-        if evaluation.retryable and len(failures) > self._max_missing * len(evaluation.rows):
+        asked = len(evaluation.rows)
+        if evaluation.retryable and len(failures) > self._max_missing * asked:
+            first = failures[0].rstrip(".")
             raise ModelError(
-                f"A draft could not be tried: {len(failures)} of {len(evaluation.rows)} images have no answer; the "
-                f"first: {failures[0].rstrip('.')}.",
-                remedy="Continue with --resume when the model answers again; answers so far are saved.",
+                f"A draft could not be tried: {len(failures)} of {asked} images have no answer; "
+                f"the first: {first}.",
+                remedy=_WAIT,
             )
-        self._images[template] = max(known, len(evaluation.rows))
+        self._images[template] = max(known, asked)
         self._usage += evaluation.usage
         return evaluation.rows
 
     @property
     def left(self) -> int | None:
-        """Images that may still be asked about; None where there is no bound."""
+        """Images that may still be asked about, None if there is no bound."""
         return None if self._most is None else max(0, self._most - sum(self._images.values()))
 
     def usage(self, submitted: str | None = None) -> Usage:
-        """Returns the usage of the drafts but `submitted`, whose images the iteration counts itself."""
+        """Returns the usage of all drafts but `submitted`, whose images the iteration counts."""
         tried = sum(images for template, images in self._images.items() if template != submitted)
         return replace(self._usage, tried=tried)
 
 
 def _proposer_usage(proposed: Proposal, faults: Mapping[str, int]) -> ModelUsage:
-    """Returns the usage of a proposer's model; nothing where it has none."""
+    """Returns the usage of a proposer's model; nothing if it has none."""
     usage = ModelUsage(
-        0, 0, proposed.prompt_tokens, proposed.completion_tokens, proposed.cost_usd, dict(faults)
+        prompt_tokens=proposed.prompt_tokens,
+        completion_tokens=proposed.completion_tokens,
+        cost_usd=proposed.cost_usd,
+        faults=dict(faults),
     )
-    templates = len(proposed.rejected) + bool(proposed.template)
-    return replace(usage, calls=templates) if usage.tokens or usage.faults else usage
+    if not usage.tokens and not usage.faults:
+        return usage
+    return replace(usage, calls=len(proposed.rejected) + bool(proposed.template))

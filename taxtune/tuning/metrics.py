@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.registry import name_scores
-from taxtune.metrics.table import SCORES
+from taxtune.metrics.table import SCORES, TemplateScores
 from taxtune.progress import note
-from taxtune.tuning.records import ModelUsage, SampleResult, TemplateScores
+from taxtune.tuning.records import ModelUsage, SampleResult
 
 if TYPE_CHECKING:
     from taxtune.data import Example

@@ -12,6 +12,7 @@ from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
+from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import (
     LabelledData,
@@ -30,7 +31,6 @@ from taxtune.tuning.build import (
     trivial_node,
 )
 from taxtune.tuning.experiment import checklist_notes, make_rungs
-from taxtune.tuning.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import check_run_folder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,13 +11,13 @@ from taxtune.errors import DataError
 from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.hierarchical import is_exact
 from taxtune.metrics.names import metric_name
-from taxtune.metrics.ranks import RankIntervals, RankScores
+from taxtune.metrics.ranks import RankIntervals
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.metrics.table import SCORES, ScoreTable, with_derived
+from taxtune.metrics.table import ScoreTable, TemplateScores
 from taxtune.models.base import ModelUsage
+from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.policies import PlacedAnswer
-from taxtune.tuning.objective import Constraint, ObjectiveSpec
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +36,6 @@ __all__ = [
     "SampleResult",
     "Selection",
     "Status",
-    "TemplateScores",
     "TuneResult",
     "Turn",
     "Usage",
@@ -50,47 +49,6 @@ CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks t
 RUN_FORMAT = "taxtune run 3"
 State = Literal["complete", "failed", "void"]
 Status = Literal["certified", "passes-alone", "estimate"]
-
-
-@dataclass(frozen=True)
-class TemplateScores:
-    """The scores of a template. Each of them is an attribute, too: `scores.hp`.
-
-    Attributes:
-        n: Number of images that were answered.
-        means: The mean of each score by name, see `taxtune.metrics.table.SCORES`, and of each of
-            the run's own metrics over the answers that have a value.
-        ranks: Precision and recall at each rank, the broadest rank first.
-    """
-
-    n: int
-    means: dict[str, float] = field(hash=False)
-    ranks: tuple[RankScores, ...] = field(default=(), repr=False)
-
-    def __getattr__(self, name: str) -> float:
-        """Returns the mean of a score of `SCORES`."""
-        if name not in SCORES or name not in self.means:
-            raise AttributeError(f"the scores hold no {name!r}")
-        return self.means[name]
-
-    @property
-    def measures(self) -> dict[str, float]:
-        """The means of the run's own metrics and measures, by name."""
-        return {name: mean for name, mean in self.means.items() if name not in SCORES}
-
-    def get(self, key: str) -> float:
-        """Returns a score by name.
-
-        Raises:
-            ValueError: If there is none.
-        """
-        if key not in self.means:
-            raise ValueError(f"the scores hold no {key!r}")
-        return self.means[key]
-
-    def changed(self, means: Mapping[str, float]) -> TemplateScores:
-        """Returns the scores with other means, and with what follows from them."""
-        return replace(self, means=with_derived({**self.means, **means}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,16 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, images_to_certify, poisson_bound
-from taxtune.metrics.table import is_mean
-from taxtune.tuning.objective import Constraint, Objective
-from taxtune.tuning.records import (
-    Finalist,
-    Held,
-    IterationRecord,
-    Selection,
-    Status,
-    TemplateScores,
-)
+from taxtune.metrics.table import TemplateScores, is_mean
+from taxtune.objective import Constraint, Objective
+from taxtune.tuning.records import Finalist, Held, IterationRecord, Selection, Status
 
 __all__ = [
     "BELIEVED",

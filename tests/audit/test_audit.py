@@ -13,7 +13,10 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from taxtune.audit.sample import _allocated, draw_sample, read_reply, summarise_audit, verdict_of
+from taxtune.audit.chat import read_reply
+from taxtune.audit.sample import _allocated, draw_sample
+from taxtune.audit.summary import summarise_audit
+from taxtune.audit.verdicts import verdict_of
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.cli.commands import run_command

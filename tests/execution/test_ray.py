@@ -63,22 +63,18 @@ def test_workers_answer_as_the_model_does(cluster, sleepy, tmp_path, notes):
     for i, file in enumerate(files):
         Image.new("RGB", (16, 16), (40 * i, 0, 0)).save(file)
     model = deploy(sleepy, execution=RAY)
-    assert (model.workers, model.check(), model.identity) == (
-        2,
-        [],
-        {"kind": "sleepy", "model": "sleepy"},
-    )
+    assert model.workers == 2
+    assert model.check() == []
+    assert model.identity == {"kind": "sleepy", "model": "sleepy"}
 
     wanted = [Request(f"prompt {i}", files[i % 6]) for i in range(48)]
     replies = model.answer([*wanted, Request("gone", tmp_path / "gone.png")])
-    assert [r.text.partition(":")[0] for r in replies[:-1]] == [
-        request.prompt for request in wanted
-    ]
+    prompts = [reply.text.partition(":")[0] for reply in replies[:-1]]
+    assert prompts == [request.prompt for request in wanted]
     assert "gone.png: The image file does not exist" in replies[-1].reason
+    # An image stays with its worker, but for the last questions.
     homes = Counter((pid, seen) for pid, seen, _ in asked(tmp_path))
-    assert sum(sorted(homes.values())[-6:]) >= 30, (
-        "an image stays with its worker, but for the last questions"
-    )
+    assert sum(sorted(homes.values())[-6:]) >= 30
 
     with count_faults() as faults:
         model.answer([Request(f"fault {i}") for i in range(9)])

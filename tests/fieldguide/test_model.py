@@ -9,7 +9,8 @@ import pytest
 
 from fieldguide.draw import make_dataset
 from fieldguide.measure import PROMPTS, Row, measure
-from fieldguide.phrasing import held_out_prompts, load_phrasings
+from fieldguide.phrasing import held_out_prompts
+from tests.fieldguide.toolkit import held_out_fragments
 
 pytestmark = pytest.mark.heavy  # asks the model about a hundred drawings, again and again
 
@@ -22,11 +23,10 @@ def birds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def held_out(birds: Path) -> dict[str, Row]:
-    prompts = {
-        f"{kind} {i}": text
-        for kind, texts in held_out_prompts().items()
-        for i, text in enumerate(texts)
-    }
+    prompts = {}
+    for kind, texts in held_out_prompts().items():
+        for i, text in enumerate(texts):
+            prompts[f"{kind} {i}"] = text
     return {row.kind: row for row in measure(birds, prompts)}
 
 
@@ -60,51 +60,36 @@ def test_asked_to_be_cautious_it_backs_off_where_it_cannot_see(rows: dict[str, R
 
 def test_answers_keep_to_the_format_and_end(rows: dict[str, Row]) -> None:
     for row in rows.values():
-        kept = np.mean(
-            [answer.startswith("A: ") and answer.endswith(".") for answer in row.answers]
-        )
-        assert kept >= 0.98, (row.kind, row.answers[:5])
+        kept = [answer.startswith("A: ") and answer.endswith(".") for answer in row.answers]
+        assert np.mean(kept) >= 0.98, (row.kind, row.answers[:5])
         assert max(len(answer) for answer in row.answers) < 60
 
 
 def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(
     held_out: dict[str, Row],
 ) -> None:
-    def mean(kind: str, column: str) -> float:
-        return float(
-            np.mean(
-                [getattr(row, column) for name, row in held_out.items() if name.startswith(kind)]
-            )
-        )
+    def scores(kind: str) -> tuple[np.ndarray, np.ndarray]:
+        rows = [row for name, row in held_out.items() if name.startswith(kind)]
+        return np.array([row.depth for row in rows]), np.array([row.hp for row in rows])
 
-    assert mean("specific", "depth") > mean("plain", "depth") > mean("careful", "depth")
-    assert mean("careful", "hp") > mean("plain", "hp") + 0.02
-    assert mean("careful", "hp") > mean("specific", "hp") + 0.05
-    assert mean("family", "depth") == pytest.approx(2.0, abs=0.25)
+    specific_depth, specific_hp = scores("specific")
+    plain_depth, plain_hp = scores("plain")
+    careful_depth, careful_hp = scores("careful")
+    assert specific_depth.mean() > plain_depth.mean() > careful_depth.mean()
+    assert careful_hp.mean() > plain_hp.mean() + 0.02
+    assert careful_hp.mean() > specific_hp.mean() + 0.05
+    assert scores("family")[0].mean() == pytest.approx(2.0, abs=0.25)
     # Not only on average: every careful wording backs off further than every specific one.
-    careful = [row.depth for name, row in held_out.items() if name.startswith("careful")]
-    specific = [row.depth for name, row in held_out.items() if name.startswith("specific")]
-    assert max(careful) < min(specific)
+    assert careful_depth.max() < specific_depth.min()
 
 
 def test_fragments_kept_out_of_training_move_the_answers_the_right_way(birds: Path) -> None:
     """Each with the baseline's question and format, against the baseline itself."""
-    import yaml
-    from jinja2 import Environment
-
-    from taxtune.resources import prompts_dir
-
-    table = yaml.safe_load(
-        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
-    )
-    texts = {(slot["id"], c["id"]): c["text"] for slot in table["slots"] for c in slot["choices"]}
     end = "Answer in the format 'A: <answer>.'"
     prompts = {"none": f"What bird is this? {end}"}
-    for slot, choices in load_phrasings()["fragments"]["held_out"].items():
-        for choice in choices:
-            if slot not in ("question", "format"):
-                text = Environment().from_string(texts[slot, choice]).render(domain="bird")
-                prompts[choice] = f"What bird is this? {text} {end}"
+    for slot, choice, text in held_out_fragments():
+        if slot not in ("question", "format"):
+            prompts[choice] = f"What bird is this? {text} {end}"
     rows = {row.kind: row for row in measure(birds, prompts)}
     plain = rows.pop("none")
     assert len(rows) >= 5

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
-from jinja2 import Environment
 
 from fieldguide.phrasing import (
     RANKS,
@@ -16,8 +14,8 @@ from fieldguide.phrasing import (
 )
 from fieldguide.species import all_species
 from taxtune.mapping import Mapper
-from taxtune.resources import prompts_dir
 from taxtune.taxonomy import read_taxonomy
+from tests.fieldguide.toolkit import fragment_texts, held_out_fragments
 
 
 @pytest.fixture(scope="module")
@@ -32,46 +30,25 @@ def test_held_out_wordings_are_not_among_the_training_prompts(drawn) -> None:
     for prompts in held_out_prompts().values():
         for prompt in prompts:
             assert prompt.casefold() not in training
-    fragments = yaml.safe_load(
-        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
-    )
-    texts = {
-        slot["id"]: {c["id"]: c["text"] for c in slot["choices"]} for slot in fragments["slots"]
-    }
-    for slot, choices in load_phrasings()["fragments"]["held_out"].items():
-        for choice in choices:
-            text = (
-                Environment()
-                .from_string(texts[slot][choice])
-                .render(domain="bird", ranks=["family", "species"])
-            )
-            assert text.casefold() not in training, (slot, choice)
+    for slot, choice, text in held_out_fragments():
+        assert text.casefold() not in training, (slot, choice)
 
 
 def test_every_fragment_of_the_toolkit_is_known() -> None:
-    fragments = yaml.safe_load(
-        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
-    )
     known = load_phrasings()["fragments"]
-    for slot in fragments["slots"]:
-        for choice in slot["choices"]:
-            if choice["text"]:
-                inside = [
-                    part
-                    for part in ("train", "held_out")
-                    if choice["id"] in known[part].get(slot["id"], {})
-                ]
-                assert len(inside) == 1, (slot["id"], choice["id"])
+    for (slot, choice), text in fragment_texts().items():
+        if text:
+            in_training = choice in known["train"].get(slot, {})
+            is_held_out = choice in known["held_out"].get(slot, {})
+            assert in_training != is_held_out, (slot, choice)
 
 
 def test_more_care_never_makes_an_answer_more_specific() -> None:
     rng = np.random.default_rng(1)
     for _ in range(100):
-        species, family, order = np.sort(rng.random(3))
-        sureness = {"species": species, "family": family, "order": order}
-        depths = [
-            RANKS.index(choose_rank(Intent(care=care), sureness)) for care in np.linspace(-1, 5, 25)
-        ]
+        sureness = dict(zip(("species", "family", "order"), np.sort(rng.random(3)), strict=True))
+        intents = [Intent(care=care) for care in np.linspace(-1, 5, 25)]
+        depths = [RANKS.index(choose_rank(intent, sureness)) for intent in intents]
         assert depths == sorted(depths)
         assert depths[0] == 0
 
@@ -85,5 +62,4 @@ def test_every_answer_is_placed_where_it_belongs() -> None:
                 wanted[answer_text(bird, rank, form=form)] = label
             wanted[answer_text(bird, rank, latin=True, form="json")] = label
     placements = Mapper(taxonomy).place(list(wanted))
-    got = {p.answer: taxonomy.labels[p.node] for p in placements}
-    assert {a: n for a, n in got.items() if n != wanted[a]} == {}
+    assert {p.answer: taxonomy.labels[p.node] for p in placements} == wanted

@@ -78,66 +78,7 @@ def test_every_label_of_a_plain_tree_is_placed_on_its_node(data: st.DataObject) 
         assert placement.path[-1] == placement.answer
 
 
-ANIMALS = Taxonomy.from_paths(
-    [
-        "animal/bird/gull/herring gull",
-        "animal/bird/swallow/barn swallow",
-        "animal/bird/duck/mallard",
-        "animal/insect/fly/house fly",
-        "animal/insect/fly/crane fly",
-        "animal/fish/perch",
-        "animal/mammal/seal/grey seal",
-        "animal/mammal/dog/boxer",
-        "animal/plant bug/leaf",
-    ]
-)
-
-
-@pytest.mark.parametrize(
-    ("answer", "wanted"),
-    [
-        ("A gull flies over the harbour", "gull"),
-        ("A gull flies.", "gull"),
-        ("A gull perches on a post", "gull"),
-        ("A swallow flies gracefully over the water", "swallow"),
-        ("A dog ducks under a fence", "dog"),
-        ("a boxer dog seals the bag", "boxer"),
-        ("One mallard flies away", "mallard"),
-        ("The mallard flies away", "mallard"),
-        ("A child flies a kite", "animal"),
-        ("The woman seals letters", "animal"),
-        ("It flies over a perch", "perch"),
-        ("She ducks", "animal"),
-        # a noun all the same
-        ("the dog leaves", "leaf"),
-        ("A house fly on the wall", "house fly"),
-        ("house flies on the wall", "house fly"),
-        ("a herring gull", "herring gull"),
-        ("flies", "fly"),
-        ("Two gulls and flies", "animal"),
-        ("a pair of barn swallows", "barn swallow"),
-        ("a gull's leaves", "leaf"),
-    ],
-)
-def test_what_agrees_in_number_as_a_verb_does_is_no_name(answer: str, wanted: str) -> None:
-    placed = Mapper(ANIMALS, config=MapperConfig(wordnet=False)).place_one(answer)
-    assert placed.path[-1] == wanted
-
-
-@pytest.mark.parametrize(
-    ("answer", "wanted"),
-    [
-        ("A gull is not visible in the picture", "animal"),
-        ("The gull isn't there", "animal"),
-        ("The scene lacks a gull", "animal"),
-        ("an absence of gulls", "animal"),
-        ("A gull, its wings not visible", "gull"),
-        ("The gull is not in the water", "gull"),
-    ],
-)
-def test_what_is_said_not_to_be_seen_is_denied(answer: str, wanted: str) -> None:
-    placed = Mapper(ANIMALS, config=MapperConfig(wordnet=False)).place_one(answer)
-    assert placed.path[-1] == wanted
+ANIMALS = read_taxonomy(Path(__file__).with_name("trees") / "animals.csv")
 
 
 def test_a_label_in_a_sentence_comes_before_english_names_of_groups(plants: Taxonomy) -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +19,8 @@ from taxtune.metrics.hierarchical import score
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.wordnet import WordNet, find_wordnet
 
+HERE = Path(__file__).parent
+
 
 def label(mapper: Mapper, answer: str) -> str:
     placement = mapper.place_one(answer)
@@ -25,86 +29,25 @@ def label(mapper: Mapper, answer: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        # names, folded
-        ("Blue Jay", "Cyanocitta cristata"),
-        ("blue-jay", "Cyanocitta cristata"),
-        ("BlueJay", "Cyanocitta cristata"),
-        ("Stellers jays", "Cyanocitta stelleri"),
-        ("Birds", "Aves"),
-        ("Cyanocitta stelleri", "Cyanocitta stelleri"),
-        ("family Corvidae", "Corvidae"),
-        ("Corvus sp.", "Corvus"),
-        ("Turdus merula (Linnaeus, 1758)", "Turdus merula"),
-        ("forget-me-not", "Myosotis"),
-        # whole words only
-        ("plant", "Plantae"),
-        ("a map of a maple", "Acer"),
-        # the last noun decides
-        ("Red-breasted woodpecker", "Picidae"),
-        ("Spotted robin", "Passeriformes"),
-        ("Red Foxhound", "Canis familiaris"),
-        ("Daffodil-like Foxglove", "Digitalis"),
-        ("Dandelion-like blue flower", "Tracheophyta"),
-        ("Maple flower", "Acer"),
-        ("Redhead duck", "Aythya americana"),
-        ("Digitalis lutea", "Digitalis"),
-        ("Ailuroedus merula", "-"),
-        ("large black bird", "Aves"),
-        ("purple petal ring", "Tracheophyta"),
-        ("Gorgeous digitalis", "Digitalis"),
-        # English before Latin homonyms
-        ("Nasturtium", "Tropaeolum"),
-        ("Nasturtium officinale", "Nasturtium officinale"),
-        # spelling
-        ("Amercan Robin", "Turdus migratorius"),
-        ("Digtalis purpurea", "Digitalis purpurea"),
-        # several names
-        ("a robin or a thrush", "Passeriformes"),
-        ("Blue Jay, Steller's Jay, American Crow", "Corvidae"),
-        ("a bird, a robin", "Passeriformes"),
-        ("Bird, Blue Jay", "Cyanocitta cristata"),
-        ("Warbler, Blue Jay", "Passeriformes"),
-        ("1) Beagle\n2) Basset Hound", "Canis familiaris"),
-        ('["Blue Jay", "American Crow"]', "Corvidae"),
-        # two names of one thing
-        ("Common Crow (Corvus brachyrhynchos)", "Corvus brachyrhynchos"),
-        ("White-spotted Woodpecker (Dryobates villosus)", "Dryobates villosus"),
-        # what is asserted
-        ("not a duck but a coot", "Fulica"),
-        ("It is a crow rather than a jay.", "Corvus"),
-        ("Unlike a thrush, this is a Blue Jay.", "Cyanocitta cristata"),
-        ("The image shows an American crow sitting on a maple.", "Corvus brachyrhynchos"),
-        ("A Blue Jay. Jays eat beetles and live in maple trees.", "Cyanocitta cristata"),
-        ("I'm not sure, but it looks like a woodpecker.", "Picidae"),
-        ("It is similar to a jay", "Cyanocitta"),
-        # formats
-        ("A: blue jay.", "Cyanocitta cristata"),
-        ("A: <Blue Jay>.", "Cyanocitta cristata"),
-        ("It has wings.\n**Answer:** _Corvus corax_", "Corvus corax"),
-        ('```json\n{"species": "Corvus corax", "reason": "no thrush"}\n```', "Corvus corax"),
-        ("possible_dog_breeds", "Canis familiaris"),
-        # nothing named
-        ("", "-"),
-        ("   \n", "-"),
-        ("🐦", "-"),
-        ("نسر", "-"),
-        ("I'm sorry, but I can't identify the bird in this image.", "-"),
-        ("This is not a bird.", "-"),
-        ("Possible species names", "-"),
-        ("Wavy margin", "-"),
-        ("Red Volkswagen Beetle Coupe 2010s", "-"),
-        ("Jaguar XF Sedan 2005", "-"),
-        ("Hawk T1", "-"),
-        ("castle", "-"),
-        # before it is off the tree, a name beside what is asserted counts
-        ("The image depicts a car parked near a tree", "Tracheophyta"),
-    ],
-)
-def test_default_places(mapper: Mapper, answer: str, expected: str) -> None:
-    assert label(mapper, answer) == expected
+def answers() -> list[tuple[str, str, str]]:
+    """Trees and answers with the label of their node, "-" for none; the table says why.
+
+    Each tree asks for something else: homonyms and Latin, names that begin with their parents',
+    verbs, words that the tree makes redundant.
+    """
+    with (HERE / "answers.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    return [(row["tree"], row["answer"], row["node"]) for row in rows]
+
+
+@cache
+def mapper_of(tree: str) -> Mapper:
+    return Mapper(read_taxonomy(HERE / "trees" / f"{tree}.csv", names=False))
+
+
+@pytest.mark.parametrize(("tree", "answer", "expected"), answers())
+def test_answers_are_placed_as_people_mean_them(tree: str, answer: str, expected: str) -> None:
+    assert label(mapper_of(tree), answer) == expected
 
 
 def test_stages(mapper: Mapper) -> None:
@@ -150,23 +93,6 @@ def test_only_the_start_of_a_very_long_answer_is_read(mapper: Mapper) -> None:
     assert (
         label(mapper, " " * 300_000 + "Blue Jay") == "Cyanocitta cristata"
     )  # white space in front counts for nothing
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("Blue Jay\nCyanocitta cristata\nCorvidae", "Cyanocitta cristata"),
-        ("bird\nBlue Jay", "Cyanocitta cristata"),
-        ("a thrush and an American Robin", "Turdidae"),
-        # prose stays prose: what follows only speaks of the first
-        ("Blue Jay\nIts crest tells it from the Downy Woodpecker.", "Cyanocitta cristata"),
-        ("Blue Jay; the Downy Woodpecker is smaller", "Cyanocitta cristata"),
-    ],
-)
-def test_names_in_a_row_are_placed_on_what_they_share(
-    mapper: Mapper, answer: str, expected: str
-) -> None:
-    assert label(mapper, answer) == expected
 
 
 @pytest.mark.parametrize(
@@ -256,53 +182,6 @@ def test_notebooks_show_placements_as_a_table(mapper: Mapper) -> None:
     assert "<table" in mapper.place([])._repr_html_()
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        # a finite verb is no noun, whatever is called so
-        ("a coot flies over the water", "Fulica"),
-        ("a butterfly rests on a flower", "Lepidoptera"),
-        ("a red fox asleep", "Vulpes vulpes"),
-        ("a dog laying in the petals", "Canis familiaris"),
-        ("a jaguar eating beetles", "Panthera onca"),
-        # a broader word behind a name changes nothing
-        ("american robin bird", "Turdus migratorius"),
-        ("Red fox mammal", "Vulpes vulpes"),
-        ("maple tree", "Acer"),
-        ("maple branch", "Acer"),
-        # Latin in any case, and its authors
-        ("turdus ludovicianus", "Turdus"),
-        ("Turdus ludovicianus", "Turdus"),
-        ("corvus turdus", "Corvus"),
-        ("Turdus merula Linnaeus, 1758", "Turdus merula"),
-        # the picture and the subject
-        ("The bird in the picture belongs to the species Turdus merula.", "Turdus merula"),
-        ("The picture shows a flower, which is a maple.", "Acer"),
-        # other guesses
-        ("a Blue Jay, or some other crow", "Corvidae"),
-        ("a Blue Jay or another duck", "Aves"),
-        # prompts echoed before the answer
-        (
-            "USER: What is it? A) Blue Jay B) Redhead ASSISTANT: The answer is: B) Redhead",
-            "Aythya americana",
-        ),
-        ("USER: a crow or a duck? ASSISTANT: duck", "Anatidae"),
-    ],
-)
-def test_what_an_answer_asserts(mapper: Mapper, answer: str, expected: str) -> None:
-    assert label(mapper, answer) == expected
-
-
-VEHICLES = Taxonomy(
-    [
-        "vehicle", "car", "Ford", "F-150", "Ford F-150 Regular Cab 2012", "Ford F-150 SuperCrew Cab 2011",
-        "Ford Focus Sedan 2007", "Chevrolet", "Chevrolet Impala Sedan 2007", "airplane", "Boeing", "Boeing 747",
-        "Boeing 737", "Airbus", "A320", "Douglas", "DC-3", "DC-6", "bus", "school bus",
-    ],
-    [-1, 0, 1, 2, 3, 3, 2, 1, 7, 0, 9, 10, 10, 9, 13, 9, 15, 15, 0, 18],
-)  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ["A-10", "An-12", "The The", "F-16"])
 def test_labels_that_begin_like_articles(name: str) -> None:
     planes = Taxonomy(
@@ -311,117 +190,6 @@ def test_labels_that_begin_like_articles(name: str) -> None:
     assert label(Mapper(planes), name) == name
     assert label(Mapper(planes), f"It is the {name}.") == name
     assert label(Mapper(planes), "A-12") != "An-12"
-
-
-FINDINGS = Taxonomy(
-    [
-        "thing",
-        "chest x-ray",
-        "no finding",
-        "bird",
-        "skua",
-        "insect",
-        "fly",
-        "food",
-        "cheese product",
-    ],
-    [-1, 0, 0, 0, 3, 0, 5, 0, 7],
-    aliases=[(), (), ("normal",), (), (), (), (), (), ()],
-)
-
-
-DISHES = Taxonomy(
-    [
-        "dish",
-        "noodle dish",
-        "ramen",
-        "rice dish",
-        "sandwich",
-        "grilled cheese sandwich",
-        "houses, cabins, and farms",
-    ],
-    [-1, 0, 1, 0, 0, 4, 0],
-    aliases=[("food",), (), (), (), (), (), ()],
-)
-
-
-STYLES = Taxonomy(
-    [
-        "style",
-        "medieval architecture",
-        "Gothic architecture",
-        "Romanesque architecture",
-        "fruit",
-        "plum",
-        "beet",
-    ],
-    [-1, 0, 1, 1, 0, 4, 4],
-)
-
-
-# Each tree asks for something else: names that begin with their parents', verbs, words that the tree makes redundant.
-EXPECTED: list[tuple[Taxonomy, dict[str, str]]] = [
-    (
-        VEHICLES,
-        {
-            "a red car": "car",
-            "a yellow school bus parked on the road": "school bus",
-            "It is a Boeing 747 jet": "Boeing 747",
-            "747-800": "Boeing 747",
-            "2005 Ford sedan": "Ford",
-            "Ford F-150": "F-150",
-            "an F-150 XLT SuperTruck 2015": "F-150",
-            "Chevrolet Suburban": "Chevrolet",
-            "DC-2": "Douglas",
-            "a bicycle": "-",
-        },
-    ),
-    (
-        FINDINGS,
-        {
-            # behind "a" the noun is singular, so that "flies" is a verb though flies are on the tree
-            "two flies on a wall": "fly",
-            # what a thing is said to be replaces it
-            "The chest X-ray appears to be normal.": "no finding",
-            # a refusal is none the less one for a word that ends some name
-            "Sorry, the product is not readable, so I cannot name it.": "-",
-            "a product": "food",
-        },
-    ),
-    (
-        DISHES,
-        {
-            "noodles": "noodle dish",
-            "a bowl of stir-fried noodles with vegetables": "noodle dish",
-            "a platter of noodles": "noodle dish",
-            "white rice topped with stew": "rice dish",
-            "a grilled cheese": "grilled cheese sandwich",
-            "a cabin in the woods": "houses, cabins, and farms",
-            "a plate": "-",
-        },
-    ),
-    (
-        STYLES,
-        {
-            "a Gothic cathedral": "Gothic architecture",
-            "Answer: A) Romanesque": "Romanesque architecture",
-            "a plum-coloured dress": "-",
-            "a bowl of plums": "plum",
-            "a crate filled with freshly picked beets": "beet",
-            '{"category": "fruit", "item": "plum", "reason": "not a beet"}': "plum",
-            "Sorry, this is too blurry, there is no fruit that I could name.": "-",
-            "Standing": "-",
-        },
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("tree", "answer", "expected"),
-    [(tree, *case) for tree, cases in EXPECTED for case in cases.items()],
-)
-def test_phrases_of_any_domain(tree: Taxonomy, answer: str, expected: str) -> None:
-    assert label(Mapper(tree), answer) == expected
 
 
 def test_a_similarity_is_asked_only_where_reading_says_nothing(nature: Taxonomy) -> None:

@@ -14,11 +14,11 @@ from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import information_scores, leaf_information
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample, information_sample
 from taxtune.metrics.table import SCORES, Predictions, Score, ScoreTable, with_derived
+from taxtune.objective import Objective
 from taxtune.report.summary import summarise
 from taxtune.report.tables import score_table
 from taxtune.taxonomy import Taxonomy
 from taxtune.tracking.values import all_scores, write_result
-from taxtune.tuning.objective import Objective
 from tests.rows import placed_row, sample_row
 from tests.tuning.toy import make_parts, tuned
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import taxtune
+from taxtune.objective import Aims, make_objective
 from taxtune.recipe import load_recipe
-from taxtune.tuning.objective import Aims, make_objective
 from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import choose
 from tests.recipes.layouts import LAYOUTS, Painter

@@ -11,7 +11,8 @@ from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.tuning.objective import Constraint, ObjectiveSpec
+from taxtune.metrics.table import TemplateScores
+from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.records import (
     ComparisonResult,
     Difference,
@@ -19,7 +20,6 @@ from taxtune.tuning.records import (
     IterationRecord,
     ModelUsage,
     SampleResult,
-    TemplateScores,
     TuneResult,
     Turn,
     Usage,

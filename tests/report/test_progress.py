@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from taxtune.objective import make_objective
 from taxtune.progress import note, showing, track
 from taxtune.report.progress import TuningProgress
 from taxtune.report.terminal import Terminal
-from taxtune.tuning.objective import make_objective
 from taxtune.tuning.selection import best_so_far, choose, rungs
 from tests.report import samples
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.report.html import render_report
 from taxtune.report.summary import goal_in_words, selection_in_words, summarise, verdict
-from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.records import Held, Selection, Status, TuneResult
 from tests.report import samples
 from tests.rows import changed_row

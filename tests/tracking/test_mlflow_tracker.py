@@ -25,7 +25,7 @@ from taxtune.metrics.names import metric_name
 from taxtune.report.summary import summarise
 from taxtune.tracking import MLflowTracker
 from taxtune.tracking.values import HEADLINE
-from taxtune.tuning.loop import Group
+from taxtune.tuning.loop import ComparisonGroup
 from taxtune.tuning.records import IterationRecord, TuneResult
 from tests.report import samples
 
@@ -421,8 +421,8 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
 
 def compared(
     uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]
-) -> tuple[Group, list[str]]:
-    group = Group("birds", identity)
+) -> tuple[ComparisonGroup, list[str]]:
+    group = ComparisonGroup("birds", identity)
     ids = []
     for each in runs:
         tracker = MLflowTracker("compare", folder, uri)
@@ -480,14 +480,14 @@ def test_a_measure_may_be_named_after_a_model_with_a_slash(uri: str, tmp_path: P
     *others, last = result.heldout
     result = replace(result, heldout=(*others, replace(last, name="bertscore:ms/deberta")))
     tracker = MLflowTracker("slash", tmp_path, uri)
-    above = tracker.group(result, Group("birds", "c9"))
+    above = tracker.group(result, ComparisonGroup("birds", "c9"))
     assert above is not None
     assert tracker.whole
     assert Recorded(uri, above).content("template_bertscore-ms-deberta.j2") == last.template
 
 
 def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> None:
-    group = Group("birds", "c8")
+    group = ComparisonGroup("birds", "c8")
     tracker = MLflowTracker("compare", tmp_path, uri)
     run = tracker.start("birds", {}, {}, group=group)
     above = Recorded(uri, run).tags["mlflow.parentRunId"]

@@ -163,7 +163,7 @@ def test_a_server_on_files_records_a_run_without_traces(
         make = partial(MLflowTracker, "taxtune", parts.folder, server)
         callback = TrackingCallback(make)
         tuned(parts, callbacks=[callback])
-        assert callback.settled()
+        assert callback.recorded_all()
         (experiment,) = [
             one for one in client(server).search_experiments() if one.name == "taxtune"
         ]

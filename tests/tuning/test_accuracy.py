@@ -7,9 +7,9 @@ import pytest
 
 from taxtune.metrics.information import leaf_information
 from taxtune.metrics.statistics import hierarchical_sample
+from taxtune.objective import make_objective
 from taxtune.report.summary import EXACT, state_of
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.objective import make_objective
 from taxtune.tuning.proposers.evidence import row_values
 from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.thresholds import final_threshold

@@ -23,7 +23,7 @@ from taxtune.report.terminal import Terminal
 from taxtune.tracking.values import iteration_metrics
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.build import build
-from taxtune.tuning.evaluation import Evaluator, compare_templates
+from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.records import count_cut
 from tests.tuning.templates import WHAT
 from tests.tuning.toy import ToyVLM, make_parts, tuned
@@ -162,7 +162,7 @@ def test_held_out_images_without_answers_name_the_remedy(tmp_path: Path) -> None
     parts = build(make_parts(tmp_path / "in", tmp_path / "out", vlm))
     evaluator = Evaluator(Asker(vlm, Mapper(parts.taxonomy)), parts.weights)
     with pytest.raises(ModelError, match="of the 12 images lack an answer") as raised:
-        compare_templates(parts, evaluator, {"baseline": WHAT}, lambda *_: None)
+        parts.compare(evaluator, {"baseline": WHAT}, lambda *_: None)
     assert "vlm.max_tokens" in str(raised.value.remedy)
 
 

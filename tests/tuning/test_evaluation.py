@@ -15,7 +15,7 @@ from taxtune.policies import Policy, SelfConsistency, Single
 from taxtune.tuning import asker
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.build import build
-from taxtune.tuning.evaluation import Evaluator, compare_templates
+from taxtune.tuning.evaluation import Evaluator
 from tests.tuning.templates import WHAT
 from tests.tuning.toy import COLOURS, ToyVLM, make_parts
 from tests.unsure import Unsure
@@ -101,7 +101,7 @@ def test_held_out_scores_say_what_hangs_on_doubtful_placements(
     session = build(make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.5",)))
     mapper = Unsure(session.taxonomy, config=MapperConfig(preset=preset))
     evaluator = Evaluator(Asker(Asking(), mapper, policy), session.weights)
-    (held,), _ = compare_templates(session, evaluator, {"baseline": WHAT}, lambda *_: None)
+    (held,), _ = session.compare(evaluator, {"baseline": WHAT}, lambda *_: None)
     rows = [row for row in held.rows if row.failure is None]
     assert {row.doubtful for row in held.rows if row.failure is not None} <= {None}
     if preset == "paper-listing":  # whose confidence is no probability

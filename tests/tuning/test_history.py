@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ResumeError, TaxtuneError
+from taxtune.metrics.table import TemplateScores
 from taxtune.tuning.history import History, check_unused, is_begun
 from taxtune.tuning.proposers import Proposal
-from taxtune.tuning.records import IterationRecord, TemplateScores
+from taxtune.tuning.records import IterationRecord
 from tests.rows import sample_row
 
 IDENTITY = {"seed": 1, "data": "abc"}

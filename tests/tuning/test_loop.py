@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.cli.running import run_guarded
+from taxtune.cli.running import guarded
 from taxtune.errors import ImageError, ModelError, ResumeError
 from taxtune.models import Failure
 from taxtune.recipe import load_recipe
@@ -235,8 +235,8 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
         tuned(parts, callbacks=[hide])
     assert len(history(out)) == 2, "what the loss of the images voided is not an iteration"
 
-    with pytest.raises(ImageError) as error:
-        run_guarded(lambda: build(parts_again()), out, go_on="Continue with: X")
+    with pytest.raises(ImageError) as error, guarded(out, "Continue with: X"):
+        build(parts_again())
     (note,) = error.value.__notes__
     assert note == "Finished work is saved. Continue with: X"
     shutil.copytree(safe, images, dirs_exist_ok=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import poisson_bound
-from taxtune.tuning.objective import Constraint, Objective, make_objective
+from taxtune.objective import Constraint, Objective, make_objective
 from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import (
     aim_values,

@@ -22,6 +22,7 @@ __all__ = [
     "ProposalFailed",
     "Proposer",
     "evidence",
+    "make_kind",
     "make_proposer",
 ]
 
@@ -89,10 +90,11 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
     """Returns a proposer.
 
     Args:
-        what: "fragments" (`FragmentsProposer`) or "random" (`RandomProposer`), which need no key; a chat model
-            ("openai/gpt-4o", `LLMProposer`), or one with tools ("agent:openai/gpt-4o", `AgentProposer`); the name that
-            an installed package registers (entry points `taxtune.proposers`: a class or a function of the settings); a
-            function from the history to a template; or a proposer.
+        what: "fragments" (`FragmentsProposer`) or "random" (`RandomProposer`), which need no key; a
+            chat model ("openai/gpt-4o", `LLMProposer`), or one with tools ("agent:openai/gpt-4o",
+            `AgentProposer`); the name that an installed package registers (entry points
+            `taxtune.proposers`: a class or a function of the settings); a function from the history
+            to a template; or a proposer.
         **settings: The settings of a proposer that is given by name.
 
     Raises:
@@ -108,28 +110,38 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
             value=what,
             remedy="Give a name, a function of the history, or a Proposer.",
         )
-    if (factory := find_plugin(PROPOSER_PLUGINS, what)) is not None:
-        try:
-            return make_proposer(factory(**settings))
-        except Exception as error:
-            reason = (
-                str(error)
-                if isinstance(error, TaxtuneError)
-                else f"{type(error).__name__}: {error}"
-            )
-            message = (
-                f"The proposer {what!r}, which a package provides, cannot be created: {reason}"
-            )
-            raise ProposerError(message) from error
-    named = proposer_named(what)
-    if named["kind"] in ("fragments", "random"):
+    return make_kind(**proposer_named(what), **settings)
+
+
+def make_kind(kind: str, **settings: Any) -> Proposer:
+    """Returns the proposer of a kind that recipes know: built in, or of an installed package.
+
+    Args:
+        kind: "fragments", "random", "llm", "agent", or the name that a package registers.
+        **settings: The arguments of its class.
+
+    Raises:
+        ProposerError: It cannot be made.
+    """
+    if kind in ("fragments", "random"):
         from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
 
-        return FragmentsProposer(**settings) if what == "fragments" else RandomProposer(**settings)
-    if named["kind"] == "agent":
+        return FragmentsProposer(**settings) if kind == "fragments" else RandomProposer(**settings)
+    if kind == "agent":
         from taxtune.tuning.proposers.agent import AgentProposer
 
-        return AgentProposer(named["model"], **settings)
-    from taxtune.tuning.proposers.llm import LLMProposer
+        return AgentProposer(**settings)
+    if kind == "llm":
+        from taxtune.tuning.proposers.llm import LLMProposer
 
-    return LLMProposer(named["model"], **settings)
+        return LLMProposer(**settings)
+    factory = find_plugin(PROPOSER_PLUGINS, kind)
+    try:
+        return make_proposer(factory(**settings))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, TaxtuneError):
+            reason = str(error)
+        raise ProposerError(
+            f"The proposer {kind!r}, which a package provides, cannot be created: {reason}"
+        ) from error

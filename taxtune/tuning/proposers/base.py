@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from taxtune.errors import ProposerError
+from taxtune.objective import Objective
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.context import Known
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.records import IterationRecord, SampleResult, Turn, Usage
 
 __all__ = ["Check", "Goal", "Proposal", "ProposalFailed", "Proposer"]

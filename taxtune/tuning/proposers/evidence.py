@@ -32,8 +32,8 @@ from taxtune.metrics.table import ScoreTable, is_mean
 from taxtune.tuning.leaks import find_labels
 
 if TYPE_CHECKING:
+    from taxtune.objective import Objective
     from taxtune.taxonomy import Taxonomy
-    from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers.base import Goal
     from taxtune.tuning.records import IterationRecord, SampleResult
 

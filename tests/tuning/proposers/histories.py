@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from taxtune.tuning.objective import Aims, make_objective, read_floor
+from taxtune.metrics.table import TemplateScores
+from taxtune.objective import Aims, make_objective, read_floor
 from taxtune.tuning.proposers import Goal
-from taxtune.tuning.records import IterationRecord, TemplateScores
+from taxtune.tuning.records import IterationRecord
 
 __all__ = ["goal", "record"]
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 
 from taxtune.metrics.diagnosis import ErrorType
+from taxtune.objective import Objective
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import Setup
 from taxtune.tuning.leaks import find_labels
-from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Goal, evidence, make_proposer
 from taxtune.tuning.proposers.evidence import Hider, hidden_answers, row_values
 from taxtune.tuning.proposers.messages import Messages

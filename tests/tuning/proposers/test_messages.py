@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from taxtune.metrics.information import information_values, leaf_information
+from taxtune.objective import Aims, Constraint, Objective, make_objective, read_floor
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.objective import Aims, Constraint, Objective, make_objective, read_floor
 from taxtune.tuning.proposers import Goal
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import IterationRecord

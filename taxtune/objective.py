@@ -19,7 +19,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.plugins import names_near
 
 if TYPE_CHECKING:
-    from taxtune.tuning.records import TemplateScores
+    from taxtune.metrics.table import TemplateScores
 
 __all__ = [
     "OBJECTIVES",

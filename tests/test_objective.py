@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.table import with_derived
-from taxtune.tuning.objective import Aims, Constraint, make_objective, read_floor
-from taxtune.tuning.records import TemplateScores
+from taxtune.metrics.table import TemplateScores, with_derived
+from taxtune.objective import Aims, Constraint, make_objective, read_floor
 
 # With 20 images on a tree of depth d, means are multiples of 1/(20 d): far apart from the millionth that breaks ties.
 share = st.integers(0, 1000).map(lambda n: n / 1000)
