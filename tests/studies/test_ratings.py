@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.judge import JudgeStudySettings
+from taxtune.studies.judge_settings import JudgeStudySettings
 from taxtune.studies.ratings import krippendorff_alpha, quality, read_rated_answers
 
 GOOD = {"id": "a", "question": "Q?", "references": ["cat", "cats"], "answer": "cat", "human": 0.5}
