@@ -577,7 +577,7 @@ class ApiModel(StreamingModel):
 
 
 def _problem(state: tenacity.RetryCallState) -> CallError:
-    """Returns what is wrong with the attempt that has just failed."""
+    """Returns the problem of the attempt that has just failed."""
     assert state.outcome is not None
     problem: CallError = state.outcome.result()
     return problem
