@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.authoring.enrich import (
-    Proposal,
+    ProposedName,
     apply_proposals,
     inflections,
     proposals_csv,
@@ -23,9 +23,9 @@ TREE = Taxonomy(
     ["food", "soup", "hot/cold", "cake"], [-1, 0, 0, 0], aliases=[[], ["broth"], [], []]
 )
 ROWS = [
-    Proposal(1, "potage", "wordnet", comment="soup.n.01: liquid food"),
-    Proposal(3, "bar", "wordnet", "ambiguous", 'would also name "food/soup"'),
-    Proposal(1, "Broth", "mine"),
+    ProposedName(1, "potage", "wordnet", comment="soup.n.01: liquid food"),
+    ProposedName(3, "bar", "wordnet", "ambiguous", 'would also name "food/soup"'),
+    ProposedName(1, "Broth", "mine"),
 ]
 
 
@@ -70,7 +70,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         file.write_text(proposals_csv(TREE, rows))
         assert read_proposals(file, TREE) == rows
     file.write_text("Node;Alias\ncake;gateau\nbroth;stock\n")
-    assert read_proposals(file, TREE) == [Proposal(3, "gateau", ""), Proposal(1, "stock", "")]
+    assert read_proposals(file, TREE) == [
+        ProposedName(3, "gateau", ""),
+        ProposedName(1, "stock", ""),
+    ]
 
 
 def test_marked_names_and_names_that_the_tree_has_are_not_added() -> None:

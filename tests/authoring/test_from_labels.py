@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from taxtune.authoring.label_tree import LabelTree, tree_from_synsets
 from taxtune.authoring.senses import (
-    Choice,
+    SenseChoice,
     as_labels,
     choices_csv,
     choose_synsets,
@@ -28,7 +28,7 @@ from taxtune.wordnet import WordNet
 from tests.authoring.food_wordnet import SENSES
 
 
-def choose(wordnet: WordNet, *names: str) -> dict[str, Choice]:
+def choose(wordnet: WordNet, *names: str) -> dict[str, SenseChoice]:
     return {choice.label.name: choice for choice in choose_synsets(wordnet, as_labels(names))}
 
 
@@ -226,7 +226,7 @@ def test_names_of_groups_give_way_to_labels(small: WordNet) -> None:
     # A label that is called as a group but is of no synset.
     choices = [*choose_synsets(small, as_labels(["chowder", "bisque", "beagle", "pug"]))]
     (soup,) = as_labels(["Soup"])
-    tree = tree_from_synsets(small, [*choices, Choice(soup)])
+    tree = tree_from_synsets(small, [*choices, SenseChoice(soup)])
     assert tree.taxonomy.path(tree.nodes["Soup"]) == ("entity", "Soup")
     assert "entity/soup (entity)/bisque" in paths(tree)
     assert tree.taxonomy.resolve("soup") == tree.nodes["Soup"]
