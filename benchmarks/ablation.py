@@ -49,6 +49,7 @@ ROOMS = (
     "lexicon",
     "kinds",
     "asserted",
+    "resolve",
     "mapper",
 )
 MODULES = {room: import_module(f"taxtune.mapping.{room}") for room in ROOMS}
@@ -213,10 +214,9 @@ class Domains:
             signal.alarm(0)
             switch_on()
         groups = zip(self.cases, self.base, without, strict=True)
-        rows = [
-            group[["file", "tree"]].assign(gain=np.subtract(a, b, dtype=int))
-            for (_, _, group), a, b in groups
-        ]
+        rows = []
+        for (_, _, group), a, b in groups:
+            rows.append(group[["file", "tree"]].assign(gain=np.subtract(a, b, dtype=int)))
         table = pd.concat(rows).groupby(["file", "tree"]).gain.sum().reset_index()
         return table.assign(rule=f"{rule.room}.{rule.name}")
 

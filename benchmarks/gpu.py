@@ -137,10 +137,9 @@ def compare(family: str, dtype: str, work: Path) -> dict[str, Any]:
     # That of Idefics3's kin may lie beyond the vocabulary.
     network.generation_config.pad_token_id = processor.tokenizer.pad_token_id
     requests = [Request(prompt, Path(image)) for prompt in plan.prompts for image in plan.images]
-    plain = [
-        bench.generate(plan, network, processor, one.prompt, [str(one.image)])[0]
-        for one in requests
-    ]
+    plain = []
+    for one in requests:
+        plain.append(bench.generate(plan, network, processor, one.prompt, [str(one.image)])[0])
     if len({*plain}) < len(plain) // 2:
         raise ValueError("answers that are all alike show nothing")
     many = bench.batched(replace(plan, batch_size=8), network, processor)

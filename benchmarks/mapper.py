@@ -298,10 +298,9 @@ def quality(
     print(f"\n{'':24} {'n':>5} " + " ".join(f"{title:>54}" for title in results))
     print(f"{'':24} {'':>5} " + " ".join(f"{header:>54}" for _ in results))
     for group, chosen in groups_of(rows):
-        cells = [
-            table_cell(trees, [rows[i] for i in chosen], [p[i] for i in chosen])
-            for p in results.values()
-        ]
+        cells = []
+        for p in results.values():
+            cells.append(table_cell(trees, [rows[i] for i in chosen], [p[i] for i in chosen]))
         print(f"{group:24} {len(chosen):5} " + " ".join(f"{cell:>54}" for cell in cells))
     print(
         f"\n{'risk at coverage':24} {'n':>5} ",

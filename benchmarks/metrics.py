@@ -86,10 +86,9 @@ def main() -> None:
     print(f"arrays   {arrays:8.3f} s")
     print(f"sets     {sets:8.3f} s   {sets / arrays:.1f} times as long")
     scores = seconds(lambda: bootstrap(hierarchical_sample(tree, predicted, target)), 1)
-    both = [
-        hierarchical_sample(tree, nodes, target)
-        for nodes in (predicted, rng.integers(0, len(tree), len(target)))
-    ]
+    both = []
+    for nodes in (predicted, rng.integers(0, len(tree), len(target))):
+        both.append(hierarchical_sample(tree, nodes, target))
     paired = seconds(lambda: paired_bootstrap((both[0], both[1])), 1)
     print(f"bootstrap, 2,000 resamples           {scores:6.3f} s")
     print(f"paired_bootstrap, 10,000 resamples   {paired:6.3f} s")

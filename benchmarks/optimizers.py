@@ -100,13 +100,12 @@ def judge(
     landscape: Landscape, aim: Aim, images: IntArray, chosen: Chosen, best: int | None
 ) -> dict[str, Any]:
     """Returns the held-out scores of a choice beside those of the best template, by the names of `Run`."""
-    means = {
-        template: (
+    means = {}
+    for template in {0, chosen.template, chosen.template if best is None else best}:
+        means[template] = (
             float(landscape.hp[template, images].mean()),
             float(landscape.hr[template, images].mean()),
         )
-        for template in {0, chosen.template, chosen.template if best is None else best}
-    }
     hp, hr = means[chosen.template]
     value = aim.aimed(hp, hr)
     highest = math.nan if best is None else aim.aimed(*means[best])
@@ -247,20 +246,21 @@ def _results(means: pd.DataFrame, objective: str, name: str) -> Table:
         "optimism in hP": "optimism_hp",
         "optimism in hR": "optimism_hr",
     }
-    rows = [
-        (
-            row["landscape"],
-            row["method"],
-            row["budget"],
-            round(row["calls"]),
-            *(_with_error(row[column], row[f"se_{column}"]) for column in shown.values()),
-            *(
-                _with_error(100 * row[column], 100 * row[f"se_{column}"], 0)
-                for column in shares.values()
-            ),
+    rows = []
+    for row in means[means.objective == objective].to_dict("records"):
+        rows.append(
+            (
+                row["landscape"],
+                row["method"],
+                row["budget"],
+                round(row["calls"]),
+                *(_with_error(row[column], row[f"se_{column}"]) for column in shown.values()),
+                *(
+                    _with_error(100 * row[column], 100 * row[f"se_{column}"], 0)
+                    for column in shares.values()
+                ),
+            )
         )
-        for row in means[means.objective == objective].to_dict("records")
-    ]
     return Table(
         name,
         f"Held-out scores of the winners tuned for {objective}, with standard errors over the seeds",

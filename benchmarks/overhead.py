@@ -115,10 +115,8 @@ def write_fragments(file: Path, slots: int = 4, choices: int = 12) -> None:
         texts = [
             f"Part {slot} in wording {choice}, of a {{{{ domain }}}}." for choice in range(choices)
         ]
-        lines += [
-            f"      - {{id: c{choice}, text: {json.dumps(text)}}}"
-            for choice, text in enumerate(texts)
-        ]
+        for choice, text in enumerate(texts):
+            lines.append(f"      - {{id: c{choice}, text: {json.dumps(text)}}}")
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -268,16 +266,17 @@ def run_table(folder: Path, iterations: int) -> Table:
     found = json.loads(done.stdout.splitlines()[-1])
     total = sum(found["cpu"].values()) + found["threads"]
     wall = sum(found["wall"].values())
-    rows: list[tuple[object, ...]] = [
-        (
-            part,
-            seconds,
-            100 * seconds / total,
-            found["wall"][part],
-            100 * found["wall"][part] / wall,
+    rows: list[tuple[object, ...]] = []
+    for part, seconds in sorted(found["cpu"].items(), key=lambda item: -item[1]):
+        rows.append(
+            (
+                part,
+                seconds,
+                100 * seconds / total,
+                found["wall"][part],
+                100 * found["wall"][part] / wall,
+            )
         )
-        for part, seconds in sorted(found["cpu"].items(), key=lambda item: -item[1])
-    ]
     rows.append(
         (
             "other threads: MLflow, reading ahead",

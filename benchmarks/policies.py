@@ -164,10 +164,11 @@ def compare(
     """
     images = bed.part(share)
     rng = np.random.default_rng(0)
-    again = [
-        np.bincount(rng.integers(len(images), size=len(images)), minlength=len(images))
-        for _ in range(draws // 2)
-    ]
+    again = []
+    for _ in range(draws // 2):
+        again.append(
+            np.bincount(rng.integers(len(images), size=len(images)), minlength=len(images))
+        )
     counts = [np.ones(len(images))] * draws + [
         count.astype(float) for count in again for _ in range(_SPLITS)
     ]

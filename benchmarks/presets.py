@@ -182,10 +182,9 @@ def tally(
             for algorithm.config in configs:
                 found[text].append(algorithm.place(text, row, top_k(row, config.k)))
     tallies: dict[tuple[str, int], Tally] = {}
-    golds = {
-        str(node): target(tree, node)
-        for node in {str(answer.node): answer.node for answer in answers}.values()
-    }
+    golds = {}
+    for node in {str(answer.node): answer.node for answer in answers}.values():
+        golds[str(node)] = target(tree, node)
     for answer in answers:
         gold = golds[str(answer.node)]
         for i, factor in enumerate(FACTORS):

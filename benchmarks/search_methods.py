@@ -237,10 +237,9 @@ def tpe(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     landscape = task.landscape
     rng = task.rng(3)
     slots = sorted({slot for each in landscape.parameters for slot in each})
-    choices = {
-        slot: sorted({each[slot] for each in landscape.parameters if slot in each})
-        for slot in slots
-    }
+    choices = {}
+    for slot in slots:
+        choices[slot] = sorted({each[slot] for each in landscape.parameters if slot in each})
     space = {
         slot: optuna.distributions.CategoricalDistribution(ids) for slot, ids in choices.items()
     }

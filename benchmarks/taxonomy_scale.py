@@ -82,10 +82,9 @@ class Words:
     def __init__(self, rng: random.Random, nodes: int) -> None:
         self.rng = rng
         self._seen: set[str] = set()
-        self.epithets = [
-            self._word(2, ("us", "a", "is", "ensis", "ii", "ata", "oides"))
-            for _ in range(int(9 * nodes**0.6))
-        ]
+        self.epithets = []
+        for _ in range(int(9 * nodes**0.6)):
+            self.epithets.append(self._word(2, ("us", "a", "is", "ensis", "ii", "ata", "oides")))
         self.nouns = [
             self._word(rng.choice((1, 2, 2)), ("", "er", "ling", "fish", "wort", "bird"))
             for _ in range(int(3 * nodes**0.5))

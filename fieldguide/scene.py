@@ -200,10 +200,9 @@ def foliage(
         width = 0.36 * (1 - t**2)
         xs = np.concatenate([t, t[::-1]]) * length
         ys = np.concatenate([width, -width[::-1]]) * length
-        points = [
-            (float(x + a * c - b * s), float(y + a * s + b * c))
-            for a, b in zip(xs, ys, strict=True)
-        ]
+        points = []
+        for a, b in zip(xs, ys, strict=True):
+            points.append((float(x + a * c - b * s), float(y + a * s + b * c)))
         green = mix((58, 96, 48), (136, 150, 70), float(rng.random()))
         draw.polygon(points, fill=green)
         draw.line(

@@ -151,13 +151,13 @@ def taxonomy_rows() -> list[dict[str, str]]:
                     "aliases": ";".join(family.names),
                 }
             )
-            rows += [
-                {
-                    "path": f"{above}/{family.label}/{bird.label}",
-                    "rank": "species",
-                    "aliases": ";".join(bird.names),
-                }
-                for bird in all_species()
-                if bird.family == family.label
-            ]
+            for bird in all_species():
+                if bird.family == family.label:
+                    rows.append(
+                        {
+                            "path": f"{above}/{family.label}/{bird.label}",
+                            "rank": "species",
+                            "aliases": ";".join(bird.names),
+                        }
+                    )
     return rows

@@ -1,12 +1,13 @@
-"""taxtune for Python: tune, compare and evaluate templates, place and score answers, and read runs back.
+"""taxtune for Python: tune, compare and evaluate templates, place and score answers, read runs.
 
     import taxtune
 
     result = taxtune.tune("tree.csv", "photos/", answer, out="runs/birds")
     result.best.prompt
 
-Everything that can be named can be given as an object or a function instead. The arguments fill a recipe, of which the
-command line builds the same experiment; see `taxtune.tuning` for what is built.
+Everything that can be named can be given as an object or a function instead. The arguments fill a
+recipe, of which the command line builds the same experiment; see `taxtune.tuning` for what is
+built.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _lists(parameters: type) -> Callable[[F], F]:
-    """Has `help` and `inspect.signature` list the keys of a TypedDict one by one, in place of `**`."""
+    """Has `help` and `inspect.signature` list the keys of a TypedDict in place of `**`."""
 
     def decorate(function: F) -> F:
         own = inspect.signature(function)
@@ -115,7 +116,7 @@ def _setup(
     vlm: AnyModel | None,
     parts: SearchParts,
 ) -> Setup:
-    """Returns the recipe with the values that are given, and with the objects that replace its parts."""
+    """Returns the recipe with the given values, and the objects that replace its parts."""
     from taxtune.execution import deploy
     from taxtune.models.names import parse_model
     from taxtune.settings import with_kind
@@ -202,48 +203,57 @@ def tune(
     progress: bool | None = None,
     **parts: Unpack[SearchParts],
 ) -> TuneResult:
-    """Tunes a template: propose, ask, place, score, record; then compares the winner with the baseline once.
+    """Tunes a template: propose, ask, place, score, record; then compares winner and baseline once.
 
-    Two fifths of the images, at most 400, compare templates; of fewer than 150, three fifths. Others, at most 200,
-    judge baseline and winner at the end. From 150 images on the rest is left for `calibrate`.
+    Two fifths of the images, at most 400, compare templates; of fewer than 150, three fifths.
+    Others, at most 200, judge baseline and winner at the end. From 150 images on the rest is left
+    for `calibrate`.
 
     Args:
         taxonomy: The label tree: a `Taxonomy`, a file that `read_taxonomy` reads, or nested dicts.
-        examples: Labelled images: a folder with one sub-folder for each label, a CSV or JSONL file with one image and
-            its label per row, a list of (image, label), a `DataFrame`, or a Hugging Face `Dataset`. Images are paths
-            or PIL images.
-        vlm: What is tuned: a function (image, prompt) -> str, where the image is a PIL image whose `filename` is its
-            file, also batched or async; "PROVIDER/MODEL" for an API that litellm reaches, "local:MODEL" for a
-            transformers checkpoint; or a `Model`. Answers are kept in the run's folder, and no question is asked twice.
-        objective: What makes one template better: "hr_at_hp" (the default), as specific as possible while hP is at
-            least `goal`; "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf", "aurc"; the name of a measure or of one of
-            `metrics`; a function of the scores; or an `Objective`.
+        examples: Labelled images: a folder with one sub-folder for each label, a CSV or JSONL file
+            with one image and its label per row, a list of (image, label), a `DataFrame`, or a
+            Hugging Face `Dataset`. Images are paths or PIL images.
+        vlm: What is tuned: a function (image, prompt) -> str, where the image is a PIL image whose
+            `filename` is its file, also batched or async; "PROVIDER/MODEL" for an API that litellm
+            reaches, "local:MODEL" for a transformers checkpoint; or a `Model`. Answers are kept in
+            the run's folder, and no question is asked twice.
+        objective: What makes one template better: "hr_at_hp" (the default), as specific as possible
+            while hP is at least `goal`; "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf", "aurc";
+            the name of a measure or of one of `metrics`; a function of the scores; or an
+            `Objective`.
         goal: The hP that "hr_at_hp" holds, in (0, 1]; 0.98 by default.
-        effort: How much the search may spend: "light", "medium" (the default) or "heavy", which is at most 10, 20 or 40
-            templates and 800, 1,600 or 3,200 calls of the VLM about tuning images. Promising templates are asked about
-            more images than others, and the finalists about all.
-        proposer: What writes the templates: "fragments" (the default), which needs no key; "PROVIDER/MODEL" for a chat
-            model, or "agent:PROVIDER/MODEL" for one with tools; a function (history) -> str; or a `Proposer`.
-        metrics: What else is taken of each answer: functions of a row that return a number, True or False, by name.
+        effort: How much the search may spend: "light", "medium" (the default) or "heavy", which is
+            at most 10, 20 or 40 templates and 800, 1,600 or 3,200 calls of the VLM about tuning
+            images. Promising templates are asked about more images than others, and the finalists
+            about all.
+        proposer: What writes the templates: "fragments" (the default), which needs no key;
+            "PROVIDER/MODEL" for a chat model, or "agent:PROVIDER/MODEL" for one with tools; a
+            function (history) -> str; or a `Proposer`.
+        metrics: What else is taken of each answer: functions of a row that return a number, True or
+            False, by name.
         baseline: The template that the run begins with; that of the paper by default.
-        domain: What the images show in a word, such as "bird"; the name of the lowest node above all labels where left
-            out.
-        recipe: A recipe: a YAML file, the name of one that comes with taxtune ("fieldguide"), or what
-            `taxtune.load_recipe` returns. Arguments that are given replace what it says.
-        settings: Any other key of a recipe, with dots, as `--set` has it: {"data.tuning": 40, "seed": 1,
-            "vlm.temperature": 0.7, "tracking.mlflow": False}. "policy" and "mapper" may be objects: a
-            `taxtune.SelfConsistency`, a `Mapper` of this tree or a `MapperConfig`.
+        domain: What the images show in a word, such as "bird"; the name of the lowest node above
+            all labels where left out.
+        recipe: A recipe: a YAML file, the name of one that comes with taxtune ("fieldguide"), or
+            what `taxtune.load_recipe` returns. Arguments that are given replace what it says.
+        settings: Any other key of a recipe, with dots, as `--set` has it: {"data.tuning": 40,
+            "seed": 1, "vlm.temperature": 0.7, "tracking.mlflow": False}. "policy" and "mapper" may
+            be objects: a `taxtune.SelfConsistency`, a `Mapper` of this tree or a `MapperConfig`.
         out: The run's folder; "runs/tune", or "runs/" and the recipe's name, where left out.
         resume: Continue the run in the folder, if there is one.
-        callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or functions of (record, best).
-        progress: Show progress on standard error, one line per iteration where that is no terminal, as in a notebook;
-            by default only in a terminal. Nothing is ever printed on standard output; remarks are logged as warnings.
+        callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or
+            functions of (record, best).
+        progress: Show progress on standard error, one line per iteration where that is no terminal,
+            as in a notebook; by default only in a terminal. Nothing is ever printed on standard
+            output; remarks are logged as warnings.
 
     Returns:
         The result: `best.prompt`, `best.template`, `heldout`, `to_frame()`, `answers("winner")`.
 
     Raises:
-        TaxtuneError: If something is missing or wrong, or the run cannot go on; what is done is kept.
+        TaxtuneError: If something is missing or wrong, or the run cannot go on; what is done is
+            kept.
         KeyboardInterrupt: On Ctrl-C; the run goes on with `resume=True`.
     """
     from taxtune import runs
@@ -275,7 +285,7 @@ def compare(
     progress: bool | None = None,
     **parts: Unpack[SearchParts],
 ) -> ComparisonResult:
-    """Tunes for each objective from the same baseline, splits and seed, and compares the winners image by image.
+    """Tunes for each objective from the same baseline, splits and seed; compares the winners by image.
 
     Args:
         objectives: Two or more of what `tune` takes as `objective`.
@@ -285,8 +295,8 @@ def compare(
         resume: As in `tune`.
         callbacks: As in `tune`.
         progress: As in `tune`.
-        **parts: As in `tune`, but that `out` is the comparison's folder, with one sub-folder per run:
-            "runs/compare" where left out, or "runs/NAME-compare" with the recipe's name.
+        **parts: As in `tune`, but that `out` is the comparison's folder, with one sub-folder per
+            run: "runs/compare" where left out, or "runs/NAME-compare" with the recipe's name.
 
     Returns:
         The result: `runs`, `heldout`, `differences`, `to_frame()`, `answers("accuracy")`.
@@ -323,11 +333,13 @@ def evaluate(
         vlm: As in `tune`.
         split: Which images to ask about.
         progress: As in `tune`.
-        **parts: As in `tune`, but that `out` is where answers are kept, and not asked for again, and
-            in its folder `evaluated` the result with its report; "runs/evaluate" where left out.
+        **parts: As in `tune`, but that `out` is where answers are kept, and not asked for again,
+            and in its folder `evaluated` the result with its report; "runs/evaluate" where left
+            out.
 
     Returns:
-        The result: `heldout` (whichever the split), `differences`, `to_frame()`, `answers("template")`.
+        The result: `heldout` (whichever the split), `differences`, `to_frame()`,
+        `answers("template")`.
 
     Raises:
         TaxtuneError: If a template cannot be used, or something is missing or wrong.
@@ -368,17 +380,19 @@ def calibrate(
     vlm: Model | Callable[..., Any] | None = None,
     progress: bool | None = None,
 ) -> Calibration:
-    """Chooses the threshold at which a run's winner keeps a promised risk on new images of the same kind.
+    """Chooses the threshold at which a run's winner keeps a promised risk on new images of its kind.
 
     Args:
         run: The run's folder. Answers are kept there, and so is `calibration.json`.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
-        policy: "self_consistency" (several answers per image) or "posterior" (one, with the probabilities of the tree's
-            names); the run's own where left out, or self-consistency where it takes a single answer.
-        samples: Answers per image of self-consistency; those of the run's policy, or 8, where left out.
-        data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
-            out. Images of the run's splits among them are passed over.
+        policy: "self_consistency" (several answers per image) or "posterior" (one, with the
+            probabilities of the tree's names); the run's own where left out, or self-consistency
+            where it takes a single answer.
+        samples: Answers per image of self-consistency; those of the run's policy, or 8, where left
+            out.
+        data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in
+            neither split where left out. Images of the run's splits among them are passed over.
         images: Most images to ask about.
         recipe: The run's recipe, where the run does not know it.
         vlm: The model, for a run with a model of one's own; it must sample.
@@ -408,13 +422,14 @@ def place(
     """Places free text on a taxonomy.
 
     Args:
-        answers: What was said; None or NaN for an answer that is missing, as is a reply that ends within its thought.
+        answers: What was said; None or NaN for an answer that is missing, as is a reply that ends
+            within its thought.
         taxonomy: The label tree, as `tune` takes it.
         mapper: A `Mapper` of this tree, or its settings.
 
     Returns:
-        One row per answer: answer, placement (path), label, depth, stage, confidence, abstained, off_tree and evidence,
-        of which a missing answer has none.
+        One row per answer: answer, placement (path), label, depth, stage, confidence, abstained,
+        off_tree and evidence, of which a missing answer has none.
 
     Raises:
         TaxtuneError: If the tree cannot be read.
@@ -467,11 +482,12 @@ def score(
     """Returns hP, hR, hF, accuracy and depth of answers.
 
     Args:
-        predicted: What was answered: labels or paths of the tree, or with `free_text` anything that a model may say.
+        predicted: What was answered: labels or paths of the tree, or with `free_text` anything that
+            a model may say.
         target: What is true: labels or paths, as many.
         taxonomy: The label tree, as `tune` takes it.
-        free_text: Place the answers with the mapper first; those off the tree count as a child of the root that is
-            never right.
+        free_text: Place the answers with the mapper first; those off the tree count as a child of
+            the root that is never right.
 
     Raises:
         TaxtuneError: If a label is not on the tree or missing, or the lengths differ.

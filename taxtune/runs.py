@@ -1,4 +1,4 @@
-"""Runs: tuning, comparing objectives, and evaluating templates, as the commands and `taxtune.api` start them."""
+"""Tunes, compares objectives and evaluates templates, for the commands and for `taxtune.api`."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def check_objectives(names: Sequence[str]) -> None:
 
 
 def recording_callbacks(setup: Setup) -> list[Any]:
-    """Returns the callbacks that write the report, and record the run in MLflow if its recipe says so."""
+    """Returns the callbacks that write the report and, if the recipe says so, record in MLflow."""
     from taxtune.report.html import ReportCallback
 
     if not setup.recipe.tracking.mlflow:

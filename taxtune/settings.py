@@ -1,4 +1,4 @@
-"""The groups of a recipe as typed models: taxonomy, data, prompt, VLM, mapper, objective, judge, proposer, ..."""
+"""The groups of a recipe as typed models: taxonomy, data, prompt, VLM, mapper, objective, ..."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TaxonomySettings(Settings):
 
 
 class ContextSettings(Settings):
-    """What templates may know of each image: columns of the data are variables of their names, as {{ place }}.
+    """What templates may know of each image: a column of the data is a variable, as {{ place }}.
 
     Attributes:
         columns: Columns of the data; or exif:month, exif:hour, exif:latitude and exif:longitude,
@@ -251,7 +251,7 @@ class LocalVLMSettings(Settings):
 
 
 class ApiVLMSettings(Settings):
-    """Any model with image input that litellm reaches; its key is in the provider's own variable (OPENAI_API_KEY).
+    """Any model with image input that litellm reaches; its key is in OPENAI_API_KEY or the like.
 
     Attributes:
         model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o.
@@ -289,7 +289,9 @@ class ApiVLMSettings(Settings):
 
 
 def with_kind(value: Any) -> Any:
-    """Returns the settings of a model with the kind that its name says; a name alone is settings, too.
+    """Returns the settings of a model with the kind that its name says.
+
+    A name alone is settings, too.
 
     Raises:
         ValueError: If the name stands for nothing, or for a model of another kind than the settings
@@ -474,7 +476,7 @@ class PolicySettings(Settings):
 
 
 class FragmentsProposerSettings(Settings):
-    """Templates composed from fragments, led by a model of their effects (fragments) or at random; needs no key.
+    """Templates composed from fragments, led by a model of their effects or at random; needs no key.
 
     Attributes:
         kind: fragments, or random, which is what another proposer has to beat.
@@ -486,7 +488,7 @@ class FragmentsProposerSettings(Settings):
 
 
 class ChatProposerSettings(Settings):
-    """A chat model writes the next template: from the history (llm, the paper's loop), or with tools (agent).
+    """A chat model writes the next template: from the history (llm), or with tools (agent).
 
     The name alone will do: `proposer: openai/gpt-5-mini`, or `proposer: agent:openai/gpt-5-mini`.
 
@@ -529,7 +531,9 @@ PROPOSER_PLUGINS = "taxtune.proposers"
 
 
 def proposer_named(name: str) -> dict[str, str]:
-    """Returns the settings of a proposer that is given by name: on the command line, in recipes and in Python.
+    """Returns the settings of a proposer that is given by name.
+
+    Names are given on the command line, in recipes and in Python.
 
     Args:
         name: "fragments" or "random", "PROVIDER/MODEL" for a chat model, "agent:PROVIDER/MODEL" for
@@ -595,7 +599,7 @@ EFFORTS: Mapping[Effort, tuple[int, int]] = {
 
 
 class BudgetSettings(Settings):
-    """What a run may spend; where one of them runs short the search ends early, in time for the finals.
+    """What a run may spend. Where it runs short the search ends early, in time for the finals.
 
     Attributes:
         vlm_calls: Most questions to the model about tuning images; the held-out images come on top.
@@ -607,7 +611,7 @@ class BudgetSettings(Settings):
 
 
 class TrackingSettings(Settings):
-    """Whether MLflow records the run: in a database in the run's folder, or where `MLFLOW_TRACKING_URI` says.
+    """Whether MLflow records the run: in its folder, or where `MLFLOW_TRACKING_URI` says.
 
     Attributes:
         mlflow: Whether to record the run in MLflow, in the experiment that `MLFLOW_EXPERIMENT_NAME`

@@ -19,8 +19,9 @@ import struct
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -34,13 +35,11 @@ __all__ = [
     "closed_api_base",
     "content_filter",
     "dropped",
-    "empty_body",
     "empty_text",
     "error_in_200",
     "every_fault",
     "half",
     "html",
-    "invalid_json",
     "logprobs",
     "model_refusal",
     "model_settings",
@@ -95,24 +94,24 @@ class Request:
     json: dict[str, Any]
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self):
         return list(self.json.get("messages", []))
 
 
 def text(
-    content: str | list[Any] | None,
+    content,
     *,
-    prompt_tokens: int = PROMPT_TOKENS,
-    completion_tokens: int = COMPLETION_TOKENS,
-    finish_reason: str = "stop",
-    refusal: str | None = None,
-    reasoning: str | None = None,
-    model: str = "gpt-4o-2024-08-06",
-    tool_calls: Sequence[Mapping[str, Any]] = (),
-    logprobs: Mapping[str, Any] | None = None,
-) -> Reply:
+    prompt_tokens=PROMPT_TOKENS,
+    completion_tokens=COMPLETION_TOKENS,
+    finish_reason="stop",
+    refusal=None,
+    reasoning=None,
+    model="gpt-4o-2024-08-06",
+    tool_calls=(),
+    logprobs=None,
+):
     """A well-formed chat completion."""
-    message: dict[str, Any] = {"role": "assistant", "content": content}
+    message = {"role": "assistant", "content": content}
     if reasoning is not None:
         message["reasoning_content"] = reasoning
     if refusal is not None:
@@ -133,12 +132,10 @@ def text(
             "total_tokens": prompt_tokens + completion_tokens,
         },
     }
-    return Reply(body=json.dumps(payload).encode())
+    return _as_json(payload)
 
 
-def logprobs(
-    *places: Mapping[str | bytes, float], most: int = 20, in_bytes: bool = True
-) -> dict[str, Any]:
+def logprobs(*places, most=20, in_bytes=True):
     """Log-probabilities of an answer's tokens as OpenAI tells them.
 
     Args:
@@ -148,44 +145,34 @@ def logprobs(
         in_bytes: Whether the bytes of the tokens are told.
     """
 
-    def told(token: str | bytes, share: float) -> dict[str, Any]:
+    def told(token, share):
         raw = token if isinstance(token, bytes) else token.encode()
-        written = (
-            token
-            if isinstance(token, str)
-            else "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
-        )
+        if isinstance(token, bytes):
+            token = "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
         logprob = math.log(share) if share > 0 else -9999.0
-        return {"token": written, "bytes": list(raw) if in_bytes else None, "logprob": logprob}
+        return {"token": token, "bytes": list(raw) if in_bytes else None, "logprob": logprob}
 
     content = []
     for place in places:
+        first = next(iter(place))
         best = sorted(place.items(), key=lambda item: -item[1])[:most]
-        content.append(
-            {**told(*next(iter(place.items()))), "top_logprobs": [told(*each) for each in best]}
-        )
+        alternatives = [told(token, share) for token, share in best]
+        content.append({**told(first, place[first]), "top_logprobs": alternatives})
     return {"content": content, "refusal": None}
 
 
-def calls(
-    *wanted: tuple[str, Any], content: str | None = None, finish_reason: str = "tool_calls"
-) -> Reply:
-    """A completion that calls tools: each a name and arguments, as an object or as the text that stands for one."""
-    made = [
-        {
-            "id": f"call_{number}",
-            "type": "function",
-            "function": {
-                "name": name,
-                "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
-            },
-        }
-        for number, (name, arguments) in enumerate(wanted)
-    ]
+def calls(*wanted, content=None, finish_reason="tool_calls"):
+    """A completion that calls tools: each a name and arguments, an object or a text for one."""
+    made = []
+    for number, (name, arguments) in enumerate(wanted):
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments)
+        function = {"name": name, "arguments": arguments}
+        made.append({"id": f"call_{number}", "type": "function", "function": function})
     return text(content, tool_calls=made, finish_reason=finish_reason)
 
 
-def status(code: int, message: str | None = None, *, retry_after: float | None = None) -> Reply:
+def status(code, message=None, *, retry_after=None):
     """An error in OpenAI's form."""
     known = {
         401: ("Incorrect API key provided.", "invalid_request_error", "invalid_api_key"),
@@ -193,95 +180,77 @@ def status(code: int, message: str | None = None, *, retry_after: float | None =
         404: ("The model does not exist.", "invalid_request_error", "model_not_found"),
         429: ("Rate limit reached.", "rate_limit_error", "rate_limit_exceeded"),
     }
-    default, kind, error_code = known.get(
-        code, ("The server had an error.", "server_error", "server_error")
-    )
-    headers = {"Content-Type": "application/json"}
-    if retry_after is not None:
-        headers["Retry-After"] = f"{retry_after:g}"
-    payload = {
-        "error": {"message": message or default, "type": kind, "param": None, "code": error_code}
-    }
-    return Reply(code=code, body=json.dumps(payload).encode(), headers=headers)
+    other = ("The server had an error.", "server_error", "server_error")
+    default, kind, name = known.get(code, other)
+    error = {"message": message or default, "type": kind, "param": None, "code": name}
+    reply = _as_json({"error": error}, code)
+    if retry_after is None:
+        return reply
+    return replace(reply, headers={**reply.headers, "Retry-After": f"{retry_after:g}"})
 
 
-def empty_body() -> Reply:
-    """200 with nothing in it."""
-    return Reply()
-
-
-def empty_text() -> Reply:
+def empty_text():
     """A completion whose text is empty."""
     return text("", completion_tokens=0)
 
 
-def invalid_json() -> Reply:
-    """200 with half a JSON object, which is all that was announced."""
-    return Reply(body=text("A: a mallard.").body[:100])
-
-
-def no_choices(**changes: Any) -> Reply:
+def no_choices(**changes):
     """A completion with an empty list of choices, or with what is given in its place."""
-    return Reply(body=json.dumps({**json.loads(text("").body), "choices": [], **changes}).encode())
+    return _as_json({**json.loads(text("").body), "choices": [], **changes})
 
 
-def error_in_200(message: str, **more: Any) -> Reply:
+def error_in_200(message, **more):
     """An error in the body of a reply whose status is 200."""
-    return Reply(body=json.dumps({"error": {"message": message, **more}}).encode())
+    return _as_json({"error": {"message": message, **more}})
 
 
-def refusing(
-    *parameters: str, then: Reply | str, words: str = "Unsupported parameter: '{}'."
-) -> Script:
+def refusing(*parameters, then, words="Unsupported parameter: '{}'."):
     """A script that refuses calls with any of some parameters, by name, and else replies."""
 
-    def reply(body: dict[str, Any]) -> Reply | str:
+    def reply(body):
         named = [name for name in parameters if name in body]
         return status(400, words.format(named[0])) if named else then
 
     return reply
 
 
-def html(
-    page: str = "<!DOCTYPE html><html><body><h1>Sign in</h1></body></html>", code: int = 200
-) -> Reply:
+def html(page="<!DOCTYPE html><html><body><h1>Sign in</h1></body></html>", code=200):
     """A web page, as a captive portal or a wrong address gives."""
-    return Reply(
-        code=code, body=page.encode(), headers={"Content-Type": "text/html; charset=utf-8"}
-    )
+    headers = {"Content-Type": "text/html; charset=utf-8"}
+    return Reply(code=code, body=page.encode(), headers=headers)
 
 
-def refusal_text(content: str = "I'm sorry, but I can't help with that request.") -> Reply:
+def refusal_text(content="I'm sorry, but I can't help with that request."):
     """A refusal in the completion's text."""
     return text(content)
 
 
-def model_refusal(reason: str = "I can't assist with that.") -> Reply:
+def model_refusal(reason="I can't assist with that."):
     """A refusal in the message's `refusal` field, with no content."""
     return text(None, refusal=reason)
 
 
-def content_filter() -> Reply:
+def content_filter():
     """A completion that a content filter cut off."""
     return text("", finish_reason="content_filter")
 
 
-def slow(seconds: float, then: Reply | str = "too late") -> Reply:
+def slow(seconds, then="too late"):
     """A reply that comes after so many seconds (or when the server closes)."""
     return replace(_as_reply(then), delay=seconds)
 
 
-def dropped() -> Reply:
+def dropped():
     """The connection is reset in place of a reply."""
     return Reply(drop=True)
 
 
-def half() -> Reply:
+def half():
     """The connection is cut in the middle of a completion."""
     return replace(text("A: a mallard."), half=True)
 
 
-def every_fault(silence: float = 8.0, secret: str = "") -> dict[str, tuple[Reply, ...]]:
+def every_fault(silence=8.0, secret=""):
     """Every fault that may pass, by the key that it is counted under.
 
     Args:
@@ -294,8 +263,8 @@ def every_fault(silence: float = 8.0, secret: str = "") -> dict[str, tuple[Reply
         "timeout": (slow(silence),),
         "lost_connection": (dropped(), half()),
         "malformed_response": (
-            invalid_json(),
-            empty_body(),
+            Reply(body=text("A: a mallard.").body[:100]),  # half a JSON object
+            Reply(),
             Reply(body=f'{{"key": {secret}'.encode()),
             no_choices(error=secret),
             html(f"<html>{secret}</html>"),
@@ -307,14 +276,14 @@ def every_fault(silence: float = 8.0, secret: str = "") -> dict[str, tuple[Reply
     }
 
 
-def closed_api_base() -> str:
+def closed_api_base():
     """An address at which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
 
 
-def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
+def model_settings(server, **given):
     """Returns the settings of a model behind a server in tests: short waits.
 
     Args:
@@ -329,9 +298,7 @@ def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
     return ModelSettings(api_base=base, retry=RetryPolicy(**policy), **given)
 
 
-def troubled(
-    script: Script, faults: Mapping[str, Sequence[Reply]], *, share: float, seed: int = 0
-) -> tuple[Script, Counter[str]]:
+def troubled(script, faults, *, share, seed=0):
     """Returns a script that answers a share of the calls with a fault in place of the script's reply, at random.
 
     Args:
@@ -344,9 +311,9 @@ def troubled(
         The script, and how many faults of each kind it has made so far.
     """
     chance = random.Random(seed)
-    made: Counter[str] = Counter()
+    made = Counter()
 
-    def reply(body: dict[str, Any]) -> Reply | str:
+    def reply(body):
         if chance.random() >= share:
             return script(body)
         kind = chance.choice(list(faults))
@@ -369,11 +336,11 @@ class OpenAIServer:
 
     def __init__(
         self,
-        *replies: Reply | str | Script,
-        then: Reply | str | None = None,
-        slots: int | None = None,
-        when_full: Reply | None = None,
-    ) -> None:
+        *replies,
+        then=None,
+        slots=None,
+        when_full=None,
+    ):
         self.then = then
         self.when_full = when_full
         self.refused = 0
@@ -395,58 +362,50 @@ class OpenAIServer:
         self._closing = threading.Event()
         self._server: _Server | None = None
 
-    def enqueue(self, *replies: Reply | str) -> None:
+    def enqueue(self, *replies):
         """Adds replies to the end of the script."""
         with self._lock:
             self._queue.extend(replies)
 
     @property
-    def api_base(self) -> str:
+    def api_base(self):
         """The address to give to an OpenAI client, with /v1."""
         assert self._server is not None, "the server runs only inside its with block"
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     @property
-    def chats(self) -> list[Request]:
+    def chats(self):
         """The chat completion requests so far, in order of arrival."""
         with self._lock:
-            return [
-                request for request in self.requests if request.path.endswith("/chat/completions")
-            ]
+            requests = list(self.requests)
+        return [request for request in requests if request.path.endswith("/chat/completions")]
 
     @property
-    def prompts(self) -> list[str]:
+    def prompts(self):
         """The text of the last message of each chat request."""
         return [_text_of(request.messages[-1]) for request in self.chats]
 
-    def __enter__(self) -> OpenAIServer:
+    def __enter__(self):
         self._server = _Server(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
+        serve = partial(self._server.serve_forever, poll_interval=0.02)
+        self._thread = threading.Thread(target=serve, daemon=True)
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind, *_):
         assert self._server is not None
         self._closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
         if kind is None:
-            assert self.unexpected == 0, (
-                f"{self.unexpected} calls came that nothing was scripted for"
-            )
+            assert not self.unexpected, f"{self.unexpected} calls that nothing was scripted for"
 
-    def _reply(self, request: Request) -> Reply:
+    def _reply(self, request):
         with self._lock:
             self.requests.append(request)
             if request.method == "GET":
-                return Reply(
-                    body=json.dumps(
-                        {"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]}
-                    ).encode()
-                )
+                return _as_json({"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]})
             if self._script is not None:
                 return _as_reply(self._script(request.json))
             if self._queue:
@@ -461,34 +420,38 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request, client_address):
         """Says nothing of a client that went away between two requests: what a test reads on stderr is the client's."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
-def _as_reply(reply: Reply | str) -> Reply:
+def _as_json(value, code=200):
+    return Reply(code=code, body=json.dumps(value).encode())
+
+
+def _as_reply(reply):
     return text(reply) if isinstance(reply, str) else reply
 
 
-def _text_of(message: Mapping[str, Any]) -> str:
+def _text_of(message):
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
     return "".join(part.get("text", "") for part in content)
 
 
-def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
+def _handler(owner):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def do_GET(self):
             self._serve()
 
-        def do_POST(self) -> None:
+        def do_POST(self):
             self._serve()
 
-        def _serve(self) -> None:
+        def _serve(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             try:
                 payload = json.loads(body) if body else {}
@@ -513,7 +476,7 @@ def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                     owner._at_once -= 1
                     owner.refused += not worked_on
 
-        def _send(self, reply: Reply) -> None:
+        def _send(self, reply):
             if reply.delay:
                 owner._closing.wait(reply.delay)
             if reply.drop:
@@ -542,13 +505,13 @@ def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(b"x" * (1 if reply.trickle else 2**16))
                 owner._closing.wait(reply.trickle)
 
-        def _reset(self) -> None:
+        def _reset(self):
             # Lingering for no time makes close() send a reset.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, format, *args):
             """Stays silent."""
 
     return Handler

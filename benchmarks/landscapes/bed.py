@@ -121,15 +121,17 @@ class Bed:
     def sampled(self, votes: Sequence[IntArray]) -> Ways:
         """Returns the scores of self-consistency at every threshold, after answering the root always, by template."""
         m = votes[0].shape[1]
-        places = [
-            [SelfConsistency(m, k / m).majority(self.tree, nodes)[0] for k in range(m, 0, -1)]
-            for nodes in votes
-        ]
+        places = []
+        for nodes in votes:
+            places.append(
+                [SelfConsistency(m, k / m).majority(self.tree, nodes)[0] for k in range(m, 0, -1)]
+            )
         root = np.zeros(len(self.target), dtype=np.int64)
-        scored = [
-            [precision_recall(self.tree, nodes, self.target) for nodes in (root, *one)]
-            for one in places
-        ]
+        scored = []
+        for one in places:
+            scored.append(
+                [precision_recall(self.tree, nodes, self.target) for nodes in (root, *one)]
+            )
         scores = np.array(scored)
         return Ways(scores[:, :, 0], scores[:, :, 1], m)
 

@@ -108,11 +108,12 @@ def add_up(
     begins = np.stack(
         [logs[:, tokens.way(node)].sum(axis=1) for node in range(logs.shape[1])], axis=1
     )
-    ends = [
-        np.exp(begins[:, end])
-        - np.exp(begins[:, [*tokens.children.get(end, {}).values()]]).sum(axis=1)
-        for end in tokens.ends.values()
-    ]
+    ends = []
+    for end in tokens.ends.values():
+        ends.append(
+            np.exp(begins[:, end])
+            - np.exp(begins[:, [*tokens.children.get(end, {}).values()]]).sum(axis=1)
+        )
     return begins, np.log(np.maximum(np.stack(ends, axis=1), 1e-30))
 
 
@@ -207,10 +208,9 @@ def record(images: Path, folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"logp": [], "greedy": [], "off_tree": []}
     for number, source in enumerate(sources):
         prompt = Template.parse(source).render(variables)
-        texts = [
-            _text(reply)
-            for reply in asked.answer([Request(prompt, images / row["image"]) for row in rows])
-        ]
+        texts = []
+        for reply in asked.answer([Request(prompt, images / row["image"]) for row in rows]):
+            texts.append(_text(reply))
         if not all(text.startswith(FRAME) for text in texts):
             raise SystemExit(f"An answer to {source!r} does not begin with {FRAME!r}.")
         placements = mapper.place(texts)

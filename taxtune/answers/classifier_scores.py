@@ -212,7 +212,7 @@ class _TableReader:
         return find_column("label", asked, self._others, _LABELS, self._texts, self._opened.file)
 
     def _long_entries(self, label: str | None) -> Iterator[_Entry]:
-        """Yields the score of each row. Its label is in a column or, for None, spelt by its ranks."""
+        """Yields the score of each row. Its label is in a column, or for None in its ranks."""
         score = find_column(
             "score", self._score, self._opened.columns, _SCORES, (), self._opened.file
         )

@@ -1,1 +1,1 @@
-"""Making trees, and making them better: names for the nodes of a tree, and a tree for labels that have none."""
+"""Trees for labels that have none, and further names for the nodes of a tree."""

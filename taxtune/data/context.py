@@ -201,7 +201,7 @@ def blank(variables: Iterable[Variable]) -> dict[str, Value]:
 
 
 def exif_values(file: Path, columns: Sequence[str]) -> dict[str, object]:
-    """Returns the wanted columns of `EXIF` out of a file, degrees to a tenth; None where it lacks them."""
+    """Returns the wanted columns of `EXIF` out of a file, None where it lacks them."""
     wanted = [column for column in columns if column in EXIF]
     told = read_exif(file) if wanted else {}
     return {column: told.get(column.removeprefix("exif:")) for column in wanted}
@@ -223,7 +223,7 @@ def _text(cell: Any) -> str | None:
 
 
 def _parsed(cell: Any) -> Any:
-    """Returns text as the list that it holds: JSON, a list of Python, or names between semicolons."""
+    """Returns text as the list that it holds: JSON, Python's, or names between semicolons."""
     if not isinstance(cell, str):
         return cell
     if cell.lstrip()[:1] in ("[", "{"):

@@ -73,7 +73,7 @@ def label_references(label: str) -> tuple[str, ...]:
 
 
 def leaves_meant(labels: Iterable[str]) -> str:
-    """Returns a note on labels that name a leaf and the groups above it, see `LabelFinder.leaves`."""
+    """Returns a note on labels of a leaf and groups above it, see `LabelFinder.leaves`."""
     names = ", ".join(map(repr, sorted(labels)))
     return f"as a label {names} is the leaf, not the group of that name above it"
 
@@ -190,7 +190,7 @@ class _Names:
             return []
 
     def _labelled(self, nodes: list[int], name: str) -> list[int]:
-        """Returns the nodes that have a name as their label, if any has, rather than as an alias."""
+        """Returns the nodes that have a name as their label, or all if none has."""
         labels = self.tree.labels
         alike = [node for node in nodes if labels[node].casefold() == name.casefold()]
         exact = [node for node in alike if labels[node] == name]

@@ -10,35 +10,26 @@ import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import model_validator
-from typer import Argument, Option
 
 from taxtune.errors import DataError
 from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
 from taxtune.models.lave import Lave, LaveOptions
-from taxtune.options import (
-    AnswerColumnOption,
-    IdColumnOption,
-    QuestionColumnOption,
-    SeedOption,
-    measure_option,
-)
 from taxtune.progress import track
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.frames import groups, records
+from taxtune.studies.judge_settings import JudgeStudySettings
 from taxtune.studies.output import draw_dots, frame_table
 from taxtune.studies.published import published
 from taxtune.studies.ratings import read_rated_answers
-from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, check_inputs
+from taxtune.studies.settings import check_inputs
 
-__all__ = ["JudgeStudySettings", "Rater", "correlate", "judge_answers", "rate_answers", "run"]
+__all__ = ["Rater", "correlate", "judge_answers", "rate_answers", "run"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -48,72 +39,6 @@ _BASELINES = ("vqa-accuracy", "soft-vqa-accuracy")
 _MISSED = 0.5
 _INTERVALS = ["Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high"]
 _CELLS = 200_000  # of a table of two columns' values; beyond, SciPy sorts each resample
-
-
-class JudgeStudySettings(ApiSettings):
-    """The rated answers and the measures: see `taxtune study judge --help`."""
-
-    file: Annotated[
-        Path,
-        Argument(metavar="FILE", help="CSV or JSONL of answers with references and human ratings."),
-    ]
-    measure: Annotated[
-        tuple[Any, ...],
-        measure_option("VQA accuracy and its soft form are always included."),
-        NOT_RECORDED,
-    ] = ()
-    judge: Annotated[
-        tuple[str, ...],
-        Option(
-            metavar="MODEL",
-            help="A language model for LAVE: local:MODEL, or openai/gpt-4o-mini; repeatable.",
-        ),
-        NOT_RECORDED,
-    ] = ()
-    ablations: Annotated[
-        bool, Option("--ablations", help="Vary LAVE's prompt as paper 4's Table 3 does.")
-    ] = False
-    answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
-    references_column: Annotated[
-        str,
-        Option(
-            metavar="COLUMN",
-            help="Column with the references: a list (in CSV, a JSON list) or one text.",
-        ),
-    ] = "references"
-    human_column: Annotated[
-        str,
-        Option(
-            metavar="COLUMN",
-            help="Column with the rating: a number, or a list of five binary ones.",
-        ),
-    ] = "human"
-    question_column: Annotated[str, QuestionColumnOption, NOT_RECORDED] = "question"
-    caption_column: Annotated[
-        str | None,
-        Option(metavar="COLUMN", help="Column with a description of the image for LAVE."),
-        NOT_RECORDED,
-    ] = None
-    id_column: Annotated[str, IdColumnOption, NOT_RECORDED] = "id"
-    by: Annotated[str | None, Option(metavar="COLUMN", help="Column to group the answers by.")] = (
-        None
-    )
-    category: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column with the kind of answer.")
-    ] = None
-    resamples: Annotated[
-        int, Option(min=1, max=100_000, help="Bootstrap resamples of the answers.")
-    ] = 5000
-    seed: SeedOption = 0
-    batch_size: BatchSize = 16
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.ablations and not self.judge:
-            raise DataError(
-                "--ablations varies LAVE's prompt.", remedy="Give the language model with --judge."
-            )
-        return self
 
 
 class Rater(NamedTuple):

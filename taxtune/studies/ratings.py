@@ -28,7 +28,7 @@ from taxtune.answers import read_records
 from taxtune.errors import DataError
 
 if TYPE_CHECKING:
-    from taxtune.studies.judge import JudgeStudySettings
+    from taxtune.studies.judge_settings import JudgeStudySettings
 
 __all__ = ["krippendorff_alpha", "quality", "read_rated_answers"]
 

@@ -176,7 +176,7 @@ def tuned_for(experiment: Experiment, objective: AnyObjective | None) -> Experim
     return replace(experiment, objective=made, metrics=metrics)
 
 
-# -- the label tree and what is known on it ---------------------------------------------------------
+# -- the label tree and what is known on it --------------------------------------------------------
 
 
 def make_taxonomy(recipe: Recipe, given: Taxonomy | None = None) -> tuple[Taxonomy, Domain | None]:
@@ -202,7 +202,7 @@ def make_taxonomy(recipe: Recipe, given: Taxonomy | None = None) -> tuple[Taxono
 def make_weights(
     recipe: Recipe, taxonomy: Taxonomy, part: Domain | None, splits: Splits
 ) -> Information:
-    """Returns the nodes' weights: by the fraction of leaves, or by the frequencies of the recipe."""
+    """Returns the nodes' weights: by leaves, or by the frequencies that the recipe gives."""
     source = recipe.taxonomy.frequencies
     if source == TARGETS:
         targets = [example.target for example in splits.tuning]
@@ -235,7 +235,7 @@ def make_checklist(recipe: Recipe, taxonomy: Taxonomy, part: Domain | None) -> C
     return checklist
 
 
-# -- images -----------------------------------------------------------------------------------------
+# -- images ----------------------------------------------------------------------------------------
 
 
 class LabelledData(NamedTuple):
@@ -361,7 +361,7 @@ def trivial_node(recipe: Recipe, taxonomy: Taxonomy, examples: Sequence[Example]
     return taxonomy.common_ancestor({example.target for example in examples})
 
 
-# -- models -----------------------------------------------------------------------------------------
+# -- models ----------------------------------------------------------------------------------------
 
 
 def make_vlm(recipe: Recipe) -> Model:
@@ -413,7 +413,7 @@ def check_reachable(setup: Setup) -> None:
 
 
 def _checkpoint(recipe: Recipe, vlm: LocalVLMSettings) -> str:
-    """Returns a folder of the recipe, or a name on the hub or of a model that comes with taxtune."""
+    """Returns a folder of the recipe, or a name on the hub or of a model of taxtune's."""
     path = recipe.path(vlm.model)
     return str(path) if path.is_dir() else vlm.model
 
@@ -428,7 +428,7 @@ def _language_model(recipe: Recipe, name: str) -> ModelName:
     return ModelName(kind, model)
 
 
-# -- mapper and policy ------------------------------------------------------------------------------
+# -- mapper and policy -----------------------------------------------------------------------------
 
 
 def make_mapper(
@@ -470,7 +470,7 @@ def make_policy(recipe: Recipe) -> Policy:
     return policy if settings.threshold is None else policy.with_threshold(settings.threshold)
 
 
-# -- what is tuned for ------------------------------------------------------------------------------
+# -- what is tuned for -----------------------------------------------------------------------------
 
 
 def make_objective(

@@ -1,4 +1,4 @@
-"""Calibrating a run's winner: the threshold at which it keeps a guaranteed risk on new images of the same kind."""
+"""Calibrates a run's winner: the threshold at which it keeps a guaranteed risk on new images."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ _SAMPLES, _TEMPERATURE = 8, 1.0  # where the run itself asks once
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A policy with a guarantee: that the mean 1 - hP on new images of the same kind is at most `risk`.
+    """A policy with a guarantee: the mean 1 - hP on new images of the same kind is at most `risk`.
 
     Attributes:
         run: Name of the run.
         template: The Jinja source.
         samples: Number of answers to each image.
-        threshold: The share of the answers, or of the probability, that a node needs; None where only always answering
-            the root keeps the risk.
+        threshold: The share of the answers, or of the probability, that a node needs; None where
+            only always answering the root keeps the risk.
         risk: The mean of 1 - hP that is guaranteed.
         confidence_level: How often that holds; None for in expectation.
         images: How many images it was calibrated on.
@@ -77,8 +77,10 @@ class Calibration:
         source: Which images these are, in words.
         needed: How many images it takes at best, if none of them had a loss.
         levels: What the images say of each threshold, the most cautious first.
-        identity: The settings of questions and placement, by dotted key; it must be the same where this is used.
-        names: What the model's own probabilities are taken of, see `Posterior`; None for self-consistency.
+        identity: The settings of questions and placement, by dotted key; it must be the same where
+            this is used.
+        names: What the model's own probabilities are taken of, see `Posterior`; None for
+            self-consistency.
     """
 
     run: str
@@ -114,14 +116,15 @@ class Calibration:
 
 @dataclass
 class CalibrationRun:
-    """A calibration of a run's winner, piece by piece, so that its cost is known before anything is asked.
+    """A calibration of a run's winner, whose cost is known before anything is asked.
 
     Attributes:
         folder: The run's folder; answers are kept there, and so is the calibration.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence: With which confidence, in (0, 1); None for in expectation.
         kind: What is calibrated: "self_consistency" or "posterior"; the run's own where left out.
-        samples: Answers to each image of self-consistency; those of the run's own policy, or 8, where left out.
+        samples: Answers to each image of self-consistency; those of the run's own policy, or 8,
+            where left out.
         data: Calibration images in place of those that are in neither split of the run.
         images: Most images to ask about.
         recipe: The run's recipe, for a run that does not know where it was.
@@ -194,7 +197,7 @@ class CalibrationRun:
 
     @cached_property
     def asker(self) -> Asker:
-        """What asks the run's model, for self-consistency at a temperature at which answers differ."""
+        """What asks the run's model; for several answers at a temperature at which they differ."""
         recipe = self.settings
         if self.policy.samples > 1:
             temperature = (
@@ -215,7 +218,8 @@ class CalibrationRun:
         """The calibration images, in an order that does not depend on what they show.
 
         Raises:
-            DataError: If there are none, or the run's own images are no longer those that it was tuned on.
+            DataError: If there are none, or the run's own images are no longer those that it was
+                tuned on.
         """
         recipe = self.settings
         splits = make_splits(recipe, self.run_data.examples)
@@ -234,7 +238,8 @@ class CalibrationRun:
         unused = remaining(pool, used, most=self.images, seed=recipe.seed)
         if not unused:
             raise DataError(
-                f"The run was tuned on or judged by all of the {len(pool):,} images, so none is free to calibrate on.",
+                f"The run was tuned on or judged by all of the {len(pool):,} images, so none is "
+                "free to calibrate on.",
                 file=self.folder,
                 remedy="Give other labelled images with --data.",
             )
@@ -273,7 +278,8 @@ class CalibrationRun:
 
         Raises:
             DataError: If there are too few images for the guarantee whatever the answers are.
-            ModelError: If the model would always give the same answer, or too many images have no answer.
+            ModelError: If the model would always give the same answer, or too many images have no
+                answer.
             TaxtuneError: If the model cannot be asked.
         """
         examples, max_missing = self.examples, self.settings.max_missing
@@ -339,11 +345,11 @@ class CalibrationRun:
 def posterior_offer(
     experiment: Experiment, evaluator: Evaluator, result: TuneResult
 ) -> dict[str, str]:
-    """Tells in `where` how much the model's own probabilities would bring a finished run, with the command.
+    """Returns an offer of the model's own probabilities for a finished run, with the command.
 
-    The winner's hR on the first tuning images, each placed by the threshold that is best on the others, is compared
-    with that of its answers; where it is less, nothing is offered. Only models on this machine are asked, for runs that
-    hold hP and take one answer per image.
+    The winner's hR on the first tuning images, each placed by the threshold that is best on the
+    others, is compared with that of its answers; where it is less, nothing is offered. Only models
+    on this machine are asked, for runs that hold hP and take one answer per image.
     """
     winner = result.best
     held = next(
@@ -409,5 +415,6 @@ def read_calibration(folder: str | Path) -> Calibration:
         raise DataError(
             f"The file is not a calibration: {str(error).splitlines()[0]}.",
             file=file,
-            remedy=f"Run `{command('calibrate', folder)}` again; answers in the store are not asked for twice.",
+            remedy=f"Run `{command('calibrate', folder)}` again; answers in the store are not asked "
+            "for twice.",
         ) from error

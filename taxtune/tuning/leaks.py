@@ -1,8 +1,9 @@
 """Finds ground-truth labels in a text: a template that names the answers would be tuned to cheat.
 
-Where an objective gives credit for a group that the true label belongs to, naming groups cheats as well: "answer finch
-or conifer" is right to the level of families without a look at an image. But words high up in a tree ("animal",
-"object") are words that prompts need. `group_names` draws the line between them.
+Where an objective gives credit for a group that the true label belongs to, naming groups cheats as
+well: "answer finch or conifer" is right to the level of families without a look at an image. But
+words high up in a tree ("animal", "object") are words that prompts need. `group_names` draws the
+line between them.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from taxtune.taxonomy import Taxonomy
 
 __all__ = ["find_labels", "group_names", "says"]
 
+_Name = tuple[frozenset[str], ...]  # the forms of each word of a name
+
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHES = re.compile("['\u2018\u2019\u02bc`]")
 _IRREGULAR_PLURALS = (
-    "calves:calf children:child feet:foot geese:goose halves:half knives:knife leaves:leaf lice:louse men:man "
-    "mice:mouse mongeese:mongoose oxen:ox teeth:tooth wolves:wolf women:woman"
+    "calves:calf children:child feet:foot geese:goose halves:half knives:knife leaves:leaf lice:louse "
+    "men:man mice:mouse mongeese:mongoose oxen:ox teeth:tooth wolves:wolf women:woman"
 )
 _IRREGULAR = dict(pair.split(":") for pair in _IRREGULAR_PLURALS.split())
 _PIECES = re.compile(r"[^\W_]+(?:[-\u00ad\u2010\u2011][^\W_]+)+")
@@ -40,49 +43,52 @@ _SHORTEST_STEM = 3  # "this" and "gas" must not become "thi" and "ga"
 
 
 def find_labels(text: str, labels: Iterable[str]) -> list[str]:
-    """Returns the words of a text that name one of the labels, as they stand in the text, in order, each once.
+    """Returns the words of a text that name one of the labels, as they stand in it, each once.
 
-    A label is found as a whole word or a run of whole words; case, punctuation, dashes, accents, plurals and British or
-    American spelling make no difference ("Blue-Jays" names "blue jay", "plant" does not name "ant"). Nor do disguises:
-    gaps closed ("bluejay"), hyphens inside ("mal-lard"), letters apart ("m a l l a r d"), letters of other scripts that
-    look alike.
+    A label is found as a whole word or a run of whole words; case, punctuation, dashes, accents,
+    plurals and British or American spelling make no difference ("Blue-Jays" names "blue jay",
+    "plant" does not name "ant"). Nor do disguises: gaps closed ("bluejay"), hyphens inside
+    ("mal-lard"), letters apart ("m a l l a r d"), letters of other scripts that look alike.
 
     Args:
         text: Any text.
         labels: Labels and aliases.
     """
-    index: dict[str, list[tuple[frozenset[str], ...]]] = defaultdict(list)
+    index: dict[str, list[_Name]] = defaultdict(list)
     for label in labels:
-        parts = _words(label)
-        joined = "".join(parts)
-        for names in (
-            [parts] if len(parts) < 2 or len(joined) < _SHORTEST_JOINED else [parts, [joined]]
-        ):
-            forms = tuple(_forms(word) for word in names)
-            if forms:
-                for form in forms[0]:
-                    index[form].append(forms)
+        words = _words(label)
+        joined = "".join(words)
+        names = [tuple(_forms(word) for word in words)]
+        if len(words) > 1 and len(joined) >= _SHORTEST_JOINED:
+            names.append((_forms(joined),))
+        for name in names:
+            for form in name[0] if name else ():
+                index[form].append(name)
     words = _words(text) + _joined_pieces(text)
-    forms_of = [_forms(word) for word in words]
+    forms = [_forms(word) for word in words]
     found: dict[str, None] = {}
-    for start, first in enumerate(forms_of):
-        for label_forms in {forms for form in first for forms in index.get(form, ())}:
-            end = start + len(label_forms)
-            if end <= len(words) and all(
-                a & b for a, b in zip(label_forms, forms_of[start:end], strict=True)
-            ):
+    for start in range(len(words)):
+        for name in {name for form in forms[start] for name in index.get(form, ())}:
+            end = start + len(name)
+            if end <= len(words) and all(map(_meet, name, forms[start:end])):
                 found[" ".join(words[start:end])] = None
     return list(found)
 
 
+def _meet(forms: frozenset[str], others: frozenset[str]) -> bool:
+    """Tells whether two words have a form in common."""
+    return not forms.isdisjoint(others)
+
+
 def says(text: str, labels: Iterable[str]) -> bool:
-    """Tells whether a text names one of the labels (`find_labels`), or has all its words in any order."""
+    """Tells whether a text names one of the labels, or has all its words in any order."""
     labels = list(labels)
-    forms = {form for word in _words(text) for form in _forms(word)}
-    words = [[_forms(word) for word in _words(label)] for label in labels]
-    return any(each and all(form & forms for form in each) for each in words) or bool(
-        find_labels(text, labels)
-    )
+    said = {form for word in _words(text) for form in _forms(word)}
+    for label in labels:
+        words = _words(label)
+        if words and not any(_forms(word).isdisjoint(said) for word in words):
+            return True
+    return bool(find_labels(text, labels))
 
 
 def group_names(
@@ -97,8 +103,9 @@ def group_names(
 
     These are the names of all nodes between the domain and a tuning image's label, but for
 
-    - groups that hold more than half of the domain's labels, or every label of the images: to say them is to say what
-      the images are of, as the domain's own word does, and is as right of new images as of these;
+    - groups that hold more than half of the domain's labels, or every label of the images: to say
+      them is to say what the images are of, as the domain's own word does, and is as right of new
+      images as of these;
     - words of which every domain makes use ("object", "group", "pattern"), and names of ranks;
     - what the user's own prompt says, which no proposer has to find out.
 
@@ -112,37 +119,39 @@ def group_names(
     tuning = set(tuning)
     labels = taxonomy.leaves[taxonomy.is_ancestor(domain, taxonomy.leaves)]
     images = np.array(sorted(tuning.union(heldout)))
-    found: set[str] = set()
-    for node in {int(v) for target in tuning for v in taxonomy.ancestors(target)[:-1]}:
-        if taxonomy.is_ancestor(node, domain) or not taxonomy.is_ancestor(domain, node):
-            continue
-        if (
-            taxonomy.is_ancestor(node, labels).mean() > 0.5
-            or taxonomy.is_ancestor(node, images).all()
-        ):
-            continue
-        found.update(taxonomy.names(node))
-    free = {
-        fold_words(name) for v in taxonomy.ancestors(domain).tolist() for name in taxonomy.names(v)
-    }
-    free |= {fold_words(rank) for rank in taxonomy.ranks if rank}
-    secret = {
-        name
-        for name in found
-        if fold_words(name) not in free and not set(fold_words(name)) <= _GENERAL
-    }
+    groups = {node for target in tuning for node in taxonomy.ancestors(target)[:-1].tolist()}
+    names: set[str] = set()
+    for node in groups:
+        is_below = taxonomy.is_ancestor(domain, node) and not taxonomy.is_ancestor(node, domain)
+        is_large = taxonomy.is_ancestor(node, labels).mean() > 0.5
+        if is_below and not is_large and not taxonomy.is_ancestor(node, images).all():
+            names.update(taxonomy.names(node))
+    free = {fold_words(rank) for rank in taxonomy.ranks if rank}
+    for node in taxonomy.ancestors(domain).tolist():
+        free.update(fold_words(name) for name in taxonomy.names(node))
     said = " | ".join(own)
-    return tuple(sorted(name for name in secret if not find_labels(said, [name])))
+    secret = []
+    for name in sorted(names):
+        words = fold_words(name)
+        is_free = words in free or set(words) <= _GENERAL
+        if not is_free and not find_labels(said, [name]):
+            secret.append(name)
+    return tuple(secret)
 
 
 def _joined_pieces(text: str) -> list[str]:
-    """Returns the words that hyphens or spelling out have taken apart, put together, a stop between any two."""
-    found = [match.group() for pattern in (_PIECES, _SPACED) for match in pattern.finditer(text)]
-    pieces = ["".join(_words(piece)) for piece in found]
-    return [part for piece in pieces if len(piece) >= _SHORTEST_JOINED for part in ("", piece)]
+    """Returns words that hyphens or gaps took apart, put together, with a stop before each."""
+    pieces = []
+    for pattern in (_PIECES, _SPACED):
+        for match in pattern.finditer(text):
+            piece = "".join(_words(match.group()))
+            if len(piece) >= _SHORTEST_JOINED:
+                pieces += ["", piece]
+    return pieces
 
 
 def _words(text: str) -> list[str]:
+    """Returns the words of a text, in lower case and without accents."""
     decomposed = unicodedata.normalize("NFKD", text)
     # Marks are accents; format characters (zero-width joiners and the like) would hide a word.
     plain = "".join(c for c in decomposed if unicodedata.category(c) not in ("Mn", "Cf"))
@@ -151,7 +160,7 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(maxsize=16_384)
 def _forms(word: str) -> frozenset[str]:
-    """The word and what it may be the plural of; a set, as "-ves" and "-es" alone do not tell."""
+    """Returns a word and all that it may be the plural of, as "-ves" and "-es" do not tell."""
     word = american(word)
     forms = {word}
     if word in _IRREGULAR:

@@ -1,8 +1,9 @@
-"""What is taken of each answer besides hP, hR and accuracy: functions of one's own, and measures of text.
+"""Metrics of each answer besides hP, hR and accuracy: the user's functions, and measures of text.
 
-A measure compares an answer with the names of its target, the label and its preferred common name. One that asks a
-language model is shown the run's own question, not the template: a template must not be able to talk to the judge of
-its answers, and the same answer has the same rating whatever template brought it about.
+A measure compares an answer with the names of its target, the label and its preferred common name.
+One that asks a language model is shown the run's own question, not the template: a template must
+not be able to talk to the judge of its answers, and the same answer has the same rating whatever
+template brought it about.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class MetricValues:
 
 
 class FunctionMetric:
-    """A function from a `SampleResult` to a number, or to None for no value; `name` is what records call it."""
+    """A function from a `SampleResult` to a number, or to None for no value; records have its `name`."""
 
     def __init__(self, name: str, function: Callable[[SampleResult], float | bool | None]) -> None:
         self.name = name
@@ -70,9 +71,11 @@ class FunctionMetric:
             return math.nan if value is None else float(value)
         except Exception as error:
             raise TaxtuneError(
-                f"The metric {self.name!r} failed on the answer to {row.image}: {type(error).__name__}: {error}.",
+                f"The metric {self.name!r} failed on the answer to {row.image}: "
+                f"{type(error).__name__}: {error}.",
                 value=row.answer,
-                remedy="Fix the function, which returns a number, True, False or None; answers so far are saved.",
+                remedy="Fix the function, which returns a number, True, False or None; answers so far "
+                "are saved.",
             ) from error
 
     def identity(self) -> dict[str, Any]:
@@ -83,7 +86,7 @@ class FunctionMetric:
 
 
 class MeasureMetric:
-    """A measure ("rouge-1", "lave") of the answer against its target's label and preferred common name.
+    """A measure ("rouge-1", "lave") of the answer against its target's label and common name.
 
     Further aliases are there to be found in answers, and may mean less or more than the label.
 
@@ -155,7 +158,8 @@ def as_metrics(given: Mapping[str, Callable[[SampleResult], Any]] | None) -> dic
         given: Functions of a row, by the name that their means are to have.
 
     Raises:
-        DataError: If a name is taken by a score that every run has, or what it names cannot be called.
+        DataError: If a name is taken by a score that every run has, or what it names cannot be
+            called.
     """
     taken = {*SCORES, *(field.name for field in fields(TemplateScores))}
     for name, function in (given or {}).items():

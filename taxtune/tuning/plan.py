@@ -1,4 +1,4 @@
-"""What a run will do, what its images can prove, and what stands in its way, before it does anything: `--dry-run`."""
+"""The plan of a run for `--dry-run`: calls, what its images can prove, and what stands in its way."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ _UNKNOWN = 1000  # images where what is wrong with them is told; their number si
 
 @dataclass(frozen=True, slots=True)
 class PowerAnalysis:
-    """What the tuning images can prove of a score whose mean an objective demands with a confidence in (0.5, 1).
+    """What the tuning images can prove of a score that an objective holds with a confidence above 0.5.
 
-    If no answer loses anything, `provable` is the highest mean that they prove, and `needed` images prove the goal.
+    If no answer loses anything, `provable` is the highest mean that they prove, and `needed` images
+    prove the goal.
     """
 
     measure: str
@@ -92,7 +93,8 @@ class Plan:
         rungs: How many templates are asked about how many of the tuning images.
         power: What the tuning images can prove.
         vlm: The model's kind and name.
-        vlm_calls: Most calls of the model; answers in the store and repeated questions make it fewer.
+        vlm_calls: Most calls of the model; answers in the store and repeated questions make it
+            fewer.
         llm_calls: Most calls of the proposer's model.
         judge_calls: Most calls of the judge.
         judge: The language model that rates the answers; None where none is asked.

@@ -1,9 +1,9 @@
 """What a template of a run may be: what proposers write, and what the user wrote.
 
-A proposer's template must not repeat an earlier one, must give a prompt for every image, and must not
-name an answer, or it would be tuned to cheat. Labels can be put together from pieces ("mal" ~ "lard"),
-so the prompts are searched, too. A label that stands in a variable's value may come into the prompt
-through that variable.
+A proposer's template must not repeat an earlier one, must give a prompt for every image, and must
+not name an answer, or it would be tuned to cheat. Labels can be put together from pieces ("mal" ~
+"lard"), so the prompts are searched, too. A label that stands in a variable's value may come into
+the prompt through that variable.
 """
 
 from __future__ import annotations
@@ -200,7 +200,8 @@ def _named_labels(
     Args:
         source: The Jinja source.
         prompts: Its prompts, as a label can be put together from pieces ("mal" ~ "lard").
-        samples: The variables that they are rendered with; words of a value do not count in a prompt.
+        samples: The variables that they are rendered with; words of a value do not count in a
+            prompt.
         labels: Labels and aliases.
     """
     if not labels:

@@ -1,4 +1,4 @@
-"""A run's folder: what it may be used for, what is written there, and how that is read back and gone on with."""
+"""A run's folder: whether it may be used, what is written there, and how it is read back."""
 
 from __future__ import annotations
 
@@ -43,10 +43,23 @@ __all__ = [
 
 _RUN_FILES = ("history.jsonl", "result.json")  # a run has one of them after its first iteration
 _COMPLETE = "complete.json"
+# Files that do not count for a complete run; the first two come and go with an open database.
+_PASSING = ("-wal", "-shm", ".lock", _COMPLETE)
+# Settings that name a file or a folder.
+_FILE_KEYS = (
+    "taxonomy.path",
+    "taxonomy.frequencies",
+    "taxonomy.allowed",
+    "data.path",
+    "data.context.candidates",
+    "vlm.model",
+    "proposer.fragments",
+)
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
-# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not the result; and
-# `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for one says to raise it.
+# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not
+# the result; and `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for
+# one says to raise it.
 _FREE = (
     "budget.",
     "description",
@@ -57,7 +70,8 @@ _FREE = (
     "max_missing",
     "max_off_tree",
     "policy.",  # what of it can change a place is in the policy's identity and the model's
-    "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
+    # A comparison runs a recipe with several; each run's own kind is in the identity.
+    "objective.kind",
     "proposer.max_tokens",
     "proposer.pictures",  # which the proposer's identity has where there are any
     "seed",  # the part that counts is added
@@ -66,7 +80,9 @@ _FREE = (
     "vlm.concurrency",
     "vlm.max_retries",
 )
-#: Stand-ins for groups of a recipe that objects replace, or that are not needed: a recipe has to have them.
+# What a recipe says of the part of a tree, and of images, holds for those in their place, too.
+_KEPT = ("root", "domain", "allowed", "context")
+#: Stand-ins for groups that a recipe has to have, and that objects replace or that are not needed.
 STAND_INS: Mapping[str, Mapping[str, Any]] = {
     "taxonomy": {"path": "builtin:fieldguide"},
     "data": {"kind": "fieldguide"},
@@ -75,42 +91,49 @@ STAND_INS: Mapping[str, Mapping[str, Any]] = {
 
 
 def default_folder(name: str, kind: str) -> Path:
-    """Returns the folder for a recipe where none is given: "runs/birds", or "runs/birds-compare" for a comparison."""
+    """Returns the folder where none is given: "runs/birds", or "runs/birds-compare"."""
     return Path("runs") / (f"{name}-{kind}" if kind == "compare" else name)
 
 
 def check_run_folder(folder: Path, objectives: Sequence[str] = (), *, resume: bool = False) -> None:
-    """Raises a `ResumeError` if results in a folder would be overwritten by a run, or a comparison of objectives.
+    """Raises a `ResumeError` if a run, or a comparison of objectives, would overwrite results.
 
-    With `resume` they are if they are of another kind, or of a comparison with objectives that are left out now.
+    With `resume` it would if the folder holds results of another kind, or a comparison with
+    objectives that are left out now.
     """
-    held, runs = None, list[str]()
-    with suppress(
-        OSError, ValueError
-    ):  # what is wrong with the folder is told when it is written to
-        runs = sorted(
-            {file.parent.name for name in _RUN_FILES for file in folder.glob(f"*/{name}")}
+    kind, runs = _held_results(folder)
+    others = [name for name in runs if name not in objectives]
+    wanted, option = ("a comparison", "compare") if objectives else ("a tuning run", "tune")
+    if kind not in (None, wanted):
+        raise ResumeError(
+            f"The folder {str(folder)!r} already holds {kind}, whose results would be overwritten.",
+            remedy=f"Choose another folder: `--out {folder}-{option}`, in Python `out=`.",
         )
+    if objectives and kind and others:
+        raise ResumeError(
+            f"The folder {str(folder)!r} already holds a comparison of {' and '.join(runs)}, whose "
+            "results would be overwritten.",
+            remedy=f"Name {' and '.join(others)} as well and continue it (`--resume`, in Python "
+            "`resume=True`), or choose another folder (`--out`, `out=`).",
+        )
+    if not resume:
+        for run in [folder / name for name in objectives] or [folder]:
+            check_unused(run)
+
+
+def _held_results(folder: Path) -> tuple[str | None, list[str]]:
+    """Returns the kind of a folder's results, None for none, and the names of runs below it."""
+    runs: set[str] = set()
+    with suppress(OSError, ValueError):
+        # What is wrong with the folder is told when it is written to.
+        for name in _RUN_FILES:
+            runs |= {file.parent.name for file in folder.glob(f"*/{name}")}
         # A folder of runs that have nothing to do with each other has no answers of its own.
         if runs and (folder / "answers.db").exists() and not is_begun(folder):
-            held = "a comparison"
-        elif any((folder / name).exists() for name in _RUN_FILES):
-            held = "a tuning run"
-    wanted, kind = ("a comparison", "compare") if objectives else ("a tuning run", "tune")
-    if held not in (None, wanted):
-        raise ResumeError(
-            f"The folder {str(folder)!r} already holds {held}, whose results would be overwritten.",
-            remedy=f"Choose another folder: `--out {folder}-{kind}`, in Python `out=`.",
-        )
-    if objectives and held and (others := [name for name in runs if name not in objectives]):
-        raise ResumeError(
-            f"The folder {str(folder)!r} already holds a comparison of {' and '.join(runs)}, whose results would be "
-            "overwritten.",
-            remedy=f"Name {' and '.join(others)} as well and continue it (`--resume`, in Python `resume=True`), or "
-            "choose another folder (`--out`, `out=`).",
-        )
-    for run in () if resume else [folder / name for name in objectives] or [folder]:
-        check_unused(run)
+            return "a comparison", sorted(runs)
+        if any((folder / name).exists() for name in _RUN_FILES):
+            return "a tuning run", sorted(runs)
+    return None, sorted(runs)
 
 
 def answers_of(folder: Path) -> Path:
@@ -120,61 +143,61 @@ def answers_of(folder: Path) -> Path:
 
 
 def identity_of(experiment: Experiment) -> dict[str, Any]:
-    """Returns the settings of an experiment that must stay the same for a run to be resumed, by dotted key."""
-    recipe, objective, splits, tree = (
-        experiment.recipe,
-        experiment.objective,
-        experiment.splits,
-        experiment.taxonomy,
-    )
-    fixed = {
-        key: value
-        for key, value in recipe.flat().items()
-        if not key.startswith(_FREE) and key.split(".")[0] not in experiment.given
-    }
-    named: dict[str, Mapping[str, Any]] = {
+    """Returns the settings that must stay the same for a run to be resumed, by dotted key."""
+    identity: dict[str, Any] = {}
+    for group, values in _identities(experiment).items():
+        for key, value in values.items():
+            identity[f"{group}.{key}"] = value
+    part = experiment.part
+    if part is not None:
+        identity["domain root"] = "/".join(part.full.path(part.root))
+    identity["objective"] = experiment.objective.name
+    identity |= experiment.objective.identity()
+    for key, content in _contents(experiment).items():
+        identity[key] = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    return identity
+
+
+def _identities(experiment: Experiment) -> dict[str, Mapping[str, Any]]:
+    """Returns the identity of each part of an experiment."""
+    recipe = experiment.recipe
+    fixed = {}
+    for key, value in recipe.flat().items():
+        if not key.startswith(_FREE) and key.split(".")[0] not in experiment.given:
+            fixed[key] = value
+    identities: dict[str, Mapping[str, Any]] = {
         "recipe": fixed | {"seed": recipe.seed},
         "vlm": experiment.vlm.identity,
         "mapper": experiment.mapper.identity(),
         "proposer": experiment.proposer.identity(),
         "policy": experiment.policy.identity(),
     }
-    # A judge is known by the name that recipes have for it.
-    named |= {
-        "judge" if name in objective.needs else f"metrics.{name}": metric.identity()
-        for name, metric in experiment.metrics.items()
-    }
+    for name, metric in experiment.metrics.items():
+        # A judge is known by the name that recipes have for it.
+        group = "judge" if name in experiment.objective.needs else f"metrics.{name}"
+        identities[group] = metric.identity()
+    return identities
+
+
+def _contents(experiment: Experiment) -> dict[str, object]:
+    """Returns the contents that an experiment is about, of which a hash is recorded."""
+    tree, splits = experiment.taxonomy, experiment.splits
+    aliases = [tree.names(node)[1:] for node in range(len(tree))]
     contents: dict[str, object] = {
-        "taxonomy": [
-            tree.labels,
-            tree.parents.tolist(),
-            [tree.names(v)[1:] for v in range(len(tree))],
-        ],
+        "taxonomy": [tree.labels, tree.parents.tolist(), aliases],
         "tuning images": [(example.sha256, example.target) for example in splits.tuning],
         "held-out images": [(example.sha256, example.target) for example in splits.heldout],
     }
     if experiment.context:
-        values = {example.sha256: example.context for example in (*splits.tuning, *splits.heldout)}
-        contents["context"] = [[asdict(variable) for variable in experiment.context], values]
-    if recipe.taxonomy.frequencies is not None:  # else they follow from the leaves of the taxonomy
+        variables = [asdict(variable) for variable in experiment.context]
+        examples = (*splits.tuning, *splits.heldout)
+        values = {example.sha256: example.context for example in examples}
+        contents["context"] = [variables, values]
+    if experiment.recipe.taxonomy.frequencies is not None:  # else they follow from the taxonomy
         contents["weights"] = experiment.weights.weight.tolist()
     if experiment.allowed is not None:
         contents["checklist"] = experiment.allowed.rows
-    root = experiment.part and "/".join(experiment.full_taxonomy.path(experiment.part.root))
-    return {
-        **{
-            f"{group}.{key}": value
-            for group, values in named.items()
-            for key, value in values.items()
-        },
-        **({} if root is None else {"domain root": root}),
-        "objective": objective.name,
-        **objective.identity(),
-        **{
-            key: hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-            for key, content in contents.items()
-        },
-    }
+    return contents
 
 
 def files_shown(folder: Path) -> dict[str, str]:
@@ -197,52 +220,66 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
     """Returns the provenance of an experiment, with the command that runs it again."""
     import yaml
 
-    recipe, splits, settings = experiment.recipe, experiment.splits, experiment.settings
-    data = settings.get("data", {})
-    tree = settings.get("taxonomy", {}).get("path", experiment.full_taxonomy.source)
-    part = "" if experiment.part is None else f", restricted to {experiment.part.label}"
-    versions = {}
-    for package in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions[package] = version(package)
+    recipe, splits = experiment.recipe, experiment.splits
     facts: dict[str, dict[str, str]] = {
         "Model": as_texts(experiment.vlm.identity),
         "Mapper": as_texts(experiment.mapper.identity()),
         "Proposer": as_texts(experiment.proposer.identity()),
-        "Data": as_texts(
-            {
-                "source": data.get("path", data.get("kind")),
-                "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by content",
-                "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes{part}",
-                "context": ", ".join(f"{each.name} ({each.kind})" for each in experiment.context),
-                "domain": experiment.taxonomy.labels[experiment.domain],
-                "seed": recipe.seed,
-            }
-        ),
-        "Software": {"Python": platform.python_version(), **versions},
+        "Data": as_texts(_data_facts(experiment)),
+        "Software": {"Python": platform.python_version(), **_versions()},
     }
-    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-    images = {example.id: str(example.image) for example in (*splits.tuning, *splits.heldout)}
+    settings = yaml.safe_dump(experiment.settings, sort_keys=False, allow_unicode=True)
+    examples = (*splits.tuning, *splits.heldout)
     return Provenance(
-        facts, redact(text), command, images, None if recipe.source is None else str(recipe.source)
+        facts=facts,
+        recipe=redact(settings),
+        command=command,
+        images={example.id: str(example.image) for example in examples},
+        source=None if recipe.source is None else str(recipe.source),
     )
 
 
-def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Returns facts as a run's provenance has them: named in words, without what is empty, and without passwords."""
+def _data_facts(experiment: Experiment) -> dict[str, Any]:
+    """Returns facts about the images and the label tree."""
+    settings, splits = experiment.settings, experiment.splits
+    data = settings.get("data", {})
+    tree = settings.get("taxonomy", {}).get("path", experiment.full_taxonomy.source)
+    part = "" if experiment.part is None else f", restricted to {experiment.part.label}"
+    context = [f"{variable.name} ({variable.kind})" for variable in experiment.context]
     return {
-        key.replace("_", " "): redact(str(value))
-        for key, value in values.items()
-        if value not in (None, "")
+        "source": data.get("path", data.get("kind")),
+        "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by "
+        "content",
+        "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes{part}",
+        "context": ", ".join(context),
+        "domain": experiment.taxonomy.labels[experiment.domain],
+        "seed": experiment.recipe.seed,
     }
 
 
+def _versions() -> dict[str, str]:
+    """Returns the versions of the packages that a run depends on."""
+    versions = {}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
+
+
+def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Returns facts as a provenance has them: named in words, none empty, and without passwords."""
+    texts = {}
+    for key, value in values.items():
+        if value not in (None, ""):
+            texts[key.replace("_", " ")] = redact(str(value))
+    return texts
+
+
 def mark_complete(recipe: Recipe, result: TuneResult | ComparisonResult) -> None:
-    """Notes that a run or comparison of a recipe is reported and recorded, and lacks no answer to a held-out image."""
+    """Notes that a run is reported and recorded, and has an answer to every held-out image."""
     missing = any(row.missing for held in result.heldout for row in held.rows)
-    if not missing and not os.environ.get(
-        "MLFLOW_TRACKING_URI"
-    ):  # a store elsewhere may lose its record
+    is_elsewhere = os.environ.get("MLFLOW_TRACKING_URI")  # a store that may lose its record
+    if not missing and not is_elsewhere:
         objectives = [run.objective for run in getattr(result, "runs", ())]
         write_json(Path(result.folder) / _COMPLETE, _state(recipe, result, objectives))
 
@@ -250,10 +287,11 @@ def mark_complete(recipe: Recipe, result: TuneResult | ComparisonResult) -> None
 def complete_result(
     recipe: Recipe, folder: Path, objectives: Sequence[str] = ()
 ) -> TuneResult | ComparisonResult | None:
-    """Returns the result of a folder that was marked as complete; None where anything may be missing or have changed.
+    """Returns the result of a folder that was marked as complete, None if anything has changed.
 
-    Nothing is missing where the version of taxtune, the recipe and the folder's place are the same, its files have
-    their sizes, and the files that the recipe names and the images are those that they were, by size and time.
+    Nothing has if the version of taxtune, the recipe and the folder's place are the same, its files
+    have their sizes, and the files that the recipe names and the images are those that they were,
+    by size and time.
     """
     if os.environ.get("MLFLOW_TRACKING_URI"):
         return None
@@ -269,49 +307,32 @@ def complete_result(
 def _state(
     recipe: Recipe, result: TuneResult | ComparisonResult, objectives: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
+    """Returns the facts that a complete run depends on, and the sizes of its files."""
     folder = Path(result.folder)
-    made: dict[str, Any] = {
+    read = {Path(image) for image in result.provenance.images.values()}
+    settings = recipe.flat()
+    for key in _FILE_KEYS:
+        if settings.get(key) is not None:
+            path = recipe.path(settings[key])
+            read |= {path, *path.rglob("*")}
+    times = []
+    for file in sorted(read):
+        if file.exists():
+            times.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
+    made = {
         "taxtune": version("taxtune"),
         "source": str(recipe.source),
         "objectives": list(objectives),
+        # The result names files in it, as the folder was given.
+        "folder": [str(folder), str(folder.absolute())],
+        "inputs": hashlib.sha256(json.dumps(times).encode()).hexdigest(),
+        "recipe": redact(json.dumps(recipe.settings())),
     }
-    made["folder"] = [
-        str(folder),
-        str(folder.absolute()),
-    ]  # the result names files in it, as the folder was given
-    keys = (
-        "taxonomy.path",
-        "taxonomy.frequencies",
-        "taxonomy.allowed",
-        "data.path",
-        "data.context.candidates",
-        "vlm.model",
-        "proposer.fragments",
-    )
-    named = [
-        recipe.path(text) for key, text in recipe.flat().items() if key in keys and text is not None
-    ]
-    images = map(Path, result.provenance.images.values())
-    read = {*images, *named, *(file for path in named for file in path.rglob("*"))}
-    times = [
-        (str(file), file.stat().st_size, file.stat().st_mtime_ns)
-        for file in sorted(read)
-        if file.exists()
-    ]
-    made["inputs"] = hashlib.sha256(json.dumps(times).encode()).hexdigest()
-    passing = (
-        "-wal",
-        "-shm",
-        ".lock",
-        _COMPLETE,
-    )  # the first two come and go with an open database
-    files = [
-        path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(passing)
-    ]
-    return {
-        "made": made | {"recipe": redact(json.dumps(recipe.settings()))},
-        "files": {str(path.relative_to(folder)): path.stat().st_size for path in files},
-    }
+    sizes = {}
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.name.endswith(_PASSING):
+            sizes[str(file.relative_to(folder))] = file.stat().st_size
+    return {"made": made, "files": sizes}
 
 
 def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
@@ -349,9 +370,11 @@ def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
 def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult:
     from pydantic import TypeAdapter
 
+    data = {**data, "folder": str(folder)}
+    data.pop("usage", None)
     runs = data.pop("runs", None)
-    data = {key: value for key, value in data.items() if key != "usage"} | {"folder": str(folder)}
-    if (file := folder / "provenance.json").exists():
+    file = folder / "provenance.json"
+    if file.exists():
         data["provenance"] = _json(file)
     if runs is None:
         return TypeAdapter(TuneResult).validate_python(data)
@@ -382,12 +405,16 @@ def finished_run(folder: Path) -> TuneResult:
 
 
 def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
-    """Returns the recipe that a run was made with, as its record has it; nothing of it is to be proposed again.
+    """Returns the recipe that a run was made with, as its record has it, without its proposer.
 
-    Groups that an object replaces again ("vlm", "taxonomy", "mapper"), or that are not needed ("data"), are `given`.
+    Args:
+        result: The run.
+        given: Groups that an object replaces again ("vlm", "taxonomy", "mapper"), or that are not
+            needed ("data").
 
     Raises:
-        RecipeError: If the record cannot be read, or the run was made with an object given in Python and there is none.
+        RecipeError: If the record cannot be read, or the run was made with an object given in
+            Python and there is none.
     """
     from pydantic import ValidationError
     from yaml import YAMLError
@@ -395,11 +422,10 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     file, source = Path(result.folder) / "provenance.json", result.provenance.source
     try:
         data = dict(load_yaml(result.provenance.recipe or ""))
-        python = {
-            group
-            for group, held in data.items()
-            if isinstance(held, dict) and held.get("kind") == "python"
-        }
+        python = set()
+        for group, settings in data.items():
+            if isinstance(settings, dict) and settings.get("kind") == "python":
+                python.add(group)
         for group in sorted(python & {"vlm", "taxonomy", "data", "mapper"} - set(given)):
             raise RecipeError(
                 f"The run's {group} was given in Python.",
@@ -407,14 +433,10 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
                 remedy=f"Give the same {group} in Python, or the recipe (recipe=, or --recipe).",
             )
         for group in python | {"proposer", "objective"}:
-            held = data.pop(group, None) or {}
-            # What a recipe says of the part of a tree holds for a tree in its place, too.
-            kept = {
-                key: value
-                for key, value in held.items()
-                if key in ("root", "domain", "allowed", "context")
-            }
-            data |= {group: {**STAND_INS[group], **kept}} if group in STAND_INS else {}
+            settings = data.pop(group, None) or {}
+            if group in STAND_INS:
+                kept = {key: value for key, value in settings.items() if key in _KEPT}
+                data[group] = {**STAND_INS[group], **kept}
         return Recipe.model_validate(data).from_file(None if source is None else Path(source))
     except (YAMLError, RecursionError, TypeError, ValueError) as error:
         problem = str(error)

@@ -1,9 +1,9 @@
 """Prompt templates: Jinja in a sandbox, checked before anything is rendered.
 
-A template that a language model proposed is untrusted code. Its parse tree is therefore walked *before* anything is
-compiled or rendered, and only the nodes listed here pass: plain text, the declared variables, `if`, comparisons and a
-few filters whose output can grow no faster than the source. The sandbox behind that is a second wall, not the first.
-See docs/reference/templates.md.
+A template that a language model proposed is untrusted code. Its parse tree is therefore walked
+*before* anything is compiled or rendered, and only the nodes listed here pass: plain text, the
+declared variables, `if`, comparisons and a few filters whose output can grow no faster than the
+source. The sandbox behind that is a second wall, not the first. See docs/reference/templates.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ LISTS = ("ranks", "examples")
 _TEXT_FILTERS = ("capitalize", "lower", "title", "trim", "upper")
 _LIST_FILTERS = ("join", "reverse", "sort", "unique")
 FILTERS = tuple(sorted((*_TEXT_FILTERS, *_LIST_FILTERS, "default", "first", "last", "length")))
-"""Filters that a template may use; those that make long text of short (center, indent, replace, ...) are left out."""
+"""Filters that a template may use; those that make long text of short (center, replace, ...) are left
+out."""
 MAX_SOURCE = 8_000
 """Longest source in characters."""
 MAX_RENDERED = 16_000
@@ -60,7 +61,8 @@ _PLAIN = (
 _NO_LISTS = (nodes.Output, nodes.Concat, nodes.List, nodes.Tuple)
 # What to write instead of nodes that are refused.
 _INSTEAD = {
-    nodes.For: "Join the list instead, in a text or in lines: {{ ranks | join(', ') }}, {{ ranks | join('\\n- ') }}.",
+    nodes.For: "Join the list instead, in a text or in lines: {{ ranks | join(', ') }}, "
+    "{{ ranks | join('\\n- ') }}.",
     nodes.Test: "Write a plain condition, such as {% if ranks %}.",
 }
 
@@ -216,7 +218,7 @@ def squeezed(text: str) -> str:
     return " ".join("".join(visible).split())
 
 
-# -- parse trees -------------------------------------------------------------------------------------------------------
+# -- parse trees -----------------------------------------------------------------------------------
 
 
 def _walk(node: nodes.Node, names: _Names, counter: Iterator[int], depth: int = 0) -> None:
@@ -230,7 +232,8 @@ def _walk(node: nodes.Node, names: _Names, counter: Iterator[int], depth: int = 
     _check_node(node, names)
     for child in node.iter_child_nodes():
         if isinstance(node, _NO_LISTS) and _may_be_list(child, names):
-            # It would come out as Python writes it, or even as an address in memory that changes from run to run.
+            # It would come out as Python writes it, or even as an address in memory that changes
+            # from run to run.
             raise _refused(
                 child, "a list cannot be printed directly", "Join it: {{ ranks | join(', ') }}."
             )
@@ -284,14 +287,16 @@ def _check_filter(node: nodes.Filter, names: _Names) -> None:
         or node.dyn_kwargs
         or not all(isinstance(arg, nodes.Const) for arg in node.args)
     ):
-        # Constant, as a separator that is itself a joined list would make the prompt grow without bound.
+        # Constant, as a separator that is itself a joined list would make the prompt grow without
+        # bound.
         raise _refused(node, f"the filter {name!r} takes only constants, without keywords")
     if len(node.args) > (1 if name in ("join", "default", "trim") else 0):
         raise _refused(node, f"the filter {name!r} has too many arguments")
     if name == "join" and any(len(str(arg.as_const())) > _MAX_SEPARATOR for arg in node.args):
         raise _refused(node, f"the separator of 'join' is longer than {_MAX_SEPARATOR} characters")
     if name in _LIST_FILTERS and not _is_list(node.node, names):
-        # Joining text puts the separator between its characters; done again and again, it would explode.
+        # Joining text puts the separator between its characters; done again and again, it would
+        # explode.
         raise _refused(node, f"the filter {name!r} works only on {names.listed}")
     if name in _TEXT_FILTERS and _may_be_list(node.node, names):
         raise _refused(node, f"the filter {name!r} works only on text", "Join the list first.")
@@ -329,7 +334,7 @@ def _refused(node: nodes.Node, message: str, remedy: str | None = None) -> Templ
     return TemplateError(f"Line {line}: {message[:150]}.", remedy=remedy)
 
 
-# -- parsing and rendering ---------------------------------------------------------------------------------------------
+# -- parsing and rendering -------------------------------------------------------------------------
 
 
 def _parse_tree(source: str, names: _Names) -> nodes.Template:

@@ -2,102 +2,83 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from taxtune.answers.matching import align, excluded_records
+from taxtune.answers import AnswerTable
+from taxtune.answers.matching import align, excluded_records, split_by
 from taxtune.errors import DataError
 from taxtune.taxonomy import Taxonomy, restrict
-from tests.answers.reading import read_file
-
-Write = Callable[..., Path]
+from tests.answers.reading import about, read_file, refusal
 
 
-@pytest.fixture
-def jsonl(tmp_path: Path) -> Write:
-    def write(*records: dict[str, Any], name: str) -> Path:
-        path = tmp_path / name
-        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-        return path
-
-    return write
+def table(name: str, ids: str, taxonomy: Taxonomy, *targets: str, **schema: Any) -> AnswerTable:
+    """Returns the answers of a file, all with the target mallard unless others are given."""
+    records = about(*(targets or ("mallard",) * len(ids)))
+    for record, id in zip(records, ids, strict=True):
+        record["id"] = id
+    return replace(read_file(records, taxonomy, **schema), file=f"{name}.jsonl")
 
 
-def test_files_whose_rows_do_not_match(birds: Taxonomy, jsonl: Write) -> None:
-    one = read_file(
-        jsonl(*({"id": i, "answer": "x", "target": "mallard"} for i in "abc"), name="one.jsonl"),
-        birds,
-    )
-    two = read_file(
-        jsonl(*({"id": i, "answer": "y", "target": "mallard"} for i in "cbd"), name="two.jsonl"),
-        birds,
-    )
+def test_files_whose_rows_do_not_match(birds: Taxonomy) -> None:
+    files = {"one": table("one", "abc", birds), "two": table("two", "cbd", birds)}
     with pytest.raises(DataError) as error:
-        align({"one": one, "two": two})
+        align(files)
     for part in ("2 are in all of them", "one.jsonl", "'a'", "two.jsonl", "'d'", "--rows common"):
         assert part in str(error.value)
-    aligned = align({"one": one, "two": two}, "common")
+    aligned = align(files, "common")
     assert aligned.ids == ("b", "c")
     assert [row.id for row in aligned.rows["two"]] == ["b", "c"]
-    assert [note.split(",")[0] for note in aligned.notes] == [
-        "1 of 3 rows of one are left out because another file lacks them",
-        "1 of 3 rows of two are left out because another file lacks them",
-    ]
+    for name, note in zip(files, aligned.notes, strict=True):
+        assert note == f"1 of 3 rows of {name} are left out because another file lacks them"
 
 
-def test_the_same_id_with_another_target_is_refused(birds: Taxonomy, jsonl: Write) -> None:
-    one = read_file(jsonl({"id": "a", "answer": "x", "target": "mallard"}, name="one.jsonl"), birds)
-    two = read_file(
-        jsonl({"id": "a", "answer": "x", "target": "blackbird"}, name="two.jsonl"), birds
-    )
+def test_the_same_id_with_another_target_is_refused(birds: Taxonomy) -> None:
+    one = table("one", "a", birds)
     with pytest.raises(DataError, match="a different target in two"):
-        align({"one": one, "two": two})
-    other = read_file(
-        jsonl({"id": "b", "answer": "x", "target": "mallard"}, name="three.jsonl"), birds
-    )
+        align({"one": one, "two": table("two", "a", birds, "blackbird")})
     with pytest.raises(DataError, match="no examples in common"):
-        align({"one": one, "other": other}, "common")
+        align({"one": one, "other": table("three", "b", birds)}, "common")
 
 
-def test_rows_are_matched_after_those_outside_a_part_are_left_out(
-    birds: Taxonomy, jsonl: Write
-) -> None:
+def test_rows_are_matched_after_those_outside_a_part_are_left_out(birds: Taxonomy) -> None:
     part = restrict(birds, "Passeriformes")
-    inside = {"id": "a", "answer": "x", "target": "blackbird"}
-    outside = {"id": "b", "answer": "x", "target": "mallard"}
-    one = read_file(jsonl(inside, outside, name="one.jsonl"), part.tree, part=part)
-    two = read_file(jsonl(inside, name="two.jsonl"), part.tree, part=part)
+    one = table("one", "ab", part.tree, "blackbird", "mallard", part=part)
+    two = table("two", "a", part.tree, "blackbird", part=part)
     aligned = align({"one": one, "two": two})
     assert aligned.ids == ("a",)
-    assert excluded_records([one, two, one], [aligned]) == [
-        {"file": one.file, "row": 2, "id": "b", "reason": "target outside Passeriformes"}
-    ]
+    outside = {"file": one.file, "row": 2, "id": "b", "reason": "target outside Passeriformes"}
+    assert excluded_records([one, two, one], [aligned]) == [outside]
 
 
-def test_what_is_left_out_of_one_file_alone_is_said_and_listed(
-    birds: Taxonomy, jsonl: Write
-) -> None:
-    rows = [{"id": i, "answer": "x", "target": "mallard"} for i in "abc"]
-    one = read_file(jsonl(*rows, name="one.jsonl"), birds)
-    two = read_file(
-        jsonl(
-            rows[0], rows[1] | {"answer": None}, rows[2] | {"target": "dragon"}, name="two.jsonl"
-        ),
-        birds,
-        off_tree="leave-out",
-        missing="leave-out",
-    )
+def test_what_is_left_out_of_one_file_alone_is_said_and_listed(birds: Taxonomy) -> None:
+    one = table("one", "abc", birds)
+    records = about("mallard", "mallard", "dragon")
+    records[1]["answer"] = None
+    for record, id in zip(records, "abc", strict=True):
+        record["id"] = id
+    two = read_file(records, birds, off_tree="leave-out", missing="leave-out")
+    files = {"one": one, "two": two}
     with pytest.raises(DataError) as error:
-        align({"one": one, "two": two})
+        align(files)
     assert f"one ({one.file}): 2 rows that another file lacks, such as 'b', 'c'" in str(error.value)
-    records = excluded_records([one, two], [align({"one": one, "two": two}, "common")])
-    assert [(record["file"], record["row"], record["reason"]) for record in records] == [
+    listed = excluded_records(files.values(), [align(files, "common")])
+    assert [(record["file"], record["row"], record["reason"]) for record in listed] == [
         (two.file, 2, "no answer"),
         (two.file, 3, "target not on the tree"),
         (one.file, 2, "missing for another model or prompt"),
         (one.file, 3, "missing for another model or prompt"),
     ]
+
+
+def test_an_id_may_come_once_for_each_model_in_the_file(birds: Taxonomy) -> None:
+    m, n = about("mallard", "mallard", id="x")
+    m["model"] = "m"
+    n["model"] = "n"
+    assert "id 'x' is already in row 1" in refusal([m, n], birds)
+    parts = split_by(read_file([m, n], birds, by=["model"]), "model")
+    assert [row.row for row in parts["m"].rows] == [1]
+    assert [row.row for row in parts["n"].rows] == [2]
+    assert "id 'x' is already in row 2" in refusal([m, n, n], birds, by=["model"])

@@ -41,10 +41,10 @@ def notes(records: list[dict[str, Any]], **schema: Any) -> str:
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_two_sides_are_found(columns: tuple[str, str], turned: bool) -> None:
     values = ("a teal, I think", "mallard")
-    pairs = [*zip(columns, values, strict=True)]
-    records = [
-        {"image": "a.jpg", **dict(pairs[::-1] if turned else pairs), "question": "What is this?"}
-    ]
+    pairs = list(zip(columns, values, strict=True))
+    if turned:
+        pairs.reverse()
+    records = [{"image": "a.jpg", **dict(pairs), "question": "What is this?"}]
     assert read(records) == [values]
     usual = columns[0] == "answer" and columns[1] in ("truth", "target")
     assert ("taken: " in notes(records)) is not usual
@@ -66,10 +66,8 @@ def test_a_copy_of_the_truths_is_no_answer_where_there_is_another() -> None:
     records = [{"gt": "teal", "answer": "teal", "response": "a mallard"}]
     assert read(records) == [("a mallard", "teal")]
     assert read([{"gt": "teal", "answer": "teal"}]) == [("teal", "teal")]
-    assert read([*records, {"gt": "mallard", "answer": "duck", "response": "teal"}])[1] == (
-        "duck",
-        "mallard",
-    )
+    records.append({"gt": "mallard", "answer": "duck", "response": "teal"})
+    assert read(records)[1] == ("duck", "mallard")
 
 
 def test_columns_that_are_named_count_and_a_wrong_name_is_an_error() -> None:
@@ -111,14 +109,10 @@ FAILED = "[LMMS_EVAL_REQUEST_FAILED_AFTER_3_RETRIES] timed out"
     "cell", [FAILED, [FAILED], [[FAILED]], [FAILED, FAILED], "Failed to obtain answer via API."]
 )
 def test_what_another_tool_writes_for_a_failed_call_is_no_answer(cell: object) -> None:
-    records = [
-        {"target": "teal", "filtered_resps": cell},
-        {"target": "teal", "filtered_resps": [["a teal"]]},
-    ]
-    with pytest.raises(
-        DataError,
-        match=r"1 of 2 rows cannot be used:\n  row 1: filtered_resps is missing: '.*ailed|FAIL",
-    ):
+    cells = (cell, [["a teal"]])
+    records = [{"target": "teal", "filtered_resps": resps} for resps in cells]
+    problem = r"1 of 2 rows cannot be used:\n  row 1: filtered_resps is missing: '.*ailed|FAIL"
+    with pytest.raises(DataError, match=problem):
         read(records)
     assert read(records, missing="leave-out") == [("a teal", "teal")]
     assert read(records, missing="keep") == [(None, "teal"), ("a teal", "teal")]
@@ -130,9 +124,8 @@ def test_of_several_guesses_those_that_came_count() -> None:
 
 
 def test_a_photo_of_nothing_is_told_how_to_go_on() -> None:
-    with pytest.raises(
-        DataError, match=r"row 1: truth: 'a tree' is not .*\n.*may have its root as its label"
-    ):
+    advice = r"row 1: truth: 'a tree' is not .*\n.*may have its root as its label"
+    with pytest.raises(DataError, match=advice):
         read([{"truth": "a tree", "answer": "nothing"}])
     with pytest.raises(DataError) as told:
         read([{"truth": "teal", "answer": None}])

@@ -26,20 +26,29 @@ def tree() -> Taxonomy:
         "sweet",
         "cod",
     ]
-    return Taxonomy(
-        labels,
-        [-1, 0, 1, 1, 0, 4, 4, 4, 0, 8, 9, 8, 11],
-        aliases=[()] * 7 + [("dog rose",)] + [()] * 5,
-    )
+    aliases: list[tuple[str, ...]] = [()] * len(labels)
+    aliases[labels.index("rose")] = ("dog rose",)
+    return Taxonomy(labels, [-1, 0, 1, 1, 0, 4, 4, 4, 0, 8, 9, 8, 11], aliases=aliases)
 
 
-def test_names_paths_and_underscores(tree: Taxonomy) -> None:
-    find = target_finder(tree)
-    for value, node in (
-        ("duck", 3), ("AC/DC", 6), ("plant/robin", 5), (["life", "bird", "robin"], 2), (["plant"], 4), ("dog_rose", 7),
-    ):  # fmt: skip
-        assert (find(value).node, find(value).moved, find(value).problem) == (node, False, "")
-    moved = find(["Aves", "Anatidae", "duck"])
+@pytest.mark.parametrize(
+    ("value", "node"),
+    [
+        ("duck", 3),
+        ("AC/DC", 6),
+        ("plant/robin", 5),
+        (["life", "bird", "robin"], 2),
+        (["plant"], 4),
+        ("dog_rose", 7),
+    ],
+)
+def test_names_paths_and_underscores(tree: Taxonomy, value: object, node: int) -> None:
+    target = target_finder(tree)(value)
+    assert (target.node, target.moved, target.problem) == (node, False, "")
+
+
+def test_a_path_of_another_tree_goes_by_its_last_name(tree: Taxonomy) -> None:
+    moved = target_finder(tree)(["Aves", "Anatidae", "duck"])
     assert (moved.node, moved.moved, moved.text) == (3, True, "Aves/Anatidae/duck")
 
 
@@ -48,10 +57,8 @@ def test_names_paths_and_underscores(tree: Taxonomy) -> None:
     [
         ("duk", "'duk' is not on the taxonomy. Did you mean 'duck'?"),
         ("robin", "2 nodes are called 'robin'. Give the path: life/bird/robin, life/plant/robin."),
-        (
-            "duck/rose",
-            "'duck/rose' is not on the taxonomy. Did you mean 'rose'",
-        ),  # either of two is not a path
+        # Either of two is not a path.
+        ("duck/rose", "'duck/rose' is not on the taxonomy. Did you mean 'rose'"),
         (
             ["Aves", "duk"],
             "no node has the path 'Aves/duk', and 'duk' is not on the taxonomy. Did you mean 'duck'?",
@@ -77,22 +84,23 @@ def test_of_a_part_what_the_whole_has_is_outside_and_the_rest_off_the_tree(tree:
     part = restrict(tree, "bird")
     find = target_finder(part.tree, part)
     # The one robin of the part is meant, though the whole has two; of two cods neither is in the part.
-    assert [find(value).node for value in ("robin", "bird", "life/bird/duck", "bird/duck", ["Aves", "duck"])] == [
-        1, 0, 2, 2, 2,
-    ]  # fmt: skip
+    nodes = {"robin": 1, "bird": 0, "life/bird/duck": 2, "bird/duck": 2}
+    assert {value: find(value).node for value in nodes} == nodes
+    assert find(["Aves", "duck"]).node == 2
     for value in ("rose", "dog_rose", "life", "plant/robin", "AC/DC", ["Plantae", "rose"], "cod"):
         assert (find(value).node, find(value).outside, find(value).problem) == (None, True, "")
-    assert (
-        find("tulip").problem
-        == "'tulip' is not on the taxonomy. No similar name is on the taxonomy."
-    )
-    assert not find("tulip").outside
+    tulip = find("tulip")
+    assert tulip.problem == "'tulip' is not on the taxonomy. No similar name is on the taxonomy."
+    assert not tulip.outside
 
 
 def test_names_are_also_read_as_the_readers_of_taxonomies_write_them() -> None:
     tree = Taxonomy(["life", "Pâquerette des prés", "tab duck", 'the "green" one'], [-1, 0, 0, 0])
     find = target_finder(tree)
     decomposed = "Pa\u0302querette des pre\u0301s"
-    assert [find(value).node for value in (decomposed, "tab\tduck", 'the "green" one')] == [1, 2, 3]
-    assert (find(["life", decomposed]).node, find(["life", decomposed]).moved) == (1, False)
-    assert (find(["other", "tab\n duck"]).node, find(["other", "tab\n duck"]).moved) == (2, True)
+    nodes = {decomposed: 1, "tab\tduck": 2, 'the "green" one': 3}
+    assert {value: find(value).node for value in nodes} == nodes
+    inside = find(["life", decomposed])
+    assert (inside.node, inside.moved) == (1, False)
+    moved = find(["other", "tab\n duck"])
+    assert (moved.node, moved.moved) == (2, True)

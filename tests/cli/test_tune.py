@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Done, run_captured
+from tests.cli.commands import run_captured, run_json, run_well
 from tests.cli.processes import Started
 
-TUNING, HELDOUT, ITERATIONS = 12, 30, 4
+TUNING = 12
+HELDOUT = 30
+ITERATIONS = 4
 # Small enough for a test, and batches small enough for a run to be stopped in the middle of an iteration.
 SMALL = {
     "data.count": 60,
@@ -29,24 +31,12 @@ SMALL = {
 }
 
 
-def settings_of(settings: dict[str, object] | None) -> list[str]:
-    return [
-        part
-        for key, value in {**SMALL, **(settings or {})}.items()
-        for part in ("--set", f"{key}={value}")
-    ]
+SETTINGS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
 
 
-def begin(*arguments: object, settings: dict[str, object] | None = None, folder: Path) -> Started:
-    """Starts a process of taxtune."""
-    return Started(*arguments, *settings_of(settings), folder=folder)
-
-
-def taxtune(*arguments: object, settings: dict[str, object] | None = None, folder: Path) -> Done:
-    """Runs taxtune in this process; it must end well."""
-    done = run_captured(*arguments, *settings_of(settings), folder=folder)
-    assert done.code == 0, done.err
-    return done
+def taxtune(*arguments: object, folder: Path) -> Any:
+    """Runs taxtune in this process, which must end well; returns its JSON."""
+    return run_json(*arguments, *SETTINGS, folder=folder)
 
 
 def query(file: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -65,17 +55,13 @@ def answered(folder: Path) -> list[tuple[Any, ...]]:
 
 
 def proposed(folder: Path) -> int:
-    return len(
-        query(folder / "history.db", "SELECT 1 FROM trial_user_attributes WHERE key = 'proposal'")
-    )
+    proposals = "SELECT 1 FROM trial_user_attributes WHERE key = 'proposal'"
+    return len(query(folder / "history.db", proposals))
 
 
 def finished(folder: Path) -> int:
-    return len(
-        query(
-            folder / "history.db", "SELECT 1 FROM study_user_attributes WHERE key LIKE 'record:%'"
-        )
-    )
+    records = "SELECT 1 FROM study_user_attributes WHERE key LIKE 'record:%'"
+    return len(query(folder / "history.db", records))
 
 
 def kill(process: Started, due: Callable[[], bool]) -> None:
@@ -102,11 +88,10 @@ def recorded(folder: Path) -> tuple[list[Any], list[Any]]:
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    runs = list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
     nested = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
-    return [run for run in runs if run not in nested], sorted(
-        nested, key=lambda run: str(run.info.run_name)
-    )
+    return parents, sorted(nested, key=lambda run: str(run.info.run_name))
 
 
 HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
@@ -116,9 +101,9 @@ HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A whole comparison, and its result as the command printed it."""
     folder = tmp_path_factory.mktemp("compared")
-    how = ("--out", "out", "--json", "--set", "tracking.mlflow=false")
-    done = taxtune("compare", "fieldguide", *HP_AND_ACCURACY, *how, folder=folder)
-    return folder / "out", json.loads(done.out)
+    options = ("--out", "out", "--set", "tracking.mlflow=false")
+    result = taxtune("compare", "fieldguide", *HP_AND_ACCURACY, *options, folder=folder)
+    return folder / "out", result
 
 
 def test_compare_prints_pure_json_and_leaves_what_people_read(
@@ -126,32 +111,18 @@ def test_compare_prints_pure_json_and_leaves_what_people_read(
 ) -> None:
     out, result = compared
     assert [run["objective"] for run in result["runs"]] == ["hp", "accuracy"]
-    for name in (
-        "report.html",
-        "hp_hr.png",
-        "hp_hr.svg",
-        "result.json",
-        "winner-hp.j2",
-        "winner-accuracy.j2",
-    ):
+    shown = ("report.html", "hp_hr.png", "hp_hr.svg", "result.json")
+    for name in (*shown, "winner-hp.j2", "winner-accuracy.j2"):
         assert (out / name).stat().st_size > 0, name
     assert json.loads((out / "result.json").read_text())["differences"] == result["differences"]
-    for kind in ("hp", "accuracy"):
-        files = (
-            "history.jsonl",
-            "result.json",
-            "winner.j2",
-            "winner.txt",
-            "report.html",
-            "hp_hr.png",
-            "hp_hr.svg",
-        )
-        for name in files:
-            assert (out / kind / name).stat().st_size > 0, name
-        assert [record["iteration"] for record in history(out / kind)] == [0, 1, 2, 3, 4]
-    assert history(out / "hp")[0] | {"value": 0} == history(out / "accuracy")[0] | {"value": 0}, (
-        "the same baseline"
-    )
+    baselines = []
+    for objective in ("hp", "accuracy"):
+        for name in (*shown, "history.jsonl", "winner.j2", "winner.txt"):
+            assert (out / objective / name).stat().st_size > 0, name
+        records = history(out / objective)
+        assert [record["iteration"] for record in records] == [0, 1, 2, 3, 4]
+        baselines.append(records[0] | {"value": 0})
+    assert baselines[0] == baselines[1]
 
 
 def test_the_winners_are_good_at_what_they_were_tuned_for(
@@ -172,9 +143,8 @@ def test_the_comparison_asks_every_question_once(compared: tuple[Path, dict[str,
     out, result = compared
     templates = {kind: {r["template"] for r in history(out / kind)} for kind in ("hp", "accuracy")}
     held = {entry["template"] for entry in result["heldout"]}
-    assert len(answered(out)) == TUNING * len(
-        templates["hp"] | templates["accuracy"]
-    ) + HELDOUT * len(held)
+    tuned = templates["hp"] | templates["accuracy"]
+    assert len(answered(out)) == TUNING * len(tuned) + HELDOUT * len(held)
     # The accuracy run finds the baseline, and whatever the other run has asked, in the store.
     usage = result["runs"][1]["iterations"][0]["usage"]["vlm"]
     assert (usage["calls"], usage["from_store"]) == (0, TUNING)
@@ -186,14 +156,12 @@ def test_evaluate_finds_the_winner_as_compare_left_it(
     out, result = compared
     before = answered(out)
     arguments = ("evaluate", "fieldguide", "--template", out / "winner-hp.j2", "--out", out)
-    again = json.loads(taxtune(*arguments, "--json", folder=out).out)
+    again = taxtune(*arguments, folder=out)
     held = {entry["name"]: entry["scores"] for entry in result["heldout"]}
-    assert {entry["name"]: entry["scores"] for entry in again["heldout"]} == {
-        "baseline": held["baseline"],
-        "template": held["hp"],
-    }
+    evaluated = {entry["name"]: entry["scores"] for entry in again["heldout"]}
+    assert evaluated == {"baseline": held["baseline"], "template": held["hp"]}
     assert answered(out) == before
-    shown = taxtune(*arguments, "--split", "tuning", folder=out).out
+    shown = run_well(*arguments, *SETTINGS, "--split", "tuning", folder=out).out
     assert f"On {TUNING} tuning images" in shown
 
 
@@ -202,51 +170,39 @@ def test_evaluate_sets_several_templates_side_by_side_under_their_names(
 ) -> None:
     out, _ = compared
     seeds = ("--template", "builtin:paper1-minimal", "--template", "builtin:paper1-question-answer")
-    result = json.loads(
-        taxtune("evaluate", "fieldguide", *seeds, "--out", out, "--json", folder=out).out
-    )
-    assert [entry["name"] for entry in result["heldout"]] == [
-        "baseline",
-        "paper1-minimal",
-        "paper1-question-answer",
-    ]
+    result = taxtune("evaluate", "fieldguide", *seeds, "--out", out, folder=out)
+    names = ["baseline", "paper1-minimal", "paper1-question-answer"]
+    assert [entry["name"] for entry in result["heldout"]] == names
     pairs = [(each["name"], each["other"]) for each in result["differences"]]
     assert ("paper1-question-answer", "paper1-minimal") in pairs
     folder = out / "evaluated" / "paper1-minimal-paper1-question-answer"
-    study = run_captured(
-        "study",
-        "prompts",
-        f"fieldguide={folder}",
-        "-t",
-        "builtin:fieldguide",
-        "--baseline",
-        "paper1-minimal",
-        "--json",
-    )
-    assert study.code == 0, study.err
-    prompts = [row["prompt"] for row in json.loads(study.out)["tables"]["prompts"]]
-    assert prompts == ["baseline", "paper1-minimal", "paper1-question-answer"]
+    options = ("-t", "builtin:fieldguide", "--baseline", "paper1-minimal")
+    study = run_json("study", "prompts", f"fieldguide={folder}", *options)
+    assert [row["prompt"] for row in study["tables"]["prompts"]] == names
 
 
 def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
-    plan = json.loads(taxtune("compare", "fieldguide", "--dry-run", "--json", folder=tmp_path).out)
+    plan = taxtune("compare", "fieldguide", "--dry-run", folder=tmp_path)
     assert [goal["objective"] for goal in plan["goals"]] == ["hr_at_hp", "accuracy"]
-    # The baseline is asked once; each run asks about its own templates; three templates meet the held-out images.
+    # The baseline is asked once; each run asks about its own templates; three templates meet the
+    # held-out images.
     assert plan["vlm_calls"] == TUNING * (1 + 2 * ITERATIONS) + HELDOUT * 3
     assert (plan["llm_calls"], plan["problems"]) == (0, [])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_tune_takes_an_objective_as_compare_does(tmp_path: Path) -> None:
-    dry = ("tune", "fieldguide", "--dry-run", "--json", "--objective")
-    goals = json.loads(taxtune(*dry, "accuracy", folder=tmp_path).out)["goals"]
-    assert [goal["objective"] for goal in goals] == ["accuracy"]
-    (aurc,) = json.loads(run_captured(*dry, "aurc", folder=tmp_path).out)["goals"]
+    dry = ("tune", "fieldguide", "--dry-run", "--objective")
+    (accuracy,) = taxtune(*dry, "accuracy", folder=tmp_path)["goals"]
+    assert accuracy["objective"] == "accuracy"
+    (aurc,) = run_json(*dry, "aurc", folder=tmp_path)["goals"]
     assert (aurc["measure"], aurc["constraints"][0]["measure"]) == ("selective_hp", "hr")
     wrong = run_captured(*dry, "accuracyy", folder=tmp_path)
-    assert (wrong.code, "Did you mean 'accuracy'?" in wrong.err) == (2, True), wrong.err
+    assert wrong.code == 2
+    assert "Did you mean 'accuracy'?" in wrong.err
     several = run_captured(*dry, "hp", "--objective", "accuracy", folder=tmp_path)
-    assert (several.code, "use `taxtune compare`" in several.err) == (2, True), several.err
+    assert several.code == 2
+    assert "use `taxtune compare`" in several.err
 
 
 # A point that is missed by a moment is a later point, which must do as well.
@@ -254,9 +210,8 @@ POINTS: list[Callable[[Path], bool]] = [
     lambda out: len(answered(out)) >= 4,  # within the baseline
     lambda out: proposed(out) >= 3,  # between propose and ask
     lambda out: finished(out) >= 4,  # between two iterations
-    lambda out: (
-        finished(out) == 5 and len(answered(out)) >= TUNING * 5 + 8
-    ),  # within the held-out split
+    # within the held-out split
+    lambda out: finished(out) == 5 and len(answered(out)) >= TUNING * 5 + 8,
 ]
 
 
@@ -268,24 +223,20 @@ def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
     arguments = ("tune", "fieldguide", "--out", out, "--resume")
     before: set[tuple[Any, ...]] = set()
     for due in POINTS:
-        kill(begin(*arguments, folder=tmp_path), partial(due, out))
+        kill(Started(*arguments, *SETTINGS, folder=tmp_path), partial(due, out))
         # What was answered is there unchanged, so it was not asked again.
         assert before <= set(answered(out))
         before = set(answered(out))
     parent = [run.info.run_id for run in recorded(out)[0]]
-    done = taxtune(*arguments, "--json", folder=tmp_path)
-    result = json.loads(done.out)
+    result = taxtune(*arguments, folder=tmp_path)
     # The hP run of the comparison is the same run, uninterrupted.
     assert history(out) == history(compared[0] / "hp")
     assert result["heldout"][1]["scores"] == compared[1]["runs"][0]["heldout"][1]["scores"]
     assert before <= set(answered(out))
-    assert len(answered(out)) == TUNING * 5 + HELDOUT * len(
-        {entry["template"] for entry in result["heldout"]}
-    )
+    templates = {entry["template"] for entry in result["heldout"]}
+    assert len(answered(out)) == TUNING * 5 + HELDOUT * len(templates)
     parents, nested = recorded(out)
     assert [run.info.run_id for run in parents] == parent
-    assert [run.info.run_name for run in nested] == [
-        "baseline",
-        *(f"iteration {n:02d}" for n in range(1, 5)),
-    ]
+    names = ["baseline", *(f"iteration {number:02d}" for number in range(1, 5))]
+    assert [run.info.run_name for run in nested] == names
     assert {run.info.status for run in parents + nested} == {"FINISHED"}

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,11 +33,9 @@ from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, make_parts
 pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
 
 BASELINE = "What is this?"
-FAMILY, CAREFUL, SEE = (
-    "Give only the family.",
-    "Which colour? Be careful.",
-    "What colour do you see?",
-)
+FAMILY = "Give only the family."
+CAREFUL = "Which colour? Be careful."
+SEE = "What colour do you see?"
 
 
 def fenced(template: str) -> str:
@@ -46,6 +45,15 @@ def fenced(template: str) -> str:
 def reflecting(server: OpenAIServer | str, **given: Any) -> Model:
     settings = model_settings(server, task="text-generation", api_key="sk-secret", **given)
     return make_model("openai/gpt-4o", settings)
+
+
+def asked_with(file: Path) -> set[str]:
+    """The templates that a model noted."""
+    return {line.split("|")[0] for line in file.read_text().splitlines()}
+
+
+def names_in(text: str) -> list[str]:
+    return [name for name in (*COLOURS, *PARENT.values()) if name in text]
 
 
 def optimized(folder: Path, model: Any, vlm: Any = None, **given: Any) -> TuneResult:
@@ -68,12 +76,10 @@ def test_a_search_ends_as_every_run_does(replies: OpenAIServer, tmp_path: Path) 
     vlm = ToyVLM(tmp_path / "asked")
     result = optimized(tmp_path, reflecting(replies), vlm)
 
-    assert [record.template for record in result.iterations[:4]] == [BASELINE, FAMILY, CAREFUL, SEE]
-    assert [record.parameters for record in result.iterations[1:4]] == [
-        {"parent": "0"},
-        {"parent": "0"},
-        {"parent": "2"},
-    ]
+    templates = [record.template for record in result.iterations[:4]]
+    assert templates == [BASELINE, FAMILY, CAREFUL, SEE]
+    parents = [record.parameters["parent"] for record in result.iterations[1:4]]
+    assert parents == ["0", "0", "2"]
     # The family alone is right of all images, too, but says less than 80 % of what the baseline says.
     assert result.best.template == CAREFUL
     assert [held.name for held in result.heldout] == ["baseline", "winner"]
@@ -82,10 +88,8 @@ def test_a_search_ends_as_every_run_does(replies: OpenAIServer, tmp_path: Path) 
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == len(set(asked)) == vlm.asked
     heldout = {row.image for row in result.heldout[0].rows}
-    assert {line.split("|")[0] for line in asked if line.split("|")[1] in heldout} == {
-        BASELINE,
-        CAREFUL,
-    }
+    with_heldout = [line.split("|") for line in asked if line.split("|")[1] in heldout]
+    assert {template for template, *_ in with_heldout} == {BASELINE, CAREFUL}
     assert result.provenance is not None
 
 
@@ -96,8 +100,7 @@ def test_what_the_reflection_model_reads(replies: OpenAIServer, tmp_path: Path) 
     assert BASELINE in first
     assert "[a wrong level-2 label of the right level-1 label]" in first
     assert "hP 0.67" in first
-    told = "\n".join(replies.prompts)
-    assert [name for name in (*COLOURS, *PARENT.values()) if name in told] == []
+    assert names_in("\n".join(replies.prompts)) == []
 
 
 def test_a_refused_template_is_never_asked(tmp_path: Path) -> None:
@@ -110,10 +113,7 @@ def test_a_refused_template_is_never_asked(tmp_path: Path) -> None:
     with OpenAIServer(*bad, fenced(CAREFUL), then=fenced("scarlet")) as server:
         result = optimized(tmp_path, reflecting(server), vlm)
     assert result.best.template == CAREFUL
-    assert {line.split("|")[0] for line in (tmp_path / "asked").read_text().splitlines()} == {
-        BASELINE,
-        CAREFUL,
-    }
+    assert asked_with(tmp_path / "asked") == {BASELINE, CAREFUL}
 
 
 def test_a_search_that_keeps_nothing_is_counted_too(tmp_path: Path) -> None:
@@ -123,10 +123,8 @@ def test_a_search_that_keeps_nothing_is_counted_too(tmp_path: Path) -> None:
         asked = len(server.chats)
     assert result.best.template == BASELINE
     (searched,) = result.iterations[1:]
-    assert (searched.state, searched.usage.proposer.tokens) == (
-        "failed",
-        asked * (PROMPT_TOKENS + COMPLETION_TOKENS),
-    )
+    assert searched.state == "failed"
+    assert searched.usage.proposer.tokens == asked * (PROMPT_TOKENS + COMPLETION_TOKENS)
     assert result.usage.vlm.calls == vlm.asked
 
 
@@ -150,10 +148,8 @@ def test_the_adapter_serves_gepa_alone(
 ) -> None:
     import gepa as engine
 
-    monkeypatch.setenv(
-        "LITELLM_LOCAL_MODEL_COST_MAP", "True"
-    )  # gepa's own client would look at prices on the web
-
+    # gepa's own client would look at prices on the web.
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     found = engine.optimize(
         adapter.seed,
         adapter.examples,
@@ -165,7 +161,7 @@ def test_the_adapter_serves_gepa_alone(
     )
     assert found.best_candidate == {COMPONENT: CAREFUL}
     assert {each[COMPONENT] for each in found.candidates} <= {BASELINE, FAMILY, CAREFUL, SEE}
-    assert [name for name in (*COLOURS, *PARENT.values()) if name in replies.prompts[0]] == []
+    assert names_in(replies.prompts[0]) == []
 
 
 class Faulty(ToyVLM):
@@ -173,7 +169,8 @@ class Faulty(ToyVLM):
 
     def __init__(self, answered: int, retryable: bool) -> None:
         super().__init__()
-        self.answered, self.retryable = answered, retryable
+        self.answered = answered
+        self.retryable = retryable
         self.batch_size = 100
 
     def answer(self, questions: Any) -> list[Answer | Failure]:
@@ -218,11 +215,8 @@ def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
     # The winner was asked about all tuning images in the end, and every question is in the account.
     assert (result.best.template, result.selection.images) == (CAREFUL, 8)
     heldout = {row.image for row in result.heldout[0].rows}
-    asked = [
-        line
-        for line in (tmp_path / "asked").read_text().splitlines()
-        if line.split("|")[1] not in heldout
-    ]
+    lines = (tmp_path / "asked").read_text().splitlines()
+    asked = [line for line in lines if line.split("|")[1] not in heldout]
     assert sum(record.usage.vlm.calls for record in result.iterations) == len(asked) <= 160
 
 
@@ -230,44 +224,31 @@ def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
 def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_nothing_were(
     tmp_path: Path,
 ) -> None:
-    def script() -> list[str]:
-        return [fenced(FAMILY), fenced(CAREFUL), fenced(SEE)]
-
+    script = [fenced(FAMILY), fenced(CAREFUL), fenced(SEE)]
     last = fenced("Name the scarlet one.")
-    with OpenAIServer(*script(), then=last) as server:
+    with OpenAIServer(*script, then=last) as server:
         whole = optimized(tmp_path / "whole", reflecting(server), ToyVLM())
-    first, second = ToyVLM(), ToyVLM()
-    with OpenAIServer(*script()[:1], then=status(500)) as server:
+    first = ToyVLM()
+    second = ToyVLM()
+    with OpenAIServer(script[0], then=status(500)) as server:
         base = server.api_base
         with pytest.raises(ProposerError, match="reflection model gave no answer"):
             optimized(tmp_path, reflecting(server), first)
-    with OpenAIServer(*script()[1:], then=last) as server:
+    with OpenAIServer(*script[1:], then=last) as server:
         # At the same address, as far as the run is concerned.
         model = reflecting(server)
         identity = {**model.identity, "api_base": base}
-        moved = type(
-            "Moved",
-            (),
-            {"identity": identity, "answer": lambda self, requests: model.answer(requests)},
-        )()
+        moved = SimpleNamespace(identity=identity, answer=model.answer)
         with pytest.raises(ResumeError):
             optimized(tmp_path, moved, second)
         again = optimized(tmp_path, moved, second, resume=True)
-    assert [record.template for record in again.iterations] == [
-        record.template for record in whole.iterations
-    ]
-    assert [record.scores for record in again.iterations] == [
-        record.scores for record in whole.iterations
-    ]
-    assert first.asked + second.asked == len({*_asked(whole)})
-
-
-def _asked(result: TuneResult) -> list[tuple[str | None, str]]:
-    return [
-        (each.template, row.example)
-        for each in (*result.iterations, *result.heldout)
-        for row in each.rows
-    ]
+    for record, other in zip(again.iterations, whole.iterations, strict=True):
+        assert record.template == other.template
+        assert record.scores == other.scores
+    asked = set()
+    for asked_about in (*whole.iterations, *whole.heldout):
+        asked |= {(asked_about.template, row.example) for row in asked_about.rows}
+    assert first.asked + second.asked == len(asked)
 
 
 def test_gepa_is_an_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

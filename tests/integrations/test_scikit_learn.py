@@ -31,7 +31,9 @@ TREE = Taxonomy.from_dict(
 X, Y = load_digits(return_X_y=True)
 X = X[:, [10, 20, 21, 28, 36, 43, 53, 58]]
 Y = Y.astype(str)
-LEFT, RIGHT = np.arange(0, len(X), 2), np.arange(1, len(X), 2)
+#: The two halves of the examples.
+X_LEFT, X_RIGHT = X[::2], X[1::2]
+Y_LEFT, Y_RIGHT = Y[::2], Y[1::2]
 NODES = {"/".join(TREE.path(node)): node for node in range(len(TREE))}
 
 
@@ -44,27 +46,25 @@ def scores(paths: Any, labels: Any) -> Any:
 
 
 def test_it_is_right_where_the_classifier_is_not_and_stays_specific() -> None:
-    found = Calibrated(regression(), TREE, risk=0.05, confidence=0.9).fit(X[LEFT], Y[LEFT])
-    argmax = scores(
-        ["/".join(TREE.path(TREE.resolve(label))) for label in found.clf_.predict(X[RIGHT])],
-        Y[RIGHT],
-    )
-    safe = scores(found.predict(X[RIGHT]), Y[RIGHT])
+    found = Calibrated(regression(), TREE, risk=0.05, confidence=0.9).fit(X_LEFT, Y_LEFT)
+    labels = found.clf_.predict(X_RIGHT)
+    argmax = scores(["/".join(TREE.path(TREE.resolve(label))) for label in labels], Y_RIGHT)
+    safe = scores(found.predict(X_RIGHT), Y_RIGHT)
     assert argmax.hp < 0.92
     assert safe.hp >= 0.945
     assert safe.hr > 0.6
-    assert found.score(X[RIGHT], Y[RIGHT]) == pytest.approx(safe.hr)
+    assert found.score(X_RIGHT, Y_RIGHT) == pytest.approx(safe.hr)
 
 
 def test_a_fitted_classifier_is_used_as_it_is() -> None:
-    fitted = regression().fit(X[LEFT], Y[LEFT])
-    found = Calibrated(fitted, TREE, risk=0.1).fit(X[RIGHT], Y[RIGHT])
+    fitted = regression().fit(X_LEFT, Y_LEFT)
+    found = Calibrated(fitted, TREE, risk=0.1).fit(X_RIGHT, Y_RIGHT)
     assert found.clf_ is fitted
-    assert found.calibration_.images == len(RIGHT)
+    assert found.calibration_.images == len(X_RIGHT)
     other = Calibrated(regression(), TREE, risk=0.1).fit(X, Y)
     assert other.clf_ is not other.clf
     assert other.calibration_.images == (len(X) + 1) // 2
-    frozen = clone(Calibrated(FrozenEstimator(fitted), TREE, risk=0.1)).fit(X[RIGHT], Y[RIGHT])
+    frozen = clone(Calibrated(FrozenEstimator(fitted), TREE, risk=0.1)).fit(X_RIGHT, Y_RIGHT)
     assert frozen.calibration_ == found.calibration_
 
 
@@ -88,9 +88,8 @@ def test_conventions() -> None:
     assert made.set_params(risk=0.2, clf__logisticregression__C=3).clf[-1].C == 3
     with pytest.raises(NotFittedError):
         made.predict(X)
-    last = make_pipeline(
-        StandardScaler(), Calibrated(LogisticRegression(max_iter=500), TREE, risk=0.1)
-    ).fit(X, Y)
+    step = Calibrated(LogisticRegression(max_iter=500), TREE, risk=0.1)
+    last = make_pipeline(StandardScaler(), step).fit(X, Y)
     assert scores(last.predict(X), Y).hp > 0.89
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(last)).predict(X), last.predict(X))
     assert scores(cross_val_predict(made, X, Y, cv=3), Y).hp > 0.79
@@ -100,9 +99,8 @@ def test_conventions() -> None:
 
 def test_labels_may_be_numbers_and_classes_rare() -> None:
     few = np.concatenate([np.flatnonzero(Y != "7"), np.flatnonzero(Y == "7")[:1]])
-    found = Calibrated(regression(), {"digit": {str(i): {} for i in range(10)}}, risk=0.2).fit(
-        X[few], Y[few].astype(int)
-    )
+    tree = {"digit": {str(i): {} for i in range(10)}}
+    found = Calibrated(regression(), tree, risk=0.2).fit(X[few], Y[few].astype(int))
     assert set(found.predict(X)) <= {"digit", *(f"digit/{i}" for i in range(10))}
 
 

@@ -15,7 +15,8 @@ from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.registry import Measure, make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from taxtune.studies.judge import JudgeStudySettings, Rater, correlate, judge_answers, rate_answers
+from taxtune.studies.judge import Rater, correlate, judge_answers, rate_answers
+from taxtune.studies.judge_settings import JudgeStudySettings
 from tests import servers
 from tests.displays import Recorder
 from tests.servers import OpenAIServer

@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 from taxtune.errors import TaxonomyError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.taxonomy import Taxonomy, restrict
+from tests.taxonomy.conftest import walk_up
 from tests.trees import trees
-
-
-def ancestors(tree: Taxonomy, node: int) -> set[int]:
-    """The node and everything above it, by walking up the parents."""
-    found = set()
-    while node >= 0:
-        found.add(node)
-        node = int(tree.parents[node])
-    return found
 
 
 @given(trees(), st.data())
@@ -33,7 +25,7 @@ def test_both_values_of_a_placement_agree_with_sets_of_ancestors(
     top = data.draw(st.sampled_from(tops))
     domain = restrict(tree, "/".join(tree.path(top)))
     assert domain.root == top
-    below = [i for i in range(len(tree)) if top in ancestors(tree, i)]
+    below = [i for i in range(len(tree)) if top in walk_up(tree, i)]
     assert domain.numbers.tolist() == below
     nodes = st.integers(0, len(domain.tree) - 1)
     pairs = data.draw(st.lists(st.tuples(nodes, nodes), min_size=1, max_size=8))
@@ -41,12 +33,13 @@ def test_both_values_of_a_placement_agree_with_sets_of_ancestors(
     full_hp, full_hr = precision_recall(tree, domain.on_full(predicted), domain.on_full(target))
     hp, hr = precision_recall(domain.tree, predicted, target)
     for i, (p, t) in enumerate(pairs):
-        above_p, above_t = ancestors(tree, below[p]), ancestors(tree, below[t])
+        above_p = set(walk_up(tree, below[p]))
+        above_t = set(walk_up(tree, below[t]))
         shared = len(above_p & above_t)
         assert full_hp[i] == pytest.approx(shared / len(above_p))
         assert full_hr[i] == pytest.approx(shared / len(above_t))
         # Within the domain the ancestors of its root are not counted, on either side.
-        lost = len(ancestors(tree, top)) - 1
+        lost = len(walk_up(tree, top)) - 1
         assert hp[i] == pytest.approx((shared - lost) / (len(above_p) - lost))
         assert hr[i] == pytest.approx((shared - lost) / (len(above_t) - lost))
         assert full_hp[i] >= hp[i] - 1e-12
@@ -59,7 +52,7 @@ def test_numbers_go_there_and_back(tree: Taxonomy, data: st.DataObject) -> None:
     domain = restrict(tree, "/".join(tree.path(data.draw(st.sampled_from(tops)))))
     for node in range(len(tree)):
         inside = domain.inside(node)
-        assert (inside is not None) == (domain.root in ancestors(tree, node))
+        assert (inside is not None) == (domain.root in walk_up(tree, node))
         if inside is not None:
             assert int(domain.on_full(inside)) == node
             assert domain.tree.labels[inside] == tree.labels[node]

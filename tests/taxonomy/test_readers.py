@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -9,66 +10,14 @@ from taxtune.errors import TaxonomyError
 from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 from tests.displays import Recorder
+from tests.taxonomy.conftest import Reader, paths, write
 
-SPECIES = [
-    (
-        "Animalia",
-        "Chordata",
-        "Aves",
-        "Passeriformes",
-        "Turdidae",
-        "Turdus",
-        "Turdus merula",
-        "Eurasian Blackbird",
-    ),
-    (
-        "Animalia",
-        "Chordata",
-        "Aves",
-        "Passeriformes",
-        "Turdidae",
-        "Turdus",
-        "Turdus iliacus",
-        "Turdus iliacus",
-    ),
-    (
-        "Animalia",
-        "Chordata",
-        "Mammalia",
-        "Carnivora",
-        "Mustelidae",
-        "Gulo",
-        "Gulo gulo",
-        "Wolverine; Glutton",
-    ),
-]
-RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name", "common_name")
-
-
-def write(folder: Path, text: str | bytes, name: str = "taxonomy.csv") -> Path:
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def paths(tree: Taxonomy) -> list[str]:
-    return ["/".join(tree.path(i)) for i in range(len(tree))]
-
-
-def categories() -> list[dict[str, object]]:
-    return [
-        {
-            "id": i,
-            "supercategory": "Birds",
-            "specific_epithet": row[6].split()[1],
-            **dict(zip(RANKS, row, strict=True)),
-        }
-        for i, row in enumerate(SPECIES)
-    ]
-
-
-def rank_csv() -> str:
-    return "\n".join([",".join(RANKS), *(",".join(row) for row in SPECIES)])
+RANKS = """\
+kingdom,phylum,class,order,family,genus,name,common_name
+Animalia,Chordata,Aves,Passeriformes,Turdidae,Turdus,Turdus merula,Eurasian Blackbird
+Animalia,Chordata,Aves,Passeriformes,Turdidae,Turdus,Turdus iliacus,Turdus iliacus
+Animalia,Chordata,Mammalia,Carnivora,Mustelidae,Gulo,Gulo gulo,Wolverine; Glutton
+"""
 
 
 def assert_is_inat_sample(tree: Taxonomy) -> None:
@@ -87,33 +36,28 @@ def assert_is_inat_sample(tree: Taxonomy) -> None:
     assert tree.aliases[tree.resolve("Gulo gulo")] == ("Wolverine", "Glutton")
 
 
-# -- iNaturalist 2021 --------------------------------------------------------------------------------------------------
+# -- iNaturalist 2021 ------------------------------------------------------------------------------
 
 
-def test_inat21_json_and_csv_give_the_same_tree(tmp_path: Path) -> None:
-    as_json = read_taxonomy(
-        write(
-            tmp_path, json.dumps({"info": {}, "images": [], "categories": categories()}), "val.json"
-        ),
-        names=False,
-    )
-    as_csv = read_taxonomy(write(tmp_path, rank_csv()), names=False)
+def test_inat21_json_and_csv_give_the_same_tree(read: Reader) -> None:
+    categories = []
+    for i, row in enumerate(csv.DictReader(RANKS.splitlines())):
+        others = {"id": i, "supercategory": "Birds", "specific_epithet": row["name"].split()[1]}
+        categories.append(row | others)
+    as_json = read(json.dumps({"info": {}, "images": [], "categories": categories}), "val.json")
+    as_csv = read(RANKS)
     for tree in (as_json, as_csv):
         assert_is_inat_sample(tree)
     assert paths(as_json) == paths(as_csv)
 
 
-def test_some_of_the_rank_columns_are_enough(tmp_path: Path) -> None:
-    tree = read_taxonomy(
-        write(tmp_path, "name,order,family\nAnas crecca,Anseriformes,Anatidae\n"), names=False
-    )
+def test_some_of_the_rank_columns_are_enough(read: Reader) -> None:
+    tree = read("name,order,family\nAnas crecca,Anseriformes,Anatidae\n")
     assert paths(tree)[-1] == "life/Anseriformes/Anatidae/Anas crecca"
 
 
-def test_genus_and_epithet_make_the_species(tmp_path: Path) -> None:
-    tree = read_taxonomy(
-        write(tmp_path, "genus,specific_epithet,family\nAnas,crecca,Anatidae\n"), names=False
-    )
+def test_genus_and_epithet_make_the_species(read: Reader) -> None:
+    tree = read("genus,specific_epithet,family\nAnas,crecca,Anatidae\n")
     assert paths(tree)[-1] == "life/Anatidae/Anas/Anas crecca"
     assert tree.ranks[-1] == "species"
 
@@ -137,30 +81,30 @@ def test_genus_and_epithet_make_the_species(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_json_says_where_and_what(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_json_says_where_and_what(read: Reader, text: str, message: str) -> None:
     with pytest.raises(TaxonomyError, match=message):
-        read_taxonomy(write(tmp_path, text, "val.json"))
+        read(text, "val.json")
 
 
-# -- edges -------------------------------------------------------------------------------------------------------------
+# -- edges -----------------------------------------------------------------------------------------
 
 
-def test_edges_with_labels_aliases_and_ranks(tmp_path: Path) -> None:
+def test_edges_with_labels_aliases_and_ranks(read: Reader) -> None:
     text = "child,parent,label,aliases,rank\nQ1,,bird,birds|Aves,\nQ3,Q2,mallard,wild duck; mallard,species\n"
     text += "Q2,Q1,duck,,family\n"
-    tree = read_taxonomy(write(tmp_path, text))
+    tree = read(text)
     assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard"]
     assert tree.aliases == (("birds", "Aves"), (), ("wild duck",))
     assert tree.ranks == (None, "family", "species")
 
 
-def test_the_root_may_be_the_parent_that_is_no_child(tmp_path: Path) -> None:
-    tree = read_taxonomy(write(tmp_path, "parent,child\nduck,mallard\nbird,duck\nbird,gull\n"))
+def test_the_root_may_be_the_parent_that_is_no_child(read: Reader) -> None:
+    tree = read("parent,child\nduck,mallard\nbird,duck\nbird,gull\n")
     assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard", "bird/gull"]
 
 
 def test_two_columns_without_a_header_are_child_and_parent(
-    tmp_path: Path, recorder: Recorder
+    tmp_path: Path, read: Reader, recorder: Recorder
 ) -> None:
     path = write(tmp_path, "Birman, cat\nBengal, cat\npug, dog\nbeagle, dog\n", "pets.txt")
     tree = read_taxonomy(path)
@@ -171,7 +115,7 @@ def test_two_columns_without_a_header_are_child_and_parent(
     assert "now under an added root 'everything': 2 nodes" in recorder.notes[0]
     assert read_taxonomy(path, root_label="pet").labels[0] == "pet"
     with pytest.raises(TaxonomyError, match=r"pets\.txt:3: A node is its own"):
-        read_taxonomy(write(tmp_path, "Birman, cat\nBengal, cat\npug, pug\n", "pets.txt"))
+        read("Birman, cat\nBengal, cat\npug, pug\n", "pets.txt")
     # A header, parents first, and a child with two parents: each might mean something else.
     for text in (
         "class,group\nBirman,cat\nBengal,cat\n",
@@ -179,7 +123,7 @@ def test_two_columns_without_a_header_are_child_and_parent(
         "a,b\nc,b\na,d\n",
     ):
         with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
-            read_taxonomy(write(tmp_path, text))
+            read(text)
 
 
 @pytest.mark.parametrize(
@@ -201,41 +145,41 @@ def test_two_columns_without_a_header_are_child_and_parent(
         ("a,\nb,a,c", r"csv:3: The row has 3 cells, the header 2"),
     ],
 )
-def test_edges_that_are_no_tree_are_refused(tmp_path: Path, rows: str, message: str) -> None:
+def test_edges_that_are_no_tree_are_refused(read: Reader, rows: str, message: str) -> None:
     with pytest.raises(TaxonomyError, match=message):
-        read_taxonomy(write(tmp_path, f"child,parent\n{rows}\n"))
+        read(f"child,parent\n{rows}\n")
 
 
-def test_a_repeated_edge_is_harmless_and_a_conflicting_one_is_not(tmp_path: Path) -> None:
-    assert paths(read_taxonomy(write(tmp_path, "child,parent\na,\nb,a\nb,a\n"))) == ["a", "a/b"]
+def test_a_repeated_edge_is_harmless_and_a_conflicting_one_is_not(read: Reader) -> None:
+    assert paths(read("child,parent\na,\nb,a\nb,a\n")) == ["a", "a/b"]
     with pytest.raises(TaxonomyError, match="Row 3 already gives this edge, with other values"):
-        read_taxonomy(write(tmp_path, "child,parent,label\na,,a\nb,a,duck\nb,a,goose\n"))
+        read("child,parent,label\na,,a\nb,a,duck\nb,a,goose\n")
 
 
-def test_a_deep_chain_is_no_recursion(tmp_path: Path) -> None:
+def test_a_deep_chain_is_no_recursion(read: Reader) -> None:
     rows = "\n".join(f"n{i},n{i - 1}" for i in range(1, 3000))
-    assert read_taxonomy(write(tmp_path, f"child,parent\n{rows}\n")).height == 2999
+    assert read(f"child,parent\n{rows}\n").height == 2999
     with pytest.raises(TaxonomyError, match="2999 nodes are their own ancestors"):
-        read_taxonomy(write(tmp_path, f"child,parent\nn0,n2998\n{rows.rsplit(chr(10), 1)[0]}\n"))
+        read(f"child,parent\nn0,n2998\n{rows.rsplit(chr(10), 1)[0]}\n")
 
 
-# -- paths -------------------------------------------------------------------------------------------------------------
+# -- paths -----------------------------------------------------------------------------------------
 
 
-def test_a_column_of_paths(tmp_path: Path) -> None:
+def test_a_column_of_paths(read: Reader) -> None:
     text = (
         "path,rank,aliases\nbird,class,birds\nbird/Anatidae/mallard,species,wild duck;greenhead\n"
     )
     text += "/bird/Laridae/,family,\n"
-    tree = read_taxonomy(write(tmp_path, text))
+    tree = read(text)
     assert paths(tree) == ["bird", "bird/Anatidae", "bird/Anatidae/mallard", "bird/Laridae"]
     assert tree.aliases[2] == ("wild duck", "greenhead")
     assert tree.ranks == ("class", None, "species", "family")
 
 
-def test_one_column_a_level(tmp_path: Path) -> None:
+def test_one_column_a_level(read: Reader) -> None:
     text = "level1,level2,Level 3\nbird,duck,mallard\nbird,gull\nbird,duck,teal\n"
-    tree = read_taxonomy(write(tmp_path, text))
+    tree = read(text)
     assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard", "bird/duck/teal", "bird/gull"]
     assert set(tree.ranks) == {None}
 
@@ -259,12 +203,12 @@ def test_named_levels_are_ranks_when_asked_for(tmp_path: Path) -> None:
         ("bird,duck", r"csv:2: The row has 2 cells, the header 1"),
     ],
 )
-def test_bad_paths_are_refused(tmp_path: Path, rows: str, message: str) -> None:
+def test_bad_paths_are_refused(read: Reader, rows: str, message: str) -> None:
     with pytest.raises(TaxonomyError, match=message):
-        read_taxonomy(write(tmp_path, f"path\n{rows}\n"))
+        read(f"path\n{rows}\n")
 
 
-# -- files as people have them -----------------------------------------------------------------------------------------
+# -- files as people have them ---------------------------------------------------------------------
 
 EDGES = 'child,parent,aliases\nbird,,\nduck,bird,"quacker; Ente"\n'
 
@@ -298,17 +242,17 @@ EDGES = 'child,parent,aliases\nbird,,\nduck,bird,"quacker; Ente"\n'
         "case",
     ],
 )
-def test_encodings_line_ends_and_delimiters(tmp_path: Path, data: bytes) -> None:
-    tree = read_taxonomy(write(tmp_path, data))
+def test_encodings_line_ends_and_delimiters(read: Reader, data: bytes) -> None:
+    tree = read(data)
     assert paths(tree) == ["bird", "bird/duck"]
     assert tree.aliases[1] == ("quacker", "Ente")
 
 
-def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(tmp_path: Path) -> None:
+def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(read: Reader) -> None:
     text = 'child,parent\n"bird, any",\n"duck\nfamily","bird, any"\nx,y\n'
     with pytest.raises(TaxonomyError, match=r"csv:5: No row defines the parent 'y'"):
-        read_taxonomy(write(tmp_path, text))
-    assert paths(read_taxonomy(write(tmp_path, text[:-4]))) == [
+        read(text)
+    assert paths(read(text[:-4])) == [
         "bird, any",
         "bird, any/duck family",
     ]
@@ -333,24 +277,24 @@ def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(tmp_path: Path
         (b"this is no taxonomy\nat all\n", "This is not the header of a known taxonomy format"),
     ],
 )
-def test_files_that_are_no_taxonomy(tmp_path: Path, data: bytes, message: str) -> None:
+def test_files_that_are_no_taxonomy(read: Reader, data: bytes, message: str) -> None:
     with pytest.raises(TaxonomyError, match=message):
-        read_taxonomy(write(tmp_path, data))
+        read(data)
 
 
-def test_missing_files_folders_and_formats(tmp_path: Path) -> None:
+def test_missing_files_folders_and_formats(tmp_path: Path, read: Reader) -> None:
     with pytest.raises(TaxonomyError, match="The taxonomy file does not exist"):
         read_taxonomy(tmp_path / "missing.csv")
     with pytest.raises(TaxonomyError, match="This is a folder and no taxonomy file"):
         read_taxonomy(tmp_path)
     with pytest.raises(TaxonomyError, match=r"Unknown taxonomy format.*inat21-json"):
-        read_taxonomy(write(tmp_path, EDGES), format="edge")
+        read(EDGES, format="edge")
     with pytest.raises(TaxonomyError, match="An edge list needs a header"):
-        read_taxonomy(write(tmp_path, "path\na\n"), format="edges")
+        read("path\na\n", format="edges")
     with pytest.raises(TaxonomyError, match="needs at least one of the columns kingdom"):
-        read_taxonomy(write(tmp_path, "path\na\n"), format="inat21-csv")
+        read("path\na\n", format="inat21-csv")
     with pytest.raises(TaxonomyError, match="The file is JSON"):
-        read_taxonomy(write(tmp_path, "{}"), format="paths")
+        read("{}", format="paths")
     with pytest.raises(TaxonomyError, match=r"Unknown built-in taxonomy.*fieldguide, aircraft, "):
         read_taxonomy("builtin:atlantis")
 
@@ -369,20 +313,16 @@ def test_the_built_in_field_guide_is_a_clean_tree() -> None:
         "child,parent,aliases,leads\nbird,,,\nduck,bird,ente,teal|wild duck\n",
     ],
 )
-def test_leads_have_a_column_of_their_own(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "tree.csv"
-    file.write_text(text, encoding="utf-8")
-    tree = read_taxonomy(file, names=False)
+def test_leads_have_a_column_of_their_own(text: str, read: Reader) -> None:
+    tree = read(text)
     assert (tree.aliases[1], tree.leads[1]) == (("ente",), ("teal", "wild duck"))
     assert tree.find("teal") == []
 
 
-def test_an_epithet_alone_is_joined_to_its_genus(tmp_path: Path) -> None:
-    file = tmp_path / "tree.csv"
+def test_an_epithet_alone_is_joined_to_its_genus(read: Reader) -> None:
     rows = "Fagaceae,Quercus,alba\nFagaceae,Quercus,Quercus robur\nRosaceae,Malus,×domestica\nRosaceae,Malus,\n"
     rows += "Rosaceae,Pyrus,7\n"
-    file.write_text(f"family,genus,species\n{rows}", encoding="utf-8")
-    tree = read_taxonomy(file, names=False)
+    tree = read(f"family,genus,species\n{rows}")
     assert {tree.labels[v] for v in tree.leaves} == {
         "Quercus alba",
         "Quercus robur",
@@ -391,13 +331,11 @@ def test_an_epithet_alone_is_joined_to_its_genus(tmp_path: Path) -> None:
     }
 
 
-def test_a_column_cls_is_the_class(tmp_path: Path) -> None:
-    file = tmp_path / "tree.csv"
-    file.write_text("cls,order,name\nAves,Passeriformes,Turdus merula\n", encoding="utf-8")
-    assert read_taxonomy(file, names=False).ranks[1] == "class"
+def test_a_column_cls_is_the_class(read: Reader) -> None:
+    assert read("cls,order,name\nAves,Passeriformes,Turdus merula\n").ranks[1] == "class"
 
 
-# -- what files leave out or say twice ---------------------------------------------------------------------------------
+# -- what files leave out or say twice -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -420,24 +358,24 @@ def test_an_empty_step_is_left_out_with_a_note(
     text: str, found: str, note: str, tmp_path: Path
 ) -> None:
     file = write(tmp_path, text)
-    with showing(said := Recorder()):
+    with showing(display := Recorder()):
         tree = read_taxonomy(file, names=False)
     assert paths(tree)[-1] == found
     assert [
         line
-        for line in said.notes
+        for line in display.notes
         if f"1 row has an empty {note}, which" in line and "row 2" in line
     ]
 
 
-def test_empty_steps_of_many_rows_are_one_note_a_rank(tmp_path: Path) -> None:
+def test_empty_steps_of_many_rows_are_one_note_a_rank(read: Reader) -> None:
     rows = "".join(f"Animalia,,Boidae,Boa b{i}\n" for i in range(9))
-    with showing(said := Recorder()):
-        read_taxonomy(write(tmp_path, f"kingdom,class,family,name\n{rows}"), names=False)
-    assert len(said.notes) == 1
+    with showing(display := Recorder()):
+        read(f"kingdom,class,family,name\n{rows}")
+    assert len(display.notes) == 1
     assert (
         "9 rows have an empty class, which is left out of the path: row 2, 3, 4, 5, 6, …"
-        in said.notes[0]
+        in display.notes[0]
     )
 
 
@@ -463,17 +401,17 @@ def test_from_paths_leaves_out_empty_steps_too() -> None:
     ],
 )
 def test_an_epithet_of_several_words_keeps_its_genus(
-    species: str, label: str, tmp_path: Path
+    species: str, label: str, read: Reader
 ) -> None:
     rows = f"Canidae,Canis,{species}\nCanidae,Vulpes,vulpes\nCanidae,Lycaon,pictus\n"
-    tree = read_taxonomy(write(tmp_path, f"family,genus,species\n{rows}"), names=False)
+    tree = read(f"family,genus,species\n{rows}")
     assert tree.labels[tree.leaves[0]] == label
     assert tree.labels[tree.leaves[1]] == "Vulpes vulpes"
 
 
-def test_full_names_in_small_letters_are_whole(tmp_path: Path) -> None:
+def test_full_names_in_small_letters_are_whole(read: Reader) -> None:
     rows = "canidae,canis,canis lupus\ncanidae,vulpes,vulpes fulva\ncanidae,canis,lupus dingo\n"
-    tree = read_taxonomy(write(tmp_path, f"family,genus,species\n{rows}"), names=False)
+    tree = read(f"family,genus,species\n{rows}")
     assert [tree.labels[leaf] for leaf in tree.leaves] == [
         "canis lupus",
         "canis lupus dingo",
@@ -481,9 +419,9 @@ def test_full_names_in_small_letters_are_whole(tmp_path: Path) -> None:
     ]
 
 
-def test_a_subspecies_is_led_to_by_its_name_as_a_species_unless_that_is_one(tmp_path: Path) -> None:
+def test_a_subspecies_is_led_to_by_its_name_as_a_species_unless_that_is_one(read: Reader) -> None:
     rows = "Canidae,Canis,lupus dingo\nCanidae,Vulpes,vulpes fulva\nCanidae,Vulpes,fulva\nCanidae,Canis,sp. 2\n"
-    tree = read_taxonomy(write(tmp_path, f"family,genus,species\n{rows}"), names=False)
+    tree = read(f"family,genus,species\n{rows}")
     led = {tree.labels[leaf]: tree.leads[leaf] for leaf in tree.leaves.tolist()}
     assert led == {
         "Canis lupus dingo": ("Canis dingo",),
@@ -522,10 +460,10 @@ def test_a_row_that_says_less_than_another_is_completed(text: str, tmp_path: Pat
 )
 def test_several_roots_get_one_above_them_whatever_the_format(text: str, tmp_path: Path) -> None:
     file = write(tmp_path, text)
-    with showing(said := Recorder()):
+    with showing(display := Recorder()):
         tree = read_taxonomy(file)
     assert sorted(paths(tree)) == sorted(
         paths(Taxonomy.from_dict({"bird": ["duck"], "fish": ["cod"]}))
     )
-    assert "added root 'everything': 2 nodes (bird, fish)" in said.notes[0]
+    assert "added root 'everything': 2 nodes (bird, fish)" in display.notes[0]
     assert read_taxonomy(file, root_label="animal").labels[0] == "animal"

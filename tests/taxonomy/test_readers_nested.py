@@ -14,6 +14,7 @@ from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 from taxtune.taxonomy.build import build_tree, read_graph, write_tree
 from tests.displays import Recorder
+from tests.taxonomy.conftest import paths
 
 
 def write(path: Path, content: object) -> Path:
@@ -30,67 +31,28 @@ def read(path: Path, **settings: object) -> tuple[Taxonomy, list[str]]:
         return read_taxonomy(path, names=False, **settings), display.notes  # type: ignore[arg-type]
 
 
-def paths(tree: Taxonomy) -> list[str]:
-    return ["/".join(tree.path(v)) for v in range(len(tree))]
-
-
 ANIMALS = ["animal", "animal/bird", "animal/bird/duck", "animal/bird/gull", "animal/fish"]
 
-# -- nested JSON -------------------------------------------------------------------------------------------------------
+# -- nested JSON -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {
-            "name": "animal",
-            "children": [
-                {"name": "bird", "children": [{"name": "duck"}, "gull"]},
-                {"name": "fish"},
-            ],
-        },
-        {
-            "Label": "animal",
-            "Nodes": [
-                {"Label": "bird", "Nodes": [{"Label": "duck"}, {"Label": "gull"}]},
-                {"Label": "fish"},
-            ],
-        },
-        {
-            "title": "animal",
-            "sub_categories": [
-                {"title": "bird", "sub_categories": ["duck", "gull"]},
-                {"title": "fish"},
-            ],
-        },
-        [
-            {
-                "text": "animal",
-                "items": [
-                    {"text": "bird", "items": [{"text": "duck"}, {"text": "gull"}]},
-                    {"text": "fish"},
-                ],
-            }
-        ],
-        {"animal": {"bird": ["duck", "gull"], "fish": []}},
-        {"animal": {"bird": {"duck": {}, "gull": None}, "fish": None}},
-        {"animal": [{"bird": ["duck", "gull"]}, "fish"]},
-        {
-            "id": "animal",
-            "children": [
-                {"id": "bird", "children": [{"id": "duck"}, {"id": "gull"}]},
-                {"id": "fish"},
-            ],
-        },
-        {"name": "animal", "children": {"bird": {"duck": {}, "gull": {}}, "fish": {}}},
-    ],
-)
-def test_nested_json_in_its_usual_spellings(data: object, tmp_path: Path) -> None:
-    file = write(tmp_path / "tree.json", data)
-    if isinstance(data, dict) and "id" in data:  # an id without children and name is not a node
-        file = write(file, json.dumps(data).replace('"id": "duck"', '"id": "duck", "children": []')
-                     .replace('"id": "gull"', '"id": "gull", "children": null')
-                     .replace('"id": "fish"', '"id": "fish", "children": []'))  # fmt: skip
+SPELLINGS = """\
+{"name": "animal", "children": [{"name": "bird", "children": [{"name": "duck"}, "gull"]}, {"name": "fish"}]}
+{"Label": "animal", "Nodes": [{"Label": "bird", "Nodes": [{"Label": "duck"}, {"Label": "gull"}]}, {"Label": "fish"}]}
+{"title": "animal", "sub_categories": [{"title": "bird", "sub_categories": ["duck", "gull"]}, {"title": "fish"}]}
+[{"text": "animal", "items": [{"text": "bird", "items": [{"text": "duck"}, {"text": "gull"}]}, {"text": "fish"}]}]
+{"animal": {"bird": ["duck", "gull"], "fish": []}}
+{"animal": {"bird": {"duck": {}, "gull": null}, "fish": null}}
+{"animal": [{"bird": ["duck", "gull"]}, "fish"]}
+{"id": "animal", "children": [{"id": "bird", "children": [{"id": "duck", "children": []}, {"id": "gull", "children": null}]}, {"id": "fish", "children": []}]}
+{"name": "animal", "children": {"bird": {"duck": {}, "gull": {}}, "fish": {}}}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("text", SPELLINGS.splitlines())
+def test_nested_json_in_its_usual_spellings(text: str, tmp_path: Path) -> None:
+    """An object with an id alone, without children and a name, is not a node."""
+    file = write(tmp_path / "tree.json", text)
     tree, notes = read(file)
     assert paths(tree) == ANIMALS
     assert not notes
@@ -132,21 +94,21 @@ def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("text", "message"),
     [
         (
-            {"name": "a", "children": [{"name": "b"}, 3]},
+            '{"name": "a", "children": [{"name": "b"}, 3]}',
             r"neither a name nor a node.*\$\.children\[1\]: 3",
         ),
-        ({"name": "a", "children": "b"}, r"neither a name nor a node.*\$\.children: 'b'"),
-        ({"a": {"b": {"c": 4}}}, r"neither a name nor a node.*\$\.a\.b\.c: 4"),
+        ('{"name": "a", "children": "b"}', r"neither a name nor a node.*\$\.children: 'b'"),
+        ('{"a": {"b": {"c": 4}}}', r"neither a name nor a node.*\$\.a\.b\.c: 4"),
         (
-            {"name": "a", "children": [{"name": "b", "aliases": [1]}]},
+            '{"name": "a", "children": [{"name": "b", "aliases": [1]}]}',
             r"not a list of texts.*\$\.children\[0\]\.aliases",
         ),
-        ({"name": "a", "children": [{"name": " "}]}, r"has no name.*\$\.children\[0\]"),
+        ('{"name": "a", "children": [{"name": " "}]}', r"has no name.*\$\.children\[0\]"),
         (
-            {"name": "a", "children": [{"name": "b"}, {"name": "b"}]},
+            '{"name": "a", "children": [{"name": "b"}, {"name": "b"}]}',
             r"\$\.children\[0\] already gives a node with this label under the same parent, 'a'",
         ),
         (
@@ -160,10 +122,10 @@ def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
     ],
 )
 def test_defects_of_nested_json_are_named_by_their_path(
-    data: object, message: str, tmp_path: Path
+    text: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(TaxonomyError, match=message):
-        read(write(tmp_path / "tree.json", data))
+        read(write(tmp_path / "tree.json", text))
 
 
 def test_deep_json_takes_no_recursion(tmp_path: Path) -> None:
@@ -194,7 +156,7 @@ def test_other_json_is_told_what_layouts_there_are_and_what_it_is(
         read(file, format="edges")
 
 
-# -- RDF ---------------------------------------------------------------------------------------------------------------
+# -- RDF -------------------------------------------------------------------------------------------
 
 SKOS = """
 @prefix skos: <http://www.w3.org/2004/02/skos/core#> .
@@ -285,7 +247,7 @@ def test_bad_rdf_is_refused(name: str, text: str, message: str, tmp_path: Path) 
         read(write(tmp_path / name, text))
 
 
-# -- OBO ---------------------------------------------------------------------------------------------------------------
+# -- OBO -------------------------------------------------------------------------------------------
 
 OBO = r"""format-version: 1.4
 ! a comment
@@ -361,7 +323,7 @@ def test_build_makes_a_tree_of_obo_too(tmp_path: Path) -> None:
     assert tree.leads[1] == ("arm", "leg")
 
 
-# -- files that are none, and packed ones ------------------------------------------------------------------------------
+# -- files that are none, and packed ones ----------------------------------------------------------
 
 
 def test_packed_files_are_read(tmp_path: Path) -> None:

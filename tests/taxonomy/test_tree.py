@@ -7,15 +7,8 @@ from hypothesis import strategies as st
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import Taxonomy
+from tests.taxonomy.conftest import walk_up
 from tests.trees import tree_and_nodes, trees
-
-
-def walk_up(tree: Taxonomy, node: int) -> list[int]:
-    """Ancestors from the root down, by following parents one by one."""
-    way = [node]
-    while tree.parents[way[-1]] >= 0:
-        way.append(int(tree.parents[way[-1]]))
-    return way[::-1]
 
 
 @given(trees())
@@ -229,9 +222,9 @@ def test_a_lead_is_a_name_that_identifies_nothing() -> None:
     assert (tree.find("puffin"), tree.led(" PUFFIN ")) == ([], [1])
     with pytest.raises(
         TaxonomyError, match=r"only a lead to life/Fratercula; .* Did you mean 'puffer'"
-    ) as told:
+    ) as refusal:
         tree.resolve("Puffin")
-    assert "'puffin'" not in str(told.value)  # that suggestion would be refused again
+    assert "'puffin'" not in str(refusal.value)  # that suggestion would be refused again
     assert tree.with_names(aliases=[(), ("puffin",), ()]).resolve("Puffin") == 1
     assert tree.with_names(leads=[(), (), ()]).led("puffin") == []
     assert tree.subtree(1).leads == (("puffin",),)

@@ -31,8 +31,9 @@ class FunctionProposer(Proposer):
     """A function that writes the next template.
 
     Args:
-        function: From the history, a list of `IterationRecord`, to a template; a second argument without a default is
-            the `Goal`. A template that is refused fails the iteration, and the next history tells the reason.
+        function: From the history, a list of `IterationRecord`, to a template; a second argument
+            without a default is the `Goal`. A template that is refused fails the iteration, and the
+            next history tells the reason.
     """
 
     def __init__(self, function: Callable[..., str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -15,7 +15,7 @@ from taxtune.metrics.statistics import Sample, paired_bootstrap
 from taxtune.models.api import Completion, ToolCall
 from taxtune.tuning.proposers.base import Check, Goal, Proposal
 from taxtune.tuning.proposers.evidence import evidence, measures_of, row_values
-from taxtune.tuning.proposers.llm import DEFAULT_MODEL, LLMProposer
+from taxtune.tuning.proposers.llm import DEFAULT_MODEL, Conversation, LLMProposer
 from taxtune.tuning.proposers.messages import Messages, check_whole
 from taxtune.tuning.proposers.pictures import Picture, worst_failures
 from taxtune.tuning.records import IterationRecord, SampleResult
@@ -31,17 +31,19 @@ _RESAMPLES = 2_000
 class AgentProposer(LLMProposer):
     """Lets a chat model work on the next template with tools.
 
-    The model reads the history, looks at what went wrong with any template, tries drafts on some of the tuning images,
-    and submits a template, which is checked and scored as every other. Labels of the images are hidden from it.
+    The model reads the history, looks at what went wrong with any template, tries drafts on some of
+    the tuning images, and submits a template, which is checked and scored as every other. Labels of
+    the images are hidden from it.
 
-    A reply that calls no tool goes back with the reason. The iteration fails where no template was submitted within the
-    turns, or after three such replies in a row. An interrupted iteration begins anew; answers about its drafts are in
-    the answer store.
+    A reply that calls no tool goes back with the reason. The iteration fails where no template was
+    submitted within the turns, or after three such replies in a row. An interrupted iteration
+    begins anew; answers about its drafts are in the answer store.
 
     Args:
         model: A chat model that litellm reaches, with its provider, and that can call tools.
         max_turns: Most replies of an iteration, at least 2.
-        trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for none.
+        trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for
+            none.
         **settings: Those of `LLMProposer`.
     """
 
@@ -78,7 +80,7 @@ class AgentProposer(LLMProposer):
         seed: int,
         check: Check,
     ) -> Proposal:
-        """Returns a template that the model submitted and that passes `check`; see `Proposer.propose`.
+        """Returns a template that the model submitted and that passes; see `Proposer.propose`.
 
         Raises:
             ProposalFailed: No acceptable template was submitted, or the model did not answer.
@@ -101,44 +103,44 @@ class AgentProposer(LLMProposer):
         )
         conversation.rejected = tools.rejected
         descriptions = yaml.safe_load(self._messages.text("agent_tools.j2"))
-        descriptions |= yaml.safe_load(
-            self._messages.text("pictures/look.j2", pictures=self._pictures)
-        )
+        look = self._messages.text("pictures/look.j2", pictures=self._pictures)
+        descriptions |= yaml.safe_load(look)
 
         def offered(turn: int) -> list[dict[str, Any]]:
             if turn < self._max_turns:
                 return _offered(descriptions, tools.useful)
-            # Not in a message of its own: some providers take no user's message right after a tool's.
-            last, message = f"\n\n{self._messages.text('agent_last.j2')}", conversation.messages[-1]
-            message["content"] += (
-                last if isinstance(message["content"], str) else [{"type": "text", "text": last}]
-            )
+            # Not in a message of its own: some providers take no user's message right after a
+            # tool's.
+            conversation.append_text("\n\n" + self._messages.text("agent_last.j2"))
             return _offered(descriptions, ("submit",))
 
         def read(reply: Completion) -> str | None:
             check_whole(reply)
             if not reply.tool_calls:
                 raise TemplateError("The reply calls no tool.")
-            conversation.send_back(reply, [_as_sent(call) for call in reply.tool_calls])
-            for number, call in enumerate(reply.tool_calls):
-                text = (
-                    tools.result(call)
-                    if number < _CALLS
-                    else _error(f"A reply may make at most {_CALLS} calls.")
-                )
-                conversation.record(reply, text, call, first=number == 0)
-                conversation.messages.append(
-                    {"role": "tool", "tool_call_id": call.id, "content": text}
-                )
-            if tools.submitted is None and tools.looked_at:
-                # Images are refused in a tool's message by OpenAI, and by Mistral in a user's right after a tool's.
-                between = self._messages.text("pictures/looking.j2")
-                conversation.messages.append({"role": "assistant", "content": between})
-                conversation.show([], tools.looked_at, self._messages)
-                tools.looked_at = []
+            self._answer_calls(conversation, tools, reply)
             return tools.submitted
 
         return self._until_accepted(conversation, read, self._max_turns, offered)
+
+    def _answer_calls(
+        self, conversation: Conversation, tools: AgentTools, reply: Completion
+    ) -> None:
+        """Adds the results of a reply's calls, and the pictures that it asks for."""
+        conversation.send_back(reply, [_as_sent(call) for call in reply.tool_calls])
+        for number, call in enumerate(reply.tool_calls):
+            text = _error(f"A reply may make at most {_CALLS} calls.")
+            if number < _CALLS:
+                text = tools.result(call)
+            conversation.record(reply, text, call, first=number == 0)
+            conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+        if tools.submitted is None and tools.looked_at:
+            # Images are refused in a tool's message by OpenAI, and by Mistral in a user's right after
+            # a tool's.
+            between = self._messages.text("pictures/looking.j2")
+            conversation.messages.append({"role": "assistant", "content": between})
+            conversation.show([], tools.looked_at, self._messages)
+            tools.looked_at = []
 
 
 class ToolError(TaxtuneError):
@@ -165,7 +167,8 @@ class _Draft(_Template):
     images: int = Field(ge=1)
 
 
-#: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` and `pictures/look.j2` describe them.
+#: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` and
+#: `pictures/look.j2` describe them.
 TOOLS: Mapping[str, type[BaseModel]] = {
     "failures": _Iteration,
     "look": _Look,
@@ -175,7 +178,7 @@ TOOLS: Mapping[str, type[BaseModel]] = {
 
 
 class AgentTools:
-    """The tools of one iteration's agent; drafts may be tried on `trial_images` images, over all drafts.
+    """The tools of one iteration's agent; `trial_images` is the most images over all drafts.
 
     Attributes:
         submitted: The template that was submitted and accepted, or None.
@@ -200,20 +203,23 @@ class AgentTools:
         self._check = check
         self._messages = messages
         self._left = trial_images
-        self.looks, self.looked_at, self._listed = 0, list[Picture](), dict[int, Picture]()
+        self.looks = 0
+        self.looked_at: list[Picture] = []
+        self._listed: dict[int, Picture] = {}
         self._drafts: dict[str, tuple[SampleResult, ...]] = {}
 
     @property
     def useful(self) -> tuple[str, ...]:
-        """The tools that can be of use: no draft can be tried where nothing can be asked or no image is left."""
-        useful = {
-            "try_draft": self._goal.ask is not None and self._left > 0,
-            "look": self.looks > 0,
-        }
-        return tuple(name for name in TOOLS if useful.get(name, True))
+        """The tools that can be of use in the next turn."""
+        names = list(TOOLS)
+        if self._goal.ask is None or self._left <= 0:
+            names.remove("try_draft")
+        if self.looks <= 0:
+            names.remove("look")
+        return tuple(names)
 
     def result(self, call: ToolCall) -> str:
-        """Returns the result of a call, or why it has none, as JSON; nothing is done after a submission.
+        """Returns the result of a call, or the error, as JSON; nothing is done after a submission.
 
         Raises:
             TaxtuneError: If the model that drafts are tried on is out of reach.
@@ -228,9 +234,9 @@ class AgentTools:
             given = TOOLS[call.name].model_validate_json(call.arguments.strip() or "{}")
             result = getattr(self, f"_{call.name}")(**dict(given))
         except ValidationError as error:
-            wrong = [
-                ": ".join((*map(str, problem["loc"]), problem["msg"])) for problem in error.errors()
-            ]
+            wrong = []
+            for problem in error.errors():
+                wrong.append(": ".join((*map(str, problem["loc"]), problem["msg"])))
             return _error(f"The arguments of {call.name} cannot be used: {'; '.join(wrong)}.")
         except (ToolError, TemplateError) as error:
             return _error(str(error))
@@ -248,20 +254,19 @@ class AgentTools:
             "answers": self._messages.evidence(record, self._goal),
         }
         if self.looks:
-            worst = worst_failures(record, self._goal, 2 * self.looks, salt=len(self._records))
-            self._listed |= {picture.number: picture for picture in worst}
-            told["worst"] = [
-                self._messages.text("pictures/caption.j2", picture=picture) for picture in worst
-            ]
+            captions = []
+            most = 2 * self.looks
+            for picture in worst_failures(record, self._goal, most, salt=len(self._records)):
+                self._listed[picture.number] = picture
+                captions.append(self._messages.text("pictures/caption.j2", picture=picture))
+            told["worst"] = captions
         return told
 
     def _look(self, image: int) -> dict[str, Any]:
-        if self.looks == 0 or image not in self._listed:
-            raise ToolError(
-                "No look is left."
-                if self.looks == 0
-                else f"failures has not listed an image {image}."
-            )
+        if self.looks == 0:
+            raise ToolError("No look is left.")
+        if image not in self._listed:
+            raise ToolError(f"failures has not listed an image {image}.")
         self.looks -= 1
         self.looked_at.append(self._listed[image])
         return {"image": image, "shown": "below", "looks_left": self.looks}
@@ -270,40 +275,50 @@ class AgentTools:
         if self._goal.ask is None:
             raise ToolError("Drafts cannot be tried here.")
         self._accept(template)
+        rows = self._rows(self._goal.ask, template, images)
+        leader = best([*self._records.values()])
+        result: dict[str, Any] = {
+            "images": len(rows),
+            "missing": sum(row.answer is None for row in rows),
+            "scores": self._scores(rows, template),
+        }
+        if leader is not None:
+            differences = self._differences(rows, leader.rows)
+            result[f"minus iteration {leader.iteration}"] = differences
+        result["answers"] = self._messages.evidence(rows, self._goal, template=template)
+        result["trial_images_left"] = self._left
+        return result
+
+    def _rows(
+        self,
+        ask: Callable[[str, int], Sequence[SampleResult]],
+        template: str,
+        images: int,
+    ) -> tuple[SampleResult, ...]:
+        """Returns the rows of a draft, of which only new images are asked about."""
         asked = self._drafts.get(template, ())
         wanted = min(images, self._goal.tuning_images, len(asked) + self._left)
         if wanted == 0:
             raise ToolError("No trial images are left.", remedy="Submit a template.")
         if wanted > len(asked):
-            rows = tuple(self._goal.ask(template, wanted))
+            rows = tuple(ask(template, wanted))
             if not rows:
                 raise ToolError(
                     "The run's budget leaves no images for drafts.", remedy="Submit a template."
                 )
             self._left -= len(rows) - len(asked)
             self._drafts[template] = rows
-        rows = self._drafts[template][:wanted]
+        return self._drafts[template][:wanted]
+
+    def _scores(self, rows: Sequence[SampleResult], template: str) -> dict[str, dict[str, float]]:
         found = evidence(rows, self._goal, template=template)
-        scores = {
-            metric_name(score.measure): {
+        scores = {}
+        for score in () if found is None else found.scores:
+            scores[metric_name(score.measure)] = {
                 "mean": round(score.mean, 3),
                 "standard_error": round(score.standard_error, 3),
             }
-            for score in (() if found is None else found.scores)
-        }
-        leader = best([*self._records.values()])
-        return {
-            "images": len(rows),
-            "missing": sum(row.answer is None for row in rows),
-            "scores": scores,
-            **(
-                {}
-                if leader is None
-                else {f"minus iteration {leader.iteration}": self._differences(rows, leader.rows)}
-            ),
-            "answers": self._messages.evidence(rows, self._goal, template=template),
-            "trial_images_left": self._left,
-        }
+        return scores
 
     def _submit(self, template: str) -> dict[str, Any]:
         self._accept(template)
@@ -320,23 +335,25 @@ class AgentTools:
     def _differences(
         self, first: Sequence[SampleResult], second: Sequence[SampleResult]
     ) -> dict[str, Any]:
-        """Returns the paired differences first minus second on the images that both have answers for."""
+        """Returns the paired differences first minus second on the images that both answer."""
         others = {row.example: row for row in second if _counts(row)}
-        a = [row for row in first if _counts(row) and row.example in others]
-        b = [others[row.example] for row in a]
+        own = [row for row in first if _counts(row) and row.example in others]
+        paired = [others[row.example] for row in own]
         samples = []
         for name in measures_of(self._goal.objective):
-            values, other = row_values(a, name), row_values(b, name)
-            if values is not None and other is not None:
-                samples.append((Sample.mean(name, values), Sample.mean(name, other)))
-        found = paired_bootstrap(*samples, resamples=_RESAMPLES)
-        return {"images": len(a)} | {
-            metric_name(name): {
-                key: round(getattr(each, key), 3)
-                for key in ("difference", "low", "high", "p_value")
+            values = row_values(own, name)
+            other_values = row_values(paired, name)
+            if values is not None and other_values is not None:
+                samples.append((Sample.mean(name, values), Sample.mean(name, other_values)))
+        differences: dict[str, Any] = {"images": len(own)}
+        for name, found in paired_bootstrap(*samples, resamples=_RESAMPLES).items():
+            differences[metric_name(name)] = {
+                "difference": round(found.difference, 3),
+                "low": round(found.low, 3),
+                "high": round(found.high, 3),
+                "p_value": round(found.p_value, 3),
             }
-            for name, each in found.items()
-        }
+        return differences
 
 
 def _offered(descriptions: Mapping[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -358,7 +375,7 @@ def _offered(descriptions: Mapping[str, Any], names: Sequence[str]) -> list[dict
 
 
 def _as_sent(call: ToolCall) -> dict[str, Any]:
-    """Returns a call as it goes back to the model; providers refuse arguments that are not an object."""
+    """Returns a call as it goes back; providers refuse arguments that are no object."""
     try:
         is_object = isinstance(json.loads(call.arguments), dict)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The proposer protocol, which the tuning loop calls once per iteration, with its input and output."""
+"""The protocol of proposers, called once per iteration, with its input and output."""
 
 from __future__ import annotations
 
@@ -25,20 +25,24 @@ class Goal:
 
     Attributes:
         objective: What makes one template better than another.
-        trivial_hp: hP of always answering the domain's root on the tuning split; in bits it is `trivial_ihp`.
+        trivial_hp: hP of always answering the domain's root on the tuning split; in bits it is
+            `trivial_ihp`.
         trivial_hr: hR of the same; in bits it is `trivial_ihr`.
         domain: What the images show, e.g. "bird"; also the trivial answer.
         question: The recipe's question.
         ranks: Ranks below the domain's root, broadest first.
         tuning_images: Number of images in the tuning split.
-        off_tree: How an answer off the tree is scored: "child" (of the root, never right) or "root".
+        off_tree: How an answer off the tree is scored: "child" (of the root, never right) or
+            "root".
         examples: The recipe's example answers, which templates may refer to; often there are none.
-        taxonomy: The label tree that the history's nodes are numbers of; None where it is not known.
+        taxonomy: The label tree that the history's nodes are numbers of; None where it is not
+            known.
         domain_node: The node of `domain` in it.
         context: What templates may know of each image.
-        ask: From a checked template and a number to the rows of the first so many tuning images, fewer where the run's
-            budget ends; None where drafts cannot be tried.
-        images: The files of the tuning images by id, in their order; empty where they are not known.
+        ask: From a checked template and a number to the rows of the first so many tuning images,
+            fewer where the run's budget ends; None where drafts cannot be tried.
+        images: The files of the tuning images by id, in their order; empty where they are not
+            known.
     """
 
     objective: Objective
@@ -65,8 +69,9 @@ class Proposal:
 
     Attributes:
         template: The Jinja source.
-        parameters: The proposer's own description of it; the fragments' choice by slot. "parent" has the numbers of the
-            iterations that it was made from, with commas between, where they are known.
+        parameters: The proposer's own description of it; the fragments' choice by slot. "parent"
+            has the numbers of the iterations that it was made from, with commas between, where they
+            are known.
         prompt_tokens: Tokens sent to the proposer's model, over all its calls.
         completion_tokens: Tokens that the model wrote.
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
@@ -91,7 +96,8 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
     Args:
         reason: Why, fit for the record and for the proposer's next message.
         final: Whether no later iteration can succeed either (every composition has been tried).
-        out_of_reach: Whether the proposer's model did not answer; the next iteration may find that it does.
+        out_of_reach: Whether the proposer's model did not answer; the next iteration may find that
+            it does.
         **spent: What was refused, said and used on the way, as `Proposal` takes it.
     """
 
@@ -119,26 +125,27 @@ class Proposer(Protocol):
         """Returns a template that passes `check`.
 
         Args:
-            history: Every iteration so far, the baseline first, with its template, its scores and its rows (answer,
-                placement or failure of each image).
+            history: Every iteration so far, the baseline first, with its template, its scores and
+                its rows (answer, placement or failure of each image).
             goal: What is being tuned for.
             iteration: Number of the iteration that the template is for.
-            seed: The run's seed. Random draws depend on (seed, iteration) alone, so that a resumed run proposes what an
-                uninterrupted one would have.
+            seed: The run's seed. Random draws depend on (seed, iteration) alone, so that a resumed
+                run proposes what an uninterrupted one would have.
             check: Raises `TemplateError` where a template is not acceptable.
 
         Raises:
             ProposalFailed: No acceptable template was found; the iteration is recorded as failed.
-            ProposerError: No proposal can be made (no key, no server); the run stops and can be resumed.
+            ProposerError: No proposal can be made (no key, no server); the run stops and can be
+                resumed.
         """
         ...
 
     def identity(self) -> dict[str, str | int | float | None]:
-        """Returns plain values of all that can change a proposal, for the record; never a key or a password."""
+        """Returns plain values of all that can change a proposal, never a key or a password."""
         return {"kind": type(self).__qualname__}
 
     def check(self) -> None:
-        """Checks that a proposal could be asked for (a key, a known provider), without asking; by default nothing.
+        """Checks that a proposal could be asked for (a key, a known provider); by default nothing.
 
         Raises:
             ProposerError: What is missing, and what to do.

@@ -1,17 +1,19 @@
-"""Evidence of a template's answers, which a proposer is shown beside the scores, without any name of an answer.
+"""Evidence of a template's answers for a proposer, beside the scores and without any answer's name.
 
-A score tells a language model that a template is worse, not why. The rows do: at which level answers stop and how many
-of them are right there, which kinds of mistakes cost most, with example answers, how sure the scores are, and whether
-anything is left to win.
+A score tells a language model that a template is worse, not why. The rows do: at which level
+answers stop and how many of them are right there, which kinds of mistakes cost most, with example
+answers, how sure the scores are, and whether anything is left to win.
 
-No label of a tuning image may be given away. A name on the tree is replaced by its relation to the truth ("[a wrong
-species of the right family]"), whichever node it is: a wrong name gives the right family away as well as the right one
-would. Of the remaining words only those stay that every domain shares (`taxtune.mapping.english`) or that the prompt
-said first; the rest, which may be names that the tree does not know, become "[…]".
+No label of a tuning image may be given away. A name on the tree is replaced by its relation to the
+truth ("[a wrong species of the right family]"), whichever node it is: a wrong name gives the right
+family away as well as the right one would. Of the remaining words only those stay that every domain
+shares (`taxtune.mapping.english`) or that the prompt said first; the rest, which may be names that
+the tree does not know, become "[…]".
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections import Counter
@@ -70,15 +72,28 @@ _ROUND = str.maketrans("[]", "()")
 _BRACKETS = re.compile(r"\[[^\[\]]*\]")
 _ARTICLE = re.compile(r"\b(?:an?|the) (?=\[(?:a wrong|the right|more specific) )", re.IGNORECASE)
 _LONGEST_NAME = 12  # words
-# Colours, sizes and continents are left out of these: they are halves of names ("American [the right family]").
+# Colours, sizes and continents are left out of these: they are halves of names ("American [the
+# right family]").
 _GRAMMAR = (
-    *(english.ARTICLES, english.ALTERNATIVE, english.NEGATION, english.REFUSAL, english.COMPARISON),
-    *(english.SEEMS, english.PREPOSITIONS, english.BREAKS, english.HAVING),
-    *(english.TELLING, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
+    english.ARTICLES,
+    english.ALTERNATIVE,
+    english.NEGATION,
+    english.REFUSAL,
+    english.COMPARISON,
+    english.SEEMS,
+    english.PREPOSITIONS,
+    english.BREAKS,
+    english.HAVING,
+    english.TELLING,
+    english.OTHER_KEYS,
+    english.FILLER,
+    english.TAIL,
+    english.PICTURE,
 )
 # "I cannot tell the exact species", "not sure if this one is a jay".
 _DOUBT = (
-    "this that sure certain clear confident entirely completely fully doubt only definitive exact exactly specific",
+    "this that sure certain clear confident entirely completely fully doubt only definitive exact",
+    "exactly specific",
     "specifically precise precisely particular definitively certainty",
 )
 _COMMON = frozenset(
@@ -88,10 +103,11 @@ _COMMON = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The mean of a measure over the images that have a value, its standard error, and whether no mean can be higher.
+    """The mean of a measure over the images that have a value, and whether no mean can be higher.
 
-    The error is that of an estimate for new images of the same kind. To values in [0, 1] one observation of variance
-    1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that twenty right answers are not taken for certainty.
+    The standard error is that of an estimate for new images of the same kind. To values in [0, 1]
+    one observation of variance 1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that
+    twenty right answers are not taken for certainty.
     """
 
     measure: str
@@ -102,10 +118,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The answers at a rank ("level 2" where the tree names none), of those that were placed on the tree.
+    """The answers at a rank ("level 2" where the tree names none) that were placed on the tree.
 
-    `stop` answers name a label of this rank and nothing more specific, `reach` answers one of this rank or below it;
-    `stop_right` and `reach_right` of them are right at this rank.
+    `stop` answers name a label of this rank and nothing more specific, `reach` answers one of this
+    rank or below it; `stop_right` and `reach_right` of them are right at this rank.
     """
 
     rank: str
@@ -117,7 +133,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class HiddenAnswer:
-    """An answer and its placement, with names replaced by their relation to the truth, and its kind of mistake."""
+    """An answer and its placement, names replaced by their relation to the truth, and its kind."""
 
     text: str
     placed: str
@@ -128,8 +144,9 @@ class HiddenAnswer:
 class Mistake:
     """A kind of mistake, its number of answers, and the worst of them, no two alike.
 
-    `wrong_from` counts those that are wrong from each rank on. `costs` holds their loss of the mean of each measure in
-    [0, 1] that has a value for each image; the costs of all kinds add up to 1 minus the mean.
+    `wrong_from` counts those that are wrong from each rank on. `costs` holds their loss of the mean
+    of each measure in [0, 1] that has a value for each image; the costs of all kinds add up to 1
+    minus the mean.
     """
 
     kind: ErrorType
@@ -153,8 +170,8 @@ class Evidence:
         off_tree: Answers that assert something that the tree lacks.
         guessed: Answers in which the mapper found no name of the tree, so that it had to guess.
         mistakes: Kinds of mistakes, the costliest first.
-        ceiling: Whether nothing is left to win on these images: the template counts, and the objective is as high as it
-            can be.
+        ceiling: Whether nothing is left to win on these images: the template counts, and the
+            objective is as high as it can be.
     """
 
     images: int
@@ -172,46 +189,50 @@ class Evidence:
 def evidence(
     record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None
 ) -> Evidence | None:
-    """Returns the evidence of a template's answers; None where there are none, or the goal holds no taxonomy.
+    """Returns the evidence of a template's answers, None if there are none or the goal has no tree.
 
     Args:
         record: An iteration, or rows of answers.
         goal: What is being tuned for.
-        template: The template, whose words may stand in the example answers; the record's where it is one.
+        template: The template, whose words may stand in the example answers; the record's where it
+            is one.
     """
-    if isinstance(record, Sequence):
-        rows, met = record, True
-    else:
-        rows, met, template = (
-            record.rows,
-            record.feasible,
-            record.template if template is None else template,
-        )
+    rows = record if isinstance(record, Sequence) else record.rows
+    met = isinstance(record, Sequence) or record.feasible
+    if template is None and not isinstance(record, Sequence):
+        template = record.template
+    tree, domain = goal.taxonomy, goal.domain_node
     answered = [row for row in rows if row.node is not None and row.unrated is None]
-    if goal.taxonomy is None or not answered:
+    if tree is None or not answered:
         return None
-    values = _values(answered, measures_of(goal.objective, met=met)) or _values(
-        answered, ("hp", "hr")
-    )
+    values = _values(answered, measures_of(goal.objective, met=met))
+    if not values:
+        values = _values(answered, ("hp", "hr"))
+    scores = [_score(name, column) for name, column in values.items()]
     target = np.array([row.target for row in answered])
     placed = np.array([row.node for row in answered])
     on_tree = np.array([not (row.off_tree or row.abstained) for row in answered])
-    scores = tuple(_score(name, each) for name, each in values.items())
-    # Where something is held, only the main score is to rise.
-    aims = set(goal.objective.shown[:1] if goal.objective.constraints else goal.objective.shown)
     hidden = hidden_answers(answered, goal, template=template)
     return Evidence(
         images=len(answered),
         failed=len(rows) - len(answered),
-        scores=scores,
-        levels=_levels(goal.taxonomy, goal.domain_node, placed[on_tree], target[on_tree]),
-        domain_only=int((goal.taxonomy.is_ancestor(placed, goal.domain_node) & on_tree).sum()),
+        scores=tuple(scores),
+        levels=_levels(tree, domain, placed[on_tree], target[on_tree]),
+        domain_only=int((tree.is_ancestor(placed, domain) & on_tree).sum()),
         abstained=sum(row.abstained and not row.off_tree for row in answered),
         off_tree=sum(row.off_tree for row in answered),
         guessed=sum(row.stage in GUESSED for row in answered),
-        mistakes=_mistakes(hidden, wrong_from(goal.taxonomy, placed, target), values),
-        ceiling=met and bool(aims) and aims <= {score.measure for score in scores if score.ceiling},
+        mistakes=_mistakes(hidden, wrong_from(tree, placed, target), values),
+        ceiling=met and _at_ceiling(goal.objective, scores),
     )
+
+
+def _at_ceiling(objective: Objective, scores: Iterable[Score]) -> bool:
+    """Tells whether all scores that are to rise are as high as they can be."""
+    # Where something is held, only the main score is to rise.
+    aims = objective.shown[:1] if objective.constraints else objective.shown
+    highest = {score.measure for score in scores if score.ceiling}
+    return bool(aims) and highest.issuperset(aims)
 
 
 def hidden_answers(
@@ -226,28 +247,33 @@ def hidden_answers(
     """
     tree, domain = goal.taxonomy, goal.domain_node
     assert tree is not None
-    abstained, off_tree = [row.abstained for row in answered], [row.off_tree for row in answered]
-    nodes, targets = np.array([row.node for row in answered]), [row.target for row in answered]
-    kinds = classify(tree, nodes, targets, abstained=abstained, off_tree=off_tree)
-    hider = Hider(
-        tree, domain, (template or "", goal.domain, *goal.ranks, *filter(None, tree.ranks))
+    kinds = classify(
+        tree,
+        np.array([row.node for row in answered]),
+        [row.target for row in answered],
+        abstained=[row.abstained for row in answered],
+        off_tree=[row.off_tree for row in answered],
     )
+    ranks = [rank for rank in tree.ranks if rank]
+    hider = Hider(tree, domain, (template or "", goal.domain, *goal.ranks, *ranks))
     hidden = []
-    for row, node, kind in zip(answered, nodes.tolist(), kinds, strict=True):
-        text = hider.hide(row.answer or "", row.target, node)
-        off = kind in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
-        placed = str(kind) if off else relation(tree, domain, node, row.target)
-        hidden.append(
-            HiddenAnswer(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…", placed, kind)
-        )
+    for row, kind in zip(answered, kinds, strict=True):
+        assert row.node is not None  # it has an answer
+        text = hider.hide(row.answer or "", row.target, row.node)
+        if len(text) > _SHOWN:
+            text = text[: _SHOWN - 1] + "…"
+        placed = str(kind)
+        if kind not in (ErrorType.OFF_TREE, ErrorType.ABSTAINED):
+            placed = relation(tree, domain, row.node, row.target)
+        hidden.append(HiddenAnswer(text, placed, kind))
     return hidden
 
 
 def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
-    """Returns each row's value, which adds to a mean, shape (n,); None where the rows do not hold it.
+    """Returns each row's value, which adds to a mean, shape (n,); None if the rows do not hold it.
 
-    Of hF, which is no mean, these are its linear approximation around the rows' means, whose mean is hF and whose
-    spread is hF's to first order.
+    Of hF, which is no mean, these are its linear approximation around the rows' means, whose mean
+    is hF and whose spread is hF's to first order.
 
     Args:
         rows: Rows with an answer.
@@ -261,31 +287,42 @@ def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
     """Returns the measures that an objective is about, the main one first.
 
     Args:
-        objective: What makes one template better than another; hP and hR where it does not say what it is made of.
-        met: Whether its constraints are met; otherwise what they hold comes first.
+        objective: What makes one template better than another; hP and hR where it does not say what
+            it is made of.
+        met: Whether its constraints are met; otherwise their measures come first.
     """
-    held = [each.measure for each in objective.constraints]
+    held = [constraint.measure for constraint in objective.constraints]
     about = objective.shown or objective.beside or ("hp", "hr")
     return tuple(dict.fromkeys((*about, *held) if met else (*held, *about)))
 
 
-def _values(rows: Sequence[SampleResult], measures: Sequence[str]) -> dict[str, FloatArray]:
-    return {name: values for name in measures if (values := row_values(rows, name)) is not None}
+def _values(rows: Sequence[SampleResult], measures: Iterable[str]) -> dict[str, FloatArray]:
+    """Returns the rows' values of each measure that they hold."""
+    values = {}
+    for name in measures:
+        column = row_values(rows, name)
+        if column is not None:
+            values[name] = column
+    return values
 
 
 def _score(measure: str, values: FloatArray) -> Score:
-    n, mean = len(values), float(values.mean())
+    """Returns the mean of a measure with its standard error."""
+    n = len(values)
+    mean = float(values.mean())
     spread = float(((values - mean) ** 2).sum())
-    within = _bounded(values)
-    variance = (
-        (spread + 0.25) / (n + 1) if within or not is_mean(measure) else spread / max(n - 1, 1)
-    )
-    return Score(measure, mean, float(np.sqrt(variance / n)), within and mean >= 1 - 1e-12)
+    bounded = _bounded(values)
+    variance = spread / max(n - 1, 1)
+    if bounded or not is_mean(measure):
+        variance = (spread + 0.25) / (n + 1)
+    error = float(np.sqrt(variance / n))
+    return Score(measure, mean, error, ceiling=bounded and mean >= 1 - 1e-12)
 
 
 def _levels(
     taxonomy: Taxonomy, domain: int, placed: IntArray, target: IntArray
 ) -> tuple[Level, ...]:
+    """Returns the answers at each rank below the domain that answers or targets have."""
     if not placed.size:
         return ()
     below = ~taxonomy.is_ancestor(placed, domain)
@@ -294,43 +331,59 @@ def _levels(
     ranks = {rank_of(taxonomy, int(node)) for node in np.unique(paths[paths >= 0])}
     stops = np.array([rank_of(taxonomy, int(node)) for node in placed])
     levels = []
-    for each in rank_scores(taxonomy, placed, target):
-        if each.rank in ranks:
-            here = (stops == each.rank) & below
-            levels.append(
-                Level(
-                    each.rank,
-                    int(here.sum()),
-                    int((here & right).sum()),
-                    each.n_predicted,
-                    each.right,
-                )
-            )
+    for scores in rank_scores(taxonomy, placed, target):
+        if scores.rank not in ranks:
+            continue
+        here = (stops == scores.rank) & below
+        level = Level(
+            rank=scores.rank,
+            stop=int(here.sum()),
+            stop_right=int((here & right).sum()),
+            reach=scores.n_predicted,
+            reach_right=scores.right,
+        )
+        levels.append(level)
     return tuple(levels)
 
 
 def _mistakes(
     hidden: Sequence[HiddenAnswer], wrong: Sequence[str | None], values: dict[str, FloatArray]
 ) -> tuple[Mistake, ...]:
-    losses = {name: 1 - each for name, each in values.items() if is_mean(name) and _bounded(each)}
-    mistakes = []
-    for kind in dict.fromkeys(answer.kind for answer in hidden if answer.kind != ErrorType.CORRECT):
-        places = [i for i, answer in enumerate(hidden) if answer.kind == kind]
-        worst = sorted(places, key=lambda i: tuple(-float(loss[i]) for loss in losses.values()))
-        # Of answers that are hidden altogether there is little to learn.
-        examples = sorted(
-            dict.fromkeys(hidden[i] for i in worst), key=lambda answer: answer.text == _ELSEWHERE
-        )
-        on_tree = kind not in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
-        ranks = Counter(rank for i in places if on_tree and (rank := wrong[i]) is not None)
-        costs = {name: float(loss[places].sum()) / len(hidden) for name, loss in losses.items()}
-        mistakes.append(
-            Mistake(
-                kind, len(places), dict(ranks.most_common()), costs, tuple(examples[:_EXAMPLES])
-            )
-        )
-    return tuple(
-        sorted(mistakes, key=lambda each: (*(-cost for cost in each.costs.values()), -each.count))
+    """Returns the kinds of mistakes, the costliest first."""
+    losses = {}
+    for name, column in values.items():
+        if is_mean(name) and _bounded(column):
+            losses[name] = 1 - column
+    places: dict[ErrorType, list[int]] = {}
+    for i, answer in enumerate(hidden):
+        if answer.kind != ErrorType.CORRECT:
+            places.setdefault(answer.kind, []).append(i)
+    mistakes = [_mistake(kind, own, hidden, wrong, losses) for kind, own in places.items()]
+    mistakes.sort(key=lambda mistake: (*(-cost for cost in mistake.costs.values()), -mistake.count))
+    return tuple(mistakes)
+
+
+def _mistake(
+    kind: ErrorType,
+    places: list[int],
+    hidden: Sequence[HiddenAnswer],
+    wrong: Sequence[str | None],
+    losses: dict[str, FloatArray],
+) -> Mistake:
+    """Returns a kind of mistake with its costs and its worst answers."""
+    worst = sorted(places, key=lambda i: tuple(-float(loss[i]) for loss in losses.values()))
+    examples = list(dict.fromkeys(hidden[i] for i in worst))
+    # Of answers that are hidden altogether there is little to learn.
+    examples.sort(key=lambda answer: answer.text == _ELSEWHERE)
+    ranks: Counter[str] = Counter()
+    if kind not in (ErrorType.OFF_TREE, ErrorType.ABSTAINED):
+        ranks.update(rank for i in places if (rank := wrong[i]) is not None)
+    return Mistake(
+        kind=kind,
+        count=len(places),
+        wrong_from=dict(ranks.most_common()),
+        costs={name: float(loss[places].sum()) / len(hidden) for name, loss in losses.items()},
+        examples=tuple(examples[:_EXAMPLES]),
     )
 
 
@@ -338,7 +391,7 @@ def _bounded(values: FloatArray) -> bool:
     return bool((values >= 0).all() and (values <= 1).all())
 
 
-# -- hiding names ------------------------------------------------------------------------------------------------------
+# -- hiding names ----------------------------------------------------------------------------------
 
 
 class Hider:
@@ -364,53 +417,59 @@ class Hider:
             node: The answer's node; of several nodes with a name it is the one that is meant.
         """
         tree = self._taxonomy
-        text = " ".join("".join(filter(_visible, unicodedata.normalize("NFC", answer))).split())
-        text = text.translate(_ROUND)  # square brackets stand for names
-        tokens = [
-            (match.start(), match.end(), fold_words(match.group()))
-            for match in _TOKEN.finditer(text)
-        ]
-        names = _names(tree)
+        visible = "".join(filter(_visible, unicodedata.normalize("NFC", answer)))
+        # Square brackets stand for names.
+        text = " ".join(visible.split()).translate(_ROUND)
+        tokens = list(_TOKEN.finditer(text))
+        words = [fold_words(token.group()) for token in tokens]
         parts: list[str] = []
-        at = i = 0
+        end = i = 0
         while i < len(tokens):
-            words = [folded for _, _, folded in tokens[i : i + _LONGEST_NAME]]
-            keys = [
-                tuple(part for word in words[:n] for part in word) for n in range(len(words), 0, -1)
-            ]
-            # The longest name that begins here, if any.
-            count, key = next(
-                ((len(words) - k, key) for k, key in enumerate(keys) if key in names), (0, ())
-            )
-            start, end = tokens[i][0], tokens[i + max(count, 1) - 1][1]
-            shown = text[start:end]
+            count, nodes = self._longest_name(words[i : i + _LONGEST_NAME])
+            last = tokens[i + max(count, 1) - 1]
+            shown = text[tokens[i].start() : last.end()]
             if count:
-                meant = self._meant(names[key], target, node)
+                meant = self._meant(nodes, target, node)
                 if not tree.is_ancestor(meant, self._domain):
                     shown = f"[{relation(tree, self._domain, meant, target)}]"
-            elif not set(tokens[i][2]) <= self._kept:
+            elif not set(words[i]) <= self._kept:
                 shown = _ELSEWHERE
-            parts += [text[at:start], shown]
-            at, i = end, i + max(count, 1)
-        hidden = _ARTICLE.sub("", _RUN.sub(_ELSEWHERE, "".join([*parts, text[at:]])))
-        # A prompt may have the model spell its answer with words of the prompt's own: "m a l l a r d".
-        free = {name for v in tree.ancestors(self._domain) for name in tree.names(int(v))}
-        secret = {name for v in tree.ancestors(target) for name in tree.names(int(v))} - free
+            parts += [text[end : tokens[i].start()], shown]
+            end = last.end()
+            i += max(count, 1)
+        hidden = _RUN.sub(_ELSEWHERE, "".join(parts) + text[end:])
+        hidden = _ARTICLE.sub("", hidden)
+        # A prompt may have the model spell its answer with words of the prompt's own:
+        # "m a l l a r d".
+        secret = self._names_above(target) - self._names_above(self._domain)
         return _ELSEWHERE if find_labels(_BRACKETS.sub("|", hidden), secret) else hidden
 
+    def _longest_name(self, words: Sequence[tuple[str, ...]]) -> tuple[int, tuple[int, ...]]:
+        """Returns the number of words of the longest name at the beginning, and its nodes."""
+        names = _names(self._taxonomy)
+        for count in range(len(words), 0, -1):
+            key = tuple(itertools.chain.from_iterable(words[:count]))
+            if key in names:
+                return count, names[key]
+        return 0, ()
+
+    def _names_above(self, node: int) -> set[str]:
+        """Returns the names of a node and its ancestors."""
+        tree = self._taxonomy
+        return {name for above in tree.ancestors(node).tolist() for name in tree.names(above)}
+
     def _meant(self, nodes: tuple[int, ...], target: int, node: int | None) -> int:
+        """Returns the node of several with a name that an answer means."""
         if node is not None and node in nodes:
             return node
-        over = [v for v in nodes if self._taxonomy.is_ancestor(v, self._domain)]
-        return (
-            over[0]
-            if over
-            else max(nodes, key=lambda v: (int(self._taxonomy.shared(v, target)), -v))
-        )
+        for other in nodes:
+            if self._taxonomy.is_ancestor(other, self._domain):
+                return other
+        return max(nodes, key=lambda other: (int(self._taxonomy.shared(other, target)), -other))
 
 
 def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
-    """Returns a node's relation to the true one, without a name: "a wrong species of the right family"."""
+    """Returns a node's relation to the true one: "a wrong species of the right family"."""
 
     def level(node: int) -> str:
         rank = rank_of(taxonomy, node)
@@ -428,13 +487,14 @@ def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
     if common != domain:
         return f"a wrong {level(node)} of the right {level(common)}"
     first = int(taxonomy.lineage[node, taxonomy.depth[domain] + 1])
-    return f"a wrong {level(node)}" + (f" of a wrong {level(first)}" if first != node else "")
+    if first == node:
+        return f"a wrong {level(node)}"
+    return f"a wrong {level(node)} of a wrong {level(first)}"
 
 
 def _visible(character: str) -> bool:
-    return unicodedata.category(character) not in ("Cf", "Cs") and (
-        character.isspace() or character.isprintable()
-    )
+    is_shown = character.isspace() or character.isprintable()
+    return is_shown and unicodedata.category(character) not in ("Cf", "Cs")
 
 
 @lru_cache(maxsize=4)

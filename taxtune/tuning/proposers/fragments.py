@@ -1,4 +1,4 @@
-"""The offline proposers: templates composed from fragments, at random or where a model of the choices leads."""
+"""The offline proposers: templates composed from fragments, at random or led by a model."""
 
 from __future__ import annotations
 
@@ -37,14 +37,18 @@ _MOST = 1_000_000  # choices of all slots multiplied
 _LOOKED_AT = 2_000  # compositions considered for one proposal; each check takes milliseconds
 # What a record's noise may be, as a multiple of the variance of a choice's effect.
 _NOISE = 2.0 ** np.arange(-6, 9, 0.5)
-_CONSTANT = (
-    3.0  # how many times wider the prior of the mean of all compositions is than that of an effect
-)
+# How many times wider the prior of the mean of all compositions is than that of an effect.
+_CONSTANT = 3.0
 _RECORDED = 20  # refusals that go into the record
 _UNLED = 8  # compositions that are scored before the model leads
 
 
-def _piece(text: str, info: ValidationInfo) -> str:
+def _checked_piece(text: str, info: ValidationInfo) -> str:
+    """Returns a piece of a template that can be parsed.
+
+    Raises:
+        ValueError: If it cannot.
+    """
     try:
         if text.strip():
             Template.parse(text, info.context)
@@ -54,7 +58,7 @@ def _piece(text: str, info: ValidationInfo) -> str:
 
 
 _Id = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
-_Compositions = Iterable[dict[str, str]]
+_Compositions = list[dict[str, str]]
 
 
 class _Model(BaseModel):
@@ -67,17 +71,17 @@ class Choice(_Model):
     Attributes:
         id: Its name in the record; lower-case letters, digits and underscores.
         text: A piece of a Jinja template, complete in itself; empty to leave the slot out.
-        stance: The answer that it wants, in one word ("bold", "careful"); choices of different stances contradict each
-            other and never stand in one template. None goes with any.
+        stance: The answer that it wants, in one word ("bold", "careful"); choices of different
+            stances contradict each other and never stand in one template. None goes with any.
     """
 
     id: _Id
-    text: Annotated[str, Field(max_length=1_000), AfterValidator(_piece)]
+    text: Annotated[str, Field(max_length=1_000), AfterValidator(_checked_piece)]
     stance: _Id | None = None
 
 
 class Slot(_Model):
-    """One place in a template: its name in the record, its purpose for people, and the sentences that can stand there.
+    """One place in a template: its name in the record, its purpose, and its possible sentences.
 
     Raises:
         ValueError: If two choices have one id.
@@ -93,10 +97,11 @@ class Slot(_Model):
 
 
 class Fragments(_Model):
-    """Slots in the order in which they stand in a template; `name` is that of the file that they were read from.
+    """Slots in their order in a template; `name` is that of the file that they were read from.
 
     Raises:
-        ValueError: If two slots have one id, a slot has no choice that goes with a stance, or there are too many.
+        ValueError: If two slots have one id, a slot has no choice that goes with a stance, or there
+            are too many.
     """
 
     name: str = ""
@@ -105,13 +110,13 @@ class Fragments(_Model):
     def model_post_init(self, _: object) -> None:
         """Checks the ids of the slots, and that each stance can be taken."""
         _distinct(slot.id for slot in self.slots)
-        for stance in dict.fromkeys(
-            c.stance for slot in self.slots for c in slot.choices if c.stance is not None
-        ):
+        stances = {choice.stance: None for slot in self.slots for choice in slot.choices}
+        for stance in stances:
             for slot in self.slots:
-                if not any(c.stance in (None, stance) for c in slot.choices):
+                if stance and not any(c.stance in (None, stance) for c in slot.choices):
                     raise ValueError(
-                        f"slot {slot.id!r} needs a choice without a stance: none goes with {stance!r}"
+                        f"slot {slot.id!r} needs a choice without a stance: none goes with "
+                        f"{stance!r}"
                     )
         if math.prod(len(slot.choices) for slot in self.slots) > _MOST:
             raise ValueError(
@@ -120,8 +125,13 @@ class Fragments(_Model):
 
     @cached_property
     def _chosen(self) -> list[tuple[Choice, ...]]:
-        every = itertools.product(*(slot.choices for slot in self.slots))
-        return [chosen for chosen in every if len({c.stance for c in chosen} - {None}) < 2]
+        """The choices of each composition without contradiction."""
+        compositions = []
+        for choices in itertools.product(*(slot.choices for slot in self.slots)):
+            stances = {choice.stance for choice in choices}
+            if len(stances - {None}) < 2:
+                compositions.append(choices)
+        return compositions
 
     @property
     def compositions(self) -> int:
@@ -130,25 +140,23 @@ class Fragments(_Model):
 
     def parameters(self, number: int) -> dict[str, str]:
         """Returns the composition of a number from 0 to `compositions` - 1: a choice by slot."""
-        return {
-            slot.id: choice.id
-            for slot, choice in zip(self.slots, self._chosen[number], strict=True)
-        }
+        choices = zip(self.slots, self._chosen[number], strict=True)
+        return {slot.id: choice.id for slot, choice in choices}
 
     def compose(self, parameters: Mapping[str, str]) -> str:
-        """Returns the template of a choice by slot: the texts in the order of the slots, joined with a space."""
-        texts = (
-            c.text.strip()
-            for slot in self.slots
-            for c in slot.choices
-            if c.id == parameters[slot.id]
-        )
-        return " ".join(text for text in texts if text)
+        """Returns the template of a choice by slot: the texts in order, joined with a space."""
+        texts = []
+        for slot in self.slots:
+            for choice in slot.choices:
+                if choice.id == parameters[slot.id] and choice.text.strip():
+                    texts.append(choice.text.strip())
+        return " ".join(texts)
 
     def with_context(self, context: tuple[Variable, ...]) -> Fragments:
-        """Returns the fragments with a last slot that tells what is known of the image: nothing, a variable, or all.
+        """Returns the fragments with a last slot that tells what is known of the image.
 
-        Fragments that use any of the variables themselves stay as they are.
+        Its choices are nothing, each variable, and all. Fragments that use any of the variables
+        themselves stay as they are.
         """
         kinds = blank(context)
         used: set[str] = set()
@@ -158,21 +166,22 @@ class Fragments(_Model):
                     used |= Template.parse(choice.text, kinds).variables
         if not context or used & kinds.keys():
             return self
-        texts = {f"known_{number}": _told(variable) for number, variable in enumerate(context, 1)}
-        texts = {"none": "", **texts} | (
-            {"all": " ".join(texts.values())} if len(texts) > 1 else {}
-        )
-        told = Slot(
-            id="context",
-            choices=tuple(Choice.model_construct(id=i, text=t) for i, t in texts.items()),
-        )
-        return Fragments(name=self.name, slots=(*self.slots, told))
+        sentences = [_sentence(variable) for variable in context]
+        texts = {"none": ""}
+        for number, sentence in enumerate(sentences, 1):
+            texts[f"known_{number}"] = sentence
+        if len(sentences) > 1:
+            texts["all"] = " ".join(sentences)
+        choices = [Choice.model_construct(id=name, text=text) for name, text in texts.items()]
+        slot = Slot(id="context", choices=tuple(choices))
+        return Fragments(name=self.name, slots=(*self.slots, slot))
 
     def digest(self) -> str:
         """Returns a hash of all that decides which templates there are."""
-        content = [
-            [slot.id, [[c.id, c.text, c.stance] for c in slot.choices]] for slot in self.slots
-        ]
+        content = []
+        for slot in self.slots:
+            choices = [[choice.id, choice.text, choice.stance] for choice in slot.choices]
+            content.append([slot.id, choices])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
@@ -181,26 +190,27 @@ def _with_context(fragments: Fragments, context: tuple[Known, ...]) -> Fragments
     return fragments.with_context(tuple(known.variable for known in context))
 
 
-def _told(variable: Variable) -> str:
-    """Returns a sentence that tells a variable, where an image has it."""
-    name, what = (
-        variable.name,
-        re.sub(r"[{}%#]", "", variable.meaning).strip(" .:") or variable.name.replace("_", " "),
-    )
-    known = f"{name} or {name} == 0" if variable.kind == "number" else name
+def _sentence(variable: Variable) -> str:
+    """Returns a sentence that tells a variable of an image that has it."""
+    name = variable.name
+    meaning = re.sub(r"[{}%#]", "", variable.meaning).strip(" .:") or name.replace("_", " ")
+    condition = f"{name} or {name} == 0" if variable.kind == "number" else name
     value = f"{name} | join(', ')" if variable.kind == "list" else name
-    return f"{{% if {known} %}}{what[:1].upper()}{what[1:]}: {{{{ {value} }}}}.{{% endif %}}"
+    words = f"{meaning[:1].upper()}{meaning[1:]}: {{{{ {value} }}}}."
+    return f"{{% if {condition} %}}{words}{{% endif %}}"
 
 
 def read_fragments(source: str | Path = "default", context: Sequence[Variable] = ()) -> Fragments:
     """Reads a fragment file.
 
     Args:
-        source: Name of a file in `prompts/fragments/` without its ending, or the path of a YAML file.
+        source: Name of a file in `prompts/fragments/` without its ending, or the path of a YAML
+            file.
         context: Variables that the fragments may use besides those of every template.
 
     Raises:
-        ProposerError: The file is missing, is not YAML or does not have the right form; file and key are named.
+        ProposerError: The file is missing, is not YAML or does not have the right form; file and
+            key are named.
     """
     known = prompts_dir() / "fragments"
     file = Path(source).expanduser()
@@ -214,12 +224,14 @@ def read_fragments(source: str | Path = "default", context: Sequence[Variable] =
         fragments = Fragments.model_validate(content, context=blank(context))
     except ValidationError as error:
         first = error.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "the whole file"
+        value = first["input"]
         raise ProposerError(
-            f"{'.'.join(map(str, first['loc'])) or 'the whole file'}: {first['msg']}.",
+            f"{key}: {first['msg']}.",
             file=file,
-            value=first["input"] if isinstance(first["input"], str | int | float | bool) else None,
-            remedy="A fragment file has 'slots', each with an 'id' and 'choices'; each choice has 'id' and 'text', "
-            "and a 'stance' where it contradicts others.",
+            value=value if isinstance(value, str | int | float | bool) else None,
+            remedy="A fragment file has 'slots', each with an 'id' and 'choices'; each choice has "
+            "'id' and 'text', and a 'stance' where it contradicts others.",
         ) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise ProposerError(
@@ -229,18 +241,21 @@ def read_fragments(source: str | Path = "default", context: Sequence[Variable] =
 
 
 def _distinct(ids: Iterable[str]) -> None:
+    """Raises a `ValueError` if an id is there twice."""
     for name, count in Counter(ids).items():
         if count > 1:
             raise ValueError(f"the id {name!r} is given twice")
 
 
 class RandomProposer(Proposer):
-    """Composes a template from one choice of every slot, drawn uniformly among the compositions that were not tried.
+    """Composes templates at random, uniformly among the compositions that were not tried.
 
-    It learns nothing from the scores, so it is what any other proposer must beat.
+    A composition has one choice of every slot. The scores teach it nothing, so it is the proposer
+    that any other must beat.
 
     Args:
-        fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file, or `Fragments`.
+        fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML
+            file, or `Fragments`.
         context: What fragments of a file may use of each image.
     """
 
@@ -249,9 +264,9 @@ class RandomProposer(Proposer):
     def __init__(
         self, fragments: str | Path | Fragments = "default", context: Sequence[Variable] = ()
     ) -> None:
-        self.fragments = (
-            fragments if isinstance(fragments, Fragments) else read_fragments(fragments, context)
-        )
+        if not isinstance(fragments, Fragments):
+            fragments = read_fragments(fragments, context)
+        self.fragments = fragments
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the fragments' name and the hash of their content."""
@@ -275,14 +290,16 @@ class RandomProposer(Proposer):
         Raises:
             ProposalFailed: Every composition was refused; `final` if there are no others.
         """
-        draw = random.Random(
-            int.from_bytes(hashlib.sha256(repr((seed, iteration)).encode()).digest()[:8])
-        )
+        digest = hashlib.sha256(repr((seed, iteration)).encode()).digest()
+        draw = random.Random(int.from_bytes(digest[:8]))
         fragments = _with_context(self.fragments, goal.context)
         total = fragments.compositions
         drawn = draw.sample(range(total), min(total, _LOOKED_AT))
         tried = {frozenset(record.parameters.items()) for record in history}
-        untried = (c for c in map(fragments.parameters, drawn) if frozenset(c.items()) not in tried)
+        untried = []
+        for parameters in map(fragments.parameters, drawn):
+            if frozenset(parameters.items()) not in tried:
+                untried.append(parameters)
         refused: list[tuple[str, str]] = []
         for parameters in self._ordered(untried, history, goal, draw):
             template = fragments.compose(parameters)
@@ -292,15 +309,13 @@ class RandomProposer(Proposer):
                 refused.append((template, str(error)))
                 continue
             return Proposal(template, parameters, rejected=tuple(refused[:_RECORDED]))
-        final = len(drawn) == total
-        which = (
-            f"All {total:,} combinations of the fragments"
-            if final
-            else f"{len(drawn):,} combinations in a row"
-        )
+        is_final = len(drawn) == total
+        which = f"{len(drawn):,} combinations in a row"
+        if is_final:
+            which = f"All {total:,} combinations of the fragments"
         reason = f"{which} have already been tried or are rejected"
         reason += f"; the last reason: {refused[-1][1]}" if refused else "."
-        raise ProposalFailed(reason, rejected=tuple(refused[:_RECORDED]), final=final)
+        raise ProposalFailed(reason, rejected=tuple(refused[:_RECORDED]), final=is_final)
 
     def _ordered(
         self,
@@ -309,20 +324,22 @@ class RandomProposer(Proposer):
         goal: Goal,
         draw: random.Random,
     ) -> _Compositions:
-        """The compositions, which come in random order, in the order in which they are to be checked."""
+        """Returns the compositions, which come in random order, in the order of their checks."""
         return compositions
 
 
 class FragmentsProposer(RandomProposer):
     """Composes the template of which a model of the choices' effects expects most.
 
-    The objective's main score and the score of each constraint are modelled apart, each as a sum of effects of the
-    choices, by Bayesian ridge regression (MacKay, 1992), which estimates from the records how large the effects are and
-    how noisy a record is. One draw from the posterior decides (Thompson, 1933), so that choices of which little is
-    known are tried too: of the compositions that meet the constraints in that draw, the one with the highest aim.
+    The objective's main score and the score of each constraint are modelled apart, each as a sum of
+    effects of the choices, by Bayesian ridge regression (MacKay, 1992), which estimates from the
+    records how large the effects are and how noisy a record is. One draw from the posterior decides
+    (Thompson, 1933), so that choices of which little is known are tried too: of the compositions
+    that meet the constraints in that draw, the one with the highest aim.
 
-    A record counts by its number of answers. Those of equally many images were asked about the same ones, which may be
-    easy or hard; so that number is in the model like one more choice, and predictions are for the largest.
+    A record counts by its number of answers. Those of equally many images were asked about the same
+    ones, which may be easy or hard; so that number is in the model like one more choice, and
+    predictions are for the largest.
 
     Until eight compositions are scored it draws as `RandomProposer` does, whose arguments it takes.
     """
@@ -336,46 +353,50 @@ class FragmentsProposer(RandomProposer):
         goal: Goal,
         draw: random.Random,
     ) -> _Compositions:
-        scored = [
-            (record.parameters, record.scores, len(record.rows))
-            for record in history
-            if record.scores is not None and record.parameters  # the baseline is no composition
-        ]
-        if len(scored) < _UNLED:
+        # The baseline is no composition.
+        scored = [record for record in history if record.scores is not None and record.parameters]
+        if len(scored) < _UNLED or not compositions:
             return compositions
-        candidates = list(compositions)
-        if not candidates:
-            return candidates
-        parameters, scores, images = zip(*scored, strict=True)
+        scores = [record.scores for record in scored if record.scores is not None]
+        images = [len(record.rows) for record in scored]
         lengths = np.unique(images)
         slots = _with_context(self.fragments, goal.context).slots
-        known = np.hstack([_features(slots, parameters), np.equal.outer(images, lengths)])
-        asked = np.hstack(
-            [_features(slots, candidates), np.tile(lengths == lengths[-1], (len(candidates), 1))]
+        known = np.hstack(
+            [
+                _features(slots, [record.parameters for record in scored]),
+                np.equal.outer(images, lengths),
+            ]
         )
-        answers = np.array([each.n for each in scores], dtype=np.float64)
+        largest = np.tile(lengths == lengths[-1], (len(compositions), 1))
+        asked = np.hstack([_features(slots, compositions), largest])
+        answers = np.array([score.n for score in scores], dtype=np.float64)
         rng = np.random.default_rng(draw.getrandbits(64))
 
         def drawn(values: list[float]) -> FloatArray:
             return _drawn_values(known, np.array(values), answers / answers.max(), asked, rng)
 
         baseline = next((record.scores for record in history if record.iteration == 0), None)
-        missed = np.zeros(len(candidates))
+        missed = np.zeros(len(compositions))
         for constraint in goal.objective.constraints:
             held = drawn([score.get(constraint.measure) for score in scores])
             missed += np.maximum(constraint.bound(baseline) - held, 0.0)
         aimed = drawn([goal.objective.aimed(score) for score in scores])
-        return [candidates[i] for i in np.lexsort((-aimed, missed))]
+        return [compositions[i] for i in np.lexsort((-aimed, missed))]
 
 
 def _features(slots: Sequence[Slot], compositions: Sequence[Mapping[str, str]]) -> FloatArray:
-    """Which choices each composition has, 0 or 1, and a constant; shape (compositions, choices in all + 1)."""
+    """Returns which choices each composition has, 0 or 1, and a constant.
+
+    Returns:
+        Shape (compositions, choices in all + 1).
+    """
     choices = [(slot.id, choice.id) for slot in slots for choice in slot.choices]
     column = {choice: index for index, choice in enumerate(choices)}
     features = np.zeros((len(compositions), len(choices) + 1))
     features[:, -1] = _CONSTANT
-    chosen = [[column[choice] for choice in each.items()] for each in compositions]
-    np.put_along_axis(features, np.array(chosen), 1.0, axis=1)
+    for row, parameters in enumerate(compositions):
+        for choice in parameters.items():
+            features[row, column[choice]] = 1.0
     return features
 
 
@@ -386,17 +407,22 @@ def _drawn_values(
     asked: FloatArray,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Values in one draw from the posterior of a Bayesian ridge regression, shape (m,).
+    """Returns values in one draw from the posterior of a Bayesian ridge regression, shape (m,).
 
-    `known`, shape (n, features), are the features of compositions with `values` and `weights`, shape (n,); `asked`,
-    shape (m, features), those of the compositions in question.
+    Args:
+        known: Features of the compositions with a value, shape (n, features).
+        values: Their values, shape (n,).
+        weights: Their weights, shape (n,).
+        asked: Features of the compositions in question, shape (m, features).
+        rng: Draws.
     """
     centre = np.average(values, weights=weights)
     root = np.sqrt(weights)
     left, size, right = np.linalg.svd(known * root[:, None], full_matrices=False)
     along = left.T @ ((values - centre) * root)
     beside = max(float(np.sum(weights * (values - centre) ** 2) - along @ along), 0.0)
-    # The evidence for each ratio of noise to effects, at the variance of the effects that suits it best.
+    # The evidence for each ratio of noise to effects, at the variance of the effects that suits it
+    # best.
     spread = size**2 + _NOISE[:, None]
     variance = (np.sum(along**2 / spread, axis=1) + beside / _NOISE) / len(values)
     if not variance.any():  # all values are the same: nothing is known of any effect

@@ -1,4 +1,4 @@
-"""The chat-model proposer: the loop of paper 1, §7.2 and §15, in which a chat model reads the history of scores."""
+"""The chat-model proposer (paper 1, §7.2 and §15): a model reads the history of scores."""
 
 from __future__ import annotations
 
@@ -39,7 +39,13 @@ _KEPT = 2_000  # characters of a turn's arguments and result in the record
 
 
 class Conversation:
-    """The conversation with a chat model in one iteration: messages in OpenAI's form, refused templates, turns."""
+    """The conversation with a chat model in one iteration.
+
+    Attributes:
+        messages: The messages in OpenAI's form.
+        rejected: Refused templates, each with the reason.
+        trace: The turns.
+    """
 
     def __init__(
         self, chat: ApiModel, first: Sequence[Mapping[str, Any]], seed: int, iteration: int
@@ -53,12 +59,11 @@ class Conversation:
 
     def reply(self, tools: Sequence[Mapping[str, Any]] = ()) -> Completion:
         """Returns the model's next reply; it may call `tools`."""
-        seed = hashlib.sha256(repr((*self._seed, len(self._replies))).encode()).digest()[:4]
+        digest = hashlib.sha256(repr((*self._seed, len(self._replies))).encode()).digest()
+        seed = int.from_bytes(digest[:4])
         with _as_proposer_errors():
             try:
-                self._replies.append(
-                    self._chat.converse(self.messages, seed=int.from_bytes(seed), tools=tools)
-                )
+                reply = self._chat.converse(self.messages, seed=seed, tools=tools)
             except NoAnswerError as error:
                 self._replies.append(error.spent)
                 raise ProposalFailed(error.message, out_of_reach=True, **self.account) from None
@@ -66,36 +71,53 @@ class Conversation:
                 if not self._replies:
                     raise
                 raise ProposalFailed(error.message, **self.account) from None
-        return self._replies[-1]
+        self._replies.append(reply)
+        return reply
 
     def record(
         self, reply: Completion, result: str, call: ToolCall | None = None, *, first: bool = True
     ) -> None:
-        """Records a turn: the reply or one of its calls, and the result; tokens stand with its first call."""
-        tool, written = (
-            (None, _words(reply)) if call is None else (call.name[:100], call.arguments[:_KEPT])
+        """Records a turn: the reply or one of its calls, and the result.
+
+        Args:
+            reply: The reply.
+            result: What came of it.
+            call: One of its calls.
+            first: Whether its tokens are counted here, as of several calls with the first.
+        """
+        turn = Turn(
+            tool=None if call is None else call.name[:100],
+            arguments=_words(reply) if call is None else call.arguments[:_KEPT],
+            result=result[:_KEPT],
+            prompt_tokens=reply.prompt_tokens if first else 0,
+            completion_tokens=reply.completion_tokens if first else 0,
         )
-        tokens = (reply.prompt_tokens, reply.completion_tokens) if first else (0, 0)
-        self.trace.append(Turn(tool, written, result[:_KEPT], *tokens))
+        self.trace.append(turn)
 
     def send_back(self, reply: Completion, calls: Sequence[Mapping[str, Any]] = ()) -> None:
         """Adds a reply to the messages; some providers refuse one without a text or a call."""
-        said = _words(reply)
-        content = (
-            {"content": said or None, "tool_calls": calls}
-            if calls
-            else {"content": said or "(an empty reply)"}
-        )
-        self.messages.append({"role": "assistant", **content})
+        message: dict[str, Any] = {"role": "assistant", "content": _words(reply) or None}
+        if calls:
+            message["tool_calls"] = calls
+        elif message["content"] is None:
+            message["content"] = "(an empty reply)"
+        self.messages.append(message)
+
+    def append_text(self, text: str) -> None:
+        """Adds a text to the last message."""
+        message = self.messages[-1]
+        if isinstance(message["content"], str):
+            message["content"] += text
+        else:
+            message["content"] += [{"type": "text", "text": text}]
 
     def show(self, before: Sequence[str], pictures: Sequence[Picture], messages: Messages) -> None:
-        """Adds a user's message with texts and then pictures, each below its caption, and records which."""
+        """Adds a user's message with texts, then pictures below captions, and records which."""
         content: list[dict[str, Any]] = [{"type": "text", "text": text} for text in before]
         for picture in pictures:
+            caption = messages.text("pictures/caption.j2", picture=picture)
             url = data_url(load_image(picture.file), SIDE)
-            content.append(
-                {"type": "text", "text": messages.text("pictures/caption.j2", picture=picture)}
-            )
+            content.append({"type": "text", "text": caption})
             content.append({"type": "image_url", "image_url": {"url": url}})
         self.messages.append({"role": "user", "content": content})
         self.trace.append(Turn("pictures", "", ", ".join(picture.example for picture in pictures)))
@@ -113,20 +135,23 @@ class Conversation:
 class LLMProposer(Proposer):
     """Asks a chat model for the next template.
 
-    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
-    the reason; after three of them the iteration fails.
+    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable
+    template goes back with the reason; after three of them the iteration fails.
 
     Args:
         model: A chat model that litellm reaches, with its provider.
-        evidence: Whether the best and the latest template come with what their answers show (kinds of mistakes, and
-            examples in which names are hidden), or all with their scores alone, as in the paper.
+        evidence: Whether the best and the latest template come with what their answers show (kinds
+            of mistakes, and examples in which names are hidden), or all with their scores alone, as
+            in the paper.
         api_base: Address of the server; the provider's own where left out.
-        api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never logged or recorded.
+        api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never
+            logged or recorded.
         temperature: Sampling temperature; None for the provider's default.
         max_history_tokens: Most tokens of past templates in the first message.
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
         retry: How often and for how long a call is tried.
-        pictures: Most tuning images per iteration that the model is shown: the best template's worst failures.
+        pictures: Most tuning images per iteration that the model is shown: the best template's
+            worst failures.
     """
 
     name = "llm"
@@ -147,7 +172,8 @@ class LLMProposer(Proposer):
     ) -> None:
         self._messages = Messages(pictures=pictures > 0)
         self._pictures = pictures
-        self._sent = 1  # times that a picture goes out in an iteration: the first reply is accepted as a rule
+        # Times that a picture goes out in an iteration: the first reply is accepted as a rule.
+        self._sent = 1
         self._evidence = evidence
         self._max_history_tokens = max_history_tokens
         settings = ModelSettings(
@@ -168,7 +194,7 @@ class LLMProposer(Proposer):
         Not `max_tokens`: a run that stops because it is too small can be resumed with more.
         """
         settings = self._chat.settings
-        return {
+        identity: dict[str, str | int | float | None] = {
             "kind": self.name,
             "model": self._chat.model,
             "api_base": without_credentials(settings.api_base),
@@ -176,11 +202,13 @@ class LLMProposer(Proposer):
             "max_history_tokens": self._max_history_tokens,
             "evidence": self._evidence,
             "prompts_digest": self._messages.digest,
-            **({"pictures": self._pictures} if self._pictures else {}),
         }
+        if self._pictures:
+            identity["pictures"] = self._pictures
+        return identity
 
     def check(self) -> None:
-        """Checks that the model's provider is known, its key is there and it takes pictures; asks the model nothing.
+        """Checks that the model's provider is known, its key is there and it takes pictures.
 
         Raises:
             ProposerError: What is missing, and what to do.
@@ -197,14 +225,12 @@ class LLMProposer(Proposer):
         """Returns a note on the pictures that so many proposals send, with about what they cost."""
         tokens = self._pictures * self._chat.count_image_tokens(SIDE)
         cost = self._chat.price(tokens * proposals * self._sent, 0)
-        price = (
-            "price unknown"
-            if cost is None
-            else f"{'at most ' if self._sent > 1 else ''}${cost:.2f} in all"
-        )
-        who = f"Up to {self._pictures} tuning images go to {self._chat.model}"
+        price = "price unknown"
+        if cost is not None:
+            price = f"{'at most ' if self._sent > 1 else ''}${cost:.2f} in all"
         return (
-            f"{who} in each of {proposals} proposals, about {tokens:,} tokens each time ({price})."
+            f"Up to {self._pictures} tuning images go to {self._chat.model} in each of {proposals} "
+            f"proposals, about {tokens:,} tokens each time ({price})."
         )
 
     def propose(
@@ -224,13 +250,8 @@ class LLMProposer(Proposer):
         """
         conversation = self._begin(history, goal, iteration, seed)
         leader = best(history) if self._pictures else None
-        if leader and (
-            pictures := worst_failures(leader, goal, self._pictures, salt=(seed, iteration))
-        ):
-            first = self._messages.text("pictures/first.j2", iteration=leader.iteration)
-            conversation.show(
-                [conversation.messages.pop()["content"], first], pictures, self._messages
-            )
+        if leader is not None:
+            self._show_failures(conversation, leader, goal, salt=(seed, iteration))
 
         def read(reply: Completion) -> str:
             template = answer_of(reply.text)
@@ -246,6 +267,16 @@ class LLMProposer(Proposer):
 
         return self._until_accepted(conversation, read)
 
+    def _show_failures(
+        self, conversation: Conversation, record: IterationRecord, goal: Goal, *, salt: object
+    ) -> None:
+        """Adds pictures of an iteration's worst failures to the last message."""
+        pictures = worst_failures(record, goal, self._pictures, salt=salt)
+        if pictures:
+            history = conversation.messages.pop()["content"]
+            first = self._messages.text("pictures/first.j2", iteration=record.iteration)
+            conversation.show([history, first], pictures, self._messages)
+
     def _begin(
         self,
         history: Sequence[IterationRecord],
@@ -254,10 +285,22 @@ class LLMProposer(Proposer):
         seed: int,
         **variables: Any,
     ) -> Conversation:
-        """Returns a conversation that begins with the goal and the history; `variables` are those of its prompts."""
-        budget, count = self._max_history_tokens, self._chat.count_tokens
+        """Returns a conversation that begins with the goal and the history.
+
+        Args:
+            history: Every iteration so far.
+            goal: What is being tuned for.
+            iteration: Number of the iteration.
+            seed: The run's seed.
+            **variables: Further variables of the first message.
+        """
         first = self._messages.first(
-            history, goal, budget=budget, count=count, explain=self._evidence, **variables
+            history,
+            goal,
+            budget=self._max_history_tokens,
+            count=self._chat.count_tokens,
+            explain=self._evidence,
+            **variables,
         )
         return Conversation(self._chat, first, seed, iteration)
 
@@ -268,9 +311,18 @@ class LLMProposer(Proposer):
         turns: int = _IDLE,
         tools: Callable[[int], Sequence[Mapping[str, Any]]] = lambda turn: (),
     ) -> Proposal:
-        """Asks until `read` returns a template; a reply that it refuses (`TemplateError`) goes back with the reason.
+        """Returns the first template that `read` returns.
 
-        `read` returns None where the model is to go on. `tools` are what it may call in a turn, counted from 1.
+        Args:
+            conversation: The conversation.
+            read: From a reply to its template, or to None where the model is to go on. A reply that
+                it refuses (`TemplateError`) goes back with the reason.
+            turns: Most replies.
+            tools: From a turn, counted from 1, to what the model may call in it.
+
+        Raises:
+            ProposalFailed: If there is no template after so many replies, or after three in a row
+                that were of no use.
         """
         problems: list[str] = []  # of the latest replies, as many as were of no use in a row
         used_up = turn = 0
@@ -283,32 +335,42 @@ class LLMProposer(Proposer):
                 problems.append(str(error))
                 conversation.record(reply, problems[-1])
                 if isinstance(error, UsedUpError):
-                    used_up += 1  # the same messages again, with another seed: there was nothing that could be shorter
+                    # The same messages again, with another seed: there was nothing that could be
+                    # shorter.
+                    used_up += 1
                     continue
                 conversation.send_back(reply)
                 again = self._messages.text(self._again, reason=problems[-1])
                 conversation.messages.append({"role": "user", "content": again})
-            else:
-                if template is not None:
-                    return Proposal(template, **conversation.account)
-                problems, used_up = [], 0
+                continue
+            if template is not None:
+                return Proposal(template, **conversation.account)
+            problems = []
+            used_up = 0
         reasons = problems or [reason for _, reason in conversation.rejected[-1:]]
         numbered = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, 1))
+        ending = f": {numbered}" if numbered else "."
         raise ProposalFailed(
-            f"The model gave no acceptable template in {turn} replies{f': {numbered}' if numbered else '.'}",
-            out_of_reach=used_up
-            == _IDLE,  # it thinks for longer than it may, and will in the next iteration
+            f"The model gave no acceptable template in {turn} replies{ending}",
+            # It thinks for longer than it may, and will in the next iteration.
+            out_of_reach=used_up == _IDLE,
             **conversation.account,
         )
 
 
 def spent_on(replies: Sequence[Completion | Answer]) -> dict[str, Any]:
-    """Returns the tokens and the cost of replies, as `Proposal` takes them; one unknown cost makes it unknown."""
-    costs = [reply.cost_usd for reply in replies]
+    """Returns the tokens and the cost of replies, as `Proposal` takes them.
+
+    The cost is None if that of a reply is unknown.
+    """
+    cost: float | None = 0
+    for reply in replies:
+        if cost is not None:
+            cost = None if reply.cost_usd is None else cost + reply.cost_usd
     return {
         "prompt_tokens": sum(reply.prompt_tokens for reply in replies),
         "completion_tokens": sum(reply.completion_tokens for reply in replies),
-        "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+        "cost_usd": cost,
     }
 
 
@@ -325,7 +387,6 @@ def _as_proposer_errors() -> Iterator[None]:
     except MessageTooLongError as error:
         raise ProposerError(error.message, remedy="Lower 'max_history_tokens'.") from None
     except ModelError as error:
-        remedy = (
-            f"{error.remedy or ''} Or use the proposer 'fragments', which needs no model.".lstrip()
-        )
+        remedy = f"{error.remedy or ''} Or use the proposer 'fragments', which needs no model."
+        remedy = remedy.lstrip()
         raise ProposerError(error.message, value=error.value, remedy=remedy) from None

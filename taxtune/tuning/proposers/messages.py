@@ -1,4 +1,4 @@
-"""What the chat model is sent, rendered from `prompts/proposer/` with the history cut to a budget, and its template."""
+"""Messages to the chat model, rendered from `prompts/proposer/`, and the template in its reply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ _JSON = re.compile(r"""[\[{]\s*["']""")
 
 
 class Messages:
-    """Renders the messages to the chat model; the digest covers what is said of pictures where it is shown some."""
+    """Renders the messages to the chat model.
+
+    Args:
+        pictures: Whether it is shown pictures; the digest then covers those messages, too.
+    """
 
     def __init__(self, *, pictures: bool = False) -> None:
         folder = prompts_dir() / "proposer"
@@ -44,9 +48,8 @@ class Messages:
             lstrip_blocks=True,
             autoescape=False,
         )
-        contents = [
-            file.read_bytes() for file in sorted(folder.glob("**/*.j2" if pictures else "*.j2"))
-        ]
+        files = sorted(folder.glob("**/*.j2" if pictures else "*.j2"))
+        contents = [file.read_bytes() for file in files]
         self.digest = hashlib.sha256(b"".join(contents)).hexdigest()[:16]
 
     def first(
@@ -62,24 +65,25 @@ class Messages:
     ) -> list[dict[str, str]]:
         """Returns the messages that open the conversation.
 
-        Of the scored templates, the best and the latest are kept alternately until the budget is used up, and shown
-        from the worst to the best. The very best and the very latest come with the evidence of their answers, where
-        that fits. A fifth of the budget is for templates that were refused lately.
+        Of the scored templates, the best and the latest are kept alternately until the budget is
+        used up, and shown from the worst to the best. The very best and the very latest come with
+        the evidence of their answers, where that fits. A fifth of the budget is for templates that
+        were refused lately.
 
         Args:
             history: Every iteration so far.
             goal: What is being tuned for.
             budget: Most tokens of the entries together.
             count: Returns the number of tokens of a text.
-            explain: Whether templates come with the evidence of their answers, or with their scores alone.
+            explain: Whether templates come with the evidence of their answers, or with their scores
+                alone.
             system: The prompt of the first message.
             variables: Further variables of that prompt.
         """
         refused = self._refused(history, budget // 5, count)
         budget -= sum(count(entry) for entry in refused)
-        entries, left_out = self._entries(
-            history, goal, budget, count, _EXPLAINED if explain else 0
-        )
+        explained = _EXPLAINED if explain else 0
+        entries, left_out = self._entries(history, goal, budget, count, explained)
         instructions = self.text(
             system,
             goal=goal,
@@ -117,7 +121,7 @@ class Messages:
         *,
         template: str | None = None,
     ) -> str:
-        """Returns `evidence(record, goal, template=template)` in words; empty where there is none."""
+        """Returns the evidence of `record` in words; empty where there is none."""
         found = evidence(record, goal, template=template)
         if found is None:
             return ""
@@ -137,44 +141,53 @@ class Messages:
         count: Callable[[str], int],
         explained: int,
     ) -> tuple[list[str], int]:
-        """Returns the entries of scored templates, from the worst to the best, and how many are left out."""
-        scored = [
-            t
-            for t in history
-            if t.state == "complete" and t.template is not None and t.value is not None
-        ]
+        """Returns the entries of scored templates, the worst first, and how many are left out."""
+        scored = []
+        for record in history:
+            if record.state == "complete" and None not in (record.template, record.value):
+                scored.append(record)
         best = sorted(scored, key=by_means, reverse=True)
-        latest = sorted(scored, key=lambda trial: trial.iteration, reverse=True)
+        latest = sorted(scored, key=lambda record: record.iteration, reverse=True)
         # Best and latest take turns, so that a tight budget still holds some of either.
-        order = {
-            trial.iteration: trial for pair in zip(best, latest, strict=True) for trial in pair
-        }
+        order: dict[int, IterationRecord] = {}
+        for pair in zip(best, latest, strict=True):
+            order |= {record.iteration: record for record in pair}
         kept: dict[int, str] = {}
-        for number, (iteration, trial) in enumerate(order.items()):
-            scores, fence = _scores(trial, goal), _fence(trial.template or "")
-            explanation = self.evidence(trial, goal) if number < explained else ""
+        for number, record in enumerate(order.values()):
+            explanation = self.evidence(record, goal) if number < explained else ""
             for shown in dict.fromkeys((explanation, "")):
                 entry = self.text(
-                    "entry.j2", trial=trial, scores=scores, fence=fence, evidence=shown
+                    "entry.j2",
+                    trial=record,
+                    scores=_scores(record, goal),
+                    fence=_fence(record.template or ""),
+                    evidence=shown,
                 )
-                if (cost := count(entry)) <= budget:
-                    kept[iteration] = entry
+                cost = count(entry)
+                if cost <= budget:
+                    kept[record.iteration] = entry
                     budget -= cost
                     break
-        entries = [kept[trial.iteration] for trial in reversed(best) if trial.iteration in kept]
+        entries = []
+        for record in reversed(best):
+            if record.iteration in kept:
+                entries.append(kept[record.iteration])
         return entries, len(scored) - len(entries)
 
     def _refused(
         self, history: Sequence[IterationRecord], budget: int, count: Callable[[str], int]
     ) -> list[str]:
-        newest = [pair for trial in reversed(history) for pair in reversed(trial.rejected)]
+        """Returns the entries of templates that were refused lately, the latest last."""
+        refused: dict[tuple[str, str], None] = {}
+        for record in reversed(history):
+            refused |= dict.fromkeys(reversed(record.rejected))
         entries: list[str] = []
-        for template, reason in list(dict.fromkeys(newest))[:_MOST_REFUSED]:
+        for template, reason in list(refused)[:_MOST_REFUSED]:
             if not template.strip():
                 continue
-            shown = (
-                template if len(template) <= _REFUSED_LENGTH else template[:_REFUSED_LENGTH] + " …"
-            )
+            shown = template
+            if len(template) > _REFUSED_LENGTH:
+                shown = template[:_REFUSED_LENGTH] + " …"
             entry = self.text("refused.j2", template=shown, reason=reason, fence=_fence(shown))
             budget -= count(entry)
             if budget < 0:
@@ -195,25 +208,25 @@ def _scores(record: IterationRecord, goal: Goal) -> str:
     objective, scores = goal.objective, record.scores
     assert scores is not None  # only complete iterations are shown
 
-    def told(keys: Sequence[str]) -> str:
-        return ", ".join(f"{metric_name(key)} {scores.get(key):.3f}" for key in keys)
+    def listed(measures: Sequence[str]) -> str:
+        texts = [f"{metric_name(measure)} {scores.get(measure):.3f}" for measure in measures]
+        return ", ".join(texts)
 
-    text = (
-        told(objective.shown) if objective.shown else f"{objective.name} {record.value or 0.0:.3f}"
-    )
-    text += f" ({told(objective.beside)})" if objective.beside else ""
-    if (
-        scores.n > goal.tuning_images
-    ):  # a finalist that was asked about more, before the run was continued
+    text = listed(objective.shown) or f"{objective.name} {record.value or 0.0:.3f}"
+    if objective.beside:
+        text += f" ({listed(objective.beside)})"
+    # A finalist may have been asked about more images before the run was continued.
+    if scores.n > goal.tuning_images:
         text += f", on {scores.n} images"
     if record.cut_short:
-        text += (
-            " (does not count: more than half of the answers were cut off, as they were too long)"
+        return (
+            f"{text} (does not count: more than half of the answers were cut off, as they were too "
+            "long)"
         )
-    elif not record.feasible:
-        held = " and ".join(metric_name(constraint.measure) for constraint in objective.constraints)
-        text += f" (does not count: {held} is too low)" if held else " (does not count)"
-    return text
+    if record.feasible:
+        return text
+    held = " and ".join(metric_name(constraint.measure) for constraint in objective.constraints)
+    return f"{text} (does not count: {held} is too low)" if held else f"{text} (does not count)"
 
 
 def _fence(text: str) -> str:
@@ -239,7 +252,8 @@ def check_whole(reply: Completion) -> None:
         raise TemplateError("The provider's content filter stopped the reply.")
     if reply.cut and not reply.tool_calls and not answer_of(reply.text):
         raise UsedUpError(
-            f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
+            f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning "
+            "models do.",
             remedy="Raise proposer.max_tokens, or choose a model that reasons less.",
         )
     if reply.cut:
@@ -258,13 +272,11 @@ def unwrap_reply(reply: str) -> str:
     """
     bodies = {body.strip() for body in fenced_blocks(answer_of(reply))} - {""}
     if len(bodies) != 1 or any(map(_JSON.match, bodies)):
-        what = (
-            f"{len(bodies)} different blocks"
-            if len(bodies) > 1
-            else "JSON"
-            if bodies
-            else "no template in a fence"
-        )
+        what = "JSON"
+        if not bodies:
+            what = "no template in a fence"
+        elif len(bodies) > 1:
+            what = f"{len(bodies)} different blocks"
         raise TemplateError(
             f"The reply holds {what}.",
             remedy="Give exactly one template, between two lines of ```.",

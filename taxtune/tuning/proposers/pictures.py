@@ -1,4 +1,4 @@
-"""Pictures of the worst failures, for a proposer's model that takes images: pixels, and answers without names."""
+"""Pictures of the worst failures, with answers without names, for a model that takes images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIDE = 512  # pixels of the longer side of a picture that is sent; small images 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A tuning image with the answer about it, names hidden; `number` is its place among the tuning images, from 1."""
+    """A tuning image, its place among them from 1, and the answer about it, names hidden."""
 
     number: int
     example: str
@@ -31,59 +31,61 @@ class Picture:
 def worst_failures(
     record: IterationRecord, goal: Goal, most: int, *, salt: object = None
 ) -> list[Picture]:
-    """Returns an iteration's worst failures of which files are known; `salt` draws between those that are equally bad.
+    """Returns an iteration's worst failures of which files are known.
 
-    The goal's scores say what is worse, but wrong answers come before vague ones, and no two alike before all others.
+    The goal's scores say what is worse, but wrong answers come before vague ones, and no two alike
+    before all others.
+
+    Args:
+        record: The iteration.
+        goal: What is being tuned for, with the files.
+        most: The most failures.
+        salt: Draws between those that are equally bad.
     """
-    rows = [
-        row
-        for row in record.rows
-        if row.node is not None and row.unrated is None and row.example in goal.images
-    ]
+    rows = []
+    for row in record.rows:
+        if row.node is not None and row.unrated is None and row.example in goal.images:
+            rows.append(row)
     if goal.taxonomy is None or not rows:
         return []
-    measures = (*measures_of(goal.objective, met=record.feasible), "hp", "hr")
-    values = [each for name in measures if (each := row_values(rows, name)) is not None]
+    values = []
+    for measure in (*measures_of(goal.objective, met=record.feasible), "hp", "hr"):
+        column = row_values(rows, measure)
+        if column is not None:
+            values.append(column)
     hidden = hidden_answers(rows, goal, template=record.template)
 
     def rank(i: int) -> tuple[object, ...]:
-        vague = hidden[i].kind in (ErrorType.TOO_GENERAL, ErrorType.ABSTAINED)
+        is_vague = hidden[i].kind in (ErrorType.TOO_GENERAL, ErrorType.ABSTAINED)
         drawn = hashlib.sha256(repr((salt, rows[i].example)).encode()).digest()
-        return (vague, *(float(value[i]) for value in values), drawn)
+        return (is_vague, *(float(column[i]) for column in values), drawn)
 
-    failed = sorted(
-        (i for i, answer in enumerate(hidden) if answer.kind != ErrorType.CORRECT), key=rank
-    )
-    first = {hidden[i]: i for i in reversed(failed)}.values()
+    wrong = [i for i, answer in enumerate(hidden) if answer.kind != ErrorType.CORRECT]
+    wrong.sort(key=rank)
+    # The first of those that are alike come before all others.
+    first = {hidden[i]: i for i in reversed(wrong)}
+    wrong.sort(key=lambda i: first[hidden[i]] != i)
     places = {example: place for place, example in enumerate(goal.images, 1)}
-    chosen = [
-        (rows[i].example, hidden[i]) for i in sorted(failed, key=lambda i: i not in first)[:most]
-    ]
-    return [
-        Picture(places[example], example, goal.images[example], answer)
-        for example, answer in chosen
-    ]
+    pictures = []
+    for i in wrong[:most]:
+        example = rows[i].example
+        pictures.append(Picture(places[example], example, goal.images[example], hidden[i]))
+    return pictures
 
 
 def contact_sheet(pictures: Sequence[Picture], folder: Path) -> Path:
-    """Writes pictures as one image into a folder, for a model that takes one: two in a row, numbered from 1."""
+    """Writes pictures as one image, two in a row, numbered from 1, and returns its file."""
     from PIL import Image, ImageDraw, ImageFont
 
-    sheet = Image.new(
-        "RGB", (SIDE * min(2, len(pictures)), SIDE * ((len(pictures) + 1) // 2)), "white"
-    )
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(48)
+    size = (SIDE * min(2, len(pictures)), SIDE * ((len(pictures) + 1) // 2))
+    sheet = Image.new("RGB", size, "white")
+    draw = ImageDraw.Draw(sheet)
+    font = ImageFont.load_default(48)
     for i, picture in enumerate(pictures):
-        corner = (SIDE * (i % 2), SIDE * (i // 2))
+        left, top = SIDE * (i % 2), SIDE * (i // 2)
         tile = load_image(picture.file)
         tile.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
-        sheet.paste(tile, corner)
-        draw.text(
-            (corner[0] + 8, corner[1]),
-            str(i + 1),
-            "black",
-            font,
-            stroke_width=4,
-            stroke_fill="white",
-        )
+        sheet.paste(tile, (left, top))
+        number = str(i + 1)
+        draw.text((left + 8, top), number, "black", font, stroke_width=4, stroke_fill="white")
     return store_image(sheet, folder)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+
+#: Reads a tree from the content of a file, and perhaps the file's name.
+Reader = Callable[..., Taxonomy]
+
+
+def write(folder: Path, content: str | bytes, name: str = "taxonomy.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def paths(tree: Taxonomy) -> list[str]:
+    """The path of each node, with slashes."""
+    return ["/".join(tree.path(node)) for node in range(len(tree))]
+
+
+def walk_up(tree: Taxonomy, node: int) -> list[int]:
+    """Ancestors from the root down, by following parents one by one."""
+    path = [node]
+    while tree.parents[path[-1]] >= 0:
+        path.append(int(tree.parents[path[-1]]))
+    return path[::-1]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Reader:
+    """Reads a tree without taxtune's English names."""
+
+    def read_content(
+        content: str | bytes, name: str = "taxonomy.csv", **options: object
+    ) -> Taxonomy:
+        file = write(tmp_path, content, name)
+        return read_taxonomy(file, names=False, **options)  # type: ignore[arg-type]
+
+    return read_content
