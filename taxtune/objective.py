@@ -1,9 +1,9 @@
 """Objectives: what makes one template better than another on the tuning split.
 
-An objective is a name, a number to maximise and the constraints under which it counts. The built-in ones are
-`OBJECTIVES`; the name of any measure ("rouge-1", "lave") or of one of the run's own metrics makes its mean the
-objective; and a function of the scores is one too. Which template wins by it, given how few images there are, is
-decided in `selection.py`.
+An objective is a name, a number to maximise and the constraints under which it counts. The built-in
+ones are `OBJECTIVES`; the name of any measure ("rouge-1", "lave") or of one of the run's own
+metrics makes its mean the objective; and a function of the scores is one too. Which template wins
+by it, given how few images there are, is decided in `selection.py`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Constraint:
     Attributes:
         measure: The score that is held: "hp", "hr".
         least: Its smallest mean, or, where `of` says so, the share of another template's.
-        confidence: With what confidence it must be reached on new images of the same kind, judged by a one-sided bound;
-            0.5 takes the mean on the tuning images for granted.
+        confidence: With what confidence it must be reached on new images of the same kind, judged
+            by a one-sided bound; 0.5 takes the mean on the tuning images for granted.
         of: "baseline" where `least` is a share of the baseline's mean.
     """
 
@@ -60,7 +60,7 @@ class Constraint:
         return 0.0 if baseline is None else self.least * baseline.get(self.measure)
 
     def missed(self, scores: TemplateScores, baseline: TemplateScores | None = None) -> float:
-        """Returns by how much a mean misses the bound; 0 where it does not."""
+        """Returns the amount by which a mean misses the bound, 0 where it does not."""
         # The tolerance lets a mean that equals the bound but for rounding pass.
         short = self.bound(baseline) - scores.get(self.measure)
         return short if short > 1e-12 else 0.0
@@ -88,8 +88,10 @@ class Objective:
     Attributes:
         name: Its name in records and reports.
         score: From a template's scores to the number that it is judged by; larger is better.
-        constraints: What a template must reach to count; one that does not may only win where none does.
-        needs: Names of the measures or metrics that must be taken of the answers, in addition to those of the run.
+        constraints: What a template must reach to count; one that does not may only win where none
+            does.
+        needs: Names of the measures or metrics that must be taken of the answers, in addition to
+            those of the run.
         shown: The scores that a proposer is shown of each past template, the main one first.
         beside: The scores that it is shown in brackets.
     """
@@ -102,7 +104,7 @@ class Objective:
     beside: tuple[str, ...] = ()
 
     def identity(self) -> dict[str, Any]:
-        """Returns all but the name that can change a value: the constraints, and the source of a function."""
+        """Returns the constraints, and the source of a function: all that can change a value."""
         held = {}
         for each in self.constraints:
             share = " of the baseline's" if each.of else ""
@@ -125,7 +127,7 @@ class Objective:
         return any(each.of == "baseline" for each in self.constraints)
 
     def feasible(self, scores: TemplateScores, baseline: TemplateScores | None = None) -> bool:
-        """Tells whether the means meet every constraint, whatever their confidence."""
+        """Returns whether the means meet every constraint, whatever their confidence."""
         return not any(each.missed(scores, baseline) for each in self.constraints)
 
     def aimed(self, scores: TemplateScores) -> float:
@@ -146,7 +148,8 @@ class Objective:
     def value(self, scores: TemplateScores, baseline: TemplateScores | None = None) -> float:
         """Returns the number that orders templates by their means alone; larger is better.
 
-        A template that misses a constraint has by how much it does, below zero, so that a search is led back.
+        A template that misses a constraint has by how much it does, below zero, so that a search is
+        led back.
 
         Raises:
             TaxtuneError: If the objective is not a finite number.
@@ -233,8 +236,8 @@ def make_objective(
     """Returns an objective.
 
     Args:
-        what: One of `OBJECTIVES`, the name of one of `metrics` or of a measure, a function of the scores, or an
-            objective.
+        what: One of `OBJECTIVES`, the name of one of `metrics` or of a measure, a function of the
+            scores, or an objective.
         aims: What the built-in ones are made from.
         metrics: Names of the run's own metrics.
 
@@ -252,11 +255,7 @@ def make_objective(
 
 
 def check_objective(name: str, metrics: tuple[str, ...] = ()) -> None:
-    """Checks that there is an objective of this name; nothing heavy is imported.
-
-    Raises:
-        TaxtuneError: If there is none.
-    """
+    """Raises a `TaxtuneError` if there is no objective of this name. Nothing heavy is imported."""
     if name in OBJECTIVES or name in metrics:
         return
     from taxtune.errors import DataError
@@ -272,7 +271,7 @@ def check_objective(name: str, metrics: tuple[str, ...] = ()) -> None:
 
 
 def asks_a_model(name: str) -> bool:
-    """Tells whether an objective is a measure that a language model is asked for."""
+    """Returns whether an objective is a measure that a language model is asked for."""
     from taxtune.metrics.registry import MEASURES
 
     return name in MEASURES and MEASURES[name].needs_question

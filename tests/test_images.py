@@ -1,6 +1,7 @@
+"""Images of every format and mode, large ones, odd ones, and those that are refused."""
+
 from __future__ import annotations
 
-import io
 import struct
 import zlib
 from pathlib import Path
@@ -27,20 +28,18 @@ def save(image: Image.Image, path: Path, **options: Any) -> Path:
 
 
 def png_header(width: int, height: int) -> bytes:
-    """A PNG that says it has such a size, in a few dozen bytes."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        )
-
+    """Returns a PNG that says it has such a size, in a few dozen bytes."""
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(b"\0"))
-        + chunk(b"IEND", b"")
-    )
+    png = b"\x89PNG\r\n\x1a\n"
+    for kind, data in ((b"IHDR", head), (b"IDAT", zlib.compress(b"\0")), (b"IEND", b"")):
+        length = struct.pack(">I", len(data))
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        png += length + kind + data + checksum
+    return png
+
+
+def pixels(image: Image.Image) -> np.ndarray[Any, Any]:
+    return np.asarray(image).astype(int)
 
 
 # -- what is read ------------------------------------------------------------------------------------------------------
@@ -106,10 +105,10 @@ def test_any_mode_becomes_rgb(
     mode: str, value: Any, expected: tuple[int, int, int], tmp_path: Path
 ) -> None:
     tiff = mode in ("F", "CMYK", "YCbCr", "I")
-    path = save(Image.new(mode, (16, 16), value), tmp_path / ("a.tif" if tiff else "a.png"))
-    image = load_image(path)
+    file = tmp_path / ("a.tif" if tiff else "a.png")
+    image = load_image(save(Image.new(mode, (16, 16), value), file))
     assert image.mode == "RGB"
-    assert np.abs(np.asarray(image).astype(int) - expected).max() <= 1
+    assert np.abs(pixels(image) - expected).max() <= 1
 
 
 def test_a_palette_with_a_transparent_colour_is_laid_over_white(tmp_path: Path) -> None:
@@ -117,15 +116,15 @@ def test_a_palette_with_a_transparent_colour_is_laid_over_white(tmp_path: Path) 
     image.putpalette([0, 0, 0, 250, 0, 0])
     image.paste(0, (0, 0, 8, 16))
     path = save(image, tmp_path / "a.png", transparency=0)
-    pixels = np.asarray(load_image(path))
-    assert pixels[0, 0].tolist() == [255, 255, 255]
-    assert pixels[0, 15].tolist() == [250, 0, 0]
+    row = pixels(load_image(path))[0]
+    assert row[0].tolist() == [255, 255, 255]
+    assert row[15].tolist() == [250, 0, 0]
 
 
 def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path: Path) -> None:
     ramp = np.linspace(0, 65_535, 256, dtype=np.uint16)[None, :].repeat(16, axis=0)
     path = save(Image.fromarray(ramp), tmp_path / "a.png")
-    row = np.asarray(load_image(path))[0, :, 0].astype(int)
+    row = pixels(load_image(path))[0, :, 0]
     assert np.abs(row - np.arange(256)).max() <= 1
 
 
@@ -135,12 +134,12 @@ def test_fewer_bits_in_a_file_of_sixteen_are_scaled_by_their_own_range(
 ) -> None:
     ramp = np.linspace(3, 2**bits - 1, 256).astype(np.uint16)[None, :].repeat(16, axis=0)
     for name in ("a.png", "a.tif"):
-        row = np.asarray(load_image(save(Image.fromarray(ramp), tmp_path / name)))[0, :, 0].astype(
-            int
-        )
+        image = load_image(save(Image.fromarray(ramp), tmp_path / name))
+        row = pixels(image)[0, :, 0]
         assert np.abs(row - np.arange(256)).max() <= 1
-    flat = save(Image.fromarray(np.full((16, 16), 257 * 9, dtype=np.uint16)), tmp_path / "flat.png")
-    assert np.asarray(load_image(flat)).max() == 9
+    grey = Image.fromarray(np.full((16, 16), 257 * 9, dtype=np.uint16))
+    flat = save(grey, tmp_path / "flat.png")
+    assert pixels(load_image(flat)).max() == 9
 
 
 # -- large images ------------------------------------------------------------------------------------------------------
@@ -162,8 +161,9 @@ def test_a_large_photo_is_read_at_half_size(
     image = load_image(path)
     assert image.size == (100, 150)  # turned upright after that
     expected = source.convert(mode).convert("RGB")
-    assert np.abs(np.asarray(image)[10, 50].astype(int) - expected.getpixel((20, 100))).max() < 60
-    assert np.abs(np.asarray(image)[140, 50].astype(int) - expected.getpixel((280, 100))).max() < 60
+    for row, column in ((10, 20), (140, 280)):
+        difference = pixels(image)[row, 50] - expected.getpixel((column, 100))
+        assert np.abs(difference).max() < 60
     assert check_images([path]) == {path: content_hash(path)}
     monkeypatch.setattr("taxtune.images.MAX_PIXELS", 14_000)
     with pytest.raises(ImageError, match="= 60,000 pixels, and at most 56,000 are allowed"):
@@ -191,14 +191,13 @@ def test_many_pixels_in_few_bytes_are_no_photo(tmp_path: Path) -> None:
 )
 def test_photos_of_phones_are_read(suffix: str, package: str, tmp_path: Path) -> None:
     pytest.importorskip(package)
-    load_image(
-        save(Image.new("RGB", (9, 9)), tmp_path / "first.png")
-    )  # which makes the formats known
+    # Reading makes the formats known.
+    load_image(save(Image.new("RGB", (9, 9)), tmp_path / "first.png"))
     source = Image.new("RGB", (64, 48), (200, 30, 30))
     path = tmp_path / f"a.{suffix}"
     source.save(path, "AVIF" if suffix == "avif" else "HEIF")
     assert path.suffix.lower() in IMAGE_SUFFIXES
-    assert np.abs(np.asarray(load_image(path)).astype(int) - (200, 30, 30)).max() < 12
+    assert np.abs(pixels(load_image(path)) - (200, 30, 30)).max() < 12
     assert lacking_decoder([path]) == ""
     other = path.rename(tmp_path / "named.jpg")  # as some programs save them
     assert load_image(other).size == (64, 48)
@@ -227,61 +226,44 @@ def test_without_its_package_a_photo_says_which(
 
 
 def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
-    good_jpeg, good_png = io.BytesIO(), io.BytesIO()
-    Image.fromarray(noise(200, 150)).save(good_jpeg, "JPEG")
-    Image.fromarray(noise(200, 150)).save(good_png, "PNG")
-    flipped = bytearray(good_png.getvalue())
+    good = Image.fromarray(noise(200, 150))
+    good_jpeg = save(good, folder / "good.jpg").read_bytes()
+    good_png = save(good, folder / "good.png").read_bytes()
+    flipped = bytearray(good_png)
     flipped[len(flipped) // 2] ^= 0xFF
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n"
     files = {
         "empty.jpg": (b"", r"empty \(0 bytes\)"),
-        "cut.jpg": (good_jpeg.getvalue()[:2000], "corrupt or truncated"),
-        "cut.png": (good_png.getvalue()[:2000], "corrupt or truncated"),
+        "cut.jpg": (good_jpeg[:2000], "corrupt or truncated"),
+        "cut.png": (good_png[:2000], "corrupt or truncated"),
         "flipped.png": (bytes(flipped), "corrupt or truncated"),
-        "text.jpg": (
-            b"this is not an image at all",
-            "not an image, or its format is not supported",
-        ),
+        "text.jpg": (b"no image at all", "not an image, or its format is not supported"),
         "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|not an image"),
         "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image, or its format"),
-        "script.eps": (
-            b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n",
-            "not an image, or its format",
-        ),
+        "script.eps": (eps, "not an image, or its format"),
         "huge.png": (png_header(30_000, 30_000), "too large: 30,000 × 30,000 = 900,000,000 pixels"),
         "large.png": (png_header(8_000, 8_000), "too large: 8,000 × 8,000 = 64,000,000 pixels"),
         "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must be at least 8"),
         "thin.png": (png_header(500, 7), r"500 × 7 pixels"),
     }
-    for name, (data, _) in files.items():
+    named = {}
+    for name, (data, message) in files.items():
         (folder / name).write_bytes(data)
+        named[name] = (folder / name, message)
     (folder / "folder.jpg").mkdir()
-    named = {name: (folder / name, message) for name, (_, message) in files.items()}
     named["missing.jpg"] = (folder / "missing.jpg", "does not exist")
     named["folder.jpg"] = (folder / "folder.jpg", "folder")
     return named
 
 
-BAD = [
-    "empty.jpg",
-    "cut.jpg",
-    "cut.png",
-    "flipped.png",
-    "text.jpg",
-    "head.jpg",
-    "page.svg",
-    "script.eps",
-]
-BAD += ["huge.png", "large.png", "dot.png", "thin.png", "missing.jpg", "folder.jpg"]
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_what_is_no_good_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    path, message = bad_files(tmp_path)[name]
-    with pytest.raises(ImageError, match=message) as caught:
-        load_image(path)
-    assert str(path) in str(caught.value)
-    with pytest.raises(ImageError, match=message):
-        check_images([path])
+def test_what_is_no_good_is_refused_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, (path, message) in bad_files(tmp_path).items():
+        with subtests.test(name):
+            with pytest.raises(ImageError, match=message) as caught:
+                load_image(path)
+            assert str(path) in str(caught.value)
+            with pytest.raises(ImageError, match=message):
+                check_images([path])
 
 
 def test_a_bomb_is_refused_before_it_is_decoded(
@@ -289,9 +271,8 @@ def test_a_bomb_is_refused_before_it_is_decoded(
 ) -> None:
     bomb = tmp_path / "bomb.png"
     bomb.write_bytes(png_header(9_000, 9_000))
-    monkeypatch.setattr(
-        "PIL.ImageFile.ImageFile.load", lambda *_: pytest.fail("the pixels were decoded")
-    )
+    load = "PIL.ImageFile.ImageFile.load"
+    monkeypatch.setattr(load, lambda *_: pytest.fail("the pixels were decoded"))
     with pytest.raises(ImageError, match="too large"):
         load_image(bomb)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
 __all__ = [
-    "Proposal",
+    "ProposedName",
     "apply_proposals",
     "node_path",
     "proposals_csv",
@@ -35,7 +35,7 @@ _AFTER_HEAD = frozenset({"of", "with", "in", "on", "for", "from", "at", "to", "w
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ProposedName:
     """A further name for a node.
 
     Attributes:
@@ -53,7 +53,9 @@ class Proposal:
     comment: str = ""
 
 
-def propose_names(taxonomy: Taxonomy, mapper: Mapper, wordnet: WordNet | None) -> list[Proposal]:
+def propose_names(
+    taxonomy: Taxonomy, mapper: Mapper, wordnet: WordNet | None
+) -> list[ProposedName]:
     """Returns names that the mapper does not place on their node yet, in the order of the nodes.
 
     Args:
@@ -65,13 +67,13 @@ def propose_names(taxonomy: Taxonomy, mapper: Mapper, wordnet: WordNet | None) -
     for node in range(len(taxonomy)):
         for name in taxonomy.names(node):
             owners.setdefault(_key(name), set()).add(node)
-    claims: dict[str, dict[int, Proposal]] = {}
+    claims: dict[str, dict[int, ProposedName]] = {}
     for proposal in _candidates(taxonomy, wordnet):
         key = _key(proposal.name)
         related = (_related(taxonomy, proposal.node, owner) for owner in owners.get(key, ()))
         if key and not any(related):
             claims.setdefault(key, {}).setdefault(proposal.node, proposal)
-    proposals: list[Proposal] = []
+    proposals: list[ProposedName] = []
     for key, claimed in claims.items():
         proposals += _marked(taxonomy, claimed, sorted(owners.get(key, ())))
     placements = mapper.place([proposal.name for proposal in proposals])
@@ -83,8 +85,8 @@ def propose_names(taxonomy: Taxonomy, mapper: Mapper, wordnet: WordNet | None) -
 
 
 def _marked(
-    taxonomy: Taxonomy, claimed: Mapping[int, Proposal], owners: Sequence[int]
-) -> Iterator[Proposal]:
+    taxonomy: Taxonomy, claimed: Mapping[int, ProposedName], owners: Sequence[int]
+) -> Iterator[ProposedName]:
     """Yields the proposals of one name, marked if other nodes have or would have it.
 
     Of a node and one below it the one below is meant: "pickup" is a truck before it is a car.
@@ -109,15 +111,15 @@ def _marked(
         yield proposal
 
 
-def _candidates(taxonomy: Taxonomy, wordnet: WordNet | None) -> Iterator[Proposal]:
+def _candidates(taxonomy: Taxonomy, wordnet: WordNet | None) -> Iterator[ProposedName]:
     for node in range(len(taxonomy)):
         for name in (taxonomy.labels[node], *taxonomy.aliases[node]):
             for form in inflections(name):
-                yield Proposal(node, form, "inflection", comment=f"inflection of {name!r}")
+                yield ProposedName(node, form, "inflection", comment=f"inflection of {name!r}")
     if wordnet is not None:
         for node, synset in senses_on_tree(wordnet, taxonomy).items():
             for lemma in synset.lemmas:
-                yield Proposal(node, lemma, "wordnet", comment=f"{synset.name}: {synset.gloss}")
+                yield ProposedName(node, lemma, "wordnet", comment=f"{synset.name}: {synset.gloss}")
 
 
 def inflections(name: str) -> list[str]:
@@ -153,7 +155,7 @@ def _related(taxonomy: Taxonomy, one: int, other: int) -> bool:
 # -- the file --------------------------------------------------------------------------------------
 
 
-def proposals_csv(taxonomy: Taxonomy, proposals: Sequence[Proposal]) -> str:
+def proposals_csv(taxonomy: Taxonomy, proposals: Sequence[ProposedName]) -> str:
     """Returns proposals as CSV, to be reviewed.
 
     Rows may be removed, changed and added, and marks cleared.
@@ -170,7 +172,7 @@ def node_path(taxonomy: Taxonomy, node: int) -> str:
     return join_cell(taxonomy.path(node), "/")
 
 
-def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
+def read_proposals(path: Path, taxonomy: Taxonomy) -> list[ProposedName]:
     """Reads reviewed proposals.
 
     Args:
@@ -201,13 +203,13 @@ def read_proposals(path: Path, taxonomy: Taxonomy) -> list[Proposal]:
                 value=cell["node"],
                 remedy=error.remedy or "Use the tree that the proposals were made for.",
             ) from None
-        proposal = Proposal(node, name, cell["source"], cell["mark"], cell["comment"])
+        proposal = ProposedName(node, name, cell["source"], cell["mark"], cell["comment"])
         proposals.append(proposal)
     return proposals
 
 
 def apply_proposals(
-    taxonomy: Taxonomy, proposals: Sequence[Proposal]
+    taxonomy: Taxonomy, proposals: Sequence[ProposedName]
 ) -> tuple[Taxonomy, Counter[str]]:
     """Returns the tree with the proposed aliases, and the counts of proposals.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import NamedTuple
 
-from taxtune.authoring.senses import WNID, Choice, Label, choose_synsets
+from taxtune.authoring.senses import WNID, Label, SenseChoice, choose_synsets
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import INSTALL, Synset, WordNet, find_wordnet
@@ -61,7 +61,7 @@ class LabelTree(NamedTuple):
 
 def tree_by_wordnet(
     labels: Sequence[Label], *, max_depth: int | None = MAX_DEPTH
-) -> tuple[list[Choice], LabelTree]:
+) -> tuple[list[SenseChoice], LabelTree]:
     """Returns the synset of each label, and the tree of their hypernyms.
 
     Args:
@@ -90,7 +90,7 @@ def tree_by_wordnet(
 
 
 def tree_from_synsets(
-    wordnet: WordNet, choices: Sequence[Choice], *, max_depth: int | None = None
+    wordnet: WordNet, choices: Sequence[SenseChoice], *, max_depth: int | None = None
 ) -> LabelTree:
     """Returns the tree of the hypernyms of labels' synsets.
 
@@ -138,7 +138,7 @@ class _Hypernyms:
         top: Its root.
     """
 
-    def __init__(self, wordnet: WordNet, choices: Sequence[Choice]) -> None:
+    def __init__(self, wordnet: WordNet, choices: Sequence[SenseChoice]) -> None:
         self.top = _Node("thing")
         self._wordnet = wordnet
         self._nodes: dict[Synset, _Node] = {}
@@ -148,7 +148,7 @@ class _Hypernyms:
             if choice.synset is not None:
                 self._labels_of.update(wordnet.ancestors(choice.synset))
 
-    def add(self, choices: Sequence[Choice]) -> list[_Node]:
+    def add(self, choices: Sequence[SenseChoice]) -> list[_Node]:
         """Adds the labels, and returns the nodes of those without a synset, which stay outside."""
         siblings = []
         unplaced = []

@@ -21,8 +21,8 @@ from taxtune.wordnet import Synset, WordNet
 
 __all__ = [
     "WNID",
-    "Choice",
     "Label",
+    "SenseChoice",
     "as_labels",
     "choices_csv",
     "choose_synsets",
@@ -136,7 +136,7 @@ def as_labels(written: Iterable[str], *, folders: bool = False) -> list[Label]:
     return list(labels.values())
 
 
-class Choice(NamedTuple):
+class SenseChoice(NamedTuple):
     """The synset of a label.
 
     Attributes:
@@ -198,7 +198,7 @@ def agreement(
     return [{synset: prior * score(synset) for synset, prior in some.items()} for some in senses]
 
 
-def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[Choice]:
+def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[SenseChoice]:
     """Returns the synset of each label.
 
     A label that WordNet does not have is looked up by its head noun ("wedding cake": cake) or by
@@ -231,11 +231,11 @@ def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[Choice]:
         if any(lookup.relation == "kind of" for lookup in senses.values()):
             likely = [synset for synset in domain.fitting(ranked) if row[synset] >= least]
         if not likely:
-            choices.append(Choice(label, alternatives=tuple(ranked)))
+            choices.append(SenseChoice(label, alternatives=tuple(ranked)))
             continue
         lookup = senses[likely[0]]
         others = tuple(synset for synset in ranked if synset is not likely[0])
-        choices.append(Choice(label, likely[0], lookup.relation, lookup.words, others))
+        choices.append(SenseChoice(label, likely[0], lookup.relation, lookup.words, others))
     return choices
 
 
@@ -372,13 +372,13 @@ def senses_on_tree(wordnet: WordNet, taxonomy: Taxonomy) -> dict[int, Synset]:
     return {node: synset for node, synset in chosen.items() if owners[synset] == 1}
 
 
-def unplaced(choices: Sequence[Choice]) -> str:
+def unplaced(choices: Sequence[SenseChoice]) -> str:
     """Returns a sentence on the labels that have no synset, "" where all have one."""
     names = ", ".join(choice.label.name for choice in choices if choice.synset is None)
     return f"below the root, since WordNet lacks them: {names}" if names else ""
 
 
-def choices_csv(choices: Sequence[Choice]) -> str:
+def choices_csv(choices: Sequence[SenseChoice]) -> str:
     """Returns the choices as CSV, to be reviewed."""
     rows = []
     for label, synset, relation, words, alternatives in choices:

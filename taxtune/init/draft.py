@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 
 from taxtune.authoring.label_tree import tree_by_wordnet
-from taxtune.authoring.senses import Choice, as_labels
+from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, SplitSizes, default_split, load_examples
 from taxtune.data.labels import label_references
 from taxtune.errors import DataError, RecipeError
@@ -307,7 +307,7 @@ class MadeTree(NamedTuple):
     tree: Taxonomy
     file: Path
     origin: str
-    choices: Sequence[Choice] = ()
+    choices: Sequence[SenseChoice] = ()
 
 
 def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:

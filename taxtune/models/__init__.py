@@ -17,15 +17,13 @@ from taxtune.models.base import (
     Reply,
     Request,
     RetryPolicy,
-    Task,
     count_fault,
     count_faults,
 )
 from taxtune.models.functions import FunctionModel, function_identity
-from taxtune.models.names import DEFAULT_LOCAL, make_model
+from taxtune.models.names import make_model
 
 __all__ = [
-    "DEFAULT_LOCAL",
     "Answer",
     "AnswerStore",
     "Failure",
@@ -37,7 +35,6 @@ __all__ = [
     "Reply",
     "Request",
     "RetryPolicy",
-    "Task",
     "ask",
     "check_model",
     "count_fault",

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import tenacity
+
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.api_errors import (
     MessageTooLongError,
@@ -429,29 +431,40 @@ class ApiModel(StreamingModel):
         retry = self.settings.retry
         completions: list[Completion] = []
         faults: Counter[Fault] = Counter()
-        while True:
+
+        def attempt() -> CallError | None:
             completion, problem = self._attempt(arguments)
             completions.append(completion)
-            attempts = len(completions)
-            if problem is None or stop.is_set() or attempts > retry.max_retries:
-                break
-            faults[problem.fault] += 1
+            if problem is not None:
+                faults[problem.fault] += 1
+            return problem
+
+        def is_worth_another(problem: CallError | None) -> bool:
+            if problem is None or problem.asked > 10 * retry.longest_wait:
+                return False
             retries = problem.fault.retries
-            if retries is not None and faults[problem.fault] > retries:
-                break
-            if problem.asked > 10 * retry.longest_wait:
-                break
-            seconds = retry.wait(attempts, problem.asked)
-            self._note_retry(problem, seconds, attempts + 1)
-            if stop.wait(seconds):
-                break
-        total = replace(
-            completion,
-            prompt_tokens=sum(attempt.prompt_tokens for attempt in completions),
-            completion_tokens=sum(attempt.completion_tokens for attempt in completions),
-            cost_usd=total_cost(attempt.cost_usd for attempt in completions),
+            return retries is None or faults[problem.fault] <= retries
+
+        # Nothing else repeats a call; two layers of retries would multiply.
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_result(is_worth_another),
+            stop=tenacity.stop_any(
+                tenacity.stop_after_attempt(retry.max_retries + 1),
+                tenacity.stop_when_event_set(stop),
+            ),
+            wait=lambda state: retry.wait(state.attempt_number, _problem(state).asked),
+            sleep=tenacity.sleep_using_event(stop),
+            before_sleep=self._note_retry,
+            retry_error_callback=_problem,
         )
-        return _Outcome(total, problem, attempts)
+        problem = retrying(attempt)
+        total = replace(
+            completions[-1],
+            prompt_tokens=sum(completion.prompt_tokens for completion in completions),
+            completion_tokens=sum(completion.completion_tokens for completion in completions),
+            cost_usd=total_cost(completion.cost_usd for completion in completions),
+        )
+        return _Outcome(total, problem, attempts=len(completions))
 
     def _attempt(self, arguments: Mapping[str, Any]) -> tuple[Completion, CallError | None]:
         """Returns the completion of an attempt, empty where there is none, and what is wrong."""
@@ -550,16 +563,24 @@ class ApiModel(StreamingModel):
         remedy = problem.remedy.replace("{keys}", keys)
         return ModelError(f"{self._sentence(problem)}.", remedy=remedy)
 
-    def _note_retry(self, problem: CallError, seconds: float, attempt: int) -> None:
+    def _note_retry(self, state: tenacity.RetryCallState) -> None:
         """Tells the user that calls fail and are repeated, now and then for all calls under way."""
         with self._lock:
             if time.monotonic() - self._last_note < _NOTES_EVERY:
                 return
             self._last_note = time.monotonic()
         note(
-            f"{self._sentence(problem)}; trying again in {max(1, round(seconds))} s "
-            f"(attempt {attempt} of {self.settings.retry.max_retries + 1})."
+            f"{self._sentence(_problem(state))}; trying again in "
+            f"{max(1, round(state.upcoming_sleep))} s "
+            f"(attempt {state.attempt_number + 1} of {self.settings.retry.max_retries + 1})."
         )
+
+
+def _problem(state: tenacity.RetryCallState) -> CallError:
+    """Returns the problem of the attempt that has just failed."""
+    assert state.outcome is not None
+    problem: CallError = state.outcome.result()
+    return problem
 
 
 def _read_completion(model: str, response: Any, secret: str | None) -> Completion:

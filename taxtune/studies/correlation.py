@@ -173,11 +173,12 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFram
         hp, hr = precision_recall(taxonomy, drawn["node"], drawn["leaf"])
         frames.append(drawn.assign(metric=metric, value=hp if metric == "hp" else hr))
     pairs = pd.concat(frames, ignore_index=True)
-    labels: Sequence[str] = taxonomy.labels
-    if settings.labels == "common":
-        labels = [taxonomy.common_name(node) for node in range(len(taxonomy))]
-    pairs["reference"] = pairs["leaf"].map(pd.Series(labels))
-    pairs["answer"] = pairs["node"].map(pd.Series(labels))
+    is_common = settings.labels == "common"
+    labels = {}
+    for node in {*pairs["leaf"], *pairs["node"]}:
+        labels[node] = taxonomy.common_name(node) if is_common else taxonomy.labels[node]
+    pairs["reference"] = pairs["leaf"].map(labels)
+    pairs["answer"] = pairs["node"].map(labels)
     return pairs[["metric", "leaf", "node", "reference", "answer", "distance", "value"]]
 
 

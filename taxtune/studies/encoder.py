@@ -430,8 +430,5 @@ def _both_trees(part: Domain, placed: pd.DataFrame) -> Table:
     """Returns hP, hR and hF on both trees by kind of text, way and encoder."""
     name = "text (placed by, encoder)"
     own = placed[placed["kind"] != _LANGUAGE].copy()
-    own = own.sort_values(
-        ["kind", "way", "encoder"], key=lambda column: pd.factorize(column)[0], kind="stable"
-    )
     own[name] = own["kind"] + " (" + own["way"] + ", " + own["encoder"] + ")"
     return both_trees_table(part, own, name)

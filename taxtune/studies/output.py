@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.hierarchical import score
 from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE, PAPER
 from taxtune.report.output import Table, cut
 from taxtune.studies.frames import groups, in_order
-from taxtune.taxonomy import Domain
+from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,18 +87,12 @@ def both_trees_table(part: Domain, placed: pd.DataFrame, by: str) -> Table:
     rows = []
     for name, answers in groups(placed, by).items():
         known = answers[answers["node"] >= 0]
-        row: dict[str, Any] = {by: name, "answers": len(known)}
-        nodes = known["node"].to_numpy(np.int64)
-        targets = known["target"].to_numpy(np.int64)
+        nodes, targets = known["node"], known["target"]
         off_tree = known.get("as_child")
-        trees = {
-            part.label: (part.tree, nodes, targets),
-            part.full_label: (part.full, part.on_full(nodes), part.on_full(targets)),
-        }
-        for label, (tree, here, truth) in trees.items():
-            scores = score(tree, here, truth, off_tree=off_tree) if len(known) else None
-            for metric in ("hP", "hR", "hF"):
-                row[f"{metric} on {label}"] = getattr(scores, metric.lower(), None)
+        row: dict[str, Any] = {by: name, "answers": len(known)}
+        row |= _scores_on(part.tree, part.label, nodes, targets, off_tree)
+        full_nodes, full_targets = part.on_full(nodes), part.on_full(targets)
+        row |= _scores_on(part.full, part.full_label, full_nodes, full_targets, off_tree)
         rows.append(row)
     return frame_table(
         "both-trees",
@@ -107,6 +101,17 @@ def both_trees_table(part: Domain, placed: pd.DataFrame, by: str) -> Table:
         f"In all other tables, hP, hR and hF are counted from {part.label}; counted from {part.full_label}, every "
         "path also includes the nodes above it, which all placements share.",
     )
+
+
+def _scores_on(
+    tree: Taxonomy, label: str, nodes: ArrayLike, targets: ArrayLike, off_tree: ArrayLike | None
+) -> dict[str, float | None]:
+    """Returns hP, hR and hF as cells of the table; None where there is no answer."""
+    names = [f"{metric} on {label}" for metric in ("hP", "hR", "hF")]
+    if not np.size(nodes):
+        return dict.fromkeys(names)
+    scores = score(tree, nodes, targets, off_tree=off_tree)
+    return dict(zip(names, (scores.hp, scores.hr, scores.hf), strict=True))
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

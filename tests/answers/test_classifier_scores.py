@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 
 from taxtune.answers.classifier_scores import Scores, array_scores, read_scores, read_truth
 from taxtune.errors import DataError
-from taxtune.progress import Display, showing
+from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy
+from tests.displays import Recorder
 
 TREE = Taxonomy.from_paths(
     [
@@ -31,6 +33,7 @@ WANTED = {
     "b.jpg": {"Larus canus": 0.5, "Animalia": 0.5},
 }
 WIDE = "image,Mallard,anas_crecca,Anas,Larus canus,background\na.jpg,0.7,0.1,0.05,,0.1\nb.jpg,0,,,0.5,0.3\n"
+DIRTY = WIDE.replace("background\n", "background,note\n").replace("0.1\n", "0.1,blurred\n")
 LONG = [
     ("a.jpg", "mallard", 0.7),
     ("b.jpg", "Larus canus", 0.5),
@@ -51,10 +54,9 @@ def long(columns: tuple[str, str, str] = ("image", "label", "score"), **dump: An
     return str(pd.DataFrame(LONG, columns=columns).to_csv(index=False, **dump))
 
 
-def wide() -> pd.DataFrame:
-    return pd.DataFrame(LONG, columns=["image", "label", "score"]).pivot(
-        index="image", columns="label", values="score"
-    )
+FRAME = pd.DataFrame(LONG, columns=["image", "label", "score"])
+PIVOT = FRAME.pivot(index="image", columns="label", values="score")
+DUCK = "Anas platyrhynchos"
 
 
 def speciesnet(version: int) -> str:
@@ -65,112 +67,86 @@ def speciesnet(version: int) -> str:
     }
     other = {"u4;aves;charadriiformes;laridae;larus;canus;mew gull": 0.5, "f1;;;;;;blank": 0.3}
     said = [{"classes": list(each), "scores": list(each.values())} for each in (classes, other)]
+    box = {"category": "1", "conf": 0.9, "bbox": [0, 0, 1, 1]}
     predictions: list[Any] = [{"filepath": "c.jpg", "failures": ["CLASSIFIER"]}]
     for name, each in zip(WANTED, said, strict=True):
-        box = {"category": "1", "conf": 0.9, "bbox": [0, 0, 1, 1]}
-        detections = [
-            {**box, "raw_classifications": each},
-            {**box, "raw_classifications": said[0]},
-            box,
-        ]
-        predictions.append(
-            {"filepath": name, "classifications": each, "prediction": "x", "detections": [box]}
-            if version < 5
-            else {"filepath": name, "detections": detections}
-        )
+        prediction: dict[str, Any] = {"filepath": name, "detections": [box]}
+        if version < 5:
+            prediction |= {"classifications": each, "prediction": "x"}
+        else:
+            boxes = [{**box, "raw_classifications": own} for own in (each, said[0])]
+            prediction["detections"] = [*boxes, box]
+        predictions.append(prediction)
     return json.dumps({"info": {}, "predictions": predictions}, indent=1)
 
 
 def shares(scores: Scores) -> dict[str, dict[str, float]]:
-    """What each image has at each node; what is unsaid is at the root."""
-    found: dict[str, dict[str, float]] = {}
+    """Returns the weight of each image at each node; what is unsaid is at the root."""
+    by_image: dict[str, dict[str, float]] = {}
     for image, nodes, weights in zip(scores.images, scores.nodes, scores.weights, strict=True):
         sums = np.bincount(np.maximum(nodes, 0), weights, len(TREE))
-        found[image] = {
-            TREE.labels[i]: pytest.approx(sums[i], abs=1e-9) for i in np.flatnonzero(sums > 0)
-        }
-    return found
-
-
-class Notes(Display):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.said.append(text)
+        own = {TREE.labels[node]: sums[node] for node in np.flatnonzero(sums > 0)}
+        by_image[image] = pytest.approx(own, abs=1e-9)
+    return by_image
 
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        (
-            "wide.csv",
-            WIDE,
-            [
-                "1 of 5 labels are not on the tree",
-                "20.00% of all scores, for the root: 'background'",
-            ],
-        ),
+        ("wide.csv", WIDE, ["1 of 5 labels are not on the tree", "20.00% of all scores, for the"]),
         ("more.tsv", WIDE.replace(",", "\t").replace("a.jpg", " a.jpg "), ["'background'"]),
-        (
-            "dirty.csv",
-            WIDE.replace("background\n", "background,note\n").replace("0.1\n", "0.1,blurred\n"),
-            ["columns that are neither labels nor numbers are left out: 'note'"],
-        ),
+        ("dirty.csv", DIRTY, ["columns that are neither labels nor numbers are left out: 'note'"]),
         ("long.csv", long(), ["1 of 5 labels"]),
         ("semicolons.csv", long(("Filename", "Classification", "Probability"), sep=";"), []),
         ("long.csv.gz", long(), []),
         ("bioclip.csv", BIOCLIP, ["'Amanita muscaria'"]),
         ("speciesnet4.json", speciesnet(4), ["1 images have no scores: 'c.jpg'", "'blank'"]),
-        (
-            "speciesnet5.json",
-            speciesnet(5),
-            ["2 images have several classified detections", "no scores: 'c.jpg'"],
-        ),
+        ("speciesnet5.json", speciesnet(5), ["2 images have several", "no scores: 'c.jpg'"]),
     ],
 )
 def test_every_form_says_the_same(name: str, text: str, said: list[str], tmp_path: Path) -> None:
-    import gzip
-
     data = text.encode()
-    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    with showing(notes := Notes()):
-        scores = read_scores(tmp_path / name, TREE)
-    if (
-        name == "bioclip.csv"
-    ):  # a fungus is an animal to a tree without fungi: its scores are at the root
-        assert scores.missing == ()
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    with showing(Recorder()) as display:
+        scores = read_scores(file, TREE)
+    # A fungus is an animal to a tree without fungi: its scores are at the root.
     assert shares(scores) == WANTED
     assert scores.missing == (("c.jpg",) if "speciesnet" in name else ())
-    assert [TREE.labels[node] for node in scores.best()] == ["Anas platyrhynchos", "Larus canus"]
+    assert [TREE.labels[node] for node in scores.best()] == [DUCK, "Larus canus"]
     for part in said:
-        assert part in "\n".join(notes.said)
+        assert part in "\n".join(display.notes)
 
 
 @pytest.mark.parametrize(
     "kind", ["jsonl", "json", "parquet", "wide.parquet", "xlsx", "frame", "pivot", "records"]
 )
 def test_every_container_says_the_same(kind: str, tmp_path: Path) -> None:
-    frame = pd.DataFrame(LONG, columns=["image", "label", "score"])
     file = tmp_path / f"scores.{kind}"
-    if kind == "xlsx":
-        pytest.importorskip("openpyxl")
-        frame.to_excel(file, index=False)
-    elif "parquet" in kind:
-        (wide().reset_index() if kind == "wide.parquet" else frame).to_parquet(file)
-    elif "json" in kind:
-        frame.to_json(file, orient="records", lines=kind == "jsonl")
-    given: Any = {"frame": frame, "pivot": wide(), "records": frame.to_dict("records")}.get(
-        kind, file
-    )
-    assert shares(read_scores(given, TREE)) == WANTED
+    source: Any = file
+    match kind:
+        case "xlsx":
+            pytest.importorskip("openpyxl")
+            FRAME.to_excel(file, index=False)
+        case "parquet":
+            FRAME.to_parquet(file)
+        case "wide.parquet":
+            PIVOT.reset_index().to_parquet(file)
+        case "frame":
+            source = FRAME
+        case "pivot":
+            source = PIVOT
+        case "records":
+            source = FRAME.to_dict("records")
+        case _:
+            FRAME.to_json(file, orient="records", lines=kind == "jsonl")
+    assert shares(read_scores(source, TREE)) == WANTED
 
 
 def test_an_array_with_the_names_of_its_columns() -> None:
-    table = wide().fillna(0.0)
-    assert list(shares(array_scores(table.to_numpy(), table.columns, TREE)).values()) == list(
-        WANTED.values()
-    )
+    table = PIVOT.fillna(0.0)
+    scores = array_scores(table.to_numpy(), table.columns, TREE)
+    assert shares(scores) == {"0": WANTED["a.jpg"], "1": WANTED["b.jpg"]}
     with pytest.raises(DataError, match="has no probability: nan"):
         array_scores([[np.nan, 0.2]], ["Anas", "Larus"], TREE)
 
@@ -178,25 +154,16 @@ def test_an_array_with_the_names_of_its_columns() -> None:
 def test_columns_can_be_named() -> None:
     records = [{"photo": 7, "shot": 8, "x": "mallard", "y": "gull", "z": 0.5}]
     named = {"image": "photo", "label": "x", "score": "z"}
-    assert shares(read_scores(records, TREE, named)) == {
-        "7": {"Anas platyrhynchos": 0.5, "Animalia": 0.5}
-    }
+    assert shares(read_scores(records, TREE, named)) == {"7": {DUCK: 0.5, "Animalia": 0.5}}
     with pytest.raises(DataError, match="Name it with --image-column"):
         read_scores(records, TREE)
 
 
 def test_homonyms_are_told_apart_by_the_ranks_above() -> None:
-    tree = Taxonomy.from_paths(
-        ["life/Aves/Muscicapidae/Oenanthe", "life/Magnoliopsida/Apiaceae/Oenanthe"]
-    )
-    record = {
-        "image": "a",
-        "kingdom": "",
-        "class": "Magnoliopsida",
-        "family": "Apiaceae",
-        "genus": "Oenanthe",
-    }
-    scores = read_scores([{**record, "score": 1.0}], tree)
+    paths = ["life/Aves/Muscicapidae/Oenanthe", "life/Magnoliopsida/Apiaceae/Oenanthe"]
+    tree = Taxonomy.from_paths(paths)
+    ranks = {"kingdom": "", "class": "Magnoliopsida", "family": "Apiaceae", "genus": "Oenanthe"}
+    scores = read_scores([{"image": "a", **ranks, "score": 1.0}], tree)
     assert tree.path(int(scores.best()[0]))[1] == "Magnoliopsida"
 
 
@@ -214,12 +181,14 @@ def test_homonyms_are_told_apart_by_the_ranks_above() -> None:
     ],
 )
 def test_what_is_no_probability_is_refused(rows: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "scores.csv").write_text(f"image,label,score\n{rows}\n")
+    file = tmp_path / "scores.csv"
+    file.write_text(f"image,label,score\n{rows}\n")
     with pytest.raises(DataError) as error:
-        read_scores(tmp_path / "scores.csv", TREE)
-    assert said in str(error.value)
-    assert "scores.csv" in str(error.value)
-    assert "softmax" in str(error.value) or "aliases" in str(error.value)
+        read_scores(file, TREE)
+    message = str(error.value)
+    assert said in message
+    assert "scores.csv" in message
+    assert "softmax" in message or "aliases" in message
 
 
 @pytest.mark.parametrize(
@@ -260,37 +229,33 @@ def test_broken_files_are_refused(name: str, text: str, said: str, tmp_path: Pat
     ],
 )
 def test_scores_of_one_taxon_are_added_up_and_win_together(rows: str, tmp_path: Path) -> None:
-    (tmp_path / "scores.csv").write_text(f"image,label,score\n{rows}\nb,Larus canus,1\n")
-    with showing(said := Notes()):
-        scores = read_scores(tmp_path / "scores.csv", TREE)
-    assert shares(scores)["a"] == {"Anas platyrhynchos": 0.45, "Larus canus": 0.3, "Animalia": 0.25}
-    assert TREE.labels[scores.best()[0]] == "Anas platyrhynchos"
-    assert [
-        text
-        for text in said.said
-        if "1 images have several scores of one taxon" in text and "'a'" in text
-    ]
+    file = tmp_path / "scores.csv"
+    file.write_text(f"image,label,score\n{rows}\nb,Larus canus,1\n")
+    with showing(Recorder()) as display:
+        scores = read_scores(file, TREE)
+    assert shares(scores)["a"] == {DUCK: 0.45, "Larus canus": 0.3, "Animalia": 0.25}
+    assert TREE.labels[scores.best()[0]] == DUCK
+    (note,) = display.notes
+    assert "1 images have several scores of one taxon" in note
+    assert "'a'" in note
 
 
 def test_labels_that_the_tree_lacks_stay_apart() -> None:
-    with showing(said := Notes()):
+    with showing(Recorder()) as display:
         scores = array_scores([[0.4, 0.35, 0.25]], ["mallard", "cat", "dog"], TREE)
-    assert TREE.labels[scores.best()[0]] == "Anas platyrhynchos"
-    assert not [text for text in said.said if "added up" in text]
+    assert TREE.labels[scores.best()[0]] == DUCK
+    assert "added up" not in "\n".join(display.notes)
 
 
 def test_the_truth_is_in_the_column_that_tells_every_node(tmp_path: Path) -> None:
-    (tmp_path / "truth.csv").write_text(
-        "file,label,full\na,mallard,Animalia/Aves/Anatidae/Anas/Anas platyrhynchos\n"
-        "b,Oenanthe,Animalia/Mammalia/Oenanthe\n"
-    )
-    truth = read_truth(tmp_path / "truth.csv", TREE)
-    assert {image: TREE.path(node)[-1] for image, node in truth.items()} == {
-        "a": "Anas platyrhynchos",
-        "b": "Oenanthe",
-    }
-    (tmp_path / "truth.csv").write_text("file,label\na,mallard\na,dog\n")
-    with pytest.raises(
-        DataError, match=r"(?s)row 3: .*'a' is already in row 2.*'dog' is not on the taxonomy"
-    ):
-        read_truth(tmp_path / "truth.csv", TREE)
+    file = tmp_path / "truth.csv"
+    rows = ["a,mallard,Animalia/Aves/Anatidae/Anas/Anas platyrhynchos"]
+    rows.append("b,Oenanthe,Animalia/Mammalia/Oenanthe")
+    file.write_text("\n".join(["file,label,full", *rows]))
+    truth = read_truth(file, TREE)
+    labels = {image: TREE.labels[node] for image, node in truth.items()}
+    assert labels == {"a": DUCK, "b": "Oenanthe"}
+    file.write_text("file,label\na,mallard\na,dog\n")
+    problems = r"(?s)row 3: .*'a' is already in row 2.*'dog' is not on the taxonomy"
+    with pytest.raises(DataError, match=problems):
+        read_truth(file, TREE)

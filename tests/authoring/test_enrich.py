@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.authoring.enrich import (
-    Proposal,
+    ProposedName,
     apply_proposals,
     inflections,
     proposals_csv,
@@ -23,9 +23,9 @@ TREE = Taxonomy(
     ["food", "soup", "hot/cold", "cake"], [-1, 0, 0, 0], aliases=[[], ["broth"], [], []]
 )
 ROWS = [
-    Proposal(1, "potage", "wordnet", comment="soup.n.01: liquid food"),
-    Proposal(3, "bar", "wordnet", "ambiguous", 'would also name "food/soup"'),
-    Proposal(1, "Broth", "mine"),
+    ProposedName(1, "potage", "wordnet", comment="soup.n.01: liquid food"),
+    ProposedName(3, "bar", "wordnet", "ambiguous", 'would also name "food/soup"'),
+    ProposedName(1, "Broth", "mine"),
 ]
 
 
@@ -39,9 +39,8 @@ def test_only_what_the_mapper_does_not_place_is_proposed(small: WordNet) -> None
     taxonomy = Taxonomy.from_paths(["animal/dog", "animal/bird/mallard", "animal/bird/crane"])
     mapper = Mapper(taxonomy, config=MapperConfig(wordnet=False))
     proposals = propose_names(taxonomy, mapper, small)
-    assert ("mallard", "Anas platyrhynchos", "wordnet") in {
-        (taxonomy.labels[row.node], row.name, row.source) for row in proposals
-    }
+    source_of = {(taxonomy.labels[row.node], row.name): row.source for row in proposals}
+    assert source_of["mallard", "Anas platyrhynchos"] == "wordnet"
     assert all(mapper.place_one(row.name).node != row.node for row in proposals)
     # Plurals that the mapper folds itself are no new names.
     assert not [row for row in proposals if row.source == "inflection"]
@@ -51,14 +50,10 @@ def test_only_what_the_mapper_does_not_place_is_proposed(small: WordNet) -> None
 
 
 def test_a_name_of_two_nodes_is_marked_and_says_which(small: WordNet) -> None:
-    taxonomy = Taxonomy.from_paths(
-        ["thing/animal/dog", "thing/animal/duck", "thing/gadget/domestic dog"]
-    )
-    (row,) = [
-        row
-        for row in propose_names(taxonomy, Mapper(taxonomy), small)
-        if row.name == "domestic dog"
-    ]
+    paths = ["thing/animal/dog", "thing/animal/duck", "thing/gadget/domestic dog"]
+    taxonomy = Taxonomy.from_paths(paths)
+    proposals = propose_names(taxonomy, Mapper(taxonomy), small)
+    (row,) = [row for row in proposals if row.name == "domestic dog"]
     assert row.mark == "ambiguous"
     assert row.comment.startswith("names thing/gadget/domestic dog; dog.n.01")
     assert apply_proposals(taxonomy, [row])[1]["marked"] == 1
@@ -70,7 +65,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         file.write_text(proposals_csv(TREE, rows))
         assert read_proposals(file, TREE) == rows
     file.write_text("Node;Alias\ncake;gateau\nbroth;stock\n")
-    assert read_proposals(file, TREE) == [Proposal(3, "gateau", ""), Proposal(1, "stock", "")]
+    gateau, stock = read_proposals(file, TREE)
+    assert gateau == ProposedName(3, "gateau", "")
+    assert stock == ProposedName(1, "stock", "")
 
 
 def test_marked_names_and_names_that_the_tree_has_are_not_added() -> None:

@@ -15,25 +15,16 @@ import pytest
 import taxtune
 from taxtune.classifier.classifier import COLUMNS
 from taxtune.fieldguide import MANIFEST_FILE
-from tests.cli.commands import Done, run_captured
+from tests.cli.commands import Done, run_captured, run_well
 
-SMALL = (
-    "data.count=60",
-    "data.tuning=6",
-    "data.first_rung=6",
-    "data.heldout=40",
-    "iterations=1",
-    "tracking.mlflow=false",
-)
+SMALL = "data.count=60 data.tuning=6 data.first_rung=6 data.heldout=40 iterations=1"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    done = run_captured(
-        "tune", "fieldguide", *(f"--set={each}" for each in SMALL), "--out=run", folder=folder
-    )
-    assert done.code == 0, done.err
+    settings = [f"--set={each}" for each in (*SMALL.split(), "tracking.mlflow=false")]
+    run_well("tune", "fieldguide", *settings, "--out=run", folder=folder)
     return folder / "run"
 
 
@@ -41,14 +32,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(made: Path, tmp_path: Path) -> Path:
     """A folder with run/, and photos/ of which one is broken and one lies deeper."""
     shutil.copytree(made, tmp_path / "run")
-    (tmp_path / "photos" / "more").mkdir(parents=True)
+    photos = tmp_path / "photos"
+    (photos / "more").mkdir(parents=True)
     for i in range(5):
-        shutil.copy(
-            MANIFEST_FILE.parent / "images" / f"0000{i}.png", tmp_path / "photos" / f"{i}.png"
-        )
-    shutil.copy(tmp_path / "photos" / "0.png", tmp_path / "photos" / "more" / "copy.png")
-    (tmp_path / "photos" / "broken.jpg").write_bytes(b"\xff\xd8\xff no image")
-    (tmp_path / "photos" / "readme.md").write_text("Not an image.")
+        shutil.copy(MANIFEST_FILE.parent / "images" / f"0000{i}.png", photos / f"{i}.png")
+    shutil.copy(photos / "0.png", photos / "more" / "copy.png")
+    (photos / "broken.jpg").write_bytes(b"\xff\xd8\xff no image")
+    (photos / "readme.md").write_text("Not an image.")
     return tmp_path
 
 
@@ -75,14 +65,12 @@ def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
     names = ["0.png", "1.png", "2.png", "3.png", "4.png", "broken.jpg", "more/copy.png"]
     assert [row["image"] for row in rows] == [f"photos/{name}" for name in names]
     by_name = {Path(row["image"]).name: row for row in rows}
-    found = taxtune.load_classifier(here / "run").classify([here / "photos" / "0.png"])[0]
+    (found,) = taxtune.load_classifier(here / "run").classify([here / "photos" / "0.png"])
     for name in ("0.png", "copy.png"):
         row = by_name[name]
-        assert (row["placement"], row["rank"], row["answer"]) == (
-            found.placement,
-            found.rank,
-            found.answer,
-        )
+        assert row["placement"] == found.placement
+        assert row["rank"] == found.rank
+        assert row["answer"] == found.answer
         assert float(row["confidence"]) == pytest.approx(found.confidence, abs=1e-4)
     broken = by_name["broken.jpg"]
     assert (broken["placement"], broken["confidence"], broken["answer"]) == ("", "", "")
@@ -116,14 +104,11 @@ def test_every_format_says_the_same(here: Path) -> None:
     printed = []
     for row in csv.DictReader(classify(here, "photos").out.splitlines()):
         values: dict[str, object] = {key: value or None for key, value in row.items()}
-        values |= {key: row[key] == "true" for key in ("off_tree", "not_subject")}
-        printed.append(
-            values
-            | {
-                key: float(row[key]) if row[key] else None
-                for key in ("confidence", "placement_confidence")
-            }
-        )
+        for key in ("off_tree", "not_subject"):
+            values[key] = row[key] == "true"
+        for key in ("confidence", "placement_confidence"):
+            values[key] = float(row[key]) if row[key] else None
+        printed.append(values)
     assert printed == [{key: row[key] for key in COLUMNS} for row in rows]
 
 
@@ -149,35 +134,22 @@ def test_answers_are_kept_so_that_a_second_time_asks_nothing(
 
 
 def test_images_come_from_tables_lists_and_stdin(here: Path) -> None:
+    lists = {
+        "some.csv": "Image;Camera No;Sure\n../photos/1.png;7;\n../photos/none.png;;no\n",
+        "some.jsonl": '{"image": "../photos/2.png", "seen": {"by": "me"}}\n',
+        "some.txt": "../photos/3.png\n\n",
+    }
     (here / "lists").mkdir()
-    (here / "lists" / "some.csv").write_text(
-        "Image;Camera No;Sure\n../photos/1.png;7;\n../photos/none.png;;no\n"
-    )
-    (here / "lists" / "some.jsonl").write_text(
-        '{"image": "../photos/2.png", "seen": {"by": "me"}}\n'
-    )
-    (here / "lists" / "some.txt").write_text("../photos/3.png\n\n")
-    lists = [f"lists/some{suffix}" for suffix in (".csv", ".jsonl", ".txt")]
-    done = classify(
-        here,
-        *lists,
-        "photos/0.png",
-        "photos/1.png",
-        "-",
-        "--out",
-        "all.jsonl",
-        stdin=b"photos/4.png\n",
-    )
+    for name, text in lists.items():
+        (here / "lists" / name).write_text(text)
+    named = [*(f"lists/{name}" for name in lists), "photos/0.png", "photos/1.png", "-"]
+    done = classify(here, *named, "--out", "all.jsonl", stdin=b"photos/4.png\n")
     assert done.code == 0, done.err
     rows = read(here / "all.jsonl")
     assert [key for key in rows[0] if key != "nodes"] == [*COLUMNS, "camera_no", "sure", "seen"]
-    images = ["../photos/1.png", "../photos/none.png", "../photos/2.png", "../photos/3.png"]
-    assert [row["image"] for row in rows] == [
-        *images,
-        "photos/0.png",
-        "photos/1.png",
-        "photos/4.png",
-    ]
+    listed = [f"../photos/{name}.png" for name in (1, "none", 2, 3)]
+    others = [f"photos/{name}.png" for name in (0, 1, 4)]
+    assert [row["image"] for row in rows] == listed + others
     assert [row["camera_no"] for row in rows[:2]] == ["7", None]
     assert "does not exist" in rows[1]["failure"]
     assert rows[1]["sure"] == "no"
@@ -187,31 +159,35 @@ def test_images_come_from_tables_lists_and_stdin(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("command", "said"),
     [
-        (["photos/none.png"], "photos/none.png: The image does not exist."),
-        (["photos/readme.md"], "neither an image, nor a folder, nor a list of images"),
+        ("photos/none.png", "photos/none.png: The image does not exist."),
+        ("photos/readme.md", "neither an image, nor a folder, nor a list of images"),
         (
-            ["bad.csv"],
+            "bad.csv",
             "bad.csv: It cannot be told which column holds the images. It may be 'file', 'path'.",
         ),
-        (["taken.csv"], "taken.csv: The list of images has a column 'placement' already"),
-        (["blank.csv"], "blank.csv:3: The row names no image"),
-        (["photos", "--out", "labels.txt"], "does not tell its format"),
-        (["named.csv", "--out", "named.csv"], "would replace the list of images"),
-        (["photos", "--policy", "calibrated"], "The run is not calibrated"),
-        (["photos", "--set", "vlm.devise=cpu"], "did you mean 'device'"),
+        ("taken.csv", "taken.csv: The list of images has a column 'placement' already"),
+        ("blank.csv", "blank.csv:3: The row names no image"),
+        ("photos --out labels.txt", "does not tell its format"),
+        ("named.csv --out named.csv", "would replace the list of images"),
+        ("photos --policy calibrated", "The run is not calibrated"),
+        ("photos --set vlm.devise=cpu", "did you mean 'device'"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_asked(
-    here: Path, arguments: list[str], said: str
+    here: Path, command: str, said: str
 ) -> None:
-    (here / "bad.csv").write_text("file,path\na.png,b\n")
-    (here / "taken.csv").write_text("image,placement\na.png,b\n")
-    (here / "blank.csv").write_text("image,x\nphotos/1.png,\n,b\n")
-    (here / "named.csv").write_text("image\nphotos/1.png\n")
+    lists = {
+        "bad.csv": "file,path\na.png,b\n",
+        "taken.csv": "image,placement\na.png,b\n",
+        "blank.csv": "image,x\nphotos/1.png,\n,b\n",
+        "named.csv": "image\nphotos/1.png\n",
+    }
+    for name, text in lists.items():
+        (here / name).write_text(text)
     before = sorted(here.iterdir())
-    done = classify(here, *arguments)
+    done = classify(here, *command.split())
     assert done.code == 2
     assert said in done.err
     assert done.out == ""
@@ -228,10 +204,9 @@ def test_policies(here: Path) -> None:
     # What the calibrated threshold keeps is promised, and not unsure; unless one asks for more.
     file = here / "run" / "calibration.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"threshold": 0.5}))
-    for more, unsure in ([], False), (["--review-below", 1], True):
-        done = classify(
-            here, "photos", "--policy", "calibrated", "--out", "labels.jsonl", "--force", *more
-        )
+    command = "photos --policy calibrated --out labels.jsonl --force"
+    for more, unsure in ("", False), ("--review-below 1", True):
+        done = classify(here, *f"{command} {more}".split())
         assert done.code == 0, done.err
         rows = read(here / "labels.jsonl")
         assert any((row["confidence"] or 1) < 0.8 for row in rows)  # half of two

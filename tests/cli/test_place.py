@@ -31,19 +31,18 @@ def placed(
     """The records that --json prints for a file of this content, or for standard input."""
     if content is not None:
         Path(name).write_text(content, encoding="utf-8", newline="")
-    return [
-        json.loads(line)
-        for line in run_well(
-            "place", "-t", "tree.csv", name, "--json", *more, stdin=stdin
-        ).out.splitlines()
-    ]
+    done = run_well("place", "-t", "tree.csv", name, "--json", *more, stdin=stdin)
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def labels(records: list[dict[str, Any]]) -> list[str | None]:
+    return [record["label"] for record in records]
 
 
 def test_text_one_line_each_blank_ones_too() -> None:
-    found = placed(
-        "A: Mallards.\n\n  \r\na blackbird or a robin\u2028\nsomething else\n", "answers.txt"
-    )
-    assert [row["label"] for row in found] == ["mallard", "life", "life", "thrush", "life"]
+    text = "A: Mallards.\n\n  \r\na blackbird or a robin\u2028\nsomething else\n"
+    found = placed(text, "answers.txt")
+    assert labels(found) == ["mallard", "life", "life", "thrush", "life"]
     assert [row["abstained"] for row in found] == [False, True, True, False, True]
     assert found[0] == {
         "answer": "A: Mallards.",
@@ -59,14 +58,12 @@ def test_text_one_line_each_blank_ones_too() -> None:
 
 def test_csv_jsonl_and_stdin() -> None:
     found = placed('\ufeffid,answer\n1,"robin, American"\n2,\n\n4,"a\nduck"\n', "a.csv")
-    assert [(row["answer"], row["label"]) for row in found] == [
-        ("robin, American", "thrush"), ("", "life"), ("a\nduck", "duck")
-    ]  # fmt: skip
+    assert [row["answer"] for row in found] == ["robin, American", "", "a\nduck"]
+    assert labels(found) == ["thrush", "life", "duck"]
     found = placed('{"answer": "Turdus merula", "id": 1}\n\n{"answer": null}\n', "a.jsonl")
-    assert [row["label"] for row in found] == ["blackbird", "life"]
-    assert [
-        row["label"] for row in placed(None, "-", "--input", "jsonl", stdin=b'{"answer": "duck"}')
-    ] == ["duck"]
+    assert labels(found) == ["blackbird", "life"]
+    found = placed(None, "-", "--input", "jsonl", stdin=b'{"answer": "duck"}')
+    assert labels(found) == ["duck"]
     assert placed(None) == []
 
 
@@ -80,17 +77,15 @@ def test_the_readable_form() -> None:
 
 def test_a_root_restricts_where_answers_are_placed() -> None:
     found = placed("a duck\na fern\n", "answers.txt", "--root", "bird")
-    assert [(row["path"], row["off_tree"]) for row in found] == [
-        (["bird", "duck"], False),
-        (["bird"], True),
-    ]
+    assert [row["path"] for row in found] == [["bird", "duck"], ["bird"]]
+    assert [row["off_tree"] for row in found] == [False, True]
 
 
 def test_a_reply_that_ends_within_its_thought_is_missing() -> None:
     replies = ("A duck?</think>A robin, American.", "[THINK]A duck? Its bill", "duck")
     lines = "".join(json.dumps({"answer": reply}) + "\n" for reply in replies)
     found = placed(lines, "a.jsonl")
-    assert [row["label"] for row in found] == ["thrush", None, "duck"]
+    assert labels(found) == ["thrush", None, "duck"]
     assert found[1]["stage"] == "missing"
     assert found[1]["abstained"] is None
     done = run_well("place", "-t", "tree.csv", "a.jsonl")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.recipe import load_recipe
 from taxtune.settings import proposer_named
 from taxtune.tuning.run_folder import recipe_of
-from tests.cli.commands import run_captured
+from tests.cli.commands import run_captured, run_json, run_well
 from tests.cli.test_bad_input import answer, make_inputs
 from tests.servers import OpenAIServer, Reply, status
 
@@ -34,36 +33,27 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return make_inputs(tmp_path / "in")
 
 
-def set_all(settings: dict[str, object]) -> list[str]:
-    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+#: What both commands take.
+OPTIONS = "--model openai/eyes --effort light --seed 5"
 
 
 def at(server: OpenAIServer, **more: object) -> list[str]:
     """Settings that send all calls to a server."""
     addresses = dict.fromkeys(("vlm.api_base", "proposer.api_base"), server.api_base)
-    return set_all({**addresses, "max_off_tree": 1.0, **more})
+    settings = {**addresses, "max_off_tree": 1.0, **more}
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def sees(messages: list[dict[str, Any]]) -> bool:
+    """Whether the last message has an image."""
+    return isinstance(messages[-1]["content"], list)
 
 
 def test_a_chat_model_writes_the_templates_of_another_model(inputs: Path) -> None:
-    given = (
-        "--proposer",
-        "openai/gpt-5-mini",
-        "--model",
-        "openai/eyes",
-        "--effort",
-        "light",
-        "--seed",
-        "5",
-    )
+    command = ["tune", inputs / "recipe.yaml", "--proposer", "openai/gpt-5-mini", "--out", "out"]
     with OpenAIServer(answer) as server:
-        done = run_captured(
-            "tune", inputs / "recipe.yaml", *given, *at(server, iterations=1), "--out", "out"
-        )
-        assert done.code == 0, done.err
-        asked = [
-            (chat.json["model"], isinstance(chat.messages[-1]["content"], list))
-            for chat in server.chats
-        ]
+        run_well(*command, *OPTIONS.split(), *at(server, iterations=1))
+        asked = [(chat.json["model"], sees(chat.messages)) for chat in server.chats]
     assert set(asked) == {("gpt-5-mini", False), ("eyes", True)}
     assert asked.count(("gpt-5-mini", False)) == 1
     run = taxtune.load_run("out")
@@ -73,53 +63,27 @@ def test_a_chat_model_writes_the_templates_of_another_model(inputs: Path) -> Non
 
 
 def test_compare_takes_them_too(inputs: Path) -> None:
-    given = (
-        "--proposer",
-        "agent:openai/gpt-5-mini",
-        "--model",
-        "openai/eyes",
-        "--effort",
-        "light",
-        "--seed",
-        "5",
-    )
+    command = ["compare", inputs / "recipe.yaml", "--proposer", "agent:openai/gpt-5-mini"]
     with OpenAIServer(answer) as server:
-        dry = ("--dry-run", "--json")
-        done = run_captured(
-            "compare", inputs / "recipe.yaml", *given, *at(server, iterations="null"), *dry
-        )
-    plan = json.loads(done.out)
+        given = at(server, iterations="null")
+        plan = run_json(*command, *OPTIONS.split(), *given, "--dry-run")
     assert (plan["vlm"]["model"], plan["problems"]) == ("openai/eyes", [])
     templates = plan["rungs"][0]["templates"] - 1
-    assert plan["llm_calls"] == 12 * templates * 2, (
-        "twelve turns of an agent for each template and objective"
-    )
+    # Twelve turns of an agent for each template and objective.
+    assert plan["llm_calls"] == 12 * templates * 2
 
 
 def test_a_run_that_stops_says_how_to_go_on_with_its_options(inputs: Path) -> None:
     def no_key(request: dict[str, Any]) -> Reply:
-        return (
-            answer(request) if isinstance(request["messages"][-1]["content"], list) else status(401)
-        )
+        return answer(request) if sees(request["messages"]) else status(401)
 
     with OpenAIServer(no_key) as server:
-        given = (
-            "--objective",
-            "hp",
-            "--proposer",
-            "openai/gpt-5-mini",
-            "--seed",
-            "5",
-            *at(server),
-            "--out",
-            "out",
-        )
+        given = ["--objective", "hp", "--proposer", "openai/gpt-5-mini", "--seed", "5"]
+        given += [*at(server), "--out", "out"]
         done = run_captured("tune", inputs / "recipe.yaml", *given)
     assert done.code == 2
-    assert (
-        f"Continue with: taxtune tune {inputs / 'recipe.yaml'} {' '.join(given)} --resume"
-        in done.err
-    )
+    again = f"taxtune tune {inputs / 'recipe.yaml'} {' '.join(given)} --resume"
+    assert f"Continue with: {again}" in done.err
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,16 +92,14 @@ def test_a_name_means_the_same_everywhere(inputs: Path, name: str) -> None:
     text = "".join(line for line in recipe.open() if not line.startswith("proposer:"))
     named = inputs / "named.yaml"
     named.write_text(f"{text}proposer: {name}\n")
-    ways = (
+    keys = {f"proposer.{key}": part for key, part in proposer_named(name).items()}
+    for loaded in (
         load_recipe(named),
         load_recipe(recipe, [f"proposer={name}"]),
         load_recipe(recipe).changed({"proposer": name}),
-        load_recipe(recipe).changed(
-            {f"proposer.{key}": part for key, part in proposer_named(name).items()}
-        ),
-    )
-    for way in ways:
-        assert NAMES[name].items() <= way.settings()["proposer"].items()
+        load_recipe(recipe).changed(keys),
+    ):
+        assert NAMES[name].items() <= loaded.settings()["proposer"].items()
     # A group of keys that is a name in the file can be refined like any other.
     if "model" in NAMES[name]:
         assert load_recipe(named, ["proposer.pictures=2"]).settings()["proposer"]["pictures"] == 2
@@ -160,9 +122,10 @@ def test_a_name_that_stands_for_nothing_is_refused_before_anything_is_read(
 ) -> None:
     with pytest.raises(TaxtuneError):
         proposer_named(name)
-    for way in (("--proposer", name), ("--set", f'proposer="{name}"')):
-        done = run_captured("tune", inputs / "recipe.yaml", *way)
-        assert (done.code, words in done.err) == (2, True), done.err
+    for option in (("--proposer", name), ("--set", f'proposer="{name}"')):
+        done = run_captured("tune", inputs / "recipe.yaml", *option)
+        assert done.code == 2
+        assert words in done.err
     assert not Path("runs").exists()
 
 
@@ -176,19 +139,15 @@ def test_another_model_keeps_the_rest_of_the_group_and_a_files_server_stays_the_
         "proposer: {kind: llm, model: openai/old, api_base: 'https://pens.example/v1', evidence: false}\n"
     )
     recipe.write_text("".join(kept))
-    changed = load_recipe(
-        recipe, {"proposer.kind": "llm", "proposer.model": "openai/new", "vlm.model": "openai/eyes"}
-    )
-    assert changed.settings()["proposer"]["evidence"] is False
-    done = run_captured(
-        "tune", recipe, "--proposer", "openai/new", "--model", "openai/eyes", "--dry-run"
-    )
+    changes = {"proposer.kind": "llm", "proposer.model": "openai/new", "vlm.model": "openai/eyes"}
+    assert load_recipe(recipe, changes).settings()["proposer"]["evidence"] is False
+    options = "--proposer openai/new --model openai/eyes --dry-run"
+    done = run_captured("tune", recipe, *options.split())
     assert done.code == 2
-    for key, server in (("vlm", "eyes"), ("proposer", "pens")):
-        assert f"{key}.api_base sends" in done.out + done.err
-        assert f"https://{server}.example, which you have not confirmed" in (
-            done.out + done.err
-        ).replace("\n", " ")
+    said = " ".join((done.out + done.err).split())
+    for key, server in {"vlm": "eyes", "proposer": "pens"}.items():
+        assert f"{key}.api_base sends" in said
+        assert f"https://{server}.example, which you have not confirmed" in said
 
 
 def test_a_folder_is_found_from_where_the_command_runs(inputs: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.targets import target_finder
 from taxtune.data import load_examples
 from taxtune.data.labels import LabelFinder, label_text
@@ -17,6 +16,7 @@ from taxtune.errors import TaxonomyError
 from taxtune.mapping import Mapper
 from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, restrict
+from tests.answers.reading import read_file
 from tests.displays import Recorder
 
 TREE = Taxonomy.from_paths(
@@ -63,42 +63,33 @@ def test_what_is_written_goes_before_what_is_spelt_alike() -> None:
     find = target_finder(TREE)
     assert TREE.path(find("Forget-me-not").node or 0)[1] == "bird"
     assert TREE.path(find("forget_me_not").node or 0)[1] == "plant"
-    with pytest.raises(
-        TaxonomyError,
-        match=r"2 nodes are called 'forgetmenot'.*life/bird/Forget-me-not, life/plant",
-    ):
+    both = r"2 nodes are called 'forgetmenot'.*life/bird/Forget-me-not, life/plant"
+    with pytest.raises(TaxonomyError, match=both):
         LabelFinder(TREE).node(["forgetmenot"])
     for label in ("forgetmenot", "Wilson", "woodpecker", "", "'"):
         assert find(label).node is None
 
 
 def test_a_label_of_a_leaf_and_its_group_is_the_leaf_and_an_answer_is_the_group() -> None:
-    with showing(said := Recorder()):
-        rows = read_answers([{"truth": "car", "answer": "a car"}], AnswerSchema(taxonomy=TREE)).rows
-        notes = read_answers(
-            [{"truth": "car", "answer": "a car"}], AnswerSchema(taxonomy=TREE)
-        ).notes
-    assert TREE.path(rows[0].target) == ("life", "vehicle", "car", "car")
-    assert [text for text in notes if "as a label 'car' is the leaf" in text]
-    placed = Mapper(TREE).place(["car", "A car.", "taxi"])
-    assert [TREE.path(one.node)[-2:] for one in placed] == [
-        ("vehicle", "car"),
-        ("vehicle", "car"),
-        ("car", "taxi"),
-    ]
-    assert said.notes == []
+    with showing(Recorder()) as display:
+        table = read_file([{"truth": "car", "answer": "a car"}], TREE)
+    assert display.notes == []
+    assert TREE.path(table.rows[0].target) == ("life", "vehicle", "car", "car")
+    assert "as a label 'car' is the leaf" in "\n".join(table.notes)
+    group, again, leaf = Mapper(TREE).place(["car", "A car.", "taxi"])
+    assert TREE.path(group.node) == TREE.path(again.node) == ("life", "vehicle", "car")
+    assert TREE.path(leaf.node)[-2:] == ("car", "taxi")
 
 
 def test_a_leaf_and_its_group_in_a_part_and_outside_of_one() -> None:
     part = restrict(TREE, "vehicle")
-    assert part.tree.path(target_finder(part.tree, part)("car").node or 0) == (
-        "vehicle",
-        "car",
-        "car",
-    )
+    car = target_finder(part.tree, part)("car").node
+    assert car is not None
+    assert part.tree.path(car) == ("vehicle", "car", "car")
     part = restrict(TREE, "bird")
-    assert target_finder(part.tree, part)("car").outside
-    assert not target_finder(part.tree, part)("Wilson_Warbler").outside
+    find = target_finder(part.tree, part)
+    assert find("car").outside
+    assert not find("Wilson_Warbler").outside
 
 
 @pytest.mark.parametrize(

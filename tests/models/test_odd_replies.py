@@ -75,18 +75,18 @@ def test_thoughts_are_no_answer_and_stay_in_the_store(tmp_path):
 # -- content and errors ------------------------------------------------------------------------------------------------
 
 
+EGRET = {"type": "text", "text": "Egret."}
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        [
-            {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
-            {"type": "text", "text": "Egret."},
-        ],
+        [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, EGRET],
         [{"type": "text", "text": "Eg"}, {"type": "output_text", "text": "ret."}],
         [{"type": "reasoning", "text": "A mallard?"}, "Egret."],
         [{"text": "Egret."}],
         [None, {"type": "text", "text": {"value": "Egret.", "annotations": []}}],
-        {"type": "text", "text": "Egret."},
+        EGRET,
     ],
 )
 def test_the_text_parts_of_content_are_the_answer(content):

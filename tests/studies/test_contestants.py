@@ -53,53 +53,45 @@ def test_guesses_are_chosen_and_missing_ones_counted(
     chosen = with_guess(answers, guess)
     assert [row.answer for row in chosen.rows] == expected
     assert guess_name(guess) == name
-    missing = any(
-        "1 of 5 rows have no guess 2 and count as missing" in note for note in chosen.notes
-    )
-    assert missing == (guess == "2")
-    for wrong in ("0", "top-0", "-1", "first", "top-", "²", ""):
-        with pytest.raises(DataError, match="Unknown guess"):
-            with_guess(answers, wrong)
+    note = "1 of 5 rows have no guess 2 and count as missing"
+    assert any(note in text for text in chosen.notes) == (guess == "2")
+
+
+@pytest.mark.parametrize("guess", ["0", "top-0", "-1", "first", "top-", "²", ""])
+def test_there_is_no_such_guess(birds: Taxonomy, guesses: Path, guess: str) -> None:
+    with pytest.raises(DataError, match="Unknown guess"):
+        with_guess(read_file(guesses, birds, missing="keep"), guess)
 
 
 def test_files_are_named_by_their_argument_or_by_themselves(tmp_path: Path) -> None:
     odd = tmp_path / "a=b.csv"
     odd.write_text("", "utf-8")
-    assert named_paths(["GPT 4=x/y=z.csv", "x/llava.jsonl", str(odd)]) == {
-        "GPT 4": "x/y=z.csv",
-        "llava": "x/llava.jsonl",
-        "a=b": str(odd),
-    }
-    for wrong, message in (
-        (["m=a", "m=b"], "same name"),
-        (["=a.csv"], "not NAME=FILE"),
-        ([], "No file"),
-    ):
-        with pytest.raises(DataError, match=message):
-            named_paths(wrong)
+    paths = named_paths(["GPT 4=x/y=z.csv", "x/llava.jsonl", str(odd)])
+    assert paths == {"GPT 4": "x/y=z.csv", "llava": "x/llava.jsonl", "a=b": str(odd)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["m=a", "m=b"], "same name"), (["=a.csv"], "not NAME=FILE"), ([], "No file")],
+)
+def test_arguments_that_name_no_file(arguments: list[str], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        named_paths(arguments)
 
 
 def test_files_are_split_by_a_column_or_by_guesses(birds: Taxonomy, guesses: Path) -> None:
     two = [f"a={guesses}", f"b={guesses}"]
     assert read(birds, two) == [("a", ""), ("b", "")]
     assert read(birds, two, by="model") == [("a", "m"), ("b", "m")]
-    both = [("a", "guess 1"), ("a", "all guesses"), ("b", "guess 1"), ("b", "all guesses")]
+    both = [(name, guess) for name in "ab" for guess in ("guess 1", "all guesses")]
     assert read(birds, two, guess=["1", "all", "1"]) == both
     with pytest.raises(DataError, match="exclude each other"):
         read(birds, two, by="model", guess=["1"])
 
 
 def test_text_scores_are_those_of_each_answer_and_missing_ones_have_none(birds: Taxonomy) -> None:
-    rows = [
-        ("mallard", 8, ""),
-        ("a duck", 8, ""),
-        (None, 8, ""),
-        ("mallard", 4, ""),
-        ("mallard", 8, ""),
-    ]
-    answers = pd.DataFrame(
-        rows, columns=["answer", "target", "question"], index=[7, 5, 3, 1, 0], dtype=object
-    )
+    answers = pd.DataFrame({"target": [8, 8, 8, 4, 8], "question": ""}, index=[7, 5, 3, 1, 0])
+    answers["answer"] = ["mallard", "a duck", None, "mallard", "mallard"]
     compared: list[tuple[str, str]] = []
 
     def same(answer: str, name: str) -> float:

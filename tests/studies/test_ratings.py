@@ -25,29 +25,30 @@ def read(file: Path, **columns: str) -> tuple[pd.DataFrame, list[str]]:
 
 def jsonl(folder: Path, *changes: dict[str, Any]) -> Path:
     path = folder / "rated.jsonl"
-    path.write_text(
-        "\n".join(json.dumps({**GOOD, **change}) for change in changes), encoding="utf-8"
-    )
+    lines = [json.dumps(GOOD | change) for change in changes]
+    path.write_text("\n".join(lines), encoding="utf-8")
     return path
+
+
+def columns(answers: pd.DataFrame, *names: str) -> list[list[Any]]:
+    return [answers[name].tolist() for name in names]
 
 
 def test_five_ratings_become_one() -> None:
     # Paper 4: at least four 1.0, two or three 0.5, else 0.0.
+    expected = [0.0, 0.0, 0.5, 0.5, 1.0, 1.0]
     for ratings in itertools.product((0, 1), repeat=5):
-        assert quality(ratings) == {0: 0.0, 1: 0.0, 2: 0.5, 3: 0.5, 4: 1.0, 5: 1.0}[sum(ratings)]
+        assert quality(ratings) == expected[sum(ratings)]
 
 
 def test_jsonl_with_references_in_several_forms(tmp_path: Path) -> None:
     vqa = [{"answer": "yes", "answer_confidence": "maybe"}, {"answer": "no"}, None, " "]
-    changes = (
-        {},
-        {"id": 2, "references": "dog", "human": "1"},
-        {"references": vqa, "human": [0.25]},
-    )
-    answers, notes = read(jsonl(tmp_path, *changes))
-    assert answers["references"].tolist() == [("cat", "cats"), ("dog",), ("yes", "no")]
-    assert answers["id"].tolist() == ["a", "2", "a"]
-    assert answers["human"].tolist() == [0.5, 1.0, 0.25]
+    dog = {"id": 2, "references": "dog", "human": "1"}
+    answers, notes = read(jsonl(tmp_path, {}, dog, {"references": vqa, "human": [0.25]}))
+    references, ids, human = columns(answers, "references", "id", "human")
+    assert references == [("cat", "cats"), ("dog",), ("yes", "no")]
+    assert ids == ["a", "2", "a"]
+    assert human == [0.5, 1.0, 0.25]
     assert notes == []
 
 
@@ -60,23 +61,25 @@ def test_csv_with_lists_of_ratings_and_references(tmp_path: Path) -> None:
         writer.writerow(["dog", "cat", "[0, 0, 0, 0, 0]", "A", ""])
     answers, notes = read(path, by="model", category="what")
     assert answers["answer"][0] == "قطة 🐱"
-    assert answers["references"].tolist() == [("cat", "2"), ("cat",)]
-    assert answers[["human", "group", "category", "id", "question"]].to_numpy().tolist() == [
-        [1.0, "B", "Synonym", "2", ""],
-        [0.0, "A", "", "3", ""],
-    ]
+    references, human = columns(answers, "references", "human")
+    assert references == [("cat", "2"), ("cat",)]
+    assert human == [1.0, 0.0]
+    group, category, ids, questions = columns(answers, "group", "category", "id", "question")
+    assert group == ["B", "A"]
+    assert category == ["Synonym", ""]
+    assert ids == ["2", "3"]
+    assert questions == ["", ""]
     assert "alpha" in notes[-1]
 
 
 def test_none_is_a_reference_and_blanks_are_no_names(tmp_path: Path) -> None:
-    changes = (
-        {"references": ["None", "nan"]},
-        {"references": "none", "id": "", "model": " A "},
-        {"model": " "},
-    )
-    answers, notes = read(jsonl(tmp_path, *changes), by="model")
-    assert answers["references"].tolist() == [("None", "nan"), ("none",), ("cat", "cats")]
-    assert answers[["id", "group"]].to_numpy().tolist() == [["a", ""], ["2", "A"], ["a", ""]]
+    none = {"references": "none", "id": "", "model": " A "}
+    path = jsonl(tmp_path, {"references": ["None", "nan"]}, none, {"model": " "})
+    answers, notes = read(path, by="model")
+    references, ids, group = columns(answers, "references", "id", "group")
+    assert references == [("None", "nan"), ("none",), ("cat", "cats")]
+    assert ids == ["a", "2", "a"]
+    assert group == ["", "A", ""]
     assert notes == []
 
 
