@@ -10,7 +10,8 @@ import pytest
 
 from taxtune.answers import AnswerTable
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FloatArray, Measure, make_measure
+from taxtune.metrics.base import FloatArray
+from taxtune.metrics.registry import Measure, make_measure
 from taxtune.scoring.texts import mean_interval, measure_answers
 from tests.answers.reading import read_file as read_any
 

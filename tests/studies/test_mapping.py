@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from taxtune.errors import MapperError, TaxtuneError
 from taxtune.mapping import Mapper
-from taxtune.metrics.registry import MEASURES, MeasureKind
+from taxtune.metrics.base import MeasureKind
+from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample
 from taxtune.report.output import StudyReport
 from taxtune.studies import mapping as study

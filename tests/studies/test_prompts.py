@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from taxtune.errors import TaxtuneError
-from taxtune.metrics import hierarchical_sample, paired_bootstrap
-from taxtune.metrics.registry import FunctionMeasure
+from taxtune.metrics.base import FunctionMeasure
+from taxtune.metrics.statistics import hierarchical_sample, paired_bootstrap
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
 from taxtune.studies.prompts import PromptsSettings, compare_prompts

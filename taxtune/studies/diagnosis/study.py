@@ -25,13 +25,8 @@ from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, s
 from taxtune.metrics.information import Information, information_values
 from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks
 from taxtune.metrics.registry import Measure
-from taxtune.metrics.statistics import (
-    INFORMATION_METRICS,
-    Interval,
-    bootstrap,
-    hierarchical_sample,
-    information_sample,
-)
+from taxtune.metrics.statistics import INFORMATION_METRICS, Interval
+from taxtune.metrics.table import Predictions
 from taxtune.report.output import StudyReport
 from taxtune.scoring.nodes import as_child
 from taxtune.studies.contestants import (
@@ -232,14 +227,13 @@ class _Diagnosis:
 
     def intervals(self) -> dict[str, Interval]:
         """Returns all scores with their intervals."""
-        nodes, targets = self.frame["node"], self.frame["target"]
-        off_tree = self.frame["as_child"]
-        return bootstrap(
-            hierarchical_sample(self.taxonomy, nodes, targets, off_tree=off_tree),
-            information_sample(self.information, nodes, targets, off_tree=off_tree),
-            resamples=self.settings.resamples,
-            seed=self.settings.seed,
+        predictions = Predictions(
+            information=self.information,
+            nodes=self.frame["node"].to_numpy(),
+            target=self.frame["target"].to_numpy(),
+            off_tree=self.frame["as_child"].to_numpy(),
         )
+        return predictions.table().intervals(self.settings.seed, self.settings.resamples)
 
     def ranks(self) -> list[RankIntervals]:
         """Returns precision and recall at each rank, with intervals."""

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FloatArray, Measure, make_measure
+from taxtune.metrics.base import FloatArray
+from taxtune.metrics.registry import Measure, make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
 from taxtune.taxonomy import Taxonomy
