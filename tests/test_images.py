@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import PIL
@@ -17,17 +15,17 @@ from taxtune.errors import ImageError
 from taxtune.images import IMAGE_SUFFIXES, lacking_decoder
 
 
-def noise(width: int = 32, height: int = 24, channels: int = 3) -> np.ndarray[Any, Any]:
+def noise(width=32, height=24, channels=3):
     rng = np.random.default_rng(0)
     return rng.integers(0, 256, (height, width, channels), dtype=np.uint8)
 
 
-def save(image: Image.Image, path: Path, **options: Any) -> Path:
+def save(image, path, **options):
     image.save(path, **options)
     return path
 
 
-def png_header(width: int, height: int) -> bytes:
+def png_header(width, height):
     """Returns a PNG that says it has such a size, in a few dozen bytes."""
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     png = b"\x89PNG\r\n\x1a\n"
@@ -38,7 +36,7 @@ def png_header(width: int, height: int) -> bytes:
     return png
 
 
-def pixels(image: Image.Image) -> np.ndarray[Any, Any]:
+def pixels(image):
     return np.asarray(image).astype(int)
 
 
@@ -46,7 +44,7 @@ def pixels(image: Image.Image) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.bmp", "a.tif", "a.ppm", "a.webp"])
-def test_lossless_formats_come_back_as_they_were(name: str, tmp_path: Path) -> None:
+def test_lossless_formats_come_back_as_they_were(name, tmp_path):
     options = {"lossless": True} if name.endswith("webp") else {}
     path = save(Image.fromarray(noise()), tmp_path / name, **options)
     image = load_image(path)
@@ -55,7 +53,7 @@ def test_lossless_formats_come_back_as_they_were(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation_is_applied(orientation: int, tmp_path: Path) -> None:
+def test_exif_orientation_is_applied(orientation, tmp_path):
     upright = Image.new("RGB", (40, 20), "black")
     upright.paste("white", (0, 0, 20, 10))  # the top left quarter
     undo = {
@@ -101,9 +99,7 @@ def test_exif_orientation_is_applied(orientation: int, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_any_mode_becomes_rgb(
-    mode: str, value: Any, expected: tuple[int, int, int], tmp_path: Path
-) -> None:
+def test_any_mode_becomes_rgb(mode, value, expected, tmp_path):
     tiff = mode in ("F", "CMYK", "YCbCr", "I")
     file = tmp_path / ("a.tif" if tiff else "a.png")
     image = load_image(save(Image.new(mode, (16, 16), value), file))
@@ -111,7 +107,7 @@ def test_any_mode_becomes_rgb(
     assert np.abs(pixels(image) - expected).max() <= 1
 
 
-def test_a_palette_with_a_transparent_colour_is_laid_over_white(tmp_path: Path) -> None:
+def test_a_palette_with_a_transparent_colour_is_laid_over_white(tmp_path):
     image = Image.new("P", (16, 16), 1)
     image.putpalette([0, 0, 0, 250, 0, 0])
     image.paste(0, (0, 0, 8, 16))
@@ -121,7 +117,7 @@ def test_a_palette_with_a_transparent_colour_is_laid_over_white(tmp_path: Path) 
     assert row[15].tolist() == [250, 0, 0]
 
 
-def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path: Path) -> None:
+def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path):
     ramp = np.linspace(0, 65_535, 256, dtype=np.uint16)[None, :].repeat(16, axis=0)
     path = save(Image.fromarray(ramp), tmp_path / "a.png")
     row = pixels(load_image(path))[0, :, 0]
@@ -129,9 +125,7 @@ def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 14])
-def test_fewer_bits_in_a_file_of_sixteen_are_scaled_by_their_own_range(
-    bits: int, tmp_path: Path
-) -> None:
+def test_fewer_bits_in_a_file_of_sixteen_are_scaled_by_their_own_range(bits, tmp_path):
     ramp = np.linspace(3, 2**bits - 1, 256).astype(np.uint16)[None, :].repeat(16, axis=0)
     for name in ("a.png", "a.tif"):
         image = load_image(save(Image.fromarray(ramp), tmp_path / name))
@@ -147,9 +141,7 @@ def test_fewer_bits_in_a_file_of_sixteen_are_scaled_by_their_own_range(
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
 @pytest.mark.parametrize("mode", ["RGB", "L", "P"])
-def test_a_large_photo_is_read_at_half_size(
-    suffix: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_photo_is_read_at_half_size(suffix, mode, tmp_path, monkeypatch):
     monkeypatch.setattr("taxtune.images.MAX_PIXELS", 40_000)
     source = Image.new("RGB", (300, 200), (200, 30, 30))
     source.paste((20, 20, 220), (0, 0, 150, 200))
@@ -170,14 +162,14 @@ def test_a_large_photo_is_read_at_half_size(
         load_image(path)
 
 
-def test_the_limit_of_pillow_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_pillow_is_as_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     path = save(Image.fromarray(noise()), tmp_path / "a.png")
     load_image(path)
     assert Image.MAX_IMAGE_PIXELS == 100
 
 
-def test_many_pixels_in_few_bytes_are_no_photo(tmp_path: Path) -> None:
+def test_many_pixels_in_few_bytes_are_no_photo(tmp_path):
     (tmp_path / "a.png").write_bytes(png_header(9_000, 9_000) + bytes(30_000))
     with pytest.raises(ImageError, match=r"81,000,000 pixels, in 30,\d+ bytes, as no photo has"):
         load_image(tmp_path / "a.png")
@@ -189,7 +181,7 @@ def test_many_pixels_in_few_bytes_are_no_photo(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("suffix", "package"), [("heic", "pillow_heif"), ("HIF", "pillow_heif"), ("avif", "PIL")]
 )
-def test_photos_of_phones_are_read(suffix: str, package: str, tmp_path: Path) -> None:
+def test_photos_of_phones_are_read(suffix, package, tmp_path):
     pytest.importorskip(package)
     # Reading makes the formats known.
     load_image(save(Image.new("RGB", (9, 9)), tmp_path / "first.png"))
@@ -211,9 +203,7 @@ def test_photos_of_phones_are_read(suffix: str, package: str, tmp_path: Path) ->
         ("a.avif", b"avif", "AVIF images need Pillow"),
     ],
 )
-def test_without_its_package_a_photo_says_which(
-    name: str, brand: bytes, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_package_a_photo_says_which(name, brand, needs, tmp_path, monkeypatch):
     monkeypatch.setattr("taxtune.images._formats", lambda: ("JPEG", "PNG"))
     (tmp_path / name).write_bytes(b"\0\0\0\x1cftyp" + brand + bytes(99))
     with pytest.raises(ImageError, match=needs):
@@ -225,7 +215,7 @@ def test_without_its_package_a_photo_says_which(
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
-def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
+def bad_files(folder):
     good = Image.fromarray(noise(200, 150))
     good_jpeg = save(good, folder / "good.jpg").read_bytes()
     good_png = save(good, folder / "good.png").read_bytes()
@@ -256,7 +246,7 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
     return named
 
 
-def test_what_is_no_good_is_refused_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_what_is_no_good_is_refused_by_name(tmp_path, subtests):
     for name, (path, message) in bad_files(tmp_path).items():
         with subtests.test(name):
             with pytest.raises(ImageError, match=message) as caught:
@@ -266,9 +256,7 @@ def test_what_is_no_good_is_refused_by_name(tmp_path: Path, subtests: pytest.Sub
                 check_images([path])
 
 
-def test_a_bomb_is_refused_before_it_is_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bomb_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
     bomb = tmp_path / "bomb.png"
     bomb.write_bytes(png_header(9_000, 9_000))
     load = "PIL.ImageFile.ImageFile.load"
@@ -277,7 +265,7 @@ def test_a_bomb_is_refused_before_it_is_decoded(
         load_image(bomb)
 
 
-def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_changed_is_refused(tmp_path):
     path = save(Image.fromarray(noise()), tmp_path / "a.png")
     before = content_hash(path)
     save(Image.new("RGB", (32, 24)), path)
@@ -288,7 +276,7 @@ def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
 # -- many at once ------------------------------------------------------------------------------------------------------
 
 
-def test_all_bad_images_are_named_in_one_error(tmp_path: Path) -> None:
+def test_all_bad_images_are_named_in_one_error(tmp_path):
     bad = bad_files(tmp_path)
     good = save(Image.fromarray(noise()), tmp_path / "good.png")
     with pytest.raises(ImageError) as caught:

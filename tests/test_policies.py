@@ -65,9 +65,7 @@ Losses = NDArray[np.float64]
         ([HERRING] * 7 + [TEAL] * 3, 0.7, HERRING, 0.7),  # 0.7 of 10 is 7
     ],
 )
-def test_the_place_is_the_deepest_node_that_reaches_the_threshold(
-    answers: list[int], threshold: float, node: int, held: float
-) -> None:
+def test_the_place_is_the_deepest_node_that_reaches_the_threshold(answers, threshold, node, held):
     policy = SelfConsistency(len(answers), threshold)
     nodes, shares = policy.majority(BIRDS, [answers])
     assert nodes.tolist() == [node]
@@ -75,9 +73,7 @@ def test_the_place_is_the_deepest_node_that_reaches_the_threshold(
 
 
 @given(trees(), st.data())
-def test_places_nest_and_hp_never_rises_as_the_threshold_falls(
-    tree: Taxonomy, data: st.DataObject
-) -> None:
+def test_places_nest_and_hp_never_rises_as_the_threshold_falls(tree, data):
     answers = st.lists(st.integers(-1, len(tree) - 1), min_size=5, max_size=5)
     nodes = np.array(data.draw(st.lists(answers, min_size=1, max_size=6)))
     target = np.array([data.draw(st.integers(0, len(tree) - 1)) for _ in nodes])
@@ -92,9 +88,7 @@ def test_places_nest_and_hp_never_rises_as_the_threshold_falls(
 
 
 @given(trees(), st.data())
-def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(
-    tree: Taxonomy, data: st.DataObject
-) -> None:
+def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(tree, data):
     answers = data.draw(st.lists(st.integers(-1, len(tree) - 1), min_size=2, max_size=8))
     paths = weighted_paths(tree, [answers])
     again = weighted_paths(tree, [data.draw(st.permutations(answers))])
@@ -108,7 +102,7 @@ def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(
         assert share == pytest.approx(counts.get(node, 0) / len(answers))
 
 
-def test_requests_ask_for_distinct_answers(tmp_path: Path) -> None:
+def test_requests_ask_for_distinct_answers(tmp_path):
     image = tmp_path / "a.png"
     assert SelfConsistency(3).requests(BIRDS, "p", image, "f") == [
         Request("p", image, "f", sample) for sample in (0, 1, 2)
@@ -119,25 +113,25 @@ def test_requests_ask_for_distinct_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("samples", "threshold"), [(0, 0.7), (1, 0.7), (101, 0.7), (8, 0.0), (8, 1.1)]
 )
-def test_settings_out_of_range_are_refused(samples: int, threshold: float) -> None:
+def test_settings_out_of_range_are_refused(samples, threshold):
     with pytest.raises(TaxtuneError):
         SelfConsistency(samples, threshold)
 
 
 @pytest.fixture(scope="module")
-def birds() -> Taxonomy:
+def birds():
     return read_taxonomy(TAXONOMY_FILE, names=False)
 
 
 @pytest.fixture(scope="module")
-def recorded() -> Recorded:
+def recorded():
     """Nodes, shape (400, 16), and targets of the field guide's baseline at temperature 1."""
     with np.load(VOTES) as arrays:
         return arrays["nodes"].T.astype(np.int64), arrays["targets"].astype(np.int64)
 
 
 @pytest.fixture(scope="module")
-def losses(birds: Taxonomy, recorded: Recorded) -> Losses:
+def losses(birds, recorded):
     """1 - hP of the root alone, and at the eight thresholds of 8 answers, shape (9, 400)."""
     nodes, target = recorded
     rows = [np.zeros(len(target))]
@@ -147,9 +141,7 @@ def losses(birds: Taxonomy, recorded: Recorded) -> Losses:
     return np.array(rows)
 
 
-def test_eight_answers_of_the_baseline_are_as_good_as_measured(
-    birds: Taxonomy, recorded: Recorded
-) -> None:
+def test_eight_answers_of_the_baseline_are_as_good_as_measured(birds, recorded):
     nodes, target = recorded
     scores = []
     for answers in (nodes[:, :8], nodes[:, 8:]):
@@ -162,7 +154,7 @@ def test_eight_answers_of_the_baseline_are_as_good_as_measured(
     assert direct.hp < min(first.hp, second.hp) - 0.03
 
 
-def chosen_risks(losses: Losses, n: int, risk: float, confidence: float | None) -> Losses:
+def chosen_risks(losses, n, risk, confidence):
     """Returns the mean loss, on all images, of what draws of calibration images chose."""
     rng = np.random.default_rng(0)
     means = losses.mean(axis=1)
@@ -177,7 +169,7 @@ def chosen_risks(losses: Losses, n: int, risk: float, confidence: float | None) 
 
 
 @pytest.mark.parametrize(("n", "risk"), [(60, 0.02), (200, 0.02), (200, 0.01), (400, 0.04)])
-def test_the_risk_is_kept_in_expectation(losses: Losses, n: int, risk: float) -> None:
+def test_the_risk_is_kept_in_expectation(losses, n, risk):
     risks = chosen_risks(losses, n, risk, None)
     assert risks.mean() <= risk + 3 * risks.std() / math.sqrt(SPLITS)
     assert (risks > 0).mean() > 0.5, "the promise must not be kept by answering the root alone"
@@ -186,16 +178,14 @@ def test_the_risk_is_kept_in_expectation(losses: Losses, n: int, risk: float) ->
 @pytest.mark.parametrize(
     ("n", "risk", "confidence"), [(200, 0.02, 0.9), (400, 0.02, 0.9), (400, 0.04, 0.8)]
 )
-def test_the_risk_is_kept_with_the_confidence(
-    losses: Losses, n: int, risk: float, confidence: float
-) -> None:
+def test_the_risk_is_kept_with_the_confidence(losses, n, risk, confidence):
     risks = chosen_risks(losses, n, risk, confidence)
     level = 1 - confidence
     assert (risks > risk).mean() <= level + 3 * math.sqrt(level * confidence / SPLITS)
     assert (risks > 0).mean() > 0.5
 
 
-def test_without_control_the_risk_is_not_kept(losses: Losses) -> None:
+def test_without_control_the_risk_is_not_kept(losses):
     """The tests above can fail: a threshold taken for its mean breaks the promise."""
     rng = np.random.default_rng(0)
     means = losses.mean(axis=1)
@@ -206,7 +196,7 @@ def test_without_control_the_risk_is_not_kept(losses: Losses) -> None:
     assert (np.array(naive) > 0.02).mean() > 0.2
 
 
-def test_levels_stop_at_the_first_that_is_not_kept() -> None:
+def test_levels_stop_at_the_first_that_is_not_kept():
     losses = np.zeros((4, 100))
     losses[2, :20] = 0.5
     losses[3, :20] = 0.6
@@ -223,9 +213,7 @@ def test_levels_stop_at_the_first_that_is_not_kept() -> None:
 @pytest.mark.parametrize(
     ("risk", "confidence", "worst"), [(0.02, None, 1.0), (0.02, 0.9, 0.75), (0.1, 0.99, 1.0)]
 )
-def test_so_many_images_are_needed_at_best(
-    risk: float, confidence: float | None, worst: float
-) -> None:
+def test_so_many_images_are_needed_at_best(risk, confidence, worst):
     n = images_needed(risk, confidence, worst=worst)
     (enough,) = control_risk(np.zeros((1, n)), risk, confidence, worst=worst)
     (few,) = control_risk(np.zeros((1, n - 1)), risk, confidence, worst=worst)
@@ -234,13 +222,13 @@ def test_so_many_images_are_needed_at_best(
     assert images_needed(1e-12, 0.9) > 10**6  # and is not counted to the end
 
 
-def test_the_worst_loss_is_that_of_the_deepest_wrong_node(birds: Taxonomy) -> None:
+def test_the_worst_loss_is_that_of_the_deepest_wrong_node(birds):
     assert worst_loss(birds) == 0.75
     assert worst_loss(Taxonomy(["root"], [-1])) == 0.5
 
 
 @given(trees(), st.data())
-def test_weights_that_are_counts_are_as_many_answers(tree: Taxonomy, data: st.DataObject) -> None:
+def test_weights_that_are_counts_are_as_many_answers(tree, data):
     nodes = np.array(data.draw(st.lists(st.integers(-1, len(tree) - 1), min_size=1, max_size=5)))
     counts = np.array([data.draw(st.integers(1, 4)) for _ in nodes])
     weighted = weighted_paths(tree, nodes, counts[np.newaxis])
@@ -250,9 +238,7 @@ def test_weights_that_are_counts_are_as_many_answers(tree: Taxonomy, data: st.Da
 
 
 @given(trees(), st.data())
-def test_an_inner_name_gives_its_probability_to_the_names_below(
-    tree: Taxonomy, data: st.DataObject
-) -> None:
+def test_an_inner_name_gives_its_probability_to_the_names_below(tree, data):
     nodes = np.array([-1, *range(len(tree))])
     weights = np.array([[data.draw(st.sampled_from([0.0, 0.25, 1.0, 3.0])) for _ in nodes]])
     given = spread(tree, nodes, weights)
@@ -269,7 +255,7 @@ def test_an_inner_name_gives_its_probability_to_the_names_below(
             assert given[node] == 0
 
 
-def test_a_share_next_to_one_is_told_from_one() -> None:
+def test_a_share_next_to_one_is_told_from_one():
     weights = np.array([[1.0, 1e-12, 0.0], [1.0, 1e-20, 1e-20]])
     paths = weighted_paths(BIRDS, [MALLARD, TEAL, HERRING], weights)
     assert paths.depths(1 - 1e-11).tolist() == [2, 2]
@@ -277,7 +263,7 @@ def test_a_share_next_to_one_is_told_from_one() -> None:
     assert paths.outside[1, 1:].tolist() == [1e-20, 2e-20]
 
 
-def test_outcomes_are_the_nodes_that_they_may_stand_for() -> None:
+def test_outcomes_are_the_nodes_that_they_may_stand_for():
     tree = Taxonomy.from_paths(
         ["bird/duck/mallard", "bird/duck/mandarin duck", "bird/gull/herring gull"]
     )
@@ -300,9 +286,7 @@ def test_outcomes_are_the_nodes_that_they_may_stand_for() -> None:
 # -- placing ---------------------------------------------------------------------------------------
 
 
-def mapped(
-    *images: list[str | None], lift: dict[int, int] | None = None, **outcomes: float
-) -> MappedReplies:
+def mapped(*images, lift=None, **outcomes):
     """Returns replies about images with their placements; None is a refusal, "?" a doubtful answer."""
     mapper = Unsure(BIRDS)
     logs = {name: math.log(value) for name, value in outcomes.items()}
@@ -324,7 +308,7 @@ def mapped(
     return MappedReplies(BIRDS, pairs, nodes, groups=groups)
 
 
-def test_a_single_answer_is_placed_as_the_mapper_says() -> None:
+def test_a_single_answer_is_placed_as_the_mapper_says():
     replies = mapped(["A mallard."], ["A teal?"], ["A bicycle."], ["I cannot tell."])
     placed = Single().place(replies)
     assert [one.node for one in placed] == [MALLARD, TEAL, ROOT, ROOT]
@@ -337,7 +321,7 @@ def test_a_single_answer_is_placed_as_the_mapper_says() -> None:
     assert (lifted.node, lifted.abstained) == (ROOT, True)
 
 
-def test_a_vote_counts_what_was_said_and_hangs_on_doubtful_answers() -> None:
+def test_a_vote_counts_what_was_said_and_hangs_on_doubtful_answers():
     replies = mapped(["A mallard.", "A mallard?", None], ["A teal.", "A teal.", "A mallard?"])
     one, other = SelfConsistency(3, 0.6).place(replies)
     assert one.answer == "A mallard. (1 of 3); A mallard? (1 of 3)"
@@ -348,7 +332,7 @@ def test_a_vote_counts_what_was_said_and_hangs_on_doubtful_answers() -> None:
     assert (lifted.node, lifted.masked, lifted.votes) == (DUCK, "bird/duck/teal", (DUCK, DUCK))
 
 
-def test_a_posterior_sums_the_names_and_leaves_an_open_threshold_to_others() -> None:
+def test_a_posterior_sums_the_names_and_leaves_an_open_threshold_to_others():
     replies = mapped(["A mallard."], mallard=0.6, teal=0.3, **{OTHERWISE: 0.1})
     (bold,) = Posterior(0.6).place(replies)
     (careful,) = Posterior(0.9).place(replies)

@@ -1,10 +1,8 @@
-from pathlib import Path
-
 import pytest
 
 from taxtune.data import split_sizes
 from taxtune.errors import RecipeError
-from taxtune.recipe import Recipe, load_recipe
+from taxtune.recipe import load_recipe
 from taxtune.resources import recipes_dir
 
 GOOD = """\
@@ -19,7 +17,7 @@ vlm:
 """
 
 
-def write(folder: Path, text: str) -> Path:
+def write(folder, text):
     path = folder / "mine.yaml"
     path.write_text(text)
     return path
@@ -43,7 +41,7 @@ def test_what_a_recipe_leaves_out(tmp_path):
     assert recipe.prompt.baseline == "What is this an image of? Answer in the format 'A: <answer>.'"
 
 
-def refusal(path: Path, *overrides: str) -> str:
+def refusal(path, *overrides):
     with pytest.raises(RecipeError) as error:
         load_recipe(path, overrides)
     message = str(error.value)
@@ -167,7 +165,7 @@ def test_what_is_no_yaml_text_is_told(tmp_path, content, said):
 
 
 def test_paths_are_relative_to_the_recipe_and_name_missing_variables(tmp_path, monkeypatch):
-    recipe: Recipe = load_recipe(write(tmp_path, GOOD))
+    recipe = load_recipe(write(tmp_path, GOOD))
     assert recipe.path("photos") == tmp_path / "photos"
     monkeypatch.setenv("PHOTOS", "elsewhere")
     assert recipe.path("${PHOTOS}/a") == tmp_path / "elsewhere/a"

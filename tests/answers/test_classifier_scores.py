@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from taxtune.answers.classifier_scores import Scores, array_scores, read_scores, read_truth
+from taxtune.answers.classifier_scores import array_scores, read_scores, read_truth
 from taxtune.errors import DataError
 from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy
@@ -50,7 +48,7 @@ b.jpg,Fungi,Basidiomycota,Agaricomycetes,Agaricales,Amanitaceae,Amanita,muscaria
 """
 
 
-def long(columns: tuple[str, str, str] = ("image", "label", "score"), **dump: Any) -> str:
+def long(columns=("image", "label", "score"), **dump):
     return str(pd.DataFrame(LONG, columns=columns).to_csv(index=False, **dump))
 
 
@@ -59,7 +57,7 @@ PIVOT = FRAME.pivot(index="image", columns="label", values="score")
 DUCK = "Anas platyrhynchos"
 
 
-def speciesnet(version: int) -> str:
+def speciesnet(version):
     classes = {
         "u1;aves;anseriformes;anatidae;anas;platyrhynchos;a duck": 0.7,
         "u2;aves;anseriformes;anatidae;anas;;anas species": 0.05,
@@ -68,9 +66,9 @@ def speciesnet(version: int) -> str:
     other = {"u4;aves;charadriiformes;laridae;larus;canus;mew gull": 0.5, "f1;;;;;;blank": 0.3}
     said = [{"classes": list(each), "scores": list(each.values())} for each in (classes, other)]
     box = {"category": "1", "conf": 0.9, "bbox": [0, 0, 1, 1]}
-    predictions: list[Any] = [{"filepath": "c.jpg", "failures": ["CLASSIFIER"]}]
+    predictions = [{"filepath": "c.jpg", "failures": ["CLASSIFIER"]}]
     for name, each in zip(WANTED, said, strict=True):
-        prediction: dict[str, Any] = {"filepath": name, "detections": [box]}
+        prediction = {"filepath": name, "detections": [box]}
         if version < 5:
             prediction |= {"classifications": each, "prediction": "x"}
         else:
@@ -80,9 +78,9 @@ def speciesnet(version: int) -> str:
     return json.dumps({"info": {}, "predictions": predictions}, indent=1)
 
 
-def shares(scores: Scores) -> dict[str, dict[str, float]]:
+def shares(scores):
     """Returns the weight of each image at each node; what is unsaid is at the root."""
-    by_image: dict[str, dict[str, float]] = {}
+    by_image = {}
     for image, nodes, weights in zip(scores.images, scores.nodes, scores.weights, strict=True):
         sums = np.bincount(np.maximum(nodes, 0), weights, len(TREE))
         own = {TREE.labels[node]: sums[node] for node in np.flatnonzero(sums > 0)}
@@ -104,7 +102,7 @@ def shares(scores: Scores) -> dict[str, dict[str, float]]:
         ("speciesnet5.json", speciesnet(5), ["2 images have several", "no scores: 'c.jpg'"]),
     ],
 )
-def test_every_form_says_the_same(name: str, text: str, said: list[str], tmp_path: Path) -> None:
+def test_every_form_says_the_same(name, text, said, tmp_path):
     data = text.encode()
     file = tmp_path / name
     file.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
@@ -121,9 +119,9 @@ def test_every_form_says_the_same(name: str, text: str, said: list[str], tmp_pat
 @pytest.mark.parametrize(
     "kind", ["jsonl", "json", "parquet", "wide.parquet", "xlsx", "frame", "pivot", "records"]
 )
-def test_every_container_says_the_same(kind: str, tmp_path: Path) -> None:
+def test_every_container_says_the_same(kind, tmp_path):
     file = tmp_path / f"scores.{kind}"
-    source: Any = file
+    source = file
     match kind:
         case "xlsx":
             pytest.importorskip("openpyxl")
@@ -143,7 +141,7 @@ def test_every_container_says_the_same(kind: str, tmp_path: Path) -> None:
     assert shares(read_scores(source, TREE)) == WANTED
 
 
-def test_an_array_with_the_names_of_its_columns() -> None:
+def test_an_array_with_the_names_of_its_columns():
     table = PIVOT.fillna(0.0)
     scores = array_scores(table.to_numpy(), table.columns, TREE)
     assert shares(scores) == {"0": WANTED["a.jpg"], "1": WANTED["b.jpg"]}
@@ -151,7 +149,7 @@ def test_an_array_with_the_names_of_its_columns() -> None:
         array_scores([[np.nan, 0.2]], ["Anas", "Larus"], TREE)
 
 
-def test_columns_can_be_named() -> None:
+def test_columns_can_be_named():
     records = [{"photo": 7, "shot": 8, "x": "mallard", "y": "gull", "z": 0.5}]
     named = {"image": "photo", "label": "x", "score": "z"}
     assert shares(read_scores(records, TREE, named)) == {"7": {DUCK: 0.5, "Animalia": 0.5}}
@@ -159,7 +157,7 @@ def test_columns_can_be_named() -> None:
         read_scores(records, TREE)
 
 
-def test_homonyms_are_told_apart_by_the_ranks_above() -> None:
+def test_homonyms_are_told_apart_by_the_ranks_above():
     paths = ["life/Aves/Muscicapidae/Oenanthe", "life/Magnoliopsida/Apiaceae/Oenanthe"]
     tree = Taxonomy.from_paths(paths)
     ranks = {"kingdom": "", "class": "Magnoliopsida", "family": "Apiaceae", "genus": "Oenanthe"}
@@ -180,7 +178,7 @@ def test_homonyms_are_told_apart_by_the_ranks_above() -> None:
         ("a,dog,0.2\na,cat,0.3", "None of the labels is on the tree. (got \"'dog', 'cat'\")"),
     ],
 )
-def test_what_is_no_probability_is_refused(rows: str, said: str, tmp_path: Path) -> None:
+def test_what_is_no_probability_is_refused(rows, said, tmp_path):
     file = tmp_path / "scores.csv"
     file.write_text(f"image,label,score\n{rows}\n")
     with pytest.raises(DataError) as error:
@@ -214,7 +212,7 @@ def test_what_is_no_probability_is_refused(rows: str, said: str, tmp_path: Path)
         ("net.json", '{"predictions": [{"filepath": "a"}]}', "The file has no scores."),
     ],
 )
-def test_broken_files_are_refused(name: str, text: str, said: str, tmp_path: Path) -> None:
+def test_broken_files_are_refused(name, text, said, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError) as error:
         read_scores(tmp_path / name, TREE)
@@ -228,7 +226,7 @@ def test_broken_files_are_refused(name: str, text: str, said: str, tmp_path: Pat
         "a,mallard,0.2\na,Larus canus,0.3\na,Anas platyrhynchos,0.25",
     ],
 )
-def test_scores_of_one_taxon_are_added_up_and_win_together(rows: str, tmp_path: Path) -> None:
+def test_scores_of_one_taxon_are_added_up_and_win_together(rows, tmp_path):
     file = tmp_path / "scores.csv"
     file.write_text(f"image,label,score\n{rows}\nb,Larus canus,1\n")
     with showing(Recorder()) as display:
@@ -240,14 +238,14 @@ def test_scores_of_one_taxon_are_added_up_and_win_together(rows: str, tmp_path: 
     assert "'a'" in note
 
 
-def test_labels_that_the_tree_lacks_stay_apart() -> None:
+def test_labels_that_the_tree_lacks_stay_apart():
     with showing(Recorder()) as display:
         scores = array_scores([[0.4, 0.35, 0.25]], ["mallard", "cat", "dog"], TREE)
     assert TREE.labels[scores.best()[0]] == DUCK
     assert "added up" not in "\n".join(display.notes)
 
 
-def test_the_truth_is_in_the_column_that_tells_every_node(tmp_path: Path) -> None:
+def test_the_truth_is_in_the_column_that_tells_every_node(tmp_path):
     file = tmp_path / "truth.csv"
     rows = ["a,mallard,Animalia/Aves/Anatidae/Anas/Anas platyrhynchos"]
     rows.append("b,Oenanthe,Animalia/Mammalia/Oenanthe")

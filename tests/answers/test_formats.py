@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.records import open_table
 from taxtune.errors import DataError
-from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
 from tests.cli.commands import run_command
 
@@ -22,7 +19,7 @@ ODD = ["001", "NA", "null", "1.0", "TRUE", "1e5", "nan", " spaced "]
 @pytest.mark.parametrize(
     "form", ["csv", "tsv", "xlsx", "parquet", "jsonl", "json", "csv.gz", "unnamed"]
 )
-def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
+def test_answers_stay_the_text_that_they_are(tmp_path, form):
     file = tmp_path / ("answers" if form == "unnamed" else f"answers.{form}")
     frame = pd.DataFrame(
         {"Answer": ODD, "reference": "x", "id": [f"0{i}" for i in range(len(ODD))]}
@@ -45,7 +42,7 @@ def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
     assert [row.row for row in read.rows] == list(range(numbered, numbered + len(ODD)))
 
 
-def test_a_cell_of_a_sheet_is_an_error_or_beyond_the_header(tmp_path: Path) -> None:
+def test_a_cell_of_a_sheet_is_an_error_or_beyond_the_header(tmp_path):
     file = tmp_path / "answers.xlsx"
     pd.DataFrame([["answer", "id"], ["#N/A", "a"], ["duck", "b"]]).to_excel(
         file, index=False, header=False
@@ -62,7 +59,7 @@ def test_a_cell_of_a_sheet_is_an_error_or_beyond_the_header(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("as_frame", [False, True])
-def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame: bool) -> None:
+def test_records_and_data_frames_are_read_as_files_are(birds, as_frame):
     rows = [
         {"answer": "a mallard", "target": "mallard"},
         {"answer": float("nan") if as_frame else None, "target": "blackbird"},
@@ -85,16 +82,14 @@ def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame
         ("missing.csv", None, "The answers file does not exist"),
     ],
 )
-def test_what_is_no_file_of_answers_is_said(
-    tmp_path: Path, name: str, content: bytes | None, message: str
-) -> None:
+def test_what_is_no_file_of_answers_is_said(tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_answers(tmp_path / name)
 
 
-def test_a_format_that_is_not_known(tmp_path: Path) -> None:
+def test_a_format_that_is_not_known(tmp_path):
     with pytest.raises(DataError, match=r"Unknown input format.*parquet"):
         open_table(tmp_path / "a.xml", format="xml")
 
@@ -102,7 +97,7 @@ def test_a_format_that_is_not_known(tmp_path: Path) -> None:
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
-def _row(example: str, truth: str, answer: str | None) -> dict[str, Any]:
+def _row(example, truth, answer):
     placed = {"answer": answer, "placement": "life", "node": 0, "stage": "abstained"}
     return {
         "example": example,
@@ -115,7 +110,7 @@ def _row(example: str, truth: str, answer: str | None) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     truths = ("life/bird/duck/mallard", "life/bird/thrush")
@@ -130,7 +125,7 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path):
     path = tmp_path / "tree.csv"
     path.write_text("path\nlife/bird/duck/mallard\nlife/bird/thrush\n")
     return path
@@ -145,7 +140,7 @@ def tree(tmp_path: Path) -> Path:
         (":1", ["said 1"], "iteration 1 on the tuning"),
     ],
 )
-def test_the_answers_of_a_run(run: Path, which: str, answers: list[str | None], said: str) -> None:
+def test_the_answers_of_a_run(run, which, answers, said):
     read = read_answers(f"{run}{which}", AnswerSchema(missing="keep", reference="reference"))
     assert [row.answer for row in read.rows] == answers
     assert said in read.notes[0]
@@ -153,7 +148,7 @@ def test_the_answers_of_a_run(run: Path, which: str, answers: list[str | None], 
     assert [row.id for row in read.rows] == (["t"] if which == ":1" else ["a", "b"])
 
 
-def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_not_there_is_said(run, tmp_path):
     for source, message in (
         (f"{run}:best", r"no answers of this name.*'best'.*Use baseline, winner, or the number"),
         (f"{run}:7", r"no answers of this name.*'7'.*Use 0, 1"),
@@ -175,12 +170,12 @@ def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     ],
 )
 def test_commands_take_runs(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    run: Path,
-    tree: Path,
-    command: str,
-) -> None:
+    monkeypatch,
+    capsys,
+    run,
+    tree,
+    command,
+):
     arguments = [
         word.replace("RUN", str(run)).replace("TREE", str(tree)) for word in command.split()
     ]

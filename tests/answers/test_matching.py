@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from taxtune.answers import AnswerTable
 from taxtune.answers.matching import align, excluded_records, split_by
 from taxtune.errors import DataError
-from taxtune.taxonomy import Taxonomy, restrict
+from taxtune.taxonomy import restrict
 from tests.answers.reading import about, read_file, refusal
 
 
-def table(name: str, ids: str, taxonomy: Taxonomy, *targets: str, **schema: Any) -> AnswerTable:
+def table(name, ids, taxonomy, *targets, **schema):
     """Returns the answers of a file, all with the target mallard unless others are given."""
     records = about(*(targets or ("mallard",) * len(ids)))
     for record, id in zip(records, ids, strict=True):
@@ -22,7 +20,7 @@ def table(name: str, ids: str, taxonomy: Taxonomy, *targets: str, **schema: Any)
     return replace(read_file(records, taxonomy, **schema), file=f"{name}.jsonl")
 
 
-def test_files_whose_rows_do_not_match(birds: Taxonomy) -> None:
+def test_files_whose_rows_do_not_match(birds):
     files = {"one": table("one", "abc", birds), "two": table("two", "cbd", birds)}
     with pytest.raises(DataError) as error:
         align(files)
@@ -35,7 +33,7 @@ def test_files_whose_rows_do_not_match(birds: Taxonomy) -> None:
         assert note == f"1 of 3 rows of {name} are left out because another file lacks them"
 
 
-def test_the_same_id_with_another_target_is_refused(birds: Taxonomy) -> None:
+def test_the_same_id_with_another_target_is_refused(birds):
     one = table("one", "a", birds)
     with pytest.raises(DataError, match="a different target in two"):
         align({"one": one, "two": table("two", "a", birds, "blackbird")})
@@ -43,7 +41,7 @@ def test_the_same_id_with_another_target_is_refused(birds: Taxonomy) -> None:
         align({"one": one, "other": table("three", "b", birds)}, "common")
 
 
-def test_rows_are_matched_after_those_outside_a_part_are_left_out(birds: Taxonomy) -> None:
+def test_rows_are_matched_after_those_outside_a_part_are_left_out(birds):
     part = restrict(birds, "Passeriformes")
     one = table("one", "ab", part.tree, "blackbird", "mallard", part=part)
     two = table("two", "a", part.tree, "blackbird", part=part)
@@ -53,7 +51,7 @@ def test_rows_are_matched_after_those_outside_a_part_are_left_out(birds: Taxonom
     assert excluded_records([one, two, one], [aligned]) == [outside]
 
 
-def test_what_is_left_out_of_one_file_alone_is_said_and_listed(birds: Taxonomy) -> None:
+def test_what_is_left_out_of_one_file_alone_is_said_and_listed(birds):
     one = table("one", "abc", birds)
     records = about("mallard", "mallard", "dragon")
     records[1]["answer"] = None
@@ -73,7 +71,7 @@ def test_what_is_left_out_of_one_file_alone_is_said_and_listed(birds: Taxonomy) 
     ]
 
 
-def test_an_id_may_come_once_for_each_model_in_the_file(birds: Taxonomy) -> None:
+def test_an_id_may_come_once_for_each_model_in_the_file(birds):
     m, n = about("mallard", "mallard", id="x")
     m["model"] = "m"
     n["model"] = "n"

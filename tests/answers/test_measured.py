@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from taxtune.answers import AnswerTable
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FloatArray, Measure, make_measure
+from taxtune.metrics.registry import Measure, make_measure
 from taxtune.scoring.texts import mean_interval, measure_answers
 from tests.answers.reading import read_file as read_any
 
@@ -18,20 +15,20 @@ from tests.answers.reading import read_file as read_any
 class _Question(Measure):
     needs_questions = True
 
-    def scores(self, answers, references, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
+    def scores(self, answers, references, *, questions=None):
         return np.array([float(len(question)) for question in questions])
 
 
-def read_file(path: Path, **schema: Any) -> AnswerTable:
+def read_file(path, **schema):
     return read_any(path, reference="reference", **schema)
 
 
-def lines(path: Path, *records: object) -> Path:
+def lines(path, *records):
     path.write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
     return path
 
 
-def test_the_best_of_several_references_counts(tmp_path: Path) -> None:
+def test_the_best_of_several_references_counts(tmp_path):
     file = lines(
         tmp_path / "a.jsonl",
         {"answer": "gray seal", "references": ["walrus", "a seal", "..."]},
@@ -45,7 +42,7 @@ def test_the_best_of_several_references_counts(tmp_path: Path) -> None:
     assert "best" in answers.notes[0]
 
 
-def test_measures_defined_for_all_references_get_them_all(tmp_path: Path) -> None:
+def test_measures_defined_for_all_references_get_them_all(tmp_path):
     file = lines(
         tmp_path / "a.jsonl",
         {"answer": "red", "references": ["red", "red", "blue", "blue", "blue"]},
@@ -56,7 +53,7 @@ def test_measures_defined_for_all_references_get_them_all(tmp_path: Path) -> Non
     ]
 
 
-def test_csv_with_other_columns_and_lists(tmp_path: Path) -> None:
+def test_csv_with_other_columns_and_lists(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text(
         'said,truth\nseal,"[""walrus"", ""seal""]"\n[sic],[sic]\n,seal\n', encoding="utf-8"
@@ -84,14 +81,12 @@ def test_csv_with_other_columns_and_lists(tmp_path: Path) -> None:
         ({"reference": "seal"}, "no column 'answer'"),
     ],
 )
-def test_rows_that_cannot_be_measured_are_named(
-    tmp_path: Path, record: dict[str, object], text: str
-) -> None:
+def test_rows_that_cannot_be_measured_are_named(tmp_path, record, text):
     with pytest.raises(DataError, match=text):
         read_file(lines(tmp_path / "a.jsonl", record))
 
 
-def test_questions_go_with_their_rows_and_none_may_lack(tmp_path: Path) -> None:
+def test_questions_go_with_their_rows_and_none_may_lack(tmp_path):
     rows = [{"answer": "a", "references": ["b", "c"], "question": "?" * n} for n in (1, 2)]
     measure = _Question("judge", "Judge")
     assert measure_answers(measure, read_file(lines(tmp_path / "a.jsonl", *rows))).tolist() == [
@@ -103,7 +98,7 @@ def test_questions_go_with_their_rows_and_none_may_lack(tmp_path: Path) -> None:
         measure_answers(measure, lacking)
 
 
-def test_the_interval_is_that_of_the_mean() -> None:
+def test_the_interval_is_that_of_the_mean():
     rng = np.random.default_rng(0)
     for scores in (rng.random(400), (rng.random(4000) < 0.3).astype(float)):
         interval = mean_interval([*scores, math.nan])
@@ -118,7 +113,7 @@ def test_the_interval_is_that_of_the_mean() -> None:
     assert mean_interval([0.5]) == mean_interval([0.5, 0.5])
 
 
-def test_rows_may_have_one_reference_or_several_under_either_name(tmp_path: Path) -> None:
+def test_rows_may_have_one_reference_or_several_under_either_name(tmp_path):
     path = tmp_path / "answers.jsonl"
     path.write_text(
         '{"answer": "seal", "reference": "seal"}\n{"answer": "seal", "references": ["walrus", "seal"]}\n'

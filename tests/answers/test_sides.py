@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,12 +14,12 @@ from taxtune.taxonomy import Taxonomy
 TREE = Taxonomy.from_dict({"bird": {"duck": ["mallard", "teal"], "heron": ["great egret"]}})
 
 
-def read(records: list[dict[str, Any]], **schema: Any) -> list[tuple[str | None, str]]:
+def read(records, **schema):
     rows = read_answers(records, AnswerSchema(taxonomy=TREE, id=None, **schema)).rows
     return [(row.answer, TREE.labels[row.target]) for row in rows]
 
 
-def notes(records: list[dict[str, Any]], **schema: Any) -> str:
+def notes(records, **schema):
     return "\n".join(read_answers(records, AnswerSchema(taxonomy=TREE, id=None, **schema)).notes)
 
 
@@ -39,7 +38,7 @@ def notes(records: list[dict[str, Any]], **schema: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_two_sides_are_found(columns: tuple[str, str], turned: bool) -> None:
+def test_the_two_sides_are_found(columns, turned):
     values = ("a teal, I think", "mallard")
     pairs = list(zip(columns, values, strict=True))
     if turned:
@@ -50,7 +49,7 @@ def test_the_two_sides_are_found(columns: tuple[str, str], turned: bool) -> None
     assert ("taken: " in notes(records)) is not usual
 
 
-def test_a_group_beside_the_truth_is_not_the_truth() -> None:
+def test_a_group_beside_the_truth_is_not_the_truth():
     rows = [("duck", "mallard", "a teal"), ("heron", "great egret", "a heron")]
     for group, truth in (("category", "answer"), ("class", "species"), ("kind", "label")):
         records = [dict(zip((group, truth, "prediction"), row, strict=True)) for row in rows]
@@ -62,7 +61,7 @@ def test_a_group_beside_the_truth_is_not_the_truth() -> None:
         read(records)
 
 
-def test_a_copy_of_the_truths_is_no_answer_where_there_is_another() -> None:
+def test_a_copy_of_the_truths_is_no_answer_where_there_is_another():
     records = [{"gt": "teal", "answer": "teal", "response": "a mallard"}]
     assert read(records) == [("a mallard", "teal")]
     assert read([{"gt": "teal", "answer": "teal"}]) == [("teal", "teal")]
@@ -70,7 +69,7 @@ def test_a_copy_of_the_truths_is_no_answer_where_there_is_another() -> None:
     assert read(records)[1] == ("duck", "mallard")
 
 
-def test_columns_that_are_named_count_and_a_wrong_name_is_an_error() -> None:
+def test_columns_that_are_named_count_and_a_wrong_name_is_an_error():
     record = {"prediction": "teal", "other": "mallard", "label": "teal", "gt": "great egret"}
     assert read([record], answer="other", truth="label") == [("mallard", "teal")]
     for schema in ({"answer": "anser"}, {"truth": "troth"}):
@@ -86,17 +85,17 @@ def test_columns_that_are_named_count_and_a_wrong_name_is_an_error() -> None:
         ({"placement": "label", "truth": "label"}, ("label", "answer")),
     ],
 )
-def test_one_column_is_never_both_sides(schema: dict[str, str], columns: tuple[str, ...]) -> None:
+def test_one_column_is_never_both_sides(schema, columns):
     with pytest.raises(DataError, match=r"both what is scored and the truth|no column"):
         read([dict.fromkeys(columns, "teal")], **schema)
 
 
-def test_where_the_truth_is_the_answer_column_the_answers_are_elsewhere() -> None:
+def test_where_the_truth_is_the_answer_column_the_answers_are_elsewhere():
     records = [{"answer": "teal", "prediction": "a mallard"}]
     assert read(records, truth="answer") == [("a mallard", "teal")]
 
 
-def test_two_columns_that_may_be_the_truth_are_not_guessed() -> None:
+def test_two_columns_that_may_be_the_truth_are_not_guessed():
     with pytest.raises(DataError, match=r"'gt', 'label'. Name it with --truth-column"):
         read([{"prediction": "teal", "gt": "mallard", "label": "teal"}])
     assert read([{"prediction": "teal", "gt": "an old one", "label": "teal"}]) == [("teal", "teal")]
@@ -108,7 +107,7 @@ FAILED = "[LMMS_EVAL_REQUEST_FAILED_AFTER_3_RETRIES] timed out"
 @pytest.mark.parametrize(
     "cell", [FAILED, [FAILED], [[FAILED]], [FAILED, FAILED], "Failed to obtain answer via API."]
 )
-def test_what_another_tool_writes_for_a_failed_call_is_no_answer(cell: object) -> None:
+def test_what_another_tool_writes_for_a_failed_call_is_no_answer(cell):
     cells = (cell, [["a teal"]])
     records = [{"target": "teal", "filtered_resps": resps} for resps in cells]
     problem = r"1 of 2 rows cannot be used:\n  row 1: filtered_resps is missing: '.*ailed|FAIL"
@@ -118,12 +117,12 @@ def test_what_another_tool_writes_for_a_failed_call_is_no_answer(cell: object) -
     assert read(records, missing="keep") == [(None, "teal"), ("a teal", "teal")]
 
 
-def test_of_several_guesses_those_that_came_count() -> None:
+def test_of_several_guesses_those_that_came_count():
     records = [{"target": "teal", "resps": [FAILED, "teal", "mallard"]}]
     assert read(records) == [("teal", "teal")]
 
 
-def test_a_photo_of_nothing_is_told_how_to_go_on() -> None:
+def test_a_photo_of_nothing_is_told_how_to_go_on():
     advice = r"row 1: truth: 'a tree' is not .*\n.*may have its root as its label"
     with pytest.raises(DataError, match=advice):
         read([{"truth": "a tree", "answer": "nothing"}])
@@ -132,7 +131,7 @@ def test_a_photo_of_nothing_is_told_how_to_go_on() -> None:
     assert "its root" not in str(told.value)
 
 
-def test_truths_that_name_nothing_are_told_apart() -> None:
+def test_truths_that_name_nothing_are_told_apart():
     labels = ["empty", "unidentified duck", "unknown", "teal", "empty"]
     records = [{"truth": label, "answer": "a teal"} for label in labels]
     assert [truth for _, truth in read(records)] == ["bird", "duck", "teal", "bird"]
@@ -142,7 +141,7 @@ def test_truths_that_name_nothing_are_told_apart() -> None:
     assert "1 of 5 rows are left out: target 'unknown' is not known" in said
 
 
-def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it() -> None:
+def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it():
     frame = pd.read_csv(io.StringIO("truth,answer\nteal,a teal\nNone,nothing\n"))
     for data in (frame, frame.rename(columns={"truth": "gt", "answer": "prediction"})):
         with pytest.raises(DataError, match=r"row 2: .* is missing.*\n.*keep_default_na=False"):
@@ -152,7 +151,7 @@ def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it() -> None:
     assert "keep_default_na" not in str(told.value)
 
 
-def test_numbers_of_pandas_and_parquet_are_labels() -> None:
+def test_numbers_of_pandas_and_parquet_are_labels():
     tree = Taxonomy.from_dict({"digit": ["7", "12"]})
     records = [{"label": 7.0, "prediction": "seven"}, {"label": 12.0, "prediction": "7"}]
     rows = read_answers(records, AnswerSchema(taxonomy=tree, id=None)).rows

@@ -9,7 +9,7 @@ from taxtune.taxonomy import Taxonomy, restrict
 
 
 @pytest.fixture
-def tree() -> Taxonomy:
+def tree():
     """life / bird / robin, duck; life / plant / robin, AC/DC, rose; life / fish / cod, cod."""
     labels = [
         "life",
@@ -26,7 +26,7 @@ def tree() -> Taxonomy:
         "sweet",
         "cod",
     ]
-    aliases: list[tuple[str, ...]] = [()] * len(labels)
+    aliases = [()] * len(labels)
     aliases[labels.index("rose")] = ("dog rose",)
     return Taxonomy(labels, [-1, 0, 1, 1, 0, 4, 4, 4, 0, 8, 9, 8, 11], aliases=aliases)
 
@@ -42,12 +42,12 @@ def tree() -> Taxonomy:
         ("dog_rose", 7),
     ],
 )
-def test_names_paths_and_underscores(tree: Taxonomy, value: object, node: int) -> None:
+def test_names_paths_and_underscores(tree, value, node):
     target = target_finder(tree)(value)
     assert (target.node, target.moved, target.problem) == (node, False, "")
 
 
-def test_a_path_of_another_tree_goes_by_its_last_name(tree: Taxonomy) -> None:
+def test_a_path_of_another_tree_goes_by_its_last_name(tree):
     moved = target_finder(tree)(["Aves", "Anatidae", "duck"])
     assert (moved.node, moved.moved, moved.text) == (3, True, "Aves/Anatidae/duck")
 
@@ -74,13 +74,13 @@ def test_a_path_of_another_tree_goes_by_its_last_name(tree: Taxonomy) -> None:
         (float("nan"), "not a label or a path: nan"),
     ],
 )
-def test_what_is_wrong_is_said(tree: Taxonomy, value: object, problem: str) -> None:
+def test_what_is_wrong_is_said(tree, value, problem):
     found = target_finder(tree)(value)
     assert found.problem.startswith(problem)
     assert (found.node, found.outside) == (None, False)
 
 
-def test_of_a_part_what_the_whole_has_is_outside_and_the_rest_off_the_tree(tree: Taxonomy) -> None:
+def test_of_a_part_what_the_whole_has_is_outside_and_the_rest_off_the_tree(tree):
     part = restrict(tree, "bird")
     find = target_finder(part.tree, part)
     # The one robin of the part is meant, though the whole has two; of two cods neither is in the part.
@@ -94,7 +94,7 @@ def test_of_a_part_what_the_whole_has_is_outside_and_the_rest_off_the_tree(tree:
     assert not tulip.outside
 
 
-def test_names_are_also_read_as_the_readers_of_taxonomies_write_them() -> None:
+def test_names_are_also_read_as_the_readers_of_taxonomies_write_them():
     tree = Taxonomy(["life", "Pâquerette des prés", "tab duck", 'the "green" one'], [-1, 0, 0, 0])
     find = target_finder(tree)
     decomposed = "Pa\u0302querette des pre\u0301s"

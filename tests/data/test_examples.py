@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from taxtune.data import Example, content_hash, load_examples, load_image
+from taxtune.data import content_hash, load_examples, load_image
 from taxtune.errors import DataError, ImageError
 from taxtune.progress import showing
 from taxtune.taxonomy.tree import Taxonomy
@@ -44,11 +44,11 @@ Paint = Callable[[str], Path]
 
 
 @pytest.fixture
-def paint(tmp_path: Path) -> Paint:
+def paint(tmp_path):
     """Paints another image each time."""
     count = 0
 
-    def make(name: str) -> Path:
+    def make(name):
         nonlocal count
         count += 1
         path = tmp_path / name
@@ -59,19 +59,19 @@ def paint(tmp_path: Path) -> Paint:
     return make
 
 
-def table(path: Path, rows: Sequence[Sequence[str]], *, tab: bool = False) -> Path:
+def table(path, rows, *, tab=False):
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, delimiter="\t" if tab else ",")
         writer.writerows([("image", "label"), *rows])
     return path
 
 
-def seen(examples: Sequence[Example]) -> list[tuple[str, int]]:
+def seen(examples):
     """Returns the id and the target of each example."""
     return [(example.id, example.target) for example in examples]
 
 
-def load(kind: str, path: Path, **options: Any) -> list[Example]:
+def load(kind, path, **options):
     with showing(Recorder()) as display:
         examples = load_examples(path, TREE, kind=kind, **options)
     assert display.notes == []
@@ -81,7 +81,7 @@ def load(kind: str, path: Path, **options: Any) -> list[Example]:
 # -- manifests ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_csv_manifest(paint: Paint, tmp_path: Path) -> None:
+def test_a_csv_manifest(paint, tmp_path):
     paint("a.png")
     paint("sub/b.png")
     rows = [["a.png", "Turdus merula"], ["sub/b.png", " american ROBIN "]]
@@ -93,7 +93,7 @@ def test_a_csv_manifest(paint: Paint, tmp_path: Path) -> None:
         assert example.sha256 == content_hash(example.image)
 
 
-def test_other_forms_of_manifest_say_the_same(paint: Paint, tmp_path: Path) -> None:
+def test_other_forms_of_manifest_say_the_same(paint, tmp_path):
     paint("a,1.png")
     paint("b.png")
     rows = [["a,1.png", "thrush"], ["b.png", "life/Plantae/Anas"]]
@@ -123,10 +123,8 @@ def test_other_forms_of_manifest_say_the_same(paint: Paint, tmp_path: Path) -> N
         ),
     ],
 )
-def test_a_list_without_columns_is_read_by_a_pattern(
-    pattern: str, lines: list[str], paint: Paint, tmp_path: Path
-) -> None:
-    names = [re.fullmatch(pattern, line)["image"] + ".jpg" for line in lines]  # type: ignore[index]
+def test_a_list_without_columns_is_read_by_a_pattern(pattern, lines, paint, tmp_path):
+    names = [re.fullmatch(pattern, line)["image"] + ".jpg" for line in lines]
     photos = tmp_path / "photos"
     for name in names:
         paint(f"photos/{name}")
@@ -150,17 +148,13 @@ def test_a_list_without_columns_is_read_by_a_pattern(
         (r"(?P<image>.*?)[ ,]*(?P<label>\w*|# all)", r"row 1: no image\b"),
     ],
 )
-def test_patterns_and_lines_that_do_not_fit_are_told(
-    pattern: str, message: str, tmp_path: Path
-) -> None:
+def test_patterns_and_lines_that_do_not_fit_are_told(pattern, message, tmp_path):
     (tmp_path / "list.txt").write_text("# all\na,bird\nb.png bird\n")
     with pytest.raises(DataError, match=message):
         load("manifest", tmp_path / "list.txt", pattern=pattern)
 
 
-def test_all_labels_that_are_not_on_the_tree_are_named_with_rows_and_near_names(
-    paint: Paint, tmp_path: Path
-) -> None:
+def test_all_labels_that_are_not_on_the_tree_are_named_with_rows_and_near_names(paint, tmp_path):
     labels = ["blackbrid", "bird", "blackbrid", "Anas", "xyzzy", "a/b"]
     rows = [[f"{i}.png", label] for i, label in enumerate(labels)]
     with pytest.raises(DataError) as caught:
@@ -174,7 +168,7 @@ def test_all_labels_that_are_not_on_the_tree_are_named_with_rows_and_near_names(
     assert lines[4].startswith("  'a/b' (row 7)")
 
 
-def test_all_bad_images_are_named(paint: Paint, tmp_path: Path) -> None:
+def test_all_bad_images_are_named(paint, tmp_path):
     paint("good.png")
     (tmp_path / "empty.png").write_bytes(b"")
     rows = [[name, "bird"] for name in ("good.png", "gone.png", "empty.png")]
@@ -184,9 +178,7 @@ def test_all_bad_images_are_named(paint: Paint, tmp_path: Path) -> None:
     assert "empty.png (m.csv, row 4): The image file is empty" in str(caught.value)
 
 
-def test_bad_images_are_left_out_and_named_where_that_is_asked_for(
-    paint: Paint, tmp_path: Path, notes: list[str]
-) -> None:
+def test_bad_images_are_left_out_and_named_where_that_is_asked_for(paint, tmp_path, notes):
     paint("good.png")
     (tmp_path / "empty.png").write_bytes(b"")
     rows = [[name, "bird"] for name in ("gone.png", "good.png", "empty.png")]
@@ -202,16 +194,14 @@ def test_bad_images_are_left_out_and_named_where_that_is_asked_for(
         load_examples(none, TREE, skip_broken=True)
 
 
-def test_one_image_under_two_labels_is_refused(paint: Paint, tmp_path: Path) -> None:
+def test_one_image_under_two_labels_is_refused(paint, tmp_path):
     shutil.copy(paint("a.png"), tmp_path / "copy.png")
     path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["copy.png", "American robin"]])
     with pytest.raises(DataError, match=r"a\.png is 'blackbird', copy\.png is 'American robin'"):
         load("manifest", path)
 
 
-def test_only_the_domain_is_kept_and_the_rest_is_counted(
-    paint: Paint, tmp_path: Path, notes: list[str]
-) -> None:
+def test_only_the_domain_is_kept_and_the_rest_is_counted(paint, tmp_path, notes):
     for name in "abc":
         paint(f"{name}.png")
     rows = [["a.png", "blackbird"], ["b.png", "Plantae"], ["c.png", "bird"]]
@@ -260,9 +250,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(
         ("gone.csv", None, "manifest file does not exist"),
     ],
 )
-def test_malformed_manifests_are_refused(
-    name: str, text: str | bytes | None, message: str, tmp_path: Path
-) -> None:
+def test_malformed_manifests_are_refused(name, text, message, tmp_path):
     if text is not None:
         (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(DataError, match=message):
@@ -277,9 +265,7 @@ def test_malformed_manifests_are_refused(
         ({"kind": "manifest"}, "This is a folder and no manifest file"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(
-    options: dict[str, str], message: str, paint: Paint, tmp_path: Path
-) -> None:
+def test_options_that_do_not_fit_are_refused(options, message, paint, tmp_path):
     paint("stray.png")
     with pytest.raises(DataError, match=message):
         load_examples(tmp_path, TREE, **options)
@@ -291,11 +277,11 @@ Rows = list[tuple[Any, Any]]
 Wrap = Callable[[Rows], Any]
 
 
-def as_frame(rows: Rows) -> pd.DataFrame:
+def as_frame(rows):
     return pd.DataFrame(rows, columns=["image", "label"])
 
 
-def as_dataset(rows: Rows) -> Any:
+def as_dataset(rows):
     datasets = pytest.importorskip("datasets")
     pictures = any(not isinstance(image, (str, Path)) for image, _ in rows)
     images = [str(image) if isinstance(image, Path) else image for image, _ in rows]
@@ -312,15 +298,13 @@ in_memory = pytest.mark.parametrize(
 )
 
 
-def picture(number: int) -> Image.Image:
+def picture(number):
     return Image.new("RGB", (16, 16), (number, 0, 0))
 
 
 @in_memory
-def test_paths_in_memory_are_read_as_from_a_manifest(
-    wrap: Wrap, paint: Paint, tmp_path: Path
-) -> None:
-    rows: Rows = [(str(paint("a.png")), "Turdus merula"), ("b.png", " american ROBIN ")]
+def test_paths_in_memory_are_read_as_from_a_manifest(wrap, paint, tmp_path):
+    rows = [(str(paint("a.png")), "Turdus merula"), ("b.png", " american ROBIN ")]
     paint("b.png")
     examples = load_examples(wrap(rows), TREE, images=tmp_path)
     assert seen(examples) == [(str(tmp_path / "a.png"), MERULA), ("b.png", MIGRATORIUS)]
@@ -331,12 +315,10 @@ def test_paths_in_memory_are_read_as_from_a_manifest(
 
 
 @in_memory
-def test_images_in_memory_are_written_once_under_their_content(
-    wrap: Wrap, tmp_path: Path, notes: list[str]
-) -> None:
+def test_images_in_memory_are_written_once_under_their_content(wrap, tmp_path, notes):
     folder = tmp_path / "images"
     labels = ["blackbird", "American robin", "Turdus merula"]
-    rows: Rows = list(zip(map(picture, (1, 2, 1)), labels, strict=True))
+    rows = list(zip(map(picture, (1, 2, 1)), labels, strict=True))
     examples = load_examples(wrap(rows), TREE, folder=folder)
     assert [example.target for example in examples] == [MERULA, MIGRATORIUS]
     pixels = [load_image(example.image).getpixel((0, 0)) for example in examples]
@@ -344,7 +326,7 @@ def test_images_in_memory_are_written_once_under_their_content(
     (note,) = notes
     assert "1 image is listed more than once with the same label" in note
 
-    def written() -> dict[Path, int]:
+    def written():
         return {path: path.stat().st_mtime_ns for path in folder.rglob("*.png")}
 
     before = written()
@@ -356,7 +338,7 @@ def test_images_in_memory_are_written_once_under_their_content(
 
 
 @in_memory
-def test_bytes_of_image_files_are_written_as_they_are(wrap: Wrap, tmp_path: Path) -> None:
+def test_bytes_of_image_files_are_written_as_they_are(wrap, tmp_path):
     stream = io.BytesIO()
     picture(9).save(stream, "JPEG")
     stored = {"bytes": stream.getvalue(), "path": None}
@@ -367,11 +349,9 @@ def test_bytes_of_image_files_are_written_as_they_are(wrap: Wrap, tmp_path: Path
 
 
 @in_memory
-def test_labels_and_rows_that_are_wrong_are_all_named(
-    wrap: Wrap, paint: Paint, tmp_path: Path
-) -> None:
+def test_labels_and_rows_that_are_wrong_are_all_named(wrap, paint, tmp_path):
     labels = ["bird", "blackbrid", "blackbrid"]
-    rows: Rows = [(str(paint(f"{i}.png")), label) for i, label in enumerate(labels)]
+    rows = [(str(paint(f"{i}.png")), label) for i, label in enumerate(labels)]
     meant = r"'blackbrid' \((row|item) 1, (row|item) 2\): did you mean 'blackbird'\?"
     with pytest.raises(DataError, match=meant):
         load_examples(wrap(rows), TREE)
@@ -413,12 +393,12 @@ def test_labels_and_rows_that_are_wrong_are_all_named(
         ),
     ],
 )
-def test_sources_in_memory_that_do_not_do(source: Any, message: str) -> None:
+def test_sources_in_memory_that_do_not_do(source, message):
     with pytest.raises(DataError, match=message):
         load_examples(source, TREE)
 
 
-def test_class_labels_of_a_data_set_are_their_names(paint: Paint) -> None:
+def test_class_labels_of_a_data_set_are_their_names(paint):
     datasets = pytest.importorskip("datasets")
     names = datasets.ClassLabel(names=["thrush", "blackbird"])
     features = datasets.Features({"image": datasets.Image(), "label": names})
@@ -443,7 +423,7 @@ def test_class_labels_of_a_data_set_are_their_names(paint: Paint) -> None:
 # -- one folder for each class -----------------------------------------------------------------------------------------
 
 
-def test_a_folder_a_class(paint: Paint, tmp_path: Path) -> None:
+def test_a_folder_a_class(paint, tmp_path):
     targets = {
         "012.American_robin/x.png": MIGRATORIUS,
         "Plantae/Anas/y.png": TREE.resolve("Plantae/Anas"),
@@ -457,7 +437,7 @@ def test_a_folder_a_class(paint: Paint, tmp_path: Path) -> None:
     assert all(example.image.is_file() for example in examples)
 
 
-def test_linked_class_folders_are_followed_and_loops_are_not(paint: Paint, tmp_path: Path) -> None:
+def test_linked_class_folders_are_followed_and_loops_are_not(paint, tmp_path):
     paint("elsewhere/a.png")
     root = tmp_path / "birds"
     root.mkdir()
@@ -475,12 +455,12 @@ INAT = Taxonomy.from_paths([f"life/{BLACKBIRD}", f"life/{FLOWER}"])
 LEAVES = [INAT.resolve("Turdus merula"), INAT.resolve("Turdus flos")]
 
 
-def inat(tmp_path: Path, **changes: Any) -> Path:
+def inat(tmp_path, **changes):
     categories = []
     for id, names in enumerate((BLACKBIRD, FLOWER), start=1):
         ranks = dict(zip(RANKS, names.split("/"), strict=True))
         categories.append({"id": id, "common_name": "x", **ranks})
-    data: dict[str, Any] = {"categories": categories}
+    data = {"categories": categories}
     data["images"] = [{"id": 7, "file_name": "val/a.png"}, {"id": 8, "file_name": "val/b.png"}]
     data["annotations"] = [
         {"id": 1, "image_id": 8, "category_id": 2},
@@ -491,7 +471,7 @@ def inat(tmp_path: Path, **changes: Any) -> Path:
     return path
 
 
-def test_inat21(tmp_path: Path) -> None:
+def test_inat21(tmp_path):
     examples = load_examples(inat(tmp_path), INAT, images=tmp_path)
     assert seen(examples) == [("val/b.png", LEAVES[1]), ("val/a.png", LEAVES[0])]
     assert [example.label for example in examples] == [FLOWER, BLACKBIRD]
@@ -500,7 +480,7 @@ def test_inat21(tmp_path: Path) -> None:
         assert example.sha256 == ""
 
 
-def test_coco_categories_without_ranks_go_by_name(tmp_path: Path) -> None:
+def test_coco_categories_without_ranks_go_by_name(tmp_path):
     categories = [{"id": 1, "name": "Turdus merula"}, {"id": 2, "name": "Turdus flos"}]
     examples = load_examples(inat(tmp_path, categories=categories), INAT)
     assert [example.target for example in examples] == LEAVES[::-1]
@@ -526,15 +506,13 @@ def test_coco_categories_without_ranks_go_by_name(tmp_path: Path) -> None:
         ({"images": [{"id": {}}]}, "must be lists"),
     ],
 )
-def test_malformed_json_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_malformed_json_is_refused(changes, message, tmp_path):
     with pytest.raises(DataError, match=message):
         load_examples(inat(tmp_path, **changes), INAT)
 
 
 @pytest.mark.heavy
-def test_the_real_categories_all_have_their_node(
-    inat21: Taxonomy, shared_data: Path, tmp_path: Path
-) -> None:
+def test_the_real_categories_all_have_their_node(inat21, shared_data, tmp_path):
     with (shared_data / "inat21" / "inat2021-categories.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     categories = [{**row, "id": number} for number, row in enumerate(rows)]
@@ -551,8 +529,8 @@ def test_the_real_categories_all_have_their_node(
 
 
 def test_photos_that_cannot_be_read_here_are_left_out_with_the_package_that_reads_them(
-    paint: Paint, tmp_path: Path, notes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    paint, tmp_path, notes, monkeypatch
+):
     monkeypatch.setattr("taxtune.images._formats", lambda: ("PNG",))
     for name in ("a.png", "b.HEIC", "c.heic", "d.avif"):
         paint(f"duck/{name}")
@@ -563,14 +541,14 @@ def test_photos_that_cannot_be_read_here_are_left_out_with_the_package_that_read
     assert "HEIF images need pillow-heif: pip install" in text
 
 
-def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it(paint: Paint) -> None:
+def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it(paint):
     text = f"image,label\n{paint('a.png')},blackbird\n{paint('b.png')},NA\n"
     advice = r"row 1: no label.*\n.*\"NA\" as missing values: .* keep_default_na=False"
     with pytest.raises(DataError, match=advice):
         load_examples(pd.read_csv(io.StringIO(text)), TREE)
 
 
-def test_days_and_whole_numbers_of_a_sheet_are_labels(paint: Paint, tmp_path: Path) -> None:
+def test_days_and_whole_numbers_of_a_sheet_are_labels(paint, tmp_path):
     pytest.importorskip("openpyxl")
     tree = Taxonomy.from_dict({"thing": ["2024-05-01", "12"]})
     rows = [(str(paint("a.png")), pd.Timestamp("2024-05-01")), (str(paint("b.png")), 12.0)]
@@ -582,7 +560,7 @@ def test_days_and_whole_numbers_of_a_sheet_are_labels(paint: Paint, tmp_path: Pa
         assert labels == ["2024-05-01", "12"]
 
 
-def test_labels_that_name_nothing_are_told_apart(paint: Paint, tmp_path: Path) -> None:
+def test_labels_that_name_nothing_are_told_apart(paint, tmp_path):
     labels = ["Blank", "nothing there", "unidentified blackbird", "Blackbird sp.", "Unknown"]
     labels += ["undetermined_sp", "blackbird"]
     rows = [(paint(f"{number}.png").name, label) for number, label in enumerate(labels)]
@@ -605,7 +583,7 @@ def test_labels_that_name_nothing_are_told_apart(paint: Paint, tmp_path: Path) -
         load_examples(table(tmp_path / "m.csv", [("0.png", "unknown cathedral")]), TREE)
 
 
-def test_all_that_is_wrong_is_told_at_once(paint: Paint, tmp_path: Path) -> None:
+def test_all_that_is_wrong_is_told_at_once(paint, tmp_path):
     paint("a.png")
     (tmp_path / "broken.png").write_bytes(b"no image")
     paint("b.png")
