@@ -8,7 +8,7 @@ import pytest
 
 from taxtune import wordnet as module
 from taxtune.errors import DataError
-from taxtune.wordnet import ENVIRONMENT, Synset, find_wordnet
+from taxtune.wordnet import ENVIRONMENT, find_wordnet
 from tests.small_wordnet import write_wordnet
 
 
@@ -133,32 +133,26 @@ def test_a_damaged_one_is_an_error_that_names_folder_and_file(tmp_path, monkeypa
 # -- the real one ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def real():
-    found = find_wordnet()
-    if found is None:
-        pytest.skip("WordNet is not installed here")
-    return found
-
-
-def test_the_real_one_knows_dogs(real):
-    dog = real.synset("dog.n.01")
-    assert isinstance(dog, Synset)
-    assert (dog, dog.lexname) == (real.synsets("dogs")[0], "noun.animal")
+def test_the_real_one_knows_dogs(installed_wordnet):
+    dog, *_ = installed_wordnet.synsets("dogs")
+    assert dog == installed_wordnet.synset("dog.n.01")
+    assert dog.lexname == "noun.animal"
     assert "domestic dog" in dog.lemmas
-    assert {sense.name for sense in real.ancestors(dog)} >= {
-        "canine.n.02",
-        "domestic_animal.n.01",
-        "entity.n.01",
-    }
-    assert real.version.startswith("3.")
-    assert real.synsets("school buses")[0].name == "school_bus.n.01"
-    by_nltk = [
-        synset.name()
-        for synset in real.reader.synset("canine.n.02").closure(lambda s: s.hyponyms())
-    ]
-    assert real.information(real.synsets("canine")[1]) == pytest.approx(
-        1 - math.log(len(set(by_nltk)) + 1) / math.log(82_115)
-    )
-    rivers = [real.synsets(name)[0] for name in ("Danube", "Thames")]
-    assert all(real.synset("river.n.01") in real.ancestors(river) for river in rivers)
+    above = {sense.name for sense in installed_wordnet.ancestors(dog)}
+    assert above >= {"canine.n.02", "domestic_animal.n.01", "entity.n.01"}
+    assert installed_wordnet.version.startswith("3.")
+    assert installed_wordnet.synsets("school buses")[0].name == "school_bus.n.01"
+
+
+def test_the_real_ones_information_is_by_the_senses_below(installed_wordnet):
+    canine = installed_wordnet.reader.synset("canine.n.02")
+    below = {synset.name() for synset in canine.closure(lambda sense: sense.hyponyms())}
+    information = 1 - math.log(len(below) + 1) / math.log(82_115)
+    _, animal, *_ = installed_wordnet.synsets("canine")
+    assert installed_wordnet.information(animal) == pytest.approx(information)
+
+
+@pytest.mark.parametrize("name", ["Danube", "Thames"])
+def test_the_real_one_knows_rivers_by_their_names(installed_wordnet, name):
+    river, *_ = installed_wordnet.synsets(name)
+    assert installed_wordnet.synset("river.n.01") in installed_wordnet.ancestors(river)

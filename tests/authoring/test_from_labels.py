@@ -88,12 +88,14 @@ def test_a_head_noun_beside_a_label_of_its_kind_is_believed_whatever_the_others_
 @pytest.mark.parametrize(
     "others", [["yellow warbler"], ["mallard", "bald eagle"], ["song sparrow", "American crow"]]
 )
-def test_warblers_are_no_singers_and_a_violetear_is_no_colour(real, others):
-    found = choose(real, "Nashville Warbler", "Wilson Warbler", "Green Violetear", *others)
+def test_warblers_are_no_singers_and_a_violetear_is_no_colour(installed_wordnet, others):
+    found = choose(
+        installed_wordnet, "Nashville Warbler", "Wilson Warbler", "Green Violetear", *others
+    )
     for name in ("Nashville Warbler", "Wilson Warbler"):
         synset = found[name].synset
         assert synset is not None
-        assert real.synset("bird.n.01") in real.ancestors(synset)
+        assert installed_wordnet.synset("bird.n.01") in installed_wordnet.ancestors(synset)
     assert found["Green Violetear"].synset is None
 
 
@@ -109,26 +111,26 @@ def test_choices_are_written_for_review(small):
     assert rows[3]["synset"] == ""
 
 
-def test_senses_of_imagenet(real, shared_data):
+def test_senses_of_imagenet(installed_wordnet, shared_data):
     index = json.loads((shared_data / "imagenet" / "imagenet_class_index.json").read_text())
     truth = {}
     for number, name in index.values():
-        truth[name.replace("_", " ")] = real.synset_at(int(number[1:]))
+        truth[name.replace("_", " ")] = installed_wordnet.synset_at(int(number[1:]))
     several = []
     right = 0
     first = 0
-    for choice in choose_synsets(real, as_labels(truth)):
+    for choice in choose_synsets(installed_wordnet, as_labels(truth)):
         name = choice.label.name
         if choice.relation == "is" and choice.alternatives and name in truth:
             several.append(choice)
             right += choice.synset == truth[name]
-            first += real.synsets(name)[:1] == (truth[name],)
+            first += installed_wordnet.synsets(name)[:1] == (truth[name],)
     # 239 of 308 when this was written, and 102 by the most frequent sense.
     assert right >= 0.75 * len(several)
     assert right > 2 * first
 
 
-def test_the_nodes_around_confirm_a_sense(small, real, shared_data):
+def test_the_nodes_around_confirm_a_sense(small, installed_wordnet, shared_data):
     birds = Taxonomy.from_paths(["animal/bird/crane", "animal/bird/duck", "animal/dog"])
     senses = senses_on_tree(small, birds)
     assert senses[birds.resolve("crane")].gloss == "a bird with long legs"
@@ -139,11 +141,11 @@ def test_the_nodes_around_confirm_a_sense(small, real, shared_data):
     edges = [(key, entry.get("parent_id")) for key, entry in classes.items()]
     labels = {key: entry["name"] for key, entry in classes.items()}
     taxonomy = Taxonomy.from_edges(edges, labels=labels)
-    found = senses_on_tree(real, taxonomy.with_names(aliases=[()] * len(taxonomy)))
+    found = senses_on_tree(installed_wordnet, taxonomy.with_names(aliases=[()] * len(taxonomy)))
     right = 0
     for node, synset in found.items():
         number = taxonomy.ids[node] or ""
-        right += synset == real.synset_at(int(number[1:]))
+        right += synset == installed_wordnet.synset_at(int(number[1:]))
     # 1,375 right and 16 wrong of 1,393 when this was written, by the labels alone.
     assert right >= 0.95 * len(taxonomy)
     assert len(found) - right <= 0.02 * right
@@ -245,13 +247,15 @@ def test_too_deep_groups_go_those_that_say_least_first(small):
     assert built(small, *names, max_depth=1).taxonomy.height == 1
 
 
-def test_imagenets_thousand_labels(real, shared_data, tmp_path):
+def test_imagenets_thousand_labels(installed_wordnet, shared_data, tmp_path):
     index = json.loads((shared_data / "imagenet" / "imagenet_class_index.json").read_text())
     file = tmp_path / "labels.txt"
     file.write_text("\n".join(name for _, name in index.values()))
     labels = read_labels(file)
     assert len(labels) == 997  # "crane", "cardigan" and "maillot" are two classes each
-    tree = tree_from_synsets(real, choose_synsets(real, labels), max_depth=6)
+    tree = tree_from_synsets(
+        installed_wordnet, choose_synsets(installed_wordnet, labels), max_depth=6
+    )
     assert tree.taxonomy.height <= 6
     for label in labels:
         for written in (label.name, *label.aliases):
