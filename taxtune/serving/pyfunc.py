@@ -66,8 +66,7 @@ def read_image(text: str, *, content_only: bool = False) -> Path | bytes:
     content = _decode(text, is_data=is_data)
     if not content_only and not is_data:
         # A JPEG in base64 begins with "/9j/", as a path may.
-        is_file = len(text) <= _LONGEST_PATH and Path(text).exists()
-        if is_file or not content:
+        if not content or (len(text) <= _LONGEST_PATH and Path(text).exists()):
             return Path(text)
     if not content:
         raise ImageError(
