@@ -454,14 +454,16 @@ def place(
     given = texts[texts.notna()].map(lambda text: without_thoughts(str(text))).dropna()
     placements = place_texts(made, list(given))
     nodes = [placed.node for placed in placements]
-    frame = pd.DataFrame(index=given.index)
-    frame["placement"] = ["/".join(tree.path(node)) for node in nodes]
-    frame["label"] = [tree.labels[node] for node in nodes]
-    frame["depth"] = [int(tree.depth[node]) for node in nodes]
-    frame["stage"] = [str(placed.stage) for placed in placements]
+    columns: dict[str, list[Any]] = {}
+    columns["placement"] = ["/".join(tree.path(node)) for node in nodes]
+    columns["label"] = [tree.labels[node] for node in nodes]
+    columns["depth"] = [int(tree.depth[node]) for node in nodes]
+    columns["stage"] = [str(placed.stage) for placed in placements]
     for name in ("confidence", "abstained", "off_tree", "evidence"):
-        frame[name] = [getattr(placed, name) for placed in placements]
-    frame = frame.reindex(texts.index)
+        columns[name] = [getattr(placed, name) for placed in placements]
+    # As series, of which those without values stay objects.
+    series = {name: pd.Series(values, given.index) for name, values in columns.items()}
+    frame = pd.DataFrame(series).reindex(texts.index)
     frame.insert(0, "answer", texts.where(texts.notna(), None))
     # So that a missing answer does not turn whole numbers and truth values into floats and objects.
     return frame.astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
