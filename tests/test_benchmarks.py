@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -87,20 +88,20 @@ DOMAINS = BENCHMARKS / "domains"
     ],
 )
 def test_a_benchmark_runs_without_data(
-    script,
-    arguments,
-    said,
-    monkeypatch,
-    capsys,
-):
+    script: str,
+    arguments: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setattr(sys, "argv", [script, *arguments])
     runpy.run_path(str(BENCHMARKS / script), run_name="__main__")
     assert said in capsys.readouterr().out
 
 
 def test_the_benchmark_of_the_presets_counts_what_mappers_with_them_do(
-    tmp_path, monkeypatch, capsys
-):
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     tree = "thing/animal/red fox\nthing/animal/red deer\nthing/plant/red oak\nthing/plant/red maple\nthing/rock\n"
     answers = [
         "a red fox",
@@ -164,14 +165,14 @@ def test_the_benchmark_of_the_presets_counts_what_mappers_with_them_do(
 
 
 @pytest.fixture
-def optimizers(monkeypatch):
+def optimizers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module("optimizers")
 
 
 def test_the_recorded_landscape_holds_every_composition_and_three_difficulties(
-    optimizers, tmp_path
-):
+    optimizers: ModuleType, tmp_path: Path
+) -> None:
     landscape = optimizers.read_landscape()
     assert landscape.hp.shape == (1 + landscape.fragments.compositions, 1280)
     assert 0 < landscape.hp.min() < landscape.hp.max() == 1
@@ -188,7 +189,7 @@ def test_the_recorded_landscape_holds_every_composition_and_three_difficulties(
         optimizers.read_landscape(fragments=tmp_path / "fragments.yaml")
 
 
-def test_the_recorded_answers_are_the_models(optimizers, tmp_path):
+def test_the_recorded_answers_are_the_models(optimizers: ModuleType, tmp_path: Path) -> None:
     record = importlib.import_module("landscapes.record")
     images = make_dataset(tmp_path / "images", n=4, seed=record.SEED, degraded=record.DEGRADED)
     again = record.record(images, record.read_fragments(record.FRAGMENTS), templates=3, check=4)
@@ -201,7 +202,9 @@ def test_the_recorded_answers_are_the_models(optimizers, tmp_path):
             assert (again[name] == recorded[name][:4]).all()
 
 
-def test_the_recorded_probabilities_are_the_models(monkeypatch, tmp_path):
+def test_the_recorded_probabilities_are_the_models(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Of a few images, and as generation has it: the likeliest name is the greedy answer's, wherever it has one."""
     monkeypatch.syspath_prepend(str(BENCHMARKS / "landscapes"))
     outcomes, record = importlib.import_module("outcomes"), importlib.import_module("record")
@@ -224,12 +227,14 @@ def test_the_recorded_probabilities_are_the_models(monkeypatch, tmp_path):
             assert kept["tokens"][:35].max() == (2 if name == "outcomes" else 8)
 
 
-def _run(optimizers, capsys, *arguments):
+def _run(optimizers: ModuleType, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     optimizers.main([*arguments, "--json"])
     return json.loads(capsys.readouterr().out)
 
 
-def test_every_method_searches_within_its_budget_and_alike_each_time(optimizers, capsys, tmp_path):
+def test_every_method_searches_within_its_budget_and_alike_each_time(
+    optimizers: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     given = ("--degraded", "0.5", "--seeds", "2", "--budgets", "100", "200", "--tuning", "60")
     given += ("--methods", *optimizers.METHODS, "tpe")
     found = _run(optimizers, capsys, *given, "--out", str(tmp_path))
@@ -247,7 +252,7 @@ def test_every_method_searches_within_its_budget_and_alike_each_time(optimizers,
     }
 
 
-def test_more_answers_find_the_best_where_nothing_is_left_to_chance(optimizers):
+def test_more_answers_find_the_best_where_nothing_is_left_to_chance(optimizers: ModuleType) -> None:
     """Where every image says the same, every method that can afford all templates finds the best one."""
     recorded = optimizers.read_landscape()
     hp = np.repeat(np.linspace(0.9, 1, 40)[:, None], 60, axis=1)
@@ -263,7 +268,9 @@ def test_more_answers_find_the_best_where_nothing_is_left_to_chance(optimizers):
     assert runs.optimism_hp.abs().max() < 1e-9
 
 
-def test_a_run_is_a_landscape_of_its_own(optimizers, capsys, tmp_path):
+def test_a_run_is_a_landscape_of_its_own(
+    optimizers: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     result = tuned(make_parts(tmp_path / "in", run), run)
     landscape = optimizers.landscape_of_run(run)
@@ -292,8 +299,8 @@ def test_a_run_is_a_landscape_of_its_own(optimizers, capsys, tmp_path):
 @pytest.mark.timeout(1200)  # five processes for each, that each load torch and transformers
 @pytest.mark.parametrize("family", ["mllama", "qwen2_5_vl"])
 def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_others_need(
-    family, tmp_path
-):
+    family: str, tmp_path: Path
+) -> None:
     # Every process of the benchmark reads this module when it starts.
     blocked = dict.fromkeys(("mlflow", "litellm", "optuna", "open_clip"))
     (tmp_path / "sitecustomize.py").write_text(
@@ -344,7 +351,9 @@ def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_o
     assert sum(spent.values()) == pytest.approx(found["seconds"]["taxtune"]["all"], rel=0.05)
 
 
-def test_the_ablation_counts_the_answers_that_a_rule_gains(tmp_path, monkeypatch):
+def test_the_ablation_counts_the_answers_that_a_rule_gains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         PlacementConfidence, "probability", PlacementConfidence.probability
     )  # which it sets
