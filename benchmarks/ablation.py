@@ -49,6 +49,7 @@ ROOMS = (
     "lexicon",
     "kinds",
     "asserted",
+    "resolve",
     "mapper",
 )
 MODULES = {room: import_module(f"taxtune.mapping.{room}") for room in ROOMS}

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 import networkx as nx
-import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,9 +42,9 @@ def imported(name: str, path: Path) -> Iterator[str]:
                 yield inner if inner in modules() else module
 
 
-@pytest.fixture(scope="module")
-def imports() -> nx.DiGraph:
-    """An edge from each module to each module that it imports."""
+@cache
+def import_graph() -> nx.DiGraph:
+    """Returns a graph with an edge from each module to each module that it imports."""
     known = modules()
     graph = nx.DiGraph()
     graph.add_nodes_from(known)
@@ -79,12 +78,12 @@ def test_every_module_is_in_one_row_and_every_room_is_there() -> None:
     assert set(listed) == {room_of(name) for name in modules() if name != "taxtune"}
 
 
-def test_rooms_import_only_from_rows_above(imports: nx.DiGraph) -> None:
+def test_rooms_import_only_from_rows_above() -> None:
     rank = {}
     for number, row in enumerate(rows_of_rooms()):
         rank.update(dict.fromkeys(row, number))
     upside_down = []
-    for name, target in imports.edges:
+    for name, target in import_graph().edges:
         # The package itself only names what is public, and nobody needs it.
         if "taxtune" in (name, target):
             continue
@@ -93,7 +92,7 @@ def test_rooms_import_only_from_rows_above(imports: nx.DiGraph) -> None:
     assert not upside_down, "These import from rooms below:\n" + "\n".join(sorted(upside_down))
 
 
-def test_no_circle_of_imports(imports: nx.DiGraph) -> None:
-    groups = nx.strongly_connected_components(imports)
+def test_no_circle_of_imports() -> None:
+    groups = nx.strongly_connected_components(import_graph())
     circles = [sorted(group) for group in groups if len(group) > 1]
     assert not circles, f"Modules import each other: {circles}."

@@ -121,6 +121,8 @@ def test_settings_on_the_command_line_are_yaml_and_checked(tmp_path):
         ("data.kind=foldr", "data.kind: must be one of 'manifest',"),
         ("policy.samples=0", "policy.samples: Input should be greater than or equal to 1 (got 0)"),
         ("vlmm.model=x", "vlmm: unknown key; did you mean 'vlm'?"),
+        ("proposer=5", "proposer: must be a group of keys, such as proposer.kind (got 5)"),
+        ("data=5", "data: must be a group of keys, such as data.context (got 5)"),
     ],
 )
 def test_a_wrong_setting_on_the_command_line_is_named_and_no_line(tmp_path, setting, said):
@@ -143,6 +145,12 @@ def test_another_kind_takes_the_former_kinds_keys_along(tmp_path):
     assert load_recipe(path, ["proposer.kind=llm"]).proposer.max_tokens == 9
     with pytest.raises(RecipeError, match=r"proposer\.model: unknown key"):
         load_recipe(path, ["proposer.model=openai/y", "proposer.kind=fragments"])
+
+
+def test_another_objective_leaves_the_other_keys_of_its_group(tmp_path):
+    path = write(tmp_path, GOOD + "objective: {kind: hr_at_hp, hp_target: 0.9}\n")
+    objective = load_recipe(path, ["objective.kind=accuracy"]).objective
+    assert (objective.kind, objective.hp_target) == ("accuracy", 0.9)
 
 
 def test_numbers_may_be_written_as_people_write_them(tmp_path):

@@ -1,4 +1,4 @@
-"""Labels of many images: from the names of images, folders and tables to one row per image, and to files."""
+"""Labels of many images: from names of images, folders and tables to rows, and to files."""
 
 from __future__ import annotations
 
@@ -41,97 +41,114 @@ _ENDS = ("nodes", "again", "why")
 FILE = " file"
 FORMATS = (".csv", ".jsonl")
 
-_LOOKED_AT = (
-    200  # rows of a table that tell its column of images; each value may be looked for on the disk
-)
+_LOOKED_AT = 200  # rows of a table that tell its column of images; each may be looked for on disk
 _BATCH = 512  # images that a model is given at a time
 _STOPPED = 16  # failures in a batch without an answer after which the work ends
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx")
 _LISTS = (".txt", ".lst")
+_LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 _ENDINGS = f"Images end in {', '.join(sorted(IMAGE_SUFFIXES))}."
 #: Tells the column of a table that has the images, and the folder that their names are relative to.
 Find = Callable[[Path, dict[str, list[str]]], tuple[str, Path]]
 
 
 def list_images(names: Sequence[str], find: Find) -> pd.DataFrame:
-    """Lists the images that names stand for, in the order given; one that is named twice has two rows.
+    """Lists the images that names stand for, in the order given.
+
+    One that is named twice has two rows.
 
     Args:
-        names: Image files; folders, searched with all below them; tables (CSV, JSONL, Parquet, XLSX) with a column of
-            images; text files (.txt) with one path per line; and "-", which is such a text on standard input.
-        find: Tells which column of a table has the images, from the file and the values of its first rows by column.
+        names: Image files; folders, searched with all below them; tables (CSV, JSONL, Parquet,
+            XLSX) with a column of images; text files (.txt) with one path per line; and "-", which
+            is such a text on standard input.
+        find: Tells which column of a table has the images, from the file and the values of its
+            first rows by column.
 
     Returns:
-        The columns image (as it was written), `FILE` (its path) and those that the tables have besides.
+        The columns image (as it was written), `FILE` (its path) and those that the tables have
+        besides.
 
     Raises:
-        DataError: If there is nothing of that name, a folder has no image, a table has no column of images or a column
-            of one of the labels' names, or a row names no image.
+        DataError: If there is nothing of that name, a folder has no image, a table has no column of
+            images or a column of one of the labels' names, or a row names no image.
     """
     import pandas as pd
 
-    frame = pd.DataFrame([row for name in names for row in _rows_of(name, find)], dtype=object)
+    rows = []
+    for name in names:
+        rows += _rows_of(name, find)
+    frame = pd.DataFrame(rows, dtype=object)
     if frame.empty:
         raise DataError(
             "The list of images is empty.",
             value=", ".join(names),
             remedy="Give at least one image.",
         )
-    if lacking := lacking_decoder(frame[FILE]):
+    lacking = lacking_decoder(frame[FILE])
+    if lacking:
         note(f"images of some formats cannot be read: {lacking}")
     return frame.where(frame.notna(), None)
 
 
 def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
-    import pandas as pd
-
     path = Path(name)
     suffix = path.suffix.lower()
     if name == "-" or (suffix in _LISTS and path.is_file()):
-        lines = read_table(name, "text", what="list of images")
-        folder = Path() if name == "-" else path.parent
-        return [
-            _row(name, n, line, "answer", folder)
-            for n, line in lines
-            if str(line["answer"]).strip()
-        ]
+        return _rows_of_list(name)
     if path.is_dir():
-        files = [path / label / file for label, files, _ in walk_images(path) for file in files]
-        if not files:
-            raise DataError(
-                "There is no image in the folder or below it.", file=path, remedy=_ENDINGS
-            )
-        return [{"image": str(file), FILE: file} for file in files]
+        return _rows_of_folder(path)
     if suffix in _TABLES and path.is_file():
-        records = read_table(path, what="list of images")
-        first = pd.DataFrame([record for _, record in records[:_LOOKED_AT]], dtype=object)
-        columns = {
-            str(column): [
-                os.path.expanduser(text.strip())
-                for text in cells
-                if isinstance(text, str) and text.strip()
-            ]
-            for column, cells in first.items()
-        }
-        column, folder = find(path, columns)
-        return [_row(name, number, record, column, folder) for number, record in records]
+        return _rows_of_table(path, find)
     if suffix in IMAGE_SUFFIXES:
         if not path.exists():
             raise DataError("The image does not exist.", file=path, remedy="Check the path.")
         return [{"image": name, FILE: path}]
-    raise DataError(
-        "This is neither an image, nor a folder, nor a list of images."
-        if path.exists()
-        else "There is no such file.",
-        file=path,
-        remedy=f"{_ENDINGS} Lists end in {', '.join(sorted((*_TABLES, *_LISTS)))}.",
-    )
+    message = "There is no such file."
+    if path.exists():
+        message = "This is neither an image, nor a folder, nor a list of images."
+    endings = ", ".join(sorted((*_TABLES, *_LISTS)))
+    raise DataError(message, file=path, remedy=f"{_ENDINGS} Lists end in {endings}.")
+
+
+def _rows_of_list(name: str) -> list[dict[str, Any]]:
+    folder = Path() if name == "-" else Path(name).parent
+    rows = []
+    for number, line in read_table(name, "text", what="list of images"):
+        if str(line["answer"]).strip():
+            rows.append(_row(name, number, line, "answer", folder))
+    return rows
+
+
+def _rows_of_folder(folder: Path) -> list[dict[str, Any]]:
+    rows = []
+    for label, files, _ in walk_images(folder):
+        for name in files:
+            file = folder / label / name
+            rows.append({"image": str(file), FILE: file})
+    if not rows:
+        message = "There is no image in the folder or below it."
+        raise DataError(message, file=folder, remedy=_ENDINGS)
+    return rows
+
+
+def _rows_of_table(file: Path, find: Find) -> list[dict[str, Any]]:
+    import pandas as pd
+
+    records = read_table(file, what="list of images")
+    first = pd.DataFrame([record for _, record in records[:_LOOKED_AT]], dtype=object)
+    columns = {}
+    for column, cells in first.items():
+        texts = [cell.strip() for cell in cells if isinstance(cell, str) and cell.strip()]
+        columns[str(column)] = [os.path.expanduser(text) for text in texts]
+    column, folder = find(file, columns)
+    return [_row(str(file), number, record, column, folder) for number, record in records]
 
 
 def _row(
     file: str, number: int, record: dict[str, Any], column: str, folder: Path
 ) -> dict[str, Any]:
-    image = record.get(column)
+    others = dict(record)
+    image = others.pop(column, None)
     if not isinstance(image, str) or not image.strip() or "\0" in image:
         raise DataError(
             "The row names no image.",
@@ -140,8 +157,8 @@ def _row(
             value=image,
             remedy="Give a path, or remove the row.",
         )
-    others = {key: value for key, value in record.items() if key != column}
-    if taken := others.keys() & {*COLUMNS, *_ENDS, FILE}:
+    taken = others.keys() & {*COLUMNS, *_ENDS, FILE}
+    if taken:
         message = f"The list of images has a column {min(taken)!r} already."
         raise DataError(message, file=file, remedy="Rename or remove it.")
     return {"image": image, FILE: find_file(folder, os.path.expanduser(image)), **others}
@@ -165,10 +182,10 @@ def label_images(
         write: Called with the rows of each batch as they come.
 
     Returns:
-        One row per image, in the order given: `COLUMNS`, the other columns of `images`, nodes (the path with the
-        confidence of each node), again (whether the image may get an answer later), and why the label should be
-        reviewed: "failed", "not the subject", "off the tree", "cut off", "no label", "doubtful" (see `Classification`),
-        "unsure", or None.
+        One row per image, in the order given: `COLUMNS`, the other columns of `images`, nodes (the
+        path with the confidence of each node), again (whether the image may get an answer later),
+        and why the label should be reviewed: "failed", "not the subject", "off the tree", "cut
+        off", "no label", "doubtful" (see `Classification`), "unsure", or None.
 
     Raises:
         ModelError: If the model cannot answer at all, or has stopped answering.
@@ -183,25 +200,31 @@ def label_images(
             batch = images.iloc[start : start + _BATCH]
             with showing(_Notes(task.display)):
                 found = classifier.classify(batch.assign(image=batch[FILE]), store)
-            asked = [one for one in found if one.failure is None or one.again]
-            # A few images that a model never gets done with must not keep the labels of all others from being written.
-            if all(one.again for one in asked) and len(asked) >= (_STOPPED if answered else 2):
-                raise ModelError(
-                    f"The model has stopped answering: {asked[0].failure}",
-                    remedy="Run the same command again when it answers; answers so far are saved.",
-                )
-            answered |= any(one.failure is None for one in found)
-            rows = [_cells(one, review_below) for one in found]
-            labelled = pd.DataFrame(rows, index=batch.index, dtype=object).assign(
-                image=batch["image"]
-            )
-            batches.append(
-                pd.concat([labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]], axis=1)
-            )
+            _check_answering(found, most=_STOPPED if answered else 2)
+            answered |= any(result.failure is None for result in found)
+            rows = [_cells(result, review_below) for result in found]
+            labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
+            labelled["image"] = batch["image"]
+            parts = [labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]]
+            batches.append(pd.concat(parts, axis=1))
             if write is not None:
                 write(batches[-1])
             task.advance(len(batch))
     return pd.concat(batches)
+
+
+def _check_answering(found: Sequence[Classification], most: int) -> None:
+    """Raises a `ModelError` if all of a batch may be asked again, and they are no few.
+
+    A few images that a model never gets done with must not keep the labels of all others from being
+    written.
+    """
+    asked = [result for result in found if result.failure is None or result.again]
+    if len(asked) >= most and all(result.again for result in asked):
+        raise ModelError(
+            f"The model has stopped answering: {asked[0].failure}",
+            remedy="Run the same command again when it answers; answers so far are saved.",
+        )
 
 
 class _Notes(Display):
@@ -222,14 +245,15 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
         "unsure": found.confidence is not None and found.confidence < review_below,
     }
     why = next((reason for reason, holds in reasons.items() if holds), None)
-    return label_cells(found) | {"again": found.again, "why": why}
+    return {**label_cells(found), "again": found.again, "why": why}
 
 
 def label_cells(found: Classification) -> dict[str, Any]:
     """Returns the row of an image, its confidences rounded."""
     row = found.as_row()
     for cells in (row, *row["nodes"]):
-        cells["confidence"] = None if cells["confidence"] is None else round(cells["confidence"], 4)
+        if cells["confidence"] is not None:
+            cells["confidence"] = round(cells["confidence"], 4)
     return row
 
 
@@ -241,12 +265,12 @@ def check_format(path: Path) -> None:
 
 
 def csv_of(labels: pd.DataFrame, *, header: bool = True) -> str:
-    """Labels as CSV, without the nodes; cells that a spreadsheet would take for a formula are made harmless."""
-    text: str = (
-        labels.drop(columns="nodes")
-        .map(_cell)
-        .to_csv(index=False, header=header, lineterminator="\n")
-    )
+    """Returns labels as CSV, without the nodes.
+
+    Cells that a spreadsheet would take for a formula are made harmless.
+    """
+    cells = labels.drop(columns="nodes").map(_cell)
+    text: str = cells.to_csv(index=False, header=header, lineterminator="\n")
     return text
 
 
@@ -259,13 +283,14 @@ def _cell(value: Any) -> Any:
 
 
 def jsonl_of(labels: pd.DataFrame) -> str:
-    """Labels as JSON lines."""
-    lines = (json.dumps(row, ensure_ascii=False, default=str) for row in labels.to_dict("records"))
-    # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
-    return "".join(
-        line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}) + "\n"
-        for line in lines
-    )
+    """Returns labels as JSON lines."""
+    lines = []
+    for row in labels.to_dict("records"):
+        line = json.dumps(row, ensure_ascii=False, default=str)
+        # Unicode's own line ends are legal inside JSON and would still part the line for many
+        # readers.
+        lines.append(line.translate(_LINE_ENDS) + "\n")
+    return "".join(lines)
 
 
 def write_labels(labels: pd.DataFrame, path: Path) -> None:

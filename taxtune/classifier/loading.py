@@ -1,11 +1,12 @@
-"""From the folder of a finished run, or of a saved classifier, to a classifier: recipe, experiment, parts."""
+"""From the folder of a finished run, or of a saved classifier, to a classifier."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier.classifier import FILE, Classifier, read_saved, read_tree
 from taxtune.data.context import blank
@@ -19,21 +20,20 @@ from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
 from taxtune.taxonomy.read import as_taxonomy
 from taxtune.tuning.build import (
-    make_checklist,
     make_mapper,
     make_policy,
     make_taxonomy,
     make_vlm,
-    sampling_temperature,
 )
 from taxtune.tuning.calibrate import read_calibration
+from taxtune.tuning.experiment import make_checklist
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
 from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
-    from taxtune.taxonomy import Domain, Taxonomy
+    from taxtune.taxonomy import Taxonomy
 
 __all__ = ["load_classifier"]
 
@@ -49,184 +49,235 @@ def load_classifier(
     mapper: Mapper | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Classifier:
-    """Makes the classifier of a finished run, or of a folder that it was saved to; nothing is loaded yet.
+    """Makes the classifier of a finished run, or of a folder that it was saved to.
+
+    Nothing is loaded yet.
 
     Args:
         run: The run's folder, the run, or the folder that `Classifier.save` wrote.
-        calibrated: Use the policy that `calibrate` chose, with its guarantee, instead of the run's own.
-        policy: Another policy. Self-consistency asks a model that decodes greedily in the run at a temperature of 1.
+        calibrated: Use the policy that `calibrate` chose, with its guarantee, instead of the run's
+            own.
+        policy: Another policy. Self-consistency asks a model that decodes greedily in the run at a
+            temperature of 1.
         recipe: The run's recipe, where the run does not know it.
         taxonomy: The label tree as `taxtune.tune` takes it, for a run with one that is in no file.
         vlm: The model, for a run with a model of one's own.
         mapper: The mapper, for a run with one of one's own.
-        settings: Other values of the recipe's keys, such as {"vlm.device": "cuda"}, {"vlm.api_base": "http://..."} or
-            {"execution.engine": "ray"}, where this machine is not that of the run; with {"policy.samples": 8} it
-            is self-consistency of 8 answers.
+        settings: Other values of the recipe's keys, such as {"vlm.device": "cuda"},
+            {"vlm.api_base": "http://..."} or {"execution.engine": "ray"}, where this machine is not
+            that of the run; with {"policy.samples": 8} it is self-consistency of 8 answers.
 
     Raises:
-        DataError: If there is no finished run and no saved classifier in the folder, or no calibration; if the tree is
-            no longer that of the run; or if something has to be given again.
+        DataError: If there is no finished run and no saved classifier in the folder, or no
+            calibration; if the tree is no longer that of the run; or if something has to be given
+            again.
         RecipeError: If the run does not know its recipe.
-        TaxtuneError: If the folder names a server that is not known to be the user's own (see `taxtune.trust`).
+        TaxtuneError: If the folder names a server that is not known to be the user's own (see
+            `taxtune.trust`).
     """
-    asked_often = {
-        key.removeprefix("policy."): one
-        for key, one in (settings or {}).items()
-        if key.startswith("policy.")
-    }
-    if asked_often and policy is None:
-        policy = _policy(
-            {"kind": "self_consistency", **asked_often},
-            Path(run.folder if isinstance(run, TuneResult) else run),
-        )
+    folder = Path(run.folder if isinstance(run, TuneResult) else run)
+    changes = dict(settings or {})
+    if policy is None:
+        policy = _policy_of_settings(changes, folder)
     if calibrated and policy is not None:
         raise DataError("A calibration has its own policy.", remedy="Leave out the other.")
-    given: dict[str, Any] = {
-        "mapper": mapper,
-        "taxonomy": None if taxonomy is None else as_taxonomy(taxonomy),
-    }
-    changes: list[dict[str, Any]] = [dict(settings or {})]
+    objects = _Objects(
+        taxonomy=None if taxonomy is None else as_taxonomy(taxonomy),
+        vlm=None if vlm is None or isinstance(vlm, str) else make_model(vlm),
+        mapper=mapper,
+    )
+    settings_of_model = []
     if isinstance(vlm, str):  # known by its settings, as a recipe's
-        changes.insert(0, {"vlm": str(parse_model(vlm).absolute)})
-    else:
-        given["vlm"] = None if vlm is None else make_model(vlm)
-    if not isinstance(run, TuneResult) and (Path(run) / FILE).exists():
-        if recipe is not None or taxonomy is not None:
-            raise DataError(
-                "A saved classifier holds its recipe and its tree.",
-                file=Path(run),
-                remedy="Leave them out.",
-            )
-        folder = Path(run)
-        saved = read_saved(folder)
-        if calibrated and saved.guarantee is None:
-            raise DataError(
-                "The classifier was saved without a calibration.",
-                file=folder,
-                remedy="Save it from its run with load_classifier(run, calibrated=True).save(folder).",
-            )
-        groups = {
-            "vlm": saved.vlm.model_dump(),
-            "mapper": saved.mapper.model_dump(),
-            "seed": saved.seed,
-        }
-        # The folder may come from anyone, so that its server needs the user's consent.
-        known = Recipe.model_validate({"name": "classifier", **STAND_INS, **groups}).from_file(
-            folder / FILE
-        )
-        given["taxonomy"] = read_tree(folder, saved)
-        asked = policy or _policy(saved.policy, folder)
-        parts = _parts(known, asked, changes, given)
-        template, variables, context = saved.template, saved.variables, saved.context
-        allowed = None if saved.allowed is None else Checklist(parts.taxonomy, saved.allowed)
-        reliability, name = saved.reliability, saved.name
-        guarantee = saved.guarantee if policy is None else None
-    else:
-        result = run if isinstance(run, TuneResult) else finished_run(Path(run))
-        folder, name = Path(result.folder), result.name
+        settings_of_model.append({"vlm": str(parse_model(vlm).absolute)})
+    if isinstance(run, TuneResult) or not (folder / FILE).exists():
+        result = run if isinstance(run, TuneResult) else finished_run(folder)
         if recipe is None:
-            groups_given = {
-                "data",
-                *(group for group, one in (given | {"vlm": vlm}).items() if one is not None),
-            }
-            recipe = recipe_of(result, given=groups_given)
+            given = {"data": True, "taxonomy": taxonomy, "vlm": vlm, "mapper": mapper}
+            groups = {group for group, value in given.items() if value is not None}
+            recipe = recipe_of(result, given=groups)
         known = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-        known, template, asked, guarantee = _winner(
-            result, known, calibrated, policy, same_model=vlm is None
+        if vlm is None:
+            known = _with_commit(known, result)
+        return _of_run(result, known, calibrated, policy, objects, [*settings_of_model, changes])
+    if recipe is not None or taxonomy is not None:
+        raise DataError(
+            "A saved classifier holds its recipe and its tree.",
+            file=folder,
+            remedy="Leave them out.",
         )
-        parts = _parts(known, asked, changes, given)
-        variables = known.prompt.variables
-        allowed = make_checklist(parts.recipe, parts.taxonomy, parts.part)
-        used = {
-            *Template.parse(template, blank(result.context)).variables,
-            *(allowed.variables if allowed else ()),
-        }
-        context = tuple(variable for variable in result.context if variable.name in used)
-        reliability = _reliability(result, parts.taxonomy)
-        then, now = result.provenance.facts.get("Mapper", {}), as_texts(parts.mapper.identity())
-        for key in sorted(then):
-            if then[key] != now.get(key):
-                note(
-                    f"the run placed answers with {key} {then[key]}, and not {now.get(key)}: placements may differ"
-                )
+    return _of_saved(folder, calibrated, policy, objects, [*settings_of_model, changes])
+
+
+@dataclass(frozen=True)
+class _Objects:
+    """What was given in Python, in place of what a recipe makes."""
+
+    taxonomy: Taxonomy | None
+    vlm: Model | None
+    mapper: Mapper | None
+
+    def recipe(self, recipe: Recipe) -> Recipe | None:
+        """Returns the recipe of model and mapper, None if one of them is an object."""
+        return recipe if self.vlm is None and self.mapper is None else None
+
+
+def _of_saved(
+    folder: Path,
+    calibrated: bool,
+    policy: Policy | None,
+    objects: _Objects,
+    changes: Sequence[Mapping[str, Any]],
+) -> Classifier:
+    """Makes the classifier of a folder that it was saved to."""
+    saved = read_saved(folder)
+    if calibrated and saved.guarantee is None:
+        raise DataError(
+            "The classifier was saved without a calibration.",
+            file=folder,
+            remedy="Save it from its run with load_classifier(run, calibrated=True).save(folder).",
+        )
+    groups = {
+        **STAND_INS,
+        "name": "classifier",
+        "vlm": saved.vlm.model_dump(),
+        "mapper": saved.mapper.model_dump(),
+        "seed": saved.seed,
+    }
+    # The folder may come from anyone, so that its server needs the user's consent.
+    recipe = Recipe.model_validate(groups).from_file(folder / FILE)
+    own_policy = policy or _policy(saved.policy, folder)
+    recipe = _changed(recipe, own_policy, changes)
+    taxonomy, _ = make_taxonomy(recipe, read_tree(folder, saved))
     return Classifier(
-        template,
-        parts.taxonomy,
-        parts.vlm,
-        parts.mapper,
-        asked,
-        variables=variables,
-        context=context,
-        allowed=allowed,
-        reliability=reliability,
-        guarantee=guarantee,
-        recipe=parts.recipe if given.get("vlm") is None and mapper is None else None,
-        name=name,
+        template=saved.template,
+        taxonomy=taxonomy,
+        model=objects.vlm or make_vlm(recipe),
+        mapper=make_mapper(recipe, taxonomy, objects.mapper),
+        policy=own_policy,
+        variables=saved.variables,
+        context=saved.context,
+        allowed=None if saved.allowed is None else Checklist(taxonomy, saved.allowed),
+        reliability=saved.reliability,
+        guarantee=saved.guarantee if policy is None else None,
+        recipe=objects.recipe(recipe),
+        name=saved.name,
     )
 
 
-def _winner(
-    result: TuneResult, recipe: Recipe, calibrated: bool, policy: Policy | None, *, same_model: bool
-) -> tuple[Recipe, str, Policy, RiskGuarantee | None]:
-    """Returns the recipe with the commit that the run asked, and the winner's template, policy and guarantee."""
-    folder = Path(result.folder)
-    if isinstance(recipe.vlm, LocalVLMSettings) and same_model and recipe.vlm.revision is None:
-        # What the name stands for may have changed since.
-        commit = result.provenance.facts.get("Model", {}).get("revision", "")
-        if commit and not commit.startswith("sha256:"):
-            recipe = recipe.changed({"vlm.revision": commit})
-    if not calibrated:
-        if policy is None and result.selection is not None and result.selection.policy:
-            policy = _policy(result.selection.policy, folder)
-        return recipe, str(result.best.template), policy or make_policy(recipe), None
-    calibration = read_calibration(folder)
-    if calibration.policy is None:
-        raise DataError(
-            "The calibration found that only always answering the root keeps the risk.", file=folder
-        )
-    temperature = calibration.identity.get("vlm.temperature")
-    if temperature and calibration.names is None:
-        recipe = recipe.changed(
-            {"policy.samples": calibration.samples, "vlm.temperature": temperature}
-        )
-    guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
-    return recipe, calibration.template, calibration.policy, guarantee
+def _of_run(
+    result: TuneResult,
+    recipe: Recipe,
+    calibrated: bool,
+    policy: Policy | None,
+    objects: _Objects,
+    changes: Sequence[Mapping[str, Any]],
+) -> Classifier:
+    """Makes the classifier of a finished run."""
+    winner = (
+        _Winner.calibrated(result, recipe) if calibrated else _Winner.of(result, recipe, policy)
+    )
+    recipe = _changed(winner.recipe, winner.policy, changes)
+    taxonomy, part = make_taxonomy(recipe, objects.taxonomy)
+    mapper = make_mapper(recipe, taxonomy, objects.mapper)
+    allowed = make_checklist(recipe, taxonomy, part)
+    used = set(Template.parse(winner.template, blank(result.context)).variables)
+    if allowed is not None:
+        used.update(allowed.variables)
+    classifier = Classifier(
+        template=winner.template,
+        taxonomy=taxonomy,
+        model=objects.vlm or make_vlm(recipe),
+        mapper=mapper,
+        policy=winner.policy,
+        variables=winner.recipe.prompt.variables,
+        context=tuple(variable for variable in result.context if variable.name in used),
+        allowed=allowed,
+        reliability=_reliability(result, taxonomy),
+        guarantee=winner.guarantee,
+        recipe=objects.recipe(recipe),
+        name=result.name,
+    )
+    recorded = result.provenance.facts.get("Mapper", {})
+    facts = as_texts(mapper.identity())
+    for key in sorted(recorded):
+        if recorded[key] != facts.get(key):
+            note(
+                f"the run placed answers with {key} {recorded[key]}, and not {facts.get(key)}: "
+                "placements may differ"
+            )
+    return classifier
 
 
-class _Parts(NamedTuple):
-    """What a classifier is made of, besides what its run decided."""
+@dataclass(frozen=True)
+class _Winner:
+    """What a run decided, with the recipe that its model is asked by."""
 
     recipe: Recipe
-    taxonomy: Taxonomy
-    part: Domain | None
-    vlm: Model
-    mapper: Mapper
+    template: str
+    policy: Policy
+    guarantee: RiskGuarantee | None = None
+
+    @classmethod
+    def of(cls, result: TuneResult, recipe: Recipe, policy: Policy | None) -> _Winner:
+        """Returns the winner with a policy, that of the run where None is given."""
+        if policy is None and result.selection is not None and result.selection.policy:
+            policy = _policy(result.selection.policy, Path(result.folder))
+        return cls(recipe, str(result.best.template), policy or make_policy(recipe))
+
+    @classmethod
+    def calibrated(cls, result: TuneResult, recipe: Recipe) -> _Winner:
+        """Returns the winner with the policy that a calibration chose."""
+        folder = Path(result.folder)
+        calibration = read_calibration(folder)
+        if calibration.policy is None:
+            raise DataError(
+                "The calibration found that only always answering the root keeps the risk.",
+                file=folder,
+            )
+        temperature = calibration.identity.get("vlm.temperature")
+        if temperature and calibration.names is None:
+            recipe = recipe.changed(
+                {"policy.samples": calibration.samples, "vlm.temperature": temperature}
+            )
+        guarantee = RiskGuarantee(
+            calibration.risk, calibration.confidence_level, calibration.images
+        )
+        return cls(recipe, calibration.template, calibration.policy, guarantee)
 
 
-def _parts(
-    recipe: Recipe,
-    policy: Policy,
-    changes: list[dict[str, Any]],
-    given: dict[str, Any],
-) -> _Parts:
-    """Makes the parts of a recipe with its changes; the model is asked at the policy's temperature."""
-    for some in changes:
-        if "vlm.model" in some and isinstance(recipe.vlm, LocalVLMSettings):
-            some = {"vlm.revision": None, **some}  # another model has no commit of this one
-        recipe = recipe.changed(some)
+def _with_commit(recipe: Recipe, result: TuneResult) -> Recipe:
+    """Returns a recipe whose checkpoint is the commit that the run asked.
+
+    What its name stands for may have changed since.
+    """
+    if not isinstance(recipe.vlm, LocalVLMSettings) or recipe.vlm.revision is not None:
+        return recipe
+    commit = result.provenance.facts.get("Model", {}).get("revision", "")
+    if not commit or commit.startswith("sha256:"):
+        return recipe
+    return recipe.changed({"vlm.revision": commit})
+
+
+def _changed(recipe: Recipe, policy: Policy, changes: Sequence[Mapping[str, Any]]) -> Recipe:
+    """Returns a recipe with changes, whose model is asked at the policy's temperature."""
+    for change in changes:
+        if "vlm.model" in change and isinstance(recipe.vlm, LocalVLMSettings):
+            # Another model has no commit of this one.
+            change = {"vlm.revision": None, **change}
+        recipe = recipe.changed(change)
     temperature = recipe.vlm.temperature
-    if policy.samples > 1:
-        temperature = sampling_temperature(recipe)
-        temperature = 1.0 if temperature == 0 else temperature
-    recipe = recipe.changed({"policy.samples": 1, "vlm.temperature": temperature})
-    taxonomy, part = make_taxonomy(recipe, given["taxonomy"])
-    return _Parts(
-        recipe=recipe,
-        taxonomy=taxonomy,
-        part=part,
-        vlm=make_vlm(recipe) if given.get("vlm") is None else given["vlm"],
-        mapper=make_mapper(recipe, taxonomy, given["mapper"]),
-    )
+    if policy.samples > 1 and temperature == 0:
+        temperature = 1.0
+    return recipe.changed({"policy.samples": 1, "vlm.temperature": temperature})
+
+
+def _policy_of_settings(settings: Mapping[str, Any], folder: Path) -> Policy | None:
+    """Returns the self-consistency that settings ask for, None if they do not."""
+    named = {}
+    for key, value in settings.items():
+        if key.startswith("policy."):
+            named[key.removeprefix("policy.")] = value
+    return _policy({"kind": "self_consistency", **named}, folder) if named else None
 
 
 def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
@@ -236,8 +287,8 @@ def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
         "self_consistency": SelfConsistency,
         "posterior": Posterior,
     }
-    kind = identity.get("kind")
-    settings = {key: value for key, value in identity.items() if key != "kind"}
+    settings = dict(identity)
+    kind = settings.pop("kind", None)
     if kind == "self_consistency" and settings.get("samples") == 1:
         return Single()
     try:
@@ -253,19 +304,26 @@ def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
 
 
 def _reliability(result: TuneResult, tree: Taxonomy) -> Reliability | None:
-    """Counts how often the winner's answers to the held-out images were right; None where none was judged.
+    """Counts right answers of the winner to the held-out images; None if none was judged.
 
     Raises:
         DataError: If the tree is not the one that they were placed on.
     """
-    rows = [row for row in result.heldout_winner.rows if row.node is not None and not row.off_tree]
-    if any(row.target >= len(tree) or "/".join(tree.path(row.target)) != row.truth for row in rows):
-        raise DataError(
-            "The tree has changed since the run: its nodes are no longer those of the run's labels.",
-            file=Path(result.folder),
-            remedy="Use the tree of the run, or tune again.",
-        )
-    # Of several answers the first: what a single answer would have been.
-    single = [(row.votes[0] if row.votes else row.node, row.target) for row in rows]
-    judged = [(node, target) for node, target in single if node is not None and node >= 0]
-    return Reliability.of(tree, *zip(*judged, strict=True)) if judged else None
+    nodes = []
+    targets = []
+    for row in result.heldout_winner.rows:
+        if row.node is None or row.off_tree:
+            continue
+        if row.target >= len(tree) or "/".join(tree.path(row.target)) != row.truth:
+            raise DataError(
+                "The tree has changed since the run: its nodes are no longer those of the run's "
+                "labels.",
+                file=Path(result.folder),
+                remedy="Use the tree of the run, or tune again.",
+            )
+        # Of several answers the first: what a single answer would have been.
+        node = row.votes[0] if row.votes else row.node
+        if node >= 0:
+            nodes.append(node)
+            targets.append(row.target)
+    return Reliability.of(tree, nodes, targets) if nodes else None

@@ -1,4 +1,7 @@
-"""A classifier's scores with a guarantee: the threshold that a node needs, chosen on images with known labels."""
+"""A classifier's scores with a guarantee.
+
+The threshold that a node needs is chosen on images with known labels.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from taxtune.policies import (
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 
-__all__ = ["Group", "ScoreCalibration", "calibrate_scores", "guaranteed"]
+__all__ = ["GroupThreshold", "ScoreCalibration", "calibrate_scores", "guaranteed"]
 
 #: Thresholds that other programs take as they are, to compare with.
 _CONSTANTS = {"SpeciesNet's 0.65": 0.65, "iNaturalist's 0.78": 0.78}
@@ -36,18 +39,26 @@ _ELSEWHERE = ""
 _AGAIN = "Write it with `taxtune calibrate SCORES`."
 
 
-class Group(NamedTuple):
-    """The images that are predicted below one node: how many they are, and the level of their own threshold."""
+class GroupThreshold(NamedTuple):
+    """The threshold of the images that are predicted below one node.
+
+    Attributes:
+        images: How many they are.
+        level: The level of their own threshold.
+    """
 
     images: int
     level: ThresholdLevel
 
 
 class ScoreCalibration(BaseModel):
-    """A threshold of a classifier's scores with a guarantee: on new images of the same kind the mean of 1 - hP is kept.
+    """A threshold of a classifier's scores with a guarantee.
+
+    On new images of the same kind the mean of 1 - hP is kept.
 
     Attributes:
-        threshold: The share of the scores that a node needs; None where only always answering the root keeps the risk.
+        threshold: The share of the scores that a node needs. It is None if only always answering
+            the root keeps the risk.
         risk: The mean of 1 - hP that is guaranteed.
         confidence_level: How often that holds; None for in expectation.
         images: How many images it was calibrated on.
@@ -55,10 +66,12 @@ class ScoreCalibration(BaseModel):
         source: Which images these are, in words.
         needed: How many images it takes at best.
         levels: What the images say of each threshold, the most cautious first.
-        compared: What they say of the label with the highest score ("argmax"), and of thresholds that others use.
+        compared: What they say of the label with the highest score ("argmax"), and of thresholds
+            that others use.
         by: The rank or the depth at which images are grouped; None for one threshold for all.
-        groups: The images of each group that has a threshold of its own, by the path of its node; "" are those of all
-            other groups together. The guarantee holds for each group on its own. Other images take the common one.
+        groups: The images of each group that has a threshold of its own, by the path of its node;
+            "" are those of all other groups together. The guarantee holds for each group on its
+            own. Other images take the common threshold.
         labels: The most scores of an image.
         taxonomy: The label tree, by column.
     """
@@ -75,7 +88,7 @@ class ScoreCalibration(BaseModel):
     levels: tuple[ThresholdLevel, ...]
     compared: dict[str, ThresholdLevel]
     by: str | None
-    groups: dict[str, Group]
+    groups: dict[str, GroupThreshold]
     labels: int
     taxonomy: dict[str, Any]
 
@@ -114,27 +127,30 @@ class ScoreCalibration(BaseModel):
 
     def place(self, scores: Scores) -> tuple[Paths, NDArray[np.int64]]:
         """Returns the paths of scores, and the depth at which each is to end, shape (n,)."""
-        if (most := scores.nodes.shape[1] - 1) != self.labels:
+        most = scores.nodes.shape[1] - 1
+        if most != self.labels:
             note(
-                f"the scores have up to {most:,} labels per image, those of the calibration {self.labels:,}: "
-                "the guarantee is for scores of the same kind"
+                f"the scores have up to {most:,} labels per image, those of the calibration "
+                f"{self.labels:,}: the guarantee is for scores of the same kind"
             )
         paths = weighted_paths(self.tree, scores.nodes, scores.weights)
         depths = _depths(paths, self.threshold)
-        if self.by is not None:
-            own = {
-                self.nodes.get(path, -1): level.threshold
-                for path, (_, level) in self.groups.items()
-            }
-            nodes = _grouped(self.tree, paths, self.by, [*own])
-            for node, threshold in own.items():
-                depths = np.where(nodes == node, _depths(paths, threshold), depths)
+        if self.by is None:
+            return paths, depths
+        thresholds = {}
+        for path, group in self.groups.items():
+            thresholds[self.nodes.get(path, -1)] = group.level.threshold
+        nodes = _known(_grouped(self.tree, paths, self.by), list(thresholds))
+        for node, threshold in thresholds.items():
+            depths = np.where(nodes == node, _depths(paths, threshold), depths)
         return paths, depths
 
     def classify(
         self, scores: Source | Scores, columns: Mapping[str, str | None] | None = None
     ) -> list[Classification]:
-        """Places images by their scores, in the order given; those without scores, at the end, have a `failure`.
+        """Places images by their scores, in the order given.
+
+        Those without scores come at the end and have a `failure`.
 
         Args:
             scores: As `read_scores` takes them.
@@ -178,42 +194,55 @@ def calibrate_scores(
     by: str | int | None = None,
     columns: Mapping[str, str | None] | None = None,
 ) -> ScoreCalibration:
-    """Chooses the threshold of a classifier's scores at which it keeps a promised risk on new images of the same kind.
+    """Chooses the threshold of a classifier's scores that keeps a promised risk.
+
+    The promise is for new images of the same kind.
 
     Args:
-        scores: The scores of images: a file (wide, long, or SpeciesNet's JSON), a `DataFrame` or records.
+        scores: The scores of images: a file (wide, long, or SpeciesNet's JSON), a `DataFrame` or
+            records.
         taxonomy: The label tree.
-        truth: The label of each image: a file, a `DataFrame` or records, with a column of images and one of labels.
+        truth: The label of each image: a file, a `DataFrame` or records, with a column of images
+            and one of labels.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
-        by: A rank of the tree, or a depth below the root: groups of enough images get a threshold of their own.
-        columns: Those of "image", "label", "score" and "truth" (the labels of `truth`) that cannot be told.
+        by: A rank of the tree, or a depth below the root: groups of enough images get a threshold
+            of their own.
+        columns: Those of "image", "label", "score" and "truth" (the labels of `truth`) that cannot
+            be told.
 
     Raises:
-        DataError: If a file cannot be read, or there are too few images for the guarantee whatever the scores are.
+        DataError: If a file cannot be read, or there are too few images for the guarantee whatever
+            the scores are.
     """
     tree = as_taxonomy(taxonomy)
-    found, labels = read_scores(scores, tree, columns), read_truth(truth, tree, columns)
-    meant = match_names(found.images, labels)
-    both = [i for i, image in enumerate(found.images) if image in meant]
+    found = read_scores(scores, tree, columns)
+    labels = read_truth(truth, tree, columns)
+    names = match_names(found.images, labels)
+    both = [i for i, image in enumerate(found.images) if image in names]
     if not both:
         message = "No image has both scores and a label: they are called differently."
         remedy = "The names of the images must be the same in both files."
         raise DataError(message, value=(found.images[0], next(iter(labels))), remedy=remedy)
-    unknown = [image for image in found.images if image not in meant]
-    silent = sorted(labels.keys() - meant.values())
+    unknown = [image for image in found.images if image not in names]
+    without_scores = sorted(labels.keys() - names.values())
     if unknown:
-        note(
-            f"{len(unknown):,} of {len(found.images):,} images with scores have no label: {few(unknown)}"
-        )
-    if silent:
-        note(
-            f"{len(silent):,} of {len(labels):,} images with a label have no scores: {few(silent)}"
-        )
-    found = Scores(tuple(found.images[i] for i in both), found.nodes[both], found.weights[both])
-    name = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
-    target = np.array([labels[meant[image]] for image in found.images])
-    return guaranteed(tree, found, target, risk, confidence_level, by, name, len(silent))
+        counts = f"{len(unknown):,} of {len(found.images):,}"
+        note(f"{counts} images with scores have no label: {few(unknown)}")
+    if without_scores:
+        counts = f"{len(without_scores):,} of {len(labels):,}"
+        note(f"{counts} images with a label have no scores: {few(without_scores)}")
+    images = tuple(found.images[i] for i in both)
+    return guaranteed(
+        tree,
+        Scores(images, found.nodes[both], found.weights[both]),
+        np.array([labels[names[image]] for image in images]),
+        risk,
+        confidence_level,
+        by,
+        source=str(scores) if isinstance(scores, str | Path) else "scores given in Python",
+        missing=len(without_scores),
+    )
 
 
 def guaranteed(
@@ -226,39 +255,46 @@ def guaranteed(
     source: str = "scores",
     missing: int = 0,
 ) -> ScoreCalibration:
-    """Returns the calibration of scores whose true nodes, shape (n,), are known; see `calibrate_scores`."""
+    """Returns the calibration of scores whose true nodes, shape (n,), are known.
+
+    See `calibrate_scores`.
+    """
     for value, what in ((risk, "risk"), (confidence_level, "confidence")):
         if value is not None and not 0 < value < 1:
             raise TaxtuneError(f"The {what} must be between 0 and 1.", value=value)
-    needed, n = images_needed(risk, confidence_level, worst=worst_loss(tree)), len(target)
+    needed = images_needed(risk, confidence_level, worst=worst_loss(tree))
+    n = len(target)
     if n < needed:
-        said = f"{n:,} images cannot show that the risk is kept: even if every answer were right, it takes {needed:,}."
         raise DataError(
-            said, file=source, remedy="Label more images, or allow more risk or less confidence."
+            f"{n:,} images cannot show that the risk is kept: even if every answer were right, it "
+            f"takes {needed:,}.",
+            file=source,
+            remedy="Label more images, or allow more risk or less confidence.",
         )
-    # Files are often sorted by class, and the tests take the images in the order in which they were drawn.
-    order = np.random.default_rng(0).permutation(np.argsort(scores.images, kind="stable"))
-    nodes, weights, target, best = (
-        scores.nodes[order],
-        scores.weights[order],
-        target[order],
-        scores.best()[order],
-    )
-    paths = weighted_paths(tree, nodes, weights)
+    # Files are often sorted by class, and the tests take the images in the order in which they were
+    # drawn.
+    by_name = np.argsort(scores.images, kind="stable")
+    order = np.random.default_rng(0).permutation(by_name)
+    target = target[order]
+    paths = weighted_paths(tree, scores.nodes[order], scores.weights[order])
+    best_paths = weighted_paths(tree, scores.best()[order][:, np.newaxis])
     judge = partial(threshold_levels, tree, risk=risk, confidence=confidence_level)
-    levels, argmax = (
-        judge(paths, target),
-        judge(weighted_paths(tree, best[:, np.newaxis]), target, thresholds=[1.0])[1],
-    )
-    groups: dict[str, Group] = {}
+    levels = judge(paths, target)
+    compared = {"argmax": judge(best_paths, target, thresholds=[1.0])[1]}
+    for name, threshold in _CONSTANTS.items():
+        compared[name] = judge(paths, target, thresholds=[threshold])[1]
+    groups: dict[str, GroupThreshold] = {}
     if by is not None:
-        own, counts = np.unique(_grouped(tree, paths, str(by)), return_counts=True)
-        grouped = _grouped(tree, paths, str(by), own[(own >= 0) & (counts >= needed)].tolist())
-        for node in np.unique(grouped).tolist():
-            if (some := grouped == node).sum() >= needed:
+        nodes = _grouped(tree, paths, str(by))
+        own, counts = np.unique(nodes, return_counts=True)
+        nodes = _known(nodes, own[(own >= 0) & (counts >= needed)].tolist())
+        for node in np.unique(nodes).tolist():
+            members = nodes == node
+            images = int(members.sum())
+            if images >= needed:
                 name = _ELSEWHERE if node < 0 else "/".join(tree.path(node))
-                level = _last_kept(judge(paths.select(some), target[some]))
-                groups[name] = Group(int(some.sum()), level)
+                level = _last_kept(judge(paths.select(members), target[members]))
+                groups[name] = GroupThreshold(images, level)
     return ScoreCalibration(
         threshold=_last_kept(levels).threshold,
         risk=risk,
@@ -268,29 +304,34 @@ def guaranteed(
         source=source,
         needed=needed,
         levels=levels,
-        compared={"argmax": argmax}
-        | {k: judge(paths, target, thresholds=[v])[1] for k, v in _CONSTANTS.items()},
+        compared=compared,
         by=None if by is None else str(by),
         groups=groups,
-        labels=nodes.shape[1] - 1,
+        labels=scores.nodes.shape[1] - 1,
         taxonomy=tree_columns(tree),
     )
 
 
-def _grouped(
-    tree: Taxonomy, paths: Paths, by: str, own: list[int] | None = None
-) -> NDArray[np.int64]:
-    """The group of each image: the node of a rank or a depth on its path, shape (n,); -1 for none, or none of `own`."""
+def _grouped(tree: Taxonomy, paths: Paths, by: str) -> NDArray[np.int64]:
+    """Returns the group of each image, shape (n,): the node of a rank or a depth on its path.
+
+    It is -1 if there is none.
+    """
     if by.isdecimal() and 0 < int(by) <= tree.height:
-        nodes = paths.nodes[:, int(by)]
-    else:
-        ranked = np.array([(rank or "").casefold() == by.casefold() for rank in tree.ranks])
-        if not ranked.any():
-            ranks = ", ".join(dict.fromkeys(filter(None, tree.ranks))) or "none"
-            remedy = f"Its ranks: {ranks}; or give a depth, 1 to {tree.height}."
-            raise TaxtuneError("The tree has no such rank.", value=by, remedy=remedy)
-        nodes = np.where((paths.nodes >= 0) & ranked[paths.nodes], paths.nodes, -1).max(axis=1)
-    return nodes if own is None else np.where(np.isin(nodes, own), nodes, -1)
+        return paths.nodes[:, int(by)]
+    has_rank = np.array([(rank or "").casefold() == by.casefold() for rank in tree.ranks])
+    if not has_rank.any():
+        ranks = ", ".join(dict.fromkeys(filter(None, tree.ranks))) or "none"
+        remedy = f"Its ranks: {ranks}; or give a depth, 1 to {tree.height}."
+        raise TaxtuneError("The tree has no such rank.", value=by, remedy=remedy)
+    is_group = (paths.nodes >= 0) & has_rank[paths.nodes]
+    nodes: NDArray[np.int64] = np.where(is_group, paths.nodes, -1).max(axis=1)
+    return nodes
+
+
+def _known(nodes: NDArray[np.int64], groups: list[int]) -> NDArray[np.int64]:
+    """Returns nodes, -1 for those that are no group, shape (n,)."""
+    return np.where(np.isin(nodes, groups), nodes, -1)
 
 
 def _depths(paths: Paths, threshold: float | None) -> NDArray[np.int64]:

@@ -85,7 +85,7 @@ class Kinds:
         """
         if words[-1] in english.SAYS_NOTHING:
             return None
-        for start, text in _last_words(words, least):
+        for start, text in self._last_words(words, least):
             node = self._of(text)
             if node is not None:
                 return start, node
@@ -123,7 +123,7 @@ class Kinds:
         """Returns the lowest node above all that is a kind of the last words: of "waterfowl"."""
         if words[-1] in english.SAYS_NOTHING:
             return None
-        for _, text in _last_words(words):
+        for _, text in self._last_words(words):
             senses = self._senses(text)
             if senses:  # a "hot dog" is no dog
                 return next(self._above_kinds_of(senses), None)
@@ -144,7 +144,7 @@ class Kinds:
         In none of its senses it is a kind of what the root's name means, or what that is a kind of
         ("animal").
         """
-        for _, text in _last_words(words):
+        for _, text in self._last_words(words):
             senses = self._noun(text)
             if senses:
                 return bool(self._root) and not any(map(self._is_related_to_root, senses))
@@ -168,6 +168,15 @@ class Kinds:
                 senses = self._noun(word)
         return bool(senses) and senses[0].lexname == "noun.person"
 
+    def _last_words(self, words: Sequence[str], least: int = 1) -> Iterator[tuple[int, str]]:
+        """Yields where the last words of a phrase start, and their text, the longest text first.
+
+        Without WordNet there are none to look up.
+        """
+        if self.installed:
+            for start in range(max(0, len(words) - MAX_HEAD), len(words) - least + 1):
+                yield start, " ".join(words[start:])
+
     # -- senses of words ---------------------------------------------------------------------------
 
     def _noun_uncached(self, text: str) -> Sequence[Synset]:
@@ -182,7 +191,7 @@ class Kinds:
     def _senses(self, text: str) -> Sequence[Synset]:
         """Returns the senses of a noun, of the noun of an adjective, or of a closed compound."""
         senses = self._noun(text)
-        if senses or not self.installed:
+        if senses:
             return senses
         if self._wordnet.has(text, "a"):
             return self._wordnet.pertainyms(text)
@@ -297,9 +306,3 @@ class Kinds:
             if table == "shortened" and node and len(self._index.shortened.find(text)) == 1:
                 senses[node].update(dict.fromkeys(self._noun(text)))
         return {node: list(known) for node, known in senses.items() if known}
-
-
-def _last_words(words: Sequence[str], least: int = 1) -> Iterator[tuple[int, str]]:
-    """Yields where the last words of a phrase start, and their text, the longest text first."""
-    for start in range(max(0, len(words) - MAX_HEAD), len(words) - least + 1):
-        yield start, " ".join(words[start:])

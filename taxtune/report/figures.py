@@ -110,6 +110,7 @@ def _draw_iterations(axes: Axes, run: TuneResult) -> None:
     sizes = sorted({scores.n for scores in scored})
     images = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     goal = metric_name(run.objective)
+    label = f"tuning for {goal}\n{len(scored)} templates, {images} tuning images"
     look = look_of(run.objective)
     axes.scatter(
         [scores.hr for scores in scored],
@@ -121,7 +122,7 @@ def _draw_iterations(axes: Axes, run: TuneResult) -> None:
         edgecolors=PAPER,
         linewidths=0.5,
         zorder=3,
-        label=f"tuning for {goal}\n{len(scored)} templates, {images} tuning images",
+        label=label,
     )
 
 
@@ -135,6 +136,7 @@ def _draw_heldout(axes: Axes, result: Result) -> None:
         x = held.scores.hr
         y = held.scores.hp
         images = f"{held.scores.n} {held.split} images"
+        label = f"{name}\nhP {number(y)}, hR {number(x)} ({images})"
         axes.errorbar(
             x,
             y,
@@ -148,7 +150,7 @@ def _draw_heldout(axes: Axes, result: Result) -> None:
             elinewidth=1.3,
             capsize=2.5,
             zorder=6,
-            label=f"{name}\nhP {number(y)}, hR {number(x)} ({images})",
+            label=label,
         )
         if baseline is not None and is_contender:
             arrow = {
@@ -237,12 +239,13 @@ def selective_figure(
         precisions += hp
     for (name, (x, y)), marker in zip(points.items(), cycle(MARKER_CYCLE), strict=False):
         own_curve = (colours[curve] for curve in curves if name.startswith(curve))
+        label = f"{name}\nhP {number(y)}, hR {number(x)}"
         axes.plot(
             x,
             y,
             marker,
             ms=8.5,
-            label=f"{name}\nhP {number(y)}, hR {number(x)}",
+            label=label,
             color=next(own_curve, INK),
             mec=PAPER,
             mew=1.0,

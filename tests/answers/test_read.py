@@ -95,6 +95,12 @@ def test_a_target_outside_the_part_is_left_out_and_one_off_the_whole_tree_is_an_
     assert excluded(table) == [*outside, *((n, "target not on the tree") for n in (7, 8))]
 
 
+def test_a_placement_that_is_not_known_is_a_problem(birds: Taxonomy) -> None:
+    records = [{"truth": "mallard", "placement": name} for name in ("mallard", "unknown")]
+    error = refusal(records, birds, placement="placement")
+    assert "row 2: placement: 'unknown' is outside" in error
+
+
 def test_a_missing_answer_is_not_an_empty_one(birds: Taxonomy) -> None:
     records = [{"answer": answer, "target": "blackbird"} for answer in (None, "", [])]
     assert "row 1: answer is missing" in refusal(records, birds)

@@ -47,6 +47,14 @@ def test_names_paths_and_underscores(tree: Taxonomy, value: object, node: int) -
     assert (target.node, target.moved, target.problem) == (node, False, "")
 
 
+def test_a_name_that_leads_answers_to_a_node_is_no_reference_to_it() -> None:
+    tree = Taxonomy(["life", "Fratercula"], [-1, 0], leads=[(), ("horned puffin",)])
+    for label in ("horned puffin", "Horned-Puffins"):
+        target = target_finder(tree)(label)
+        assert target.node is None
+        assert "is not on the taxonomy" in target.problem
+
+
 def test_a_path_of_another_tree_goes_by_its_last_name(tree: Taxonomy) -> None:
     moved = target_finder(tree)(["Aves", "Anatidae", "duck"])
     assert (moved.node, moved.moved, moved.text) == (3, True, "Aves/Anatidae/duck")

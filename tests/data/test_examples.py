@@ -396,6 +396,7 @@ def test_labels_and_rows_that_are_wrong_are_all_named(
         ),
         (["a.png"], "Item 0 is not a pair"),
         ([(3.5 + 2j, "bird")], r"item 0: no image \(got \(3\.5\+2j\)\)"),
+        ([({"bytes": None, "path": None}, "bird")], r"item 0: no image\nFill in"),
         ([("a.png", ["Aves", "Turdidae"])], r"item 0: no label \(got \['Aves', 'Turdidae'\]\)"),
         (7, "A int cannot be used as a source of images"),
         ({"train": [], "test": []}, r"Choose one of its splits: 'train', 'test'\."),
