@@ -71,7 +71,7 @@ GULL = {"u4;aves;charadriiformes;laridae;larus;canus;mew gull": 0.5, "f1;;;;;;bl
 
 
 def speciesnet4():
-    """Returns what SpeciesNet 4 writes: one classification for each image."""
+    """Returns the file of SpeciesNet 4: one classification for each image."""
     predictions = []
     for name, classes in zip(WANTED, (DUCKS, GULL), strict=True):
         prediction = {"filepath": name, "detections": [BOX], "prediction": "x"}
@@ -80,7 +80,7 @@ def speciesnet4():
 
 
 def speciesnet5():
-    """Returns what SpeciesNet 5 writes: one classification for each box, of which the first counts."""
+    """Returns the file of SpeciesNet 5: one classification for each box, of which the first counts."""
     predictions = []
     for name, classes in zip(WANTED, (DUCKS, GULL), strict=True):
         boxes = [BOX | {"raw_classifications": scored(each)} for each in (classes, DUCKS)]
