@@ -171,7 +171,8 @@ def _recipe(
         recipe = given if isinstance(given, Recipe) else load_recipe(given)
         return recipe, Path(out or default_folder(recipe.name, kind))
     folder = Path(out or Path("runs") / kind)
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:100].strip("-._") or kind
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)
+    name = name[:100].strip("-._") or kind
     # The domain is named after the tree once it is read.
     settings = {"name": name, **STAND_INS, "prompt": {"domain": ""}}
     return Recipe.model_validate(settings), folder
@@ -407,7 +408,15 @@ def calibrate(
     from taxtune.tuning.calibrate import CalibrationRun
 
     work = CalibrationRun(
-        Path(run), risk, confidence_level, policy, samples, data, images, recipe, vlm
+        folder=Path(run),
+        risk=risk,
+        confidence=confidence_level,
+        kind=policy,
+        samples=samples,
+        data=data,
+        images=images,
+        recipe=recipe,
+        vlm=vlm,
     )
     with _shown(progress):
         return work.run()
@@ -443,30 +452,18 @@ def place(
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
     texts = pd.Series([answers] if isinstance(answers, str) else list(answers), dtype=object)
     given = texts[texts.notna()].map(lambda text: without_thoughts(str(text))).dropna()
-    rows = [
-        {
-            "placement": "/".join(tree.path(placed.node)),
-            "label": tree.labels[placed.node],
-            "depth": int(tree.depth[placed.node]),
-            "stage": str(placed.stage),
-            **{
-                name: getattr(placed, name)
-                for name in ("confidence", "abstained", "off_tree", "evidence")
-            },
-        }
-        for placed in place_texts(made, list(given))
-    ]
-    columns = [
-        "placement",
-        "label",
-        "depth",
-        "stage",
-        "confidence",
-        "abstained",
-        "off_tree",
-        "evidence",
-    ]
-    frame = pd.DataFrame(rows, given.index, columns).reindex(texts.index)
+    placements = place_texts(made, list(given))
+    nodes = [placed.node for placed in placements]
+    columns: dict[str, list[Any]] = {}
+    columns["placement"] = ["/".join(tree.path(node)) for node in nodes]
+    columns["label"] = [tree.labels[node] for node in nodes]
+    columns["depth"] = [int(tree.depth[node]) for node in nodes]
+    columns["stage"] = [str(placed.stage) for placed in placements]
+    for name in ("confidence", "abstained", "off_tree", "evidence"):
+        columns[name] = [getattr(placed, name) for placed in placements]
+    # As series, of which those without values stay objects.
+    series = {name: pd.Series(values, given.index) for name, values in columns.items()}
+    frame = pd.DataFrame(series).reindex(texts.index)
     frame.insert(0, "answer", texts.where(texts.notna(), None))
     # So that a missing answer does not turn whole numbers and truth values into floats and objects.
     return frame.astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
@@ -501,23 +498,25 @@ def score(
     tree = _tree(taxonomy)
     if len(predicted) != len(target) or not len(predicted):
         raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
+    answers: list[Any] = list(predicted)
     if free_text:
-        answers: list[Any] = [
-            without_thoughts(text) if isinstance(text, str) else text for text in predicted
-        ]
-        predicted = answers
-    for name, given in (("answer", predicted), ("target", target)):
-        if (absent := pd.Series(list(given), dtype=object).isna()).any():
-            remedy = "Leave out pairs in which one is missing."
-            raise DataError(f"There is no {name} number {absent.argmax() + 1:,}.", remedy=remedy)
+        for i, text in enumerate(answers):
+            if isinstance(text, str):
+                answers[i] = without_thoughts(text)
+    for name, given in (("answer", answers), ("target", list(target))):
+        absent = pd.Series(given, dtype=object).isna()
+        if absent.any():
+            raise DataError(
+                f"There is no {name} number {absent.argmax() + 1:,}.",
+                remedy="Leave out pairs in which one is missing.",
+            )
     truth = np.array([tree.resolve(label) for label in target])
     if not free_text:
-        return score_nodes(tree, np.array([tree.resolve(label) for label in predicted]), truth)
-    placements = Mapper(tree).place([str(text) for text in predicted])
+        return score_nodes(tree, np.array([tree.resolve(label) for label in answers]), truth)
+    placements = Mapper(tree).place([str(text) for text in answers])
+    nodes = np.array([placed.node for placed in placements])
     off_tree = np.array([placed.off_tree for placed in placements])
-    return score_nodes(
-        tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree
-    )
+    return score_nodes(tree, nodes, truth, off_tree=off_tree)
 
 
 def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
@@ -543,7 +542,9 @@ def _tree(given: AnyTaxonomy) -> Taxonomy:
 @contextmanager
 def _shown(progress: bool | None) -> Iterator[list[Any]]:
     """Shows progress on standard error where it is wanted; yields the callbacks that show a run."""
-    if not (sys.stderr.isatty() if progress is None else progress):
+    if progress is None:
+        progress = sys.stderr.isatty()
+    if not progress:
         yield []
         return
     from taxtune.report.progress import TuningProgress

@@ -27,12 +27,11 @@ from taxtune.policies import (
     worst_loss,
 )
 from taxtune.progress import note
-from taxtune.recipe import Recipe, load_recipe
+from taxtune.recipe import Recipe, flatten, load_recipe
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.build import (
     LabelledData,
     further_examples,
-    make_checklist,
     make_data,
     make_mapper,
     make_splits,
@@ -41,8 +40,8 @@ from taxtune.tuning.build import (
     sampling_temperature,
 )
 from taxtune.tuning.evaluation import Evaluator
-from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.records import TuneResult, cut_in_words
+from taxtune.tuning.experiment import Experiment, make_checklist
+from taxtune.tuning.records import SampleResult, TuneResult, cut_in_words
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.selection import TOLERANCE
 from taxtune.tuning.template import Template
@@ -282,9 +281,43 @@ class CalibrationRun:
                 answer.
             TaxtuneError: If the model cannot be asked.
         """
-        examples, max_missing = self.examples, self.settings.max_missing
-        n, (tree, _) = len(examples), self.tree
-        vlm, mapper = self.asker.model, self.asker.mapper
+        tree, _ = self.tree
+        rows = self._answered_rows()
+        placed = [row.placed for row in rows if row.placed is not None]
+        levels = threshold_levels(
+            tree,
+            recorded_paths(tree, placed),
+            [row.target for row in rows],
+            self.risk,
+            self.confidence,
+            self.policy.thresholds,
+        )
+        kept = [level.threshold for level in levels if level.kept]
+        identities = {
+            "vlm": self.asker.model.identity,
+            "mapper": self.asker.mapper.identity(),
+        }
+        calibration = Calibration(
+            run=self.result.name,
+            template=self.template.source,
+            samples=self.policy.samples,
+            names=self.policy.names,
+            threshold=kept[-1] if kept else None,
+            risk=self.risk,
+            confidence_level=self.confidence,
+            images=len(rows),
+            missing=len(self.examples) - len(rows),
+            source=self.described,
+            needed=self.needed,
+            levels=levels,
+            identity=flatten(identities),
+        )
+        write_json(self.folder / CALIBRATION, asdict(calibration))
+        return calibration
+
+    def _answered_rows(self) -> list[SampleResult]:
+        """Returns the rows of the images that have an answer; see `run`."""
+        vlm, n = self.asker.model, len(self.examples)
         if self.policy.samples > 1 and vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
@@ -292,54 +325,26 @@ class CalibrationRun:
             )
         if n < self.needed:
             raise DataError(
-                f"{n:,} calibration images cannot show that the risk is kept: even if every answer were right, it "
-                f"would take {self.needed:,}.",
+                f"{n:,} calibration images cannot show that the risk is kept: even if every answer "
+                f"were right, it would take {self.needed:,}.",
                 remedy="Add labelled images with --data, or allow more risk or less confidence.",
             )
         with AnswerStore(answers_of(self.folder)) as store:
-            evaluator = Evaluator(self.asker, leaf_information(tree), store)
-            evaluation = evaluator.evaluate(self.template, examples)
-        if told := cut_in_words(
-            evaluation.rows, getattr(getattr(vlm, "settings", None), "max_tokens", None)
-        ):
-            note(told)
+            evaluator = Evaluator(self.asker, leaf_information(self.tree[0]), store)
+            evaluation = evaluator.evaluate(self.template, self.examples)
+        limit = getattr(getattr(vlm, "settings", None), "max_tokens", None)
+        cut = cut_in_words(evaluation.rows, limit)
+        if cut:
+            note(cut)
         rows = [row for row in evaluation.rows if row.node is not None]
-        if n - len(rows) > max_missing * n:
+        if n - len(rows) > self.settings.max_missing * n:
             raise ModelError(
                 f"{n - len(rows)} of the {n} calibration images have no answer; the first: "
                 f"{evaluation.failures[0].rstrip('.')}.",
-                remedy="Run the same command again when the model answers; answers so far are saved.",
+                remedy="Run the same command again when the model answers; answers so far are "
+                "saved.",
             )
-        levels = threshold_levels(
-            tree,
-            recorded_paths(tree, [row.placed for row in rows if row.placed is not None]),
-            [row.target for row in rows],
-            self.risk,
-            self.confidence,
-            self.policy.thresholds,
-        )
-        kept = [level for level in levels if level.kept]
-        calibration = Calibration(
-            run=self.result.name,
-            template=self.template.source,
-            samples=self.policy.samples,
-            names=self.policy.names,
-            threshold=kept[-1].threshold if kept else None,
-            risk=self.risk,
-            confidence_level=self.confidence,
-            images=len(rows),
-            missing=n - len(rows),
-            source=self.described,
-            needed=self.needed,
-            levels=levels,
-            identity={
-                f"{group}.{key}": value
-                for group, part in (("vlm", vlm.identity), ("mapper", mapper.identity()))
-                for key, value in part.items()
-            },
-        )
-        write_json(self.folder / CALIBRATION, asdict(calibration))
-        return calibration
+        return rows
 
 
 def posterior_offer(
@@ -352,43 +357,30 @@ def posterior_offer(
     on this machine are asked, for runs that hold hP and take one answer per image.
     """
     winner = result.best
-    held = next(
-        (each for each in result.constraints if each.measure == "hp" and each.of is None), None
-    )
+    held = [c for c in result.constraints if c.measure == "hp" and c.of is None]
     rows = [row for row in winner.rows[:_OFFERED] if row.hr is not None]
-    if (
-        experiment.vlm.identity.get("kind") != "local"
-        or experiment.policy != Single()
-        or held is None
-        or not rows
-    ):
-        return {}
-    if not can_choose(experiment.objective):
+    is_asked = experiment.vlm.identity.get("kind") == "local" and experiment.policy == Single()
+    if not is_asked or not held or not rows or not can_choose(experiment.objective):
         return {}
     try:
         examples = experiment.splits.tuning[: len(winner.rows)][:_OFFERED]
         weighing = evaluator.with_policy(Posterior().fitted(experiment.cross_fit))
         weighing = replace(weighing, metrics=(), needs=())  # no judge is asked again
-        found = weighing.evaluate(experiment.rules.parse(str(winner.template)), examples).scores
+        template = experiment.rules.parse(str(winner.template))
+        found = weighing.evaluate(template, examples).scores
     except TaxtuneError:  # a network that cannot be read so has nothing to offer
         return {}
     now = sum(row.hr or 0.0 for row in rows) / len(rows)
-    if found is None or not held.least <= found.hp + TOLERANCE or found.hr <= now:
+    least = held[0].least
+    if found is None or not least <= found.hp + TOLERANCE or found.hr <= now:
         return {}
+    words = ["calibrate", result.folder, "--policy", "posterior", "--risk", f"{1 - least:.4g}"]
     used = len(experiment.splits.tuning) + len(experiment.splits.heldout)
-    others = () if len(experiment.examples) > used else ("--data", "PHOTOS")
-    offered = command(
-        "calibrate",
-        result.folder,
-        "--policy",
-        "posterior",
-        "--risk",
-        f"{1 - held.least:.4g}",
-        *others,
-    )
+    if len(experiment.examples) <= used:
+        words += ["--data", "PHOTOS"]
     return {
-        "probabilities": f"By the model's own probabilities it would have an hR of {found.hr:.3f}, not {now:.3f}, at "
-        f"the same goal (tuning images): {offered}"
+        "probabilities": "By the model's own probabilities it would have an hR of "
+        f"{found.hr:.3f}, not {now:.3f}, at the same goal (tuning images): {command(*words)}"
     }
 
 

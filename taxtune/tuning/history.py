@@ -317,9 +317,10 @@ class History:
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that waits for the disk once per iteration, in `finish`, and not at every commit.
+    """A connection that waits for the disk once per iteration, in `finish`, not at every commit.
 
-    What a power failure takes from the iteration under way is done again, with the answers of the store.
+    What a power failure takes from the iteration under way is done again, with the answers of the
+    store.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -61,9 +61,9 @@ class SampleResult:
         target: The target node's number.
         truth: Path of the target node, joined with "/".
         placed: The answer and the node that it was put on. It is None if the call failed.
-        scores: The scores of the node by name, see `taxtune.metrics.table.SCORES`; empty if the call
-            failed, never 0. An answer off the tree is scored as a child of the root that is never
-            right, unless the run scores such answers as the root.
+        scores: The scores of the node by name, see `taxtune.metrics.table.SCORES`; empty if the
+            call failed, never 0. An answer off the tree is scored as a child of the root that is
+            never right, unless the run scores such answers as the root.
         from_store: Whether the answer came from the answer store.
         failure: Why there is no answer, or None.
         unrated: Why a measure that the objective needs gives no value, or None.
@@ -224,16 +224,19 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Returns the sum; see `ModelUsage`."""
-        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Usage(
+            vlm=self.vlm + other.vlm,
+            proposer=self.proposer + other.proposer,
+            judge=self.judge + other.judge,
+            seconds=self.seconds + other.seconds,
+            tried=self.tried + other.tried,
+        )
 
     @property
     def cost_usd(self) -> float | None:
         """The price of all that has one; None where nothing has."""
-        known = [
-            each.cost_usd
-            for each in (self.vlm, self.proposer, self.judge)
-            if each.cost_usd is not None
-        ]
+        costs = (self.vlm.cost_usd, self.proposer.cost_usd, self.judge.cost_usd)
+        known = [cost for cost in costs if cost is not None]
         return sum(known) if known else None
 
     def new(self) -> Usage:
@@ -248,7 +251,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn of a proposer's model: a tool with its arguments and result, or without a tool the text that it wrote.
+    """A turn of a proposer's model: a tool with its arguments and result, or the text it wrote.
 
     Long texts are cut. Tokens are counted with the first of several calls that it made at once.
     """
@@ -266,9 +269,11 @@ class IterationRecord:
 
     Attributes:
         iteration: 0 for the baseline, then 1, 2, ...
-        state: "complete"; "failed" where no acceptable template was proposed; "void" where too many calls failed.
+        state: "complete"; "failed" where no acceptable template was proposed; "void" where too many
+            calls failed.
         template: The Jinja source, or None where none was accepted.
-        scores: Scores on the tuning split, over the images that were answered; None unless complete.
+        scores: Scores on the tuning split, over the images that were answered; None unless
+            complete.
         value: The objective's value, larger is better; None unless complete.
         feasible: Whether the means meet the objective's constraints.
         reason: Why the iteration failed or is void.
@@ -276,13 +281,14 @@ class IterationRecord:
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row per image, in the order of the split.
         usage: Calls, tokens, cost and seconds.
-        trace: What the proposer's model did and said, turn by turn; empty for proposers without a model.
+        trace: What the proposer's model did and said, turn by turn; empty for proposers without a
+            model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
-        prompt: The template rendered, as the model was asked, or where images have prompts of their own the template;
-            None where none was accepted.
-        before: Its rows on the images of each earlier rung, where more images change the rows of these,
-            since the threshold that a node needs is chosen by all of them.
+        prompt: The template rendered, as the model was asked, or where images have prompts of their
+            own the template; None where none was accepted.
+        before: Its rows on the images of each earlier rung, where more images change the rows of
+            these, since the threshold that a node needs is chosen by all of them.
     """
 
     iteration: int
@@ -402,16 +408,19 @@ class HeldoutResult:
     Attributes:
         name: "baseline", "winner", or the objective that the template won ("hp", "accuracy").
         template: The Jinja source.
-        scores: Scores over the images that were answered, and rated where there is a judge, for *all* templates.
+        scores: Scores over the images that were answered, and rated where there is a judge, for
+            *all* templates.
         intervals: Bootstrap intervals of the scores, by name.
         rows: All images, in their order.
-        off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
+        off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or
+            "root".
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
         usage: Calls, tokens, cost and seconds.
         split: Which images they are: "held-out", or "tuning" where those were evaluated.
-        doubt: What hangs on doubtful placements, over the images of `scores`; None where the mapper gives no
-            probability.
-        selective: The worth of the answers' confidence, over the images of `scores`; None where one has none.
+        doubt: What hangs on doubtful placements, over the images of `scores`; None where the mapper
+            gives no probability.
+        selective: The worth of the answers' confidence, over the images of `scores`; None where one
+            has none.
     """
 
     name: str
@@ -429,7 +438,7 @@ class HeldoutResult:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One template against another on the same held-out images: paired differences `name` minus `other`, by metric."""
+    """Paired differences of two templates on the same held-out images, `name` minus `other`."""
 
     name: str
     other: str
@@ -467,11 +476,13 @@ class _Result:
     Attributes:
         name: The run's name.
         heldout: Templates on the same held-out images, the baseline first.
-        differences: Paired differences of held-out scores, each later template minus each earlier one.
+        differences: Paired differences of held-out scores, each later template minus each earlier
+            one.
         folder: The folder of the run or the comparison.
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
-        seconds: Wall time until the held-out images were answered, of all sessions; None where it is not known.
+        seconds: Wall time until the held-out images were answered, of all sessions; None where it
+            is not known.
     """
 
     name: str
@@ -498,7 +509,7 @@ class _Result:
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:
-        """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
+        """Failed calls by the kind of fault, of "model", "proposer" and "judge"."""
         usage = self.usage
         faults = {
             "model": usage.vlm.faults,
@@ -508,7 +519,7 @@ class _Result:
         return {who: counts for who, counts in faults.items() if counts}
 
     def against(self, name: str, other: str) -> Difference | None:
-        """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""
+        """Returns the differences `name` minus `other`, None if they were not compared."""
         return next((d for d in self.differences if (d.name, d.other) == (name, other)), None)
 
     @property
@@ -525,52 +536,54 @@ class _Result:
         """Returns the answers about each image, with placement and scores.
 
         Args:
-            which: "baseline", "winner", the name of a comparison's objective or of a template, for the held-out images;
-                of a tuning run also the number of an iteration, for the tuning images.
+            which: "baseline", "winner", the name of a comparison's objective or of a template, for
+                the held-out images; of a tuning run also the number of an iteration, for the tuning
+                images.
 
         Returns:
-            One row per image: the fields of `SampleResult`, and one column per metric. Values that a failed call lacks
-            are missing, never 0.
+            One row per image: the fields of `SampleResult` and of its answer, and one column per
+            score and metric. Values that a failed call lacks are missing, never 0.
         """
         import pandas as pd
 
-        known: dict[str | int, Sequence[SampleResult]] = {
-            held.name: held.rows for held in self.heldout
-        }
-        known |= {record.iteration: record.rows for record in getattr(self, "iterations", ())}
+        known: dict[str | int, Sequence[SampleResult]] = {}
+        for held in self.heldout:
+            known[held.name] = held.rows
+        for record in getattr(self, "iterations", ()):
+            known[record.iteration] = record.rows
         if which not in known:
-            remedy = f"There are {', '.join(map(str, known))}."
             raise DataError(
-                "There are no answers with this name.", file=self.folder, value=which, remedy=remedy
+                "There are no answers with this name.",
+                file=self.folder,
+                value=which,
+                remedy=f"There are {', '.join(map(str, known))}.",
             )
         return pd.DataFrame([row.as_row() for row in known[which]])
 
     def heldout_frame(self) -> DataFrame:
-        """Returns the held-out scores: one row per template, with columns SCORE, `SCORE_low`, `SCORE_high`."""
+        """Returns the held-out scores: a row per template with SCORE, `SCORE_low`, `SCORE_high`."""
         import pandas as pd
 
         rows: list[dict[str, Any]] = []
         for held in self.heldout:
-            ends = {
-                f"{k}_{end}": getattr(held.intervals[k], end)
-                for k in held.intervals
-                for end in ("low", "high")
-            }
-            row = {"name": held.name, "images": held.scores.n, **held.scores.means, **ends}
-            rows.append({**row, "template": held.template})
+            row: dict[str, Any] = {"name": held.name, "images": held.scores.n, **held.scores.means}
+            for key, interval in held.intervals.items():
+                row[f"{key}_low"] = interval.low
+                row[f"{key}_high"] = interval.high
+            row["template"] = held.template
+            rows.append(row)
         return pd.DataFrame(rows)
 
     def _repr_html_(self) -> str:
         """Shows the held-out scores with their 95 % intervals in a notebook: one row per score."""
         import pandas as pd
 
-        columns = {
-            held.name: {
-                metric_name(key): f"{ends.estimate:.3f} ({ends.low:.3f} to {ends.high:.3f})"
-                for key, ends in held.intervals.items()
-            }
-            for held in self.heldout
-        }
+        columns: dict[str, dict[str, str]] = {}
+        for held in self.heldout:
+            columns[held.name] = {}
+            for key, ends in held.intervals.items():
+                text = f"{ends.estimate:.3f} ({ends.low:.3f} to {ends.high:.3f})"
+                columns[held.name][metric_name(key)] = text
         images = f"{self.heldout[0].scores.n:,} held-out images"
         return f"<p>{images}; scores with 95 % intervals</p>{pd.DataFrame(columns).to_html()}"
 
@@ -583,7 +596,7 @@ class _Result:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TuneResult(_Result):
-    """A tuning run, with `name`, `folder`, `where`, `provenance`, `seconds`, and `heldout` and `differences`.
+    """A tuning run, with what the results of a comparison have, too (`name`, `heldout`, ...).
 
     Attributes:
         objective: The objective's name, such as "hp".
@@ -633,7 +646,7 @@ class TuneResult(_Result):
         return {held.measure: held.bound(self.baseline.scores) for held in self.constraints}
 
     def to_frame(self) -> DataFrame:
-        """Returns the iterations: a row each, with state, value, scores on the tuning split, seconds and template."""
+        """Returns the iterations: a row each, with state, value, scores on the tuning split, ..."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -655,10 +668,11 @@ class TuneResult(_Result):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ComparisonResult(_Result):
-    """Templates compared on the same held-out images: winners of runs with different objectives, or given ones.
+    """Templates compared on the same held-out images.
 
-    Its `runs` are a tuning run for each objective, none where given templates are evaluated. The other attributes are
-    those of `TuneResult`; `heldout` has the baseline and each run's winner.
+    They are winners of runs with different objectives, or given ones. Its `runs` are a tuning run
+    for each objective, none where given templates are evaluated. The other attributes are those of
+    `TuneResult`; `heldout` has the baseline and each run's winner.
     """
 
     runs: tuple[TuneResult, ...]
