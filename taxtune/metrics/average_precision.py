@@ -43,11 +43,9 @@ def average_precision(scores: ArrayLike, positive: ArrayLike) -> FloatArray:
 
 def resample_counts(images: int, resamples: int, seed: int) -> Draws:
     """Returns the number of draws of each image in each resample, shape (images, resamples)."""
-
-    def compact(counts: FloatArray) -> Draws:
-        return counts.astype(np.float32)
-
-    drawn = resample(compact, images, resamples=resamples, seed=seed)
+    drawn = resample(
+        lambda counts: counts.astype(np.float32), images, resamples=resamples, seed=seed
+    )
     return np.ascontiguousarray(drawn.T)
 
 

@@ -174,7 +174,8 @@ def _stakes(losses: FloatArray, level: float) -> FloatArray:
     variances = (0.25 + np.cumsum((losses - means) ** 2)) / seen
     known = np.concatenate([[0.25], variances[:-1]])
     squares = -2 * np.log(level) / (len(losses) * known)
-    return np.minimum(1.0, np.sqrt(squares))
+    stakes: FloatArray = np.sqrt(squares)
+    return np.minimum(1.0, stakes)
 
 
 def _log_capital(losses: FloatArray, stakes: FloatArray, mean: float) -> float:
