@@ -247,9 +247,9 @@ class _Diagnosis:
         """Returns all scores with their intervals."""
         predictions = Predictions(
             information=self.information,
-            nodes=self.nodes.to_numpy(dtype=np.int64),
-            target=self.targets.to_numpy(dtype=np.int64),
-            off_tree=self.off_tree.to_numpy(dtype=bool),
+            nodes=np.asarray(self.nodes, dtype=np.int64),
+            target=np.asarray(self.targets, dtype=np.int64),
+            off_tree=np.asarray(self.off_tree, dtype=bool),
         )
         return predictions.table().intervals(self.settings.seed, self.settings.resamples)
 
