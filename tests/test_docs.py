@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -25,7 +24,7 @@ SHADES = {
 TREE = "path,aliases\nfood/dessert/cake,\nfood/dessert/ice cream,gelato\nfood/soup/pho,\nfood/soup/ramen,\n"
 
 
-def see(image: Image.Image, prompt: str) -> str:
+def see(image, prompt):
     """Names the dish of a shade that it was asked for, or its group where the prompt asks for care."""
     shade = image.resize((1, 1)).getpixel((0, 0))
     label = min(
@@ -35,7 +34,7 @@ def see(image: Image.Image, prompt: str) -> str:
 
 
 @pytest.fixture
-def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def photos(tmp_path, monkeypatch):
     """A folder with tree.csv and photos/, which is the current one."""
     (tmp_path / "tree.csv").write_text(TREE)
     for label, shade in SHADES.items():
@@ -56,10 +55,10 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.param("docs/how-to/gepa-and-dspy.md", marks=pytest.mark.heavy),
     ],
 )
-def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:
+def test_the_python_of_a_page_runs(page, photos):
     if "gepa" in page:
         pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
-    names: dict[str, Any] = {
+    names = {
         "my_model": see,
         "my_language_model": lambda prompt: "Only if you are sure, be specific.",
     }
@@ -82,16 +81,14 @@ def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:
     ) == [True]
 
 
-def blocks(page: str, language: str) -> list[str]:
+def blocks(page, language):
     return re.findall(
         rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S
     )
 
 
 @pytest.mark.heavy
-def test_five_commands_lead_from_photos_to_labels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_five_commands_lead_from_photos_to_labels(tmp_path, monkeypatch):
     """As the page has them, but for one template on few images."""
     monkeypatch.chdir(tmp_path)
     lines = [
@@ -125,7 +122,7 @@ def test_five_commands_lead_from_photos_to_labels(
     assert len(labels) == 101
     for name, photo in (("a.jpg", "00300.png"), ("b.jpg", "00301.png")):
         shutil.copy(tmp_path / "new-photos" / photo, tmp_path / name)
-    names: dict[str, Any] = {}
+    names = {}
     exec("import taxtune", names)
     for block in blocks("docs/how-to/classify.md", "python"):
         exec(compile(block, "docs/how-to/classify.md", "exec"), names)
@@ -133,7 +130,7 @@ def test_five_commands_lead_from_photos_to_labels(
 
 
 @pytest.mark.heavy
-def test_the_three_doors_of_a_guarantee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_three_doors_of_a_guarantee(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("tree.csv").write_text("path\nbird/duck/mallard\nbird/duck/teal\nbird/gull\n")
     shown = [(f"{i}.jpg", ("mallard", "teal", "gull")[i % 3]) for i in range(90)]
@@ -151,7 +148,7 @@ def test_the_three_doors_of_a_guarantee(tmp_path: Path, monkeypatch: pytest.Monk
             done = run_captured(*shlex.split(line, comments=True)[1:], *more)
             assert done.code == 0, f"{line}\n{done.err}"
     assert len(Path("new-labels.csv").read_text().splitlines()) == 91
-    names: dict[str, Any] = {}
+    names = {}
     exec("import taxtune", names)
     for block in blocks("docs/how-to/calibrate.md", "python"):
         exec(compile(block, "docs/how-to/calibrate.md", "exec"), names)
@@ -159,9 +156,7 @@ def test_the_three_doors_of_a_guarantee(tmp_path: Path, monkeypatch: pytest.Monk
     assert names["careful"].score(X, y) > 0.8
 
 
-def test_the_reference_follows_the_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_reference_follows_the_code(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["reference.py", "--check"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(ROOT / "docs/code/reference.py"), run_name="__main__")

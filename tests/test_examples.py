@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ import taxtune
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
 
 
-def read(file: Path) -> Any:
+def read(file):
     return pytest.importorskip("nbformat", reason="nbformat is not installed").read(
         file, as_version=4
     )
@@ -21,7 +20,7 @@ def read(file: Path) -> Any:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
-def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_runs(file, tmp_path, monkeypatch):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     package = Path(taxtune.__file__).parents[1]
@@ -37,7 +36,7 @@ def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert outputs(book) == outputs(read(file)), "the outputs in the file are those of this version"
 
 
-def outputs(book: Any) -> list[list[str]]:
+def outputs(book):
     """Returns the kinds of output of the cells; what a cell prints comes in one piece or several."""
     return [
         sorted(
@@ -53,7 +52,7 @@ def outputs(book: Any) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
-def test_a_notebook_is_kept_with_its_outputs_and_nothing_of_the_machine(file: Path) -> None:
+def test_a_notebook_is_kept_with_its_outputs_and_nothing_of_the_machine(file):
     book = read(file)
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
@@ -77,7 +76,7 @@ def test_a_notebook_is_kept_with_its_outputs_and_nothing_of_the_machine(file: Pa
     assert file.stat().st_size < 1_000_000
 
 
-def test_there_are_notebooks() -> None:
+def test_there_are_notebooks():
     assert [file.stem for file in NOTEBOOKS] == [
         "place_and_score_answers",
         "tune_your_own_function",

@@ -7,7 +7,6 @@ import json
 import math
 import runpy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "finetune_on_hard_texts.py"
 COLOURS = {"dog": "red", "cat": "blue", "couch": "green", "umbrella": "yellow", "skis": "white"}
 
 
-def write_data(folder: Path) -> tuple[str, ...]:
+def write_data(folder):
     """Writes images of two objects, each a colour, with a caption and labels in COCO's format."""
     (folder / "images").mkdir()
     names = list(COLOURS)
@@ -50,14 +49,14 @@ def write_data(folder: Path) -> tuple[str, ...]:
     )
 
 
-def study(*options: object) -> str:
+def study(*options):
     """Runs the study of specificity and returns what it printed."""
     done = run_captured("study", "specificity", *options)
     assert done.code == 0, done.err
     return done.out
 
 
-def test_a_text_that_repeats_the_right_one_is_not_wrong() -> None:
+def test_a_text_that_repeats_the_right_one_is_not_wrong():
     pytest.importorskip("open_clip", reason="open_clip is not installed")
     import torch
 
@@ -70,7 +69,7 @@ def test_a_text_that_repeats_the_right_one_is_not_wrong() -> None:
     assert float(loss(images, texts, torch.tensor(1.0))) == pytest.approx((expected + 0) / 2)
 
 
-def test_hard_texts_lower_the_scores_of_hard_negatives(tmp_path: Path) -> None:
+def test_hard_texts_lower_the_scores_of_hard_negatives(tmp_path):
     open_clip = pytest.importorskip("open_clip", reason="open_clip is not installed")
     data = write_data(tmp_path)
     folder = Path(make_clip(tmp_path).removeprefix("local-dir:"))
@@ -81,7 +80,7 @@ def test_hard_texts_lower_the_scores_of_hard_negatives(tmp_path: Path) -> None:
     study(*data, "--negatives", 6, "--pairs", tmp_path / "pairs.jsonl")
     finetune = runpy.run_path(str(EXAMPLE))["finetune"]
     weights = folder / "open_clip_model.bin"
-    how: dict[str, Any] = {
+    how = {
         "model": f"tiny-finetuned@{weights}",
         "epochs": 30,
         "batch_size": 20,

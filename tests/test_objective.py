@@ -9,7 +9,7 @@ from taxtune.objective import Aims, Constraint, make_objective, read_floor
 share = st.integers(0, 1000).map(lambda n: n / 1000)
 
 
-def scores(hp: float, hr: float, accuracy: float = 0.5) -> TemplateScores:
+def scores(hp, hr, accuracy=0.5):
     means = {"hp": hp, "hr": hr, "accuracy": accuracy, "depth": 3.0}
     return TemplateScores(n=20, means=with_derived(means))
 

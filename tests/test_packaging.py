@@ -14,7 +14,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 ]
 
 
-def test_every_extra_that_a_message_names_exists() -> None:
+def test_every_extra_that_a_message_names_exists():
     code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "taxtune").rglob("*.py"))
     raised = re.findall(r'MissingExtraError\(\s*"([^"]+)",\s*"([^"]+)"', code)
     assert raised
@@ -29,7 +29,7 @@ def test_every_extra_that_a_message_names_exists() -> None:
     assert named <= set(EXTRAS)
 
 
-def test_docs_install_from_the_clone_and_name_no_extra_that_is_gone() -> None:
+def test_docs_install_from_the_clone_and_name_no_extra_that_is_gone():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").glob("*.yaml")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     named = {name for names in re.findall(r"'\.\[([a-z,-]+)\]'", text) for name in names.split(",")}

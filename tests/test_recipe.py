@@ -1,10 +1,8 @@
-from pathlib import Path
-
 import pytest
 
 from taxtune.data import split_sizes
 from taxtune.errors import RecipeError
-from taxtune.recipe import Recipe, load_recipe
+from taxtune.recipe import load_recipe
 from taxtune.resources import recipes_dir
 
 GOOD = """\
@@ -19,7 +17,7 @@ vlm:
 """
 
 
-def write(folder: Path, text: str) -> Path:
+def write(folder, text):
     path = folder / "mine.yaml"
     path.write_text(text)
     return path
@@ -43,7 +41,7 @@ def test_what_a_recipe_leaves_out(tmp_path):
     assert recipe.prompt.baseline == "What is this an image of? Answer in the format 'A: <answer>.'"
 
 
-def refusal(path: Path, *overrides: str) -> str:
+def refusal(path, *overrides):
     with pytest.raises(RecipeError) as error:
         load_recipe(path, overrides)
     message = str(error.value)
@@ -121,6 +119,8 @@ def test_settings_on_the_command_line_are_yaml_and_checked(tmp_path):
         ("data.kind=foldr", "data.kind: must be one of 'manifest',"),
         ("policy.samples=0", "policy.samples: Input should be greater than or equal to 1 (got 0)"),
         ("vlmm.model=x", "vlmm: unknown key; did you mean 'vlm'?"),
+        ("proposer=5", "proposer: must be a group of keys, such as proposer.kind (got 5)"),
+        ("data=5", "data: must be a group of keys, such as data.context (got 5)"),
     ],
 )
 def test_a_wrong_setting_on_the_command_line_is_named_and_no_line(tmp_path, setting, said):
@@ -145,6 +145,12 @@ def test_another_kind_takes_the_former_kinds_keys_along(tmp_path):
         load_recipe(path, ["proposer.model=openai/y", "proposer.kind=fragments"])
 
 
+def test_another_objective_leaves_the_other_keys_of_its_group(tmp_path):
+    path = write(tmp_path, GOOD + "objective: {kind: hr_at_hp, hp_target: 0.9}\n")
+    objective = load_recipe(path, ["objective.kind=accuracy"]).objective
+    assert (objective.kind, objective.hp_target) == ("accuracy", 0.9)
+
+
 def test_numbers_may_be_written_as_people_write_them(tmp_path):
     recipe = load_recipe(write(tmp_path, GOOD + "objective: {hp_target: 9e-1}\nmax_missing: 0\n"))
     assert (recipe.objective.hp_target, recipe.max_missing) == (0.9, 0.0)
@@ -167,7 +173,7 @@ def test_what_is_no_yaml_text_is_told(tmp_path, content, said):
 
 
 def test_paths_are_relative_to_the_recipe_and_name_missing_variables(tmp_path, monkeypatch):
-    recipe: Recipe = load_recipe(write(tmp_path, GOOD))
+    recipe = load_recipe(write(tmp_path, GOOD))
     assert recipe.path("photos") == tmp_path / "photos"
     monkeypatch.setenv("PHOTOS", "elsewhere")
     assert recipe.path("${PHOTOS}/a") == tmp_path / "elsewhere/a"

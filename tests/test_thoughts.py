@@ -55,7 +55,7 @@ THOUGHT = "A mallard? The format is 'A: <answer>.' So"
 
 
 @pytest.mark.parametrize("written", WRITTEN)
-def test_the_answer_follows_the_thought(written: str) -> None:
+def test_the_answer_follows_the_thought(written):
     assert (
         without_thoughts(written.replace("%", THOUGHT).replace("X", "Great egret."))
         == "Great egret."
@@ -63,21 +63,21 @@ def test_the_answer_follows_the_thought(written: str) -> None:
 
 
 @pytest.mark.parametrize("written", [each for each in WRITTEN if not each.startswith("%")])
-def test_a_thought_that_was_cut_off_is_no_answer(written: str) -> None:
+def test_a_thought_that_was_cut_off_is_no_answer(written):
     assert without_thoughts(written.partition("%")[0] + THOUGHT) is None
 
 
 @pytest.mark.parametrize(
     "reply", ["X\n<think>A mallard? No.</think>", "<think>Hm</think>X<thinking>So.</thinking><eos>"]
 )
-def test_a_thought_after_the_answer_is_none_of_it(reply: str) -> None:
+def test_a_thought_after_the_answer_is_none_of_it(reply):
     assert without_thoughts(reply.replace("X", "Great egret.")) == "Great egret."
 
 
 @pytest.mark.parametrize(
     "reply", ["<think>A mallard.</think>", "A mallard.\n</think>\n", "Egret. <think>Or a"]
 )
-def test_a_thought_with_nothing_after_it_is_no_answer(reply: str) -> None:
+def test_a_thought_with_nothing_after_it_is_no_answer(reply):
     assert without_thoughts(reply) is None
 
 
@@ -98,7 +98,7 @@ def test_a_thought_with_nothing_after_it_is_no_answer(reply: str) -> None:
         "A: <your answer>",
     ],
 )
-def test_a_reply_without_thoughts_stays_as_it_is(reply: str) -> None:
+def test_a_reply_without_thoughts_stays_as_it_is(reply):
     assert without_thoughts(reply) == reply
 
 
@@ -109,14 +109,14 @@ def test_a_reply_without_thoughts_stays_as_it_is(reply: str) -> None:
         )
     )
 )
-def test_what_is_left_has_no_open_thought(pieces: list[str]) -> None:
+def test_what_is_left_has_no_open_thought(pieces):
     answer = without_thoughts("".join(pieces))
     assert "```" in pieces or not any(
         mark in (answer or "") for mark in ("<think>", "</think>", "<|channel|>final")
     )
 
 
-def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities() -> None:
+def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities():
     reply = "[THINK]A mallard, 1, Rating: 1\n```\nno\n```[/THINK]"
     assert [block.lines for block in unwrap(reply + "Great egret.")] == [("Great egret",)]
     boxed = "<think>A mallard?</think><answer><|begin_of_box|>Great egret<|end_of_box|></answer>"
@@ -132,7 +132,7 @@ def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities() -> N
     assert find_name("[THINK]A mallard", Candidates(("mallard",))) is None
 
 
-def test_marks_of_prompts_and_tokenizers() -> None:
+def test_marks_of_prompts_and_tokenizers():
     assert open_thought("<|im_start|>assistant\n<think>\n") == "<think>"
     assert open_thought("Use <think> tags.<|im_start|>assistant\n") == ""
     assert open_thought("<|im_start|>assistant\n<think>\n\n</think>\n\n") == ""
@@ -142,7 +142,7 @@ def test_marks_of_prompts_and_tokenizers() -> None:
     assert not any(map(is_mark, ("<image>", "</s>", "<|im_end|>", "[INST]")))
 
 
-def test_long_replies_are_read_in_linear_time() -> None:
+def test_long_replies_are_read_in_linear_time():
     for filler in (
         "<think> ",
         "```a\n",

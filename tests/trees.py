@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Case", "ancestor_sets", "tree_and_nodes", "trees"]
+__all__ = ["Case", "ancestor_sets", "outlined", "tree_and_nodes", "trees"]
 
 #: A tree and some equally long lists of its nodes.
 Case = tuple[Taxonomy, list[list[int]]]
@@ -15,6 +15,23 @@ Case = tuple[Taxonomy, list[list[int]]]
 def ancestor_sets(tree: Taxonomy) -> list[set[int]]:
     """Returns the ancestors of each node, itself included, as plain sets."""
     return [set(tree.ancestors(node).tolist()) for node in range(len(tree))]
+
+
+def outlined(*lines: str) -> Taxonomy:
+    """Returns the tree of lines such as "bird: robin, duck = Anas", a parent and its children with their aliases."""
+    labels: list[str] = []
+    parents: list[int] = []
+    aliases: list[tuple[str, ...]] = []
+    for line in lines:
+        parent, _, children = line.partition(": ")
+        if not labels:
+            labels, parents, aliases = [parent], [-1], [()]
+        for child in children.split(", "):
+            label, *names = child.split(" = ")
+            labels.append(label)
+            parents.append(labels.index(parent))
+            aliases.append(tuple(names))
+    return Taxonomy(labels, parents, aliases=aliases)
 
 
 @st.composite

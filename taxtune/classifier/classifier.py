@@ -410,7 +410,7 @@ def _confidences(
 
 
 def _name(image: Any) -> str:
-    """The name of an image: its file, or a hash of its content."""
+    """Returns the name of an image: its file, or a hash of its content."""
     if not is_image_data(image):
         return str(image)
     content = image["bytes"] if isinstance(image, Mapping) else image
@@ -443,7 +443,10 @@ class Saved(BaseModel):
 
 
 def _pinned(recipe: Recipe) -> VLMSettings:
-    """The model's settings so that they mean the same anywhere: absolute paths, and the commit of a name."""
+    """Returns the model's settings with absolute paths and the commit of a name.
+
+    They then mean the same anywhere.
+    """
     s = recipe.vlm
     if not isinstance(s, LocalVLMSettings) or s.model.startswith("builtin:"):
         return s

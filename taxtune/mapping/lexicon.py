@@ -305,9 +305,9 @@ class Lexicon:
         options: list[str] = []
         for length in range(max(_MIN_MENDED, len(word) - limit), len(word) + limit + 1):
             options += self.index.of_shape.get((word[0], length), ())
-        if not generous and len(word) < 7:  # doubled letters only: "castle" is no "cattle"
-            options = [known for known in options if _undoubled(known) == _undoubled(word)]
         hits = process.extract(word, options, scorer=OSA.distance, score_cutoff=limit, limit=None)
+        if not generous and len(word) < 7:  # doubled letters only: "castle" is no "cattle"
+            hits = [hit for hit in hits if _undoubled(hit[0]) == _undoubled(word)]
         nearest = [known for known, distance, _ in hits if distance == hits[0][1]]
         return nearest[0] if len(nearest) == 1 else None
 

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.answers import AnswerTable
 from taxtune.errors import DataError
-from taxtune.metrics import Interval, Sample, bootstrap
 from taxtune.metrics.registry import Measure
+from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.report.output import StudyReport, Table
 from taxtune.scoring.nodes import interval_cells
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -25,7 +24,7 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.frames import groups, in_order
+from taxtune.studies.frames import groups, in_order, records
 from taxtune.studies.level_texts import (
     HELD_OUT,
     Levels,
@@ -169,24 +168,24 @@ def place_all(
         part = _placed(reduced, scorer._replace(names=kept), texts[is_held_out])
         parts.append(pd.concat([part, whole, language]).assign(encoder=scorer.name))
     frame = pd.concat(parts, ignore_index=True).astype({"node": np.int64, "target": np.int64})
-    frame = frame.sort_values("kind", key=lambda kind: pd.factorize(kind)[0], kind="stable")
+    kinds = frame["kind"].unique()
+    frame = frame.sort_values("kind", key=partial(in_order, order=kinds), kind="stable")
     return frame, levels, {scorer.name: scorer.spec for scorer in scorers}, notes
 
 
 def _placed(taxonomy: Taxonomy, scorer: Scorer, texts: pd.DataFrame) -> pd.DataFrame:
     """Returns the texts with their node, once per way; a blank text's nearest node is the root."""
     mapper = Mapper(taxonomy, scorer.similarity)
-    nodes: dict[str, dict[str, int]] = {NEAREST: {}, MAPPER: {}}
+    rows = []
     for batch, table in scorer.tables(sorted(texts["text"].unique())):
-        nearest, _ = nearest_nodes(taxonomy, table)
-        for text, row, node in zip(batch, table, nearest.tolist(), strict=True):
+        nodes, _ = nearest_nodes(taxonomy, table)
+        for text, row, node in zip(batch, table, nodes.tolist(), strict=True):
             is_blank = not any(map(str.isalnum, text))
-            nodes[NEAREST][text] = taxonomy.root if is_blank else node
-            nodes[MAPPER][text] = mapper.place_scored(text, row).node
-    ways = []
-    for way, by_text in nodes.items():
-        ways.append(texts.assign(way=way, node=texts["text"].map(by_text)))
-    return pd.concat(ways)
+            nearest = taxonomy.root if is_blank else node
+            rows.append((text, nearest, mapper.place_scored(text, row).node))
+    by_text = pd.DataFrame(rows, columns=["text", NEAREST, MAPPER])
+    placed = texts.merge(by_text, how="left", on="text")
+    return placed.melt(list(texts), [NEAREST, MAPPER], var_name="way", value_name="node")
 
 
 def language_tasks(
@@ -201,27 +200,21 @@ def language_tasks(
     leaves = taxonomy.leaves
     if len(leaves) > per_level:
         leaves = np.sort(rng.choice(leaves, size=per_level, replace=False))
-    texts = {
-        "common name": {v: taxonomy.common_name(v) for v in leaves.tolist()},
-        "label": {v: taxonomy.labels[v] for v in leaves.tolist()},
-    }
-    nameless = [v for v in leaves.tolist() if len(taxonomy.names(v)) == 1]
-    for leaf in nameless:
-        del texts["common name"][leaf]
-    rows: list[dict[str, Any]] = []
-    sizes = levels.of.value_counts()
-    for way, of_leaf in texts.items():
-        for level in levels.names:
-            if sizes[level] == 1:
-                continue
-            for leaf, text in of_leaf.items():
-                path = taxonomy.ancestors(leaf)[:-1].tolist()
-                above = [node for node in path if levels.of[node] == level]
-                if above:
-                    row = {"kind": _LANGUAGE, "way": way, "level": level, "text": text}
-                    rows.append(row | {"target": above[-1], "classes": int(sizes[level])})
+    pairs = [(leaf, node) for leaf in leaves for node in taxonomy.ancestors(leaf)[:-1]]
+    tasks = pd.DataFrame(pairs, columns=["leaf", "target"])
+    tasks["level"] = tasks["target"].map(levels.of)
+    tasks["classes"] = tasks["level"].map(levels.of.value_counts())
+    tasks = tasks[tasks["level"].isin(levels.names) & (tasks["classes"] > 1)]
+    # Of two ancestors on one level the lower one counts.
+    tasks = tasks.drop_duplicates(["leaf", "level"], keep="last")
+    tasks = tasks.sort_values("level", key=partial(in_order, order=levels.names), kind="stable")
+    nameless = [leaf for leaf in leaves if len(taxonomy.names(leaf)) == 1]
+    named = tasks[~tasks["leaf"].isin(nameless)].assign(way="common name")
+    named["text"] = [taxonomy.common_name(leaf) for leaf in named["leaf"]]
+    labelled = tasks.assign(way="label")
+    labelled["text"] = [taxonomy.labels[leaf] for leaf in labelled["leaf"]]
     columns = ["kind", "way", "level", "text", "target", "classes"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.concat([named, labelled], ignore_index=True).assign(kind=_LANGUAGE)[columns]
 
 
 def _classified(
@@ -278,6 +271,10 @@ def compare_encoders(
     record["levels"] = levels.names
     record["level"] = levels.by
     record["confidence_level"] = 0.95
+    data: dict[str, Any] = {"recommendation": {"similarity": choice, "reason": reason}}
+    data["excluded"] = [] if answers is None else list(answers.excluded)
+    data["scores"] = records(scores)
+    data["differences"] = differences
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at each level of the taxonomy",
@@ -285,18 +282,13 @@ def compare_encoders(
         tables=tuple(table for table in tables if table.rows),
         figures=figures,
         notes=(*notes, reason),
-        data={
-            "excluded": [] if answers is None else list(answers.excluded),
-            "recommendation": {"similarity": choice, "reason": reason},
-            "scores": scores.to_dict("records"),
-            "differences": differences.to_dict("records"),
-        },
+        data=data,
     )
 
 
 def _scores(
     taxonomy: Taxonomy, placed: pd.DataFrame, order: Sequence[str], settings: EncoderSettings
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+) -> tuple[pd.DataFrame, list[dict[str, Any]], pd.DataFrame]:
     """Scores every encoder and every pair on each kind of text, way of placing and level.
 
     The intervals of the differences are widened (Bonferroni) so that those of all levels of a kind and way and of all
@@ -327,18 +319,13 @@ def _scores(
             wins: Counter[str] = Counter()
             for first, second in pairs:
                 changes = scorer.differences(encoders[first], encoders[second], 1 - alpha)
-                for name, change in changes.items():
-                    row = about | {"first": first, "second": second, "metric": name}
-                    differences.append(row | asdict(change))
-                if changes[metric].p_value < alpha:
-                    wins[first if changes[metric].difference > 0 else second] += 1
+                pair = about | {"first": first, "second": second}
+                differences += records(changes.reset_index(names="metric").assign(**pair))
+                if changes["p_value"][metric] < alpha:
+                    wins[first if changes["difference"][metric] > 0 else second] += 1
             best = [name for name in encoders if pairs and wins[name] == len(encoders) - 1]
             verdicts.append(about | {"best": best[0] if best else NO_EVIDENCE})
-    return (
-        pd.concat(scores, ignore_index=True),
-        pd.DataFrame(differences),
-        pd.DataFrame(verdicts),
-    )
+    return pd.concat(scores, ignore_index=True), differences, pd.DataFrame(verdicts)
 
 
 def _level_scores(scorer: PlacementScorer, texts: pd.DataFrame, is_language: bool) -> pd.DataFrame:
@@ -362,10 +349,7 @@ def _recommendation(
     winners = verdicts[is_overall & (verdicts["best"] != NO_EVIDENCE)]
     if winners.empty:
         return None, "For a recipe: no evidence that the mapper's similarity matters on this tree."
-    texts = [
-        f"{best} on {kind}" for kind, best in zip(winners["kind"], winners["best"], strict=True)
-    ]
-    by_kind = "; ".join(texts)
+    by_kind = "; ".join(winners["best"] + " on " + winners["kind"])
     if winners["best"].nunique() > 1:
         choose = "choose the kind most like your answers."
         return None, f"For a recipe: the kinds of text disagree ({by_kind}); {choose}"
@@ -378,14 +362,14 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
 
     "language only" comes with the share of the most frequent class.
     """
-    shown = scores[(scores["metric"] == metric) & scores["level"].isin(order)]
-    shown = shown.rename(columns={"encoder": "series"})
+    is_shown = (scores["metric"] == metric) & scores["level"].isin(order)
+    shown = scores[is_shown].rename(columns={"encoder": "series"})
     share = shown.dropna(subset="largest").drop_duplicates(["way", "level"]).copy()
     share["series"] = "always the most frequent class"
     share["estimate"] = share["largest"]
     share[["low", "high"]] = np.nan
     drawn = pd.concat([shown, share], ignore_index=True)
-    drawn = drawn.sort_values("level", key=lambda level: in_order(level, order), kind="stable")
+    drawn = drawn.sort_values("level", key=partial(in_order, order=order), kind="stable")
     return drawn.rename(columns={"kind": "panel", "level": "x"})
 
 
@@ -393,15 +377,13 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
 
 
 def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], metric: str) -> Table:
-    keys = ["kind", "way"]
-    wide = verdicts.pivot(index=keys, columns="level", values="best")
-    wide = wide.reindex(verdicts.drop_duplicates(keys).set_index(keys).index)
+    by_level = verdicts.set_index(["kind", "way", "level"])["best"]
+    wide = by_level.unstack(sort=False).rename_axis(["text", "placed by"])
     levels = [level for level in (*order, _ALL) if level in wide]
-    cells = wide[levels].reset_index().rename(columns={"kind": "text", "way": "placed by"})
     return frame_table(
         "encoder",
         "Which encoder is better, and where there is evidence",
-        cells,
+        wide[levels].reset_index(),
         f"An encoder is named if its {_NAMES[metric]} (language only: accuracy) is higher than that of every other "
         "encoder and the interval of the paired difference excludes 0; the intervals of a row hold jointly with 95 % "
         "confidence.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from taxtune.metrics.hierarchical import score
 from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE, PAPER
@@ -25,7 +25,7 @@ __all__ = [
     "draw_curves",
     "draw_dots",
     "frame_table",
-    "in_order",
+    "node_paths",
     "part_path",
     "series_look",
 ]
@@ -46,13 +46,10 @@ def frame_table(
         *notes: The notes below it.
         digits: Decimals by column, where they are not three.
     """
+    columns = tuple(map(str, frame.columns))
+    rows = tuple(frame.itertuples(index=False, name=None))
     return Table(
-        name=name,
-        title=title,
-        columns=tuple(map(str, frame.columns)),
-        rows=tuple(frame.itertuples(index=False, name=None)),
-        digits=digits or {},
-        notes=notes,
+        name=name, title=title, columns=columns, rows=rows, digits=digits or {}, notes=notes
     )
 
 
@@ -65,7 +62,7 @@ def intervals_table(intervals: pd.DataFrame, note: str) -> Table:
     """
     cells = intervals.copy()
     ends = list(cells.columns[-3:])
-    cells[ends] = 100 * cells[ends]
+    cells[ends] *= 100
     title = "The same with 95 % intervals"
     return frame_table("intervals", title, cells, note, digits=dict.fromkeys(ends, 2))
 
@@ -73,6 +70,12 @@ def intervals_table(intervals: pd.DataFrame, note: str) -> Table:
 def part_path(part: Domain | None) -> str | None:
     """Returns the path on the whole taxonomy of the root of a part; None where there is no part."""
     return None if part is None else "/".join(part.full.path(part.root))
+
+
+def node_paths(taxonomy: Taxonomy, nodes: pd.Series[int]) -> pd.Series[str]:
+    """Returns the path of each node, with slashes."""
+    paths = {node: "/".join(taxonomy.path(node)) for node in nodes.unique()}
+    return nodes.map(paths)
 
 
 def both_trees_table(part: Domain, placed: pd.DataFrame, by: str) -> Table:
@@ -84,34 +87,32 @@ def both_trees_table(part: Domain, placed: pd.DataFrame, by: str) -> Table:
             scored as a child of the root that is never right.
         by: The column of what is scored, which is the heading of its names.
     """
-    rows = []
-    for name, answers in groups(placed, by).items():
-        known = answers[answers["node"] >= 0]
-        nodes, targets = known["node"], known["target"]
-        off_tree = known.get("as_child")
-        row: dict[str, Any] = {by: name, "answers": len(known)}
-        row |= _scores_on(part.tree, part.label, nodes, targets, off_tree)
-        full_nodes, full_targets = part.on_full(nodes), part.on_full(targets)
-        row |= _scores_on(part.full, part.full_label, full_nodes, full_targets, off_tree)
-        rows.append(row)
+    is_known = placed["node"] >= 0
+    known = placed[is_known]
+    full = known.copy()
+    for column in ("node", "target"):
+        full[column] = part.on_full(known[column])
+    cells = is_known.groupby(placed[by], sort=False).sum().to_frame("answers")
+    cells = cells.join(_scores_on(part.tree, part.label, known, by))
+    cells = cells.join(_scores_on(part.full, part.full_label, full, by))
     return frame_table(
         "both-trees",
         f"The same placements on {part.label} and on the whole taxonomy",
-        pd.DataFrame(rows),
+        cells.reset_index(),
         f"In all other tables, hP, hR and hF are counted from {part.label}; counted from {part.full_label}, every "
         "path also includes the nodes above it, which all placements share.",
     )
 
 
-def _scores_on(
-    tree: Taxonomy, label: str, nodes: ArrayLike, targets: ArrayLike, off_tree: ArrayLike | None
-) -> dict[str, float | None]:
-    """Returns hP, hR and hF as cells of the table; None where there is no answer."""
-    names = [f"{metric} on {label}" for metric in ("hP", "hR", "hF")]
-    if not np.size(nodes):
-        return dict.fromkeys(names)
-    scores = score(tree, nodes, targets, off_tree=off_tree)
-    return dict(zip(names, (scores.hp, scores.hr, scores.hf), strict=True))
+def _scores_on(tree: Taxonomy, label: str, known: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Returns hP, hR and hF of the answers of each group, with the label of the tree in the headings."""
+    rows = {}
+    for name, answers in groups(known, by).items():
+        off_tree = answers.get("as_child")
+        scores = score(tree, answers["node"], answers["target"], off_tree=off_tree)
+        rows[name] = [scores.hp, scores.hr, scores.hf]
+    columns = [f"{metric} on {label}" for metric in ("hP", "hR", "hF")]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------
@@ -139,29 +140,28 @@ def draw_dots(frame: pd.DataFrame, label: str, *, scale: float = 1.0, zero: bool
     names = list(frame["name"].unique())
     series = list(frame["series"].unique())
     height = 1.2 + (0.22 + 0.2 * len(series)) * len(names)
-    figure = Figure(figsize=(2.6 + 2.9 * len(panels), height), layout="constrained")
+    width = 2.6 + 2.9 * len(panels)
+    figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    known = frame.dropna(subset="estimate")
+    known = frame.dropna(subset="estimate").copy()
     # The series of a row are drawn one below the other.
-    shift = (in_order(known["series"], series) - (len(series) - 1) / 2) * 0.8 / len(series)
-    known = known.assign(height=in_order(known["name"], names) + shift)
-    for axes, panel in zip(grid, panels, strict=True):
-        for i, one_series in enumerate(series):
-            dots = known[(known["panel"] == panel) & (known["series"] == one_series)]
-            if dots.empty:
-                continue
-            color, marker = series_look(i)
-            axes.errorbar(
-                scale * dots["estimate"],
-                dots["height"],
-                xerr=scale * _spread(dots),
-                color=color,
-                marker=marker,
-                ls="none",
-                ms=5.5,
-                elinewidth=1.3,
-                label=cut(one_series, _LONGEST),
-            )
+    shift = in_order(known["series"], series) - (len(series) - 1) / 2
+    known["height"] = in_order(known["name"], names) + shift * 0.8 / len(series)
+    axes_of = dict(zip(panels, grid, strict=True))
+    for (panel, name), dots in groups(known, ["panel", "series"]).items():
+        color, marker = series_look(series.index(name))
+        axes_of[panel].errorbar(
+            scale * dots["estimate"],
+            dots["height"],
+            xerr=scale * _spread(dots),
+            color=color,
+            marker=marker,
+            ls="none",
+            ms=5.5,
+            elinewidth=1.3,
+            label=cut(name, _LONGEST),
+        )
+    for panel, axes in axes_of.items():
         if zero:
             axes.axvline(0, color=GREY, lw=0.8, zorder=0)
         axes.set_title(panel, fontsize=10)
@@ -191,11 +191,13 @@ def draw_curves(frame: pd.DataFrame, label: str) -> Figure:
     panels = list(frame["panel"].unique())
     columns = min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(3.5 * columns + 1.2, 3.1 * rows + 0.8), layout="constrained")
+    size = 3.5 * columns + 1.2, 3.1 * rows + 0.8
+    figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     series = list(frame["series"].unique())
+    solid_way = frame["way"].iloc[0]
     for axes, panel in zip(grid.flat, panels, strict=False):
-        _draw_panel(axes, frame[frame["panel"] == panel], series, frame["way"].iloc[0])
+        _draw_panel(axes, frame[frame["panel"] == panel], series, solid_way)
         title = "\n".join(textwrap.wrap(str(panel), 34))
         axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
         axes.set_ylabel(label)
@@ -209,37 +211,40 @@ def draw_curves(frame: pd.DataFrame, label: str) -> Figure:
 
 
 def _draw_panel(axes: Axes, frame: pd.DataFrame, series: list[str], solid_way: str) -> None:
-    is_text = frame["x"].map(lambda x: isinstance(x, str)).all()
-    texts = list(frame["x"].unique()) if is_text else []
-    x = in_order(frame["x"], texts) if is_text else frame["x"]
+    x = frame["x"]
+    gap = 0.004
+    if x.map(lambda value: isinstance(value, str)).all():
+        texts = list(x.unique())
+        x = in_order(x, texts)
+        gap = 0.012
+        ticks = range(len(texts))
+        axes.set_xticks(ticks, texts, rotation=40, ha="right", rotation_mode="anchor")
     # Side by side, so that equal values can be distinguished.
-    step = (0.012 if is_text else 0.004) * max(float(np.ptp(x)), 0.1)
+    step = gap * max(float(np.ptp(x)), 0.1)
     for (name, way), curve in groups(frame, ["series", "way"]).items():
         i = series.index(name)
         is_solid = way == solid_way
+        position = 2 * i + (not is_solid) - len(series) + 0.5
         color, marker = series_look(i)
-        axes.errorbar(
-            x[curve.index] + (2 * i + (not is_solid) - len(series) + 0.5) * step,
+        lines = axes.errorbar(
+            x[curve.index] + position * step,
             curve["estimate"],
             yerr=_spread(curve),
             color=color,
             marker=marker,
-            mfc=color if is_solid else PAPER,
             ms=4.8,
-            ls="-" if is_solid else (0, (4, 2)),
             lw=1.2,
             elinewidth=0.9,
             label=", ".join(filter(None, (name, way))),
         )
-    if is_text:
-        axes.set_xticks(range(len(texts)), texts, rotation=40, ha="right", rotation_mode="anchor")
+        if not is_solid:
+            lines[0].set(markerfacecolor=PAPER, linestyle=(0, (4, 2)))
 
 
 def _spread(frame: pd.DataFrame) -> NDArray[np.float64]:
     """Returns the distances of the ends from the estimates, shape (2, rows); 0 where there is no interval."""
-    ends = frame[["low", "high"]].to_numpy(np.float64).T
-    spread = np.abs(ends - frame["estimate"].to_numpy(np.float64))
-    return np.asarray(np.nan_to_num(spread))
+    ends = frame[["low", "high"]].sub(frame["estimate"], axis=0)
+    return ends.abs().fillna(0).to_numpy(np.float64).T
 
 
 def _handles(grid: Iterable[Axes]) -> dict[str, Any]:

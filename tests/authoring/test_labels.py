@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from taxtune.authoring.senses import Label, read_labels
@@ -9,7 +7,7 @@ from taxtune.data.labels import label_references
 from taxtune.errors import DataError
 
 
-def test_labels_of_a_text_file(tmp_path: Path) -> None:
+def test_labels_of_a_text_file(tmp_path):
     file = tmp_path / "labels.txt"
     file.write_text(
         "apple_pie\n\n  Apple pie \r\nfish, fried\n012.Black_footed_Albatross\n7 up\n",
@@ -27,14 +25,14 @@ def test_labels_of_a_text_file(tmp_path: Path) -> None:
     ]
 
 
-def test_labels_of_a_table(tmp_path: Path) -> None:
+def test_labels_of_a_table(tmp_path):
     for name in ("photos.csv", "photos.txt"):
         file = tmp_path / name
         file.write_text('image,Label\na.jpg,dog\nb.jpg,"cat, wild"\nc.jpg,dog\n')
         assert [label.name for label in read_labels(file)] == ["dog", "cat, wild"]
 
 
-def test_labels_of_a_folder(tmp_path: Path) -> None:
+def test_labels_of_a_folder(tmp_path):
     for name in ("pug_dog", "012.Cat", ".hidden", "n02084071"):
         (tmp_path / name).mkdir()
     (tmp_path / "readme.txt").write_text("x")
@@ -64,14 +62,14 @@ def test_labels_of_a_folder(tmp_path: Path) -> None:
         ("photos.csv", "label\n", r"a header but no rows"),
     ],
 )
-def test_bad_files(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+def test_bad_files(tmp_path, name, text, message):
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message):
         read_labels(tmp_path / name)
 
 
-def test_a_folder_without_folders(tmp_path: Path) -> None:
+def test_a_folder_without_folders(tmp_path):
     with pytest.raises(
         DataError, match=r"no sub-folders to use as labels.*one sub-folder for each label"
     ):

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from taxtune.wordnet import find_wordnet
-from tests.golden.golden import Golden
 from tests.servers import OpenAIServer
 
 DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
@@ -24,7 +21,7 @@ INAT21 = "inat21/inat2021-categories.csv"
 
 
 @pytest.mark.heavy
-def test_compare_on_the_field_guide(golden: Golden) -> None:
+def test_compare_on_the_field_guide(golden):
     settings = "data.count=60 data.tuning=24 data.first_rung=8 data.heldout=30 iterations=4 vlm.batch_size=16"
     sets = " ".join(f"--set {setting}" for setting in settings.split())
     golden.case(
@@ -38,7 +35,7 @@ def test_compare_on_the_field_guide(golden: Golden) -> None:
 
 
 @pytest.mark.heavy
-def test_the_summary_of_a_run_and_of_an_evaluation(golden: Golden) -> None:
+def test_the_summary_of_a_run_and_of_an_evaluation(golden):
     settings = "data.count=60 data.tuning=24 data.first_rung=8 data.heldout=30 iterations=4 vlm.batch_size=16"
     sets = " ".join(f"--set {setting}" for setting in (*settings.split(), "tracking.mlflow=false"))
     templates = ("specific", "paper1-minimal", "paper1-question-answer", "paper1-specific")
@@ -150,12 +147,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_commands_print_and_write(golden: Golden, name: str) -> None:
+def test_what_commands_print_and_write(golden, name):
     embedded(golden.folder / "embedded.npz")
     golden.case(name, *CASES[name])
 
 
-def test_a_taxonomy_with_every_defect(golden: Golden) -> None:
+def test_a_taxonomy_with_every_defect(golden):
     golden.case(
         "taxonomy-check-broken",
         "taxonomy check broken.csv",
@@ -164,7 +161,7 @@ def test_a_taxonomy_with_every_defect(golden: Golden) -> None:
     )
 
 
-def embedded(file: Path) -> None:
+def embedded(file):
     """Writes scores with the embeddings that they are of, which a model would have made."""
     fine = ("cat", "dog", "apple", "bread", "saw", "file")
     labels = ("animal", "food", "tool", *fine)
@@ -185,7 +182,7 @@ def embedded(file: Path) -> None:
 # -- chat models ------------------------------------------------------------------------------------------------------
 
 
-def rated(request: dict[str, Any]) -> str:
+def rated(request):
     """Rates an answer as a judge does; one reply holds no rating."""
     answer = (
         request["messages"][-1]["content"]
@@ -203,7 +200,7 @@ def rated(request: dict[str, Any]) -> str:
 
 
 @pytest.mark.heavy
-def test_judges(golden: Golden) -> None:
+def test_judges(golden):
     with OpenAIServer(rated) as server:
         model = f"--judge openai/judge --api-base {server.api_base} --cache-dir ../cache --concurrency 1"
         golden.case(
@@ -213,7 +210,7 @@ def test_judges(golden: Golden) -> None:
         )
 
 
-def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None:
+def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden):
     kinds = {
         "cat": "animal",
         "dog": "food",
@@ -223,7 +220,7 @@ def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None
         "file": "paper",
     }
 
-    def reply(request: dict[str, Any]) -> str:
+    def reply(request):
         content = request["messages"][-1]["content"]
         return next(kind for thing, kind in kinds.items() if f"is this: {thing}?" in content)
 
@@ -238,7 +235,7 @@ def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None
 # -- placements -------------------------------------------------------------------------------------------------------
 
 
-def placements(golden: Golden, tree: Path, answers: Iterable[str]) -> list[dict[str, Any]]:
+def placements(golden, tree, answers):
     """Returns the output of `taxtune place` for each answer."""
     file = golden.folder / "answers-to-place.jsonl"
     file.write_text(
@@ -249,19 +246,19 @@ def placements(golden: Golden, tree: Path, answers: Iterable[str]) -> list[dict[
     ]
 
 
-def row(place: dict[str, Any]) -> list[str]:
+def row(place):
     """Returns the path, the stage, the confidence and what else is said of a placement."""
     confidence = "" if place["confidence"] is None else repr(place["confidence"])
     said = " ".join(name for name in ("abstained", "off_tree") if place[name])
     return ["/".join(place["path"]), place["stage"], confidence, said]
 
 
-def table(rows: Iterable[Iterable[object]]) -> str:
+def table(rows):
     return "".join("\t".join(map(str, cells)) + "\n" for cells in rows)
 
 
 @pytest.fixture(params=["without WordNet", "with WordNet"])
-def known(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def known(request, monkeypatch):
     """The end of the golden files' folder: whether WordNet is there. What needs it is skipped where it is not."""
     if request.param == "without WordNet":
         return "without-wordnet"
@@ -272,8 +269,8 @@ def known(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return "with-wordnet"
 
 
-def test_placements_in_eight_domains(golden: Golden, known: str) -> None:
-    answers: dict[str, list[str]] = {}
+def test_placements_in_eight_domains(golden, known):
+    answers = {}
     for part in ("first.jsonl", "second.jsonl"):
         for line in (DOMAINS / part).read_text("utf-8").splitlines():
             record = json.loads(line)
@@ -288,9 +285,9 @@ def test_placements_in_eight_domains(golden: Golden, known: str) -> None:
 
 
 @pytest.mark.heavy
-def test_placements_of_given_answers(golden: Golden, known: str, shared_data: Path) -> None:
+def test_placements_of_given_answers(golden, known, shared_data):
     """The answers are other people's: a digest stands for each of them, and for the evidence, which is part of it."""
-    answers: dict[str, dict[str, None]] = {}
+    answers = {}
     for file in sorted((shared_data / "answers").glob("*.jsonl")):
         for line in file.read_text("utf-8").splitlines():
             record = json.loads(line)
@@ -319,7 +316,7 @@ def test_placements_of_given_answers(golden: Golden, known: str, shared_data: Pa
     golden.compare(held, folder)
 
 
-def linked(folder: Path, file: str) -> str:
+def linked(folder, file):
     """Returns the file that a link leads to, where a copy of the folder holds links as their text."""
     text = (folder / file).read_text("utf-8")[:200].strip()
     target = Path(file).parent / text
@@ -328,5 +325,5 @@ def linked(folder: Path, file: str) -> str:
     return (folder / target).resolve().relative_to(folder.resolve()).as_posix()
 
 
-def digest(text: str | None) -> str:
+def digest(text):
     return "" if text is None else f"{zlib.crc32(text.encode('utf-8')):08x}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import choose
 from tests.recipes.layouts import LAYOUTS, Painter
 from tests.rows import sample_row, scores_of
-from tests.servers import OpenAIServer, Reply, text
+from tests.servers import OpenAIServer, text
 
 RECIPE = "birds-inat21"
 OBJECTIVES = ("hr_at_hp", "accuracy")
@@ -37,11 +36,11 @@ ITERATIONS, TUNING, HELDOUT = 4, 5, 12
         ("proposer.evidence", False),
     ],
 )
-def test_the_constants_are_the_papers(key: str, value: object) -> None:
+def test_the_constants_are_the_papers(key, value):
     assert load_recipe(RECIPE).flat()[key] == value
 
 
-def record(iteration: int, hp: list[float], hr: list[float]) -> IterationRecord:
+def record(iteration, hp, hr):
     rows = [
         sample_row(example=str(i), node=1, hp=p, hr=r)
         for i, (p, r) in enumerate(zip(hp, hr, strict=True))
@@ -50,7 +49,7 @@ def record(iteration: int, hp: list[float], hr: list[float]) -> IterationRecord:
     return IterationRecord(iteration, "complete", "x", scores=scores, value=0.0, rows=tuple(rows))
 
 
-def test_the_winner_is_never_wrong_and_of_those_says_most_or_else_is_wrong_least() -> None:
+def test_the_winner_is_never_wrong_and_of_those_says_most_or_else_is_wrong_least():
     """Table 6: hP = 1 first, then hR; by the means, so that 20 images decide as they did in the paper."""
     settings = load_recipe(RECIPE).objective
     objective = make_objective(
@@ -69,20 +68,20 @@ def test_the_winner_is_never_wrong_and_of_those_says_most_or_else_is_wrong_least
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[str, Any]]]]:
+def told(tmp_path_factory):
     """What the proposer was told in each iteration of the experiment from Python, by objective."""
     folder = tmp_path_factory.mktemp("paper")
     layout, _ = LAYOUTS[RECIPE]
     count = 0
 
-    def reply(request: dict[str, Any]) -> Reply:
+    def reply(request):
         nonlocal count
         count += 1
         return text(
             f"```\nName the {{{{ domain }}}}{' with care' if count % 2 else ''}. Way {count}.\n```"
         )
 
-    def answer(image: object, prompt: str) -> str:
+    def answer(image, prompt):
         return "A: some thrush" if "care" in prompt else "A: Turdus merula"
 
     with OpenAIServer(reply) as server, pytest.MonkeyPatch.context() as patch:
@@ -122,8 +121,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[s
     [("hr_at_hp", r"hR \d\.\d{3}, hP \d\.\d{3}"), ("accuracy", r"accuracy \d\.\d{3}")],
 )
 def test_the_proposer_reads_every_past_template_with_its_scores_and_nothing_else(
-    told: dict[str, list[list[dict[str, Any]]]], objective: str, scores: str
-) -> None:
+    told, objective, scores
+):
     for iteration, (_, user) in enumerate(told[objective], 1):
         entries = re.split(r"\nIteration ", "\n" + user["content"])[1:]
         assert len(entries) == iteration
@@ -136,8 +135,8 @@ def test_the_proposer_reads_every_past_template_with_its_scores_and_nothing_else
 
 
 def test_the_proposer_is_told_what_hp_and_hr_mean_or_of_accuracy_alone(
-    told: dict[str, list[list[dict[str, Any]]]],
-) -> None:
+    told,
+):
     system = {name: messages[0][0]["content"] for name, messages in told.items()}
     for words in (
         "Every image is of this domain:\nbird.",
