@@ -218,7 +218,7 @@ def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> Ste
 
 
 def _question(prompt: str, file: Path | None) -> dict[str, Any]:
-    """Returns what a model was asked: the prompt, after a small copy of the image if there is one."""
+    """Returns the messages to a model: a small copy of the image, if there is one, and the prompt."""
     content: list[Any] = []
     picture = None if file is None else thumbnail(file)
     if picture is not None:
