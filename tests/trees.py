@@ -18,7 +18,10 @@ def ancestor_sets(tree: Taxonomy) -> list[set[int]]:
 
 
 def outlined(*lines: str) -> Taxonomy:
-    """Returns the tree of lines such as "bird: robin, duck = Anas", a parent and its children with their aliases."""
+    """Returns the tree of lines such as "bird: robin, duck = Anas", a parent and its children with their aliases.
+
+    Nodes are numbered as they are written.
+    """
     labels: list[str] = []
     parents: list[int] = []
     aliases: list[tuple[str, ...]] = []
