@@ -111,6 +111,9 @@ class Score:
     Attributes:
         label: What it is called in tables.
         meaning: What it is called in a sentence; the label where left out.
+        title: What it is called in a summary, which has room for more than the label; the label
+            where left out.
+        headline: Whether it is one of the few that MLflow charts.
         digits: Decimals that are shown.
         of_nodes: The score of each image from its node, shape (n,).
         of_table: The score of each image from other columns of a table, shape (n,).
@@ -120,6 +123,8 @@ class Score:
 
     label: str
     meaning: str | None = None
+    title: str | None = None
+    headline: bool = False
     digits: int = 3
     of_nodes: Callable[[Predictions], FloatArray] | None = None
     of_table: Callable[[ScoreTable], FloatArray] | None = None
@@ -150,15 +155,29 @@ SCORES: dict[str, Score] = {
     "hp": Score(
         label="hP",
         meaning="hierarchical precision (hP)",
+        title="precision hP",
+        headline=True,
         of_nodes=lambda predictions: predictions.hp,
     ),
     "hr": Score(
         label="hR",
         meaning="hierarchical recall (hR)",
+        title="recall hR",
+        headline=True,
         of_nodes=lambda predictions: predictions.hr,
     ),
-    "hf": Score(label="hF", meaning="hierarchical F (hF)", harmonic=("hp", "hr")),
-    "accuracy": Score(label="accuracy", meaning="exact accuracy", of_table=_accuracy),
+    "hf": Score(
+        label="hF",
+        meaning="hierarchical F (hF)",
+        headline=True,
+        harmonic=("hp", "hr"),
+    ),
+    "accuracy": Score(
+        label="accuracy",
+        meaning="exact accuracy",
+        headline=True,
+        of_table=_accuracy,
+    ),
     "depth": Score(
         label="depth",
         digits=2,
@@ -167,11 +186,13 @@ SCORES: dict[str, Score] = {
     "ihp": Score(
         label="ihP",
         meaning="information-weighted hierarchical precision (ihP)",
+        title="precision ihP, in bits",
         of_nodes=lambda predictions: predictions.bits[0],
     ),
     "ihr": Score(
         label="ihR",
         meaning="information-weighted hierarchical recall (ihR)",
+        title="recall ihR, in bits",
         of_nodes=lambda predictions: predictions.bits[1],
     ),
     "ihf": Score(
@@ -195,11 +216,12 @@ SCORES: dict[str, Score] = {
         of_nodes=lambda predictions: predictions.information.content[predictions.target],
         fixed=True,
     ),
-    "abstained": Score(label="abstained"),
-    "off_tree": Score(label="off the tree"),
+    "abstained": Score(label="abstained", headline=True),
+    "off_tree": Score(label="off the tree", headline=True),
     "selective_hp": Score(
         label="selective hP",
         meaning="hP of the surest answers, averaged over all coverages (1 − AURC)",
+        headline=True,
         of_table=_selective_hp,
     ),
 }
