@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.fieldguide import TAXONOMY_FILE
-from taxtune.metrics import p_value, precision_recall, score
+from taxtune.metrics import precision_recall, score
+from taxtune.metrics.bounds import p_value
 from taxtune.models import Answer, Request
 from taxtune.models.base import OTHERWISE
 from taxtune.policies import (

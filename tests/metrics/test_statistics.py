@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taxtune.metrics import (
+from taxtune.metrics import information_scores, leaf_information, score
+from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     METRICS,
     Interval,
@@ -13,12 +14,9 @@ from taxtune.metrics import (
     Sample,
     bootstrap,
     hierarchical_sample,
-    information_sample,
-    information_scores,
-    leaf_information,
     paired_bootstrap,
-    score,
 )
+from taxtune.metrics.table import Predictions
 from taxtune.taxonomy import Taxonomy
 from tests.trees import Case, tree_and_nodes
 
@@ -116,10 +114,12 @@ def test_information_is_estimated_resampled_and_compared(case: Case, data: st.Da
     for nodes in (a, b):
         off = data.draw(masks)
         scores.append(information_scores(information, nodes, target, off_tree=off).as_dict())
-        samples.append(information_sample(information, nodes, target, off_tree=off))
-    intervals = bootstrap(samples[0], resamples=50)
-    paired = paired_bootstrap((samples[0], samples[1]), resamples=50)
-    assert tuple(intervals) == tuple(paired) == INFORMATION_METRICS
+        answers = Predictions(information, nodes, target, np.array(off))
+        samples.append(answers.table())
+    first, second = samples
+    intervals = first.intervals(seed=0, resamples=50)
+    paired = first.differences(second, seed=0)
+    assert tuple(intervals) == tuple(paired) == (*METRICS, *INFORMATION_METRICS)
     for name in INFORMATION_METRICS:
         assert intervals[name].estimate == pytest.approx(scores[0][name])
         assert intervals[name].low <= intervals[name].high
