@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.metrics.table import SCORES, TemplateScores
-from taxtune.tuning.records import ComparisonResult, TuneResult
+from taxtune.tuning.records import ComparisonResult, HeldoutResult, SampleResult, TuneResult
 
 __all__ = [
     "MINUS",
@@ -21,6 +22,7 @@ __all__ = [
     "number",
     "paired",
     "result_runs",
+    "rows_by_image",
     "score_of",
     "signed",
     "template_name",
@@ -79,6 +81,15 @@ def template_name(name: str) -> str:
 def result_runs(result: Result) -> tuple[TuneResult, ...]:
     """Returns the tuning runs of a result: itself, or those compared."""
     return result.runs if isinstance(result, ComparisonResult) else (result,)
+
+
+def rows_by_image(heldout: Sequence[HeldoutResult]) -> dict[str, dict[str, SampleResult]]:
+    """Returns the templates' rows of each image: by example, then by the template's name."""
+    images: dict[str, dict[str, SampleResult]] = {}
+    for held in heldout:
+        for row in held.rows:
+            images.setdefault(row.example, {})[held.name] = row
+    return images
 
 
 def title(result: Result) -> str:

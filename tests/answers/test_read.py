@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from taxtune.answers import AnswerTable
-from taxtune.taxonomy import Taxonomy, restrict
+from taxtune.taxonomy import restrict
 from tests.answers.reading import about, read_file, refusal
 
 
-def targets(table: AnswerTable) -> list[int]:
+def targets(table):
     return [row.target for row in table.rows]
 
 
-def excluded(table: AnswerTable) -> list[tuple[int, str]]:
+def excluded(table):
     return [(row.row, row.reason) for row in table.excluded]
 
 
-def test_targets_are_labels_aliases_and_paths_with_or_without_the_root(birds: Taxonomy) -> None:
+def test_targets_are_labels_aliases_and_paths_with_or_without_the_root(birds):
     path = ["Aves", "Passeriformes", "Turdidae", "Turdus merula"]
     names = ["Turdus merula", "blackbird", "/".join(["life", *path]), path, "turdus_merula"]
     table = read_file(about(*names), birds)
@@ -31,14 +28,14 @@ def test_targets_are_labels_aliases_and_paths_with_or_without_the_root(birds: Ta
     assert table.notes == ()
 
 
-def test_a_path_of_another_tree_is_found_by_its_last_name_and_said(birds: Taxonomy) -> None:
+def test_a_path_of_another_tree_is_found_by_its_last_name_and_said(birds):
     table = read_file(about(["Aves", "Turdi", "Turdus merula"], "Turdus merula"), birds)
     assert targets(table) == [4, 4]
     (note,) = table.notes
     assert note.endswith("1 of 2 rows have paths of another tree, found by their last name")
 
 
-def test_rows_off_the_tree_are_named_or_left_out_and_counted(birds: Taxonomy) -> None:
+def test_rows_off_the_tree_are_named_or_left_out_and_counted(birds):
     records = about("Turdus merula", "Turdus merulo", None)
     error = refusal(records, birds)
     assert "2 of 3 rows cannot be used" in error
@@ -50,7 +47,7 @@ def test_rows_off_the_tree_are_named_or_left_out_and_counted(birds: Taxonomy) ->
         assert note.endswith(f"1 of 3 rows are left out: {reason}")
 
 
-def test_rows_with_the_same_problem_are_one_line(birds: Taxonomy) -> None:
+def test_rows_with_the_same_problem_are_one_line(birds):
     records = about(*["dragon"] * 7, *["mallard"] * 2)
     for record in records[7:]:
         record["answer"] = None
@@ -66,8 +63,8 @@ def test_rows_with_the_same_problem_are_one_line(birds: Taxonomy) -> None:
 
 
 def test_a_target_outside_the_part_is_left_out_and_one_off_the_whole_tree_is_an_error(
-    birds: Taxonomy,
-) -> None:
+    birds,
+):
     part = restrict(birds, "Passeriformes")
     records = about(
         "blackbird",
@@ -95,13 +92,13 @@ def test_a_target_outside_the_part_is_left_out_and_one_off_the_whole_tree_is_an_
     assert excluded(table) == [*outside, *((n, "target not on the tree") for n in (7, 8))]
 
 
-def test_a_placement_that_is_not_known_is_a_problem(birds: Taxonomy) -> None:
+def test_a_placement_that_is_not_known_is_a_problem(birds):
     records = [{"truth": "mallard", "placement": name} for name in ("mallard", "unknown")]
     error = refusal(records, birds, placement="placement")
     assert "row 2: placement: 'unknown' is outside" in error
 
 
-def test_a_missing_answer_is_not_an_empty_one(birds: Taxonomy) -> None:
+def test_a_missing_answer_is_not_an_empty_one(birds):
     records = [{"answer": answer, "target": "blackbird"} for answer in (None, "", [])]
     assert "row 1: answer is missing" in refusal(records, birds)
     kept = read_file(records, birds, missing="keep")
@@ -114,7 +111,7 @@ def test_a_missing_answer_is_not_an_empty_one(birds: Taxonomy) -> None:
 @pytest.mark.parametrize(
     "reply", ["<think>A robin? Or", ["[THINK]", "robin"], "<|channel|>analysis<|message|>It"]
 )
-def test_a_cut_thought_is_no_answer_whatever_is_missing(birds: Taxonomy, reply: Any) -> None:
+def test_a_cut_thought_is_no_answer_whatever_is_missing(birds, reply):
     cut, whole = about("blackbird", "blackbird")
     cut["answer"] = reply
     whole["answer"] = "A robin?\n</think>blackbird"
@@ -127,7 +124,7 @@ def test_a_cut_thought_is_no_answer_whatever_is_missing(birds: Taxonomy, reply: 
         assert f"1 of 2 rows are left out: no answer: {problem}" in "\n".join(table.notes)
 
 
-def test_half_a_surrogate_pair_becomes_a_mark_that_can_be_printed(birds: Taxonomy) -> None:
+def test_half_a_surrogate_pair_becomes_a_mark_that_can_be_printed(birds):
     record = {"answer": ["a \ud83d duck", "\udc00"], "id": "\ud800", "target": "mallard"}
     (row,) = read_file([record], birds).rows
     assert row.answer == "a ? duck"
@@ -135,7 +132,7 @@ def test_half_a_surrogate_pair_becomes_a_mark_that_can_be_printed(birds: Taxonom
     assert row.id == "?"
 
 
-def test_lists_of_guesses_are_the_first_or_joined(birds: Taxonomy) -> None:
+def test_lists_of_guesses_are_the_first_or_joined(birds):
     records = [{"answer": ["thrush", "mallard"], "target": "blackbird"}]
     assert read_file(records, birds).rows[0].answer == "thrush"
     joined = read_file(records, birds, guesses="join").rows[0]
@@ -143,7 +140,7 @@ def test_lists_of_guesses_are_the_first_or_joined(birds: Taxonomy) -> None:
     assert joined.guesses == ("thrush", "mallard")
 
 
-def test_other_columns_and_only_some_rows(birds: Taxonomy, tmp_path: Path) -> None:
+def test_other_columns_and_only_some_rows(birds, tmp_path):
     file = tmp_path / "answers.csv"
     lines = "a,duck,mallard,birds", "b,fish,cod,fish", "c,,mallard,birds"
     file.write_text("\n".join(["key,said,gold,domain", *lines]), "utf-8")
@@ -155,7 +152,7 @@ def test_other_columns_and_only_some_rows(birds: Taxonomy, tmp_path: Path) -> No
     assert "no column 'answer'" in refusal(file, birds)
 
 
-def test_published_answers_can_be_read(shared_data: Path, inat21: Taxonomy) -> None:
+def test_published_answers_can_be_read(shared_data, inat21):
     file = shared_data / "answers" / "open_vocabulary.jsonl"
     where = {"domain": "bird200"}
     table = read_file(file, inat21, truth="gold_path", where=where, off_tree="leave-out")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from taxtune.metrics import p_value, upper_bound
+from taxtune.metrics.bounds import p_value, upper_bound
 
 Losses = NDArray[np.float64]
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.registry import FloatArray, Measure, make_measure, name_scores
+from taxtune.metrics.base import FloatArray, name_scores
+from taxtune.metrics.registry import Measure, make_measure
 
 NAMES = st.lists(
     st.sampled_from(["goldfinch", "finch", "red finch", "Carduelis", "owl"]), max_size=4

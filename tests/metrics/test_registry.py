@@ -10,14 +10,8 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.metrics.registry import (
-    MEASURES,
-    FunctionMeasure,
-    Measure,
-    MeasureKind,
-    make_measure,
-    measure,
-)
+from taxtune.metrics.base import FunctionMeasure, MeasureKind
+from taxtune.metrics.registry import MEASURES, Measure, make_measure, measure
 from tests.displays import Recorder
 
 

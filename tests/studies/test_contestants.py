@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FunctionMeasure
+from taxtune.metrics.base import FunctionMeasure
 from taxtune.studies.contestants import (
     guess_name,
     named_paths,

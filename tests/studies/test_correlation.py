@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from taxtune.errors import DataError, TaxonomyError
+from taxtune.metrics.base import FunctionMeasure
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.registry import FunctionMeasure, make_measure
+from taxtune.metrics.registry import make_measure
 from taxtune.studies import run
 from taxtune.studies.correlation import (
     LEAST_P,

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.metrics.registry import FunctionMeasure, make_measure
+from taxtune.metrics.base import FunctionMeasure
+from taxtune.metrics.registry import make_measure
 from taxtune.studies import run
 from taxtune.studies.judge import Rater, correlate, judge_answers, rate_answers
 from taxtune.studies.judge_settings import JudgeStudySettings

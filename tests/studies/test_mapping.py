@@ -11,7 +11,8 @@ import pytest
 
 from taxtune.errors import MapperError, TaxtuneError
 from taxtune.mapping import Mapper
-from taxtune.metrics.registry import MEASURES, MeasureKind
+from taxtune.metrics.base import MeasureKind
+from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample
 from taxtune.studies import mapping as study
 from taxtune.studies.mapping import (

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from taxtune.errors import TaxtuneError
-from taxtune.metrics import hierarchical_sample, paired_bootstrap
-from taxtune.metrics.registry import FunctionMeasure
+from taxtune.metrics.base import FunctionMeasure
+from taxtune.metrics.statistics import hierarchical_sample, paired_bootstrap
 from taxtune.studies import run
 from taxtune.studies.prompts import PromptsSettings, compare_prompts
 from tests.studies.reports import assert_drawn, cells, records, rows_by

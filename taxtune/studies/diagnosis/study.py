@@ -26,13 +26,8 @@ from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, s
 from taxtune.metrics.information import Information, information_values
 from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks
 from taxtune.metrics.registry import Measure
-from taxtune.metrics.statistics import (
-    INFORMATION_METRICS,
-    Interval,
-    bootstrap,
-    hierarchical_sample,
-    information_sample,
-)
+from taxtune.metrics.statistics import INFORMATION_METRICS, Interval
+from taxtune.metrics.table import Predictions
 from taxtune.report.output import StudyReport
 from taxtune.scoring.nodes import as_child
 from taxtune.studies.contestants import (
@@ -250,11 +245,13 @@ class _Diagnosis:
 
     def intervals(self) -> dict[str, Interval]:
         """Returns all scores with their intervals."""
-        nodes, targets, off_tree = self.nodes, self.targets, self.off_tree
-        shared = hierarchical_sample(self.taxonomy, nodes, targets, off_tree=off_tree)
-        bits = information_sample(self.information, nodes, targets, off_tree=off_tree)
-        resamples, seed = self.settings.resamples, self.settings.seed
-        return bootstrap(shared, bits, resamples=resamples, seed=seed)
+        predictions = Predictions(
+            information=self.information,
+            nodes=np.asarray(self.nodes, dtype=np.int64),
+            target=np.asarray(self.targets, dtype=np.int64),
+            off_tree=np.asarray(self.off_tree, dtype=bool),
+        )
+        return predictions.table().intervals(self.settings.seed, self.settings.resamples)
 
     def ranks(self) -> list[RankIntervals]:
         """Returns precision and recall at each rank, with intervals."""

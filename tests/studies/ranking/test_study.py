@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FunctionMeasure, make_measure
+from taxtune.metrics.base import FunctionMeasure
+from taxtune.metrics.registry import make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
 from tests.studies.reports import cells, marks, records, rows_by
