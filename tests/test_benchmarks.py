@@ -228,7 +228,7 @@ def search(optimizers, capsys):
 def test_every_method_searches_within_its_budget_and_alike_each_time(optimizers, search, tmp_path):
     methods = [*optimizers.METHODS, "tpe"]
     command = "--degraded 0.5 --seeds 2 --budgets 100 200 --tuning 60"
-    command += f" --methods {' '.join(methods)}"
+    command += f" --methods {shlex.join(methods)}"
     found = search(f"{command} --out '{tmp_path}'")
     assert {row["method"] for row in found["means"]} == set(methods)
     for row in found["means"]:

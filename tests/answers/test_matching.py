@@ -23,7 +23,9 @@ def table(name, ids, taxonomy, *targets, **schema):
 
 
 def test_files_whose_rows_do_not_match(birds):
-    files = {"one": table("one", "abc", birds), "two": table("two", "cbd", birds)}
+    one = table("one", "abc", birds)
+    two = table("two", "cbd", birds)
+    files = {"one": one, "two": two}
     with pytest.raises(DataError) as error:
         align(files)
     message = str(error.value)
@@ -78,7 +80,8 @@ def test_an_id_may_come_once_for_each_model_in_the_file(birds):
     m = record | {"model": "m"}
     n = record | {"model": "n"}
     assert "id 'x' is already in row 1" in refusal([m, n], birds)
-    parts = split_by(read_file([m, n], birds, by=["model"]), "model")
+    both = read_file([m, n], birds, by=["model"])
+    parts = split_by(both, "model")
     assert [row.row for row in parts["m"].rows] == [1]
     assert [row.row for row in parts["n"].rows] == [2]
     assert "id 'x' is already in row 2" in refusal([m, n, n], birds, by=["model"])

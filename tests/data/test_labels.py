@@ -13,10 +13,8 @@ from taxtune.data import load_examples
 from taxtune.data.labels import LabelFinder, label_text
 from taxtune.errors import TaxonomyError
 from taxtune.mapping import Mapper
-from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, restrict
 from tests.answers.reading import read_file
-from tests.displays import Recorder
 
 TREE = Taxonomy.from_paths(
     [
@@ -51,7 +49,7 @@ TREE = Taxonomy.from_paths(
     ],
 )
 def test_spelling_makes_no_difference(label, node, tmp_path):
-    number = next(v for v in TREE.leaves.tolist() if TREE.labels[v] == node)
+    (number,) = [leaf for leaf in TREE.leaves if TREE.labels[leaf] == node]
     assert target_finder(TREE)(label).node == number
     file = tmp_path / "a.png"
     Image.new("RGB", (9, 9)).save(file)
@@ -70,11 +68,11 @@ def test_what_is_written_goes_before_what_is_spelt_alike():
         assert find(label).node is None
 
 
-def test_a_label_of_a_leaf_and_its_group_is_the_leaf_and_an_answer_is_the_group():
-    with showing(Recorder()) as display:
-        table = read_file([{"truth": "car", "answer": "a car"}], TREE)
-    assert display.notes == []
-    assert TREE.path(table.rows[0].target) == ("life", "vehicle", "car", "car")
+def test_a_label_of_a_leaf_and_its_group_is_the_leaf_and_an_answer_is_the_group(notes):
+    table = read_file([{"truth": "car", "answer": "a car"}], TREE)
+    assert notes == []
+    (row,) = table.rows
+    assert TREE.path(row.target) == ("life", "vehicle", "car", "car")
     assert "as a label 'car' is the leaf" in "\n".join(table.notes)
     group, again, leaf = Mapper(TREE).place(["car", "A car.", "taxi"])
     assert TREE.path(group.node) == ("life", "vehicle", "car")
