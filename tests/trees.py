@@ -20,7 +20,10 @@ def ancestor_sets(tree):
 
 
 def outlined(*lines):
-    """Returns the tree of lines such as "bird: robin, duck = Anas", a parent and its children with their aliases."""
+    """Returns the tree of lines such as "bird: robin, duck = Anas", a parent and its children with their aliases.
+
+    Nodes are numbered as they are written.
+    """
     labels = []
     parents = []
     aliases = []
