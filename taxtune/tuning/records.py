@@ -503,8 +503,8 @@ class _Result:
     @property
     def usage(self) -> Usage:
         """The calls to each model, in all runs of a comparison, their cost and the time."""
-        iterations, runs = getattr(self, "iterations", ()), getattr(self, "runs", ())
-        total = sum((each.usage for each in runs or (*iterations, *self.heldout)), Usage())
+        spent = getattr(self, "runs", ()) or (*getattr(self, "iterations", ()), *self.heldout)
+        total = sum((each.usage for each in spent), Usage())
         return total if self.seconds is None else replace(total, seconds=self.seconds)
 
     @property
@@ -649,21 +649,22 @@ class TuneResult(_Result):
         """Returns the iterations: a row each, with state, value, scores on the tuning split, ..."""
         import pandas as pd
 
-        return pd.DataFrame(
-            {
+        rows = []
+        for record in self.iterations:
+            row = {
                 "iteration": record.iteration,
                 "state": record.state,
                 "winner": record.iteration == self.winner,
                 "value": record.value,
                 "feasible": record.feasible,
-                **({} if record.scores is None else record.scores.means),
+                **(record.scores.means if record.scores else {}),
                 "missing": record.missing,
                 "reason": record.reason,
                 "seconds": record.usage.seconds,
                 "template": record.template,
             }
-            for record in self.iterations
-        )
+            rows.append(row)
+        return pd.DataFrame(rows)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
