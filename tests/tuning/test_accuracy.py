@@ -10,7 +10,7 @@ from taxtune.metrics.statistics import hierarchical_sample
 from taxtune.objective import make_objective
 from taxtune.report.summary import EXACT, state_of
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.proposers.evidence import row_values
+from taxtune.tuning.proposers.evidence import score_columns
 from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.thresholds import final_threshold
 from tests.rows import placed_row, scores_of
@@ -52,7 +52,7 @@ def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(
     assert [row.exact for row in answered] == exact
     assert sample.parts["accuracy"].tolist() == exact
     assert record.table.column("accuracy").tolist() == exact
-    assert np.asarray(row_values(answered, "accuracy")).tolist() == exact
+    assert np.asarray(score_columns(answered, ["accuracy"])["accuracy"]).tolist() == exact
     assert scores.accuracy == pytest.approx(np.mean(exact))
     # What a person is shown as exact names something.
     assert [state_of(row) == EXACT for row in answered] == [

@@ -14,7 +14,7 @@ from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Sample, paired_bootstrap
 from taxtune.models.api import Completion, ToolCall
 from taxtune.tuning.proposers.base import Check, Goal, Proposal
-from taxtune.tuning.proposers.evidence import evidence, measures_of, row_values
+from taxtune.tuning.proposers.evidence import evidence, measures_of, score_columns
 from taxtune.tuning.proposers.llm import DEFAULT_MODEL, Conversation, LLMProposer
 from taxtune.tuning.proposers.messages import Messages, check_whole
 from taxtune.tuning.proposers.pictures import Picture, worst_failures
@@ -133,7 +133,8 @@ class AgentProposer(LLMProposer):
             if number < _CALLS:
                 text = tools.result(call)
             conversation.record(reply, text, call, first=number == 0)
-            conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+            message = {"role": "tool", "tool_call_id": call.id, "content": text}
+            conversation.messages.append(message)
         if tools.submitted is None and tools.looked_at:
             # Images are refused in a tool's message by OpenAI, and by Mistral in a user's right after
             # a tool's.
@@ -232,7 +233,8 @@ class AgentTools:
             )
         try:
             given = TOOLS[call.name].model_validate_json(call.arguments.strip() or "{}")
-            result = getattr(self, f"_{call.name}")(**dict(given))
+            tool = getattr(self, f"_{call.name}")
+            result = tool(**dict(given))
         except ValidationError as error:
             wrong = []
             for problem in error.errors():
@@ -249,18 +251,16 @@ class AgentTools:
             raise ToolError(f"There is no iteration {iteration}.", remedy=f"The last is {last}.")
         if not record.rows:
             raise ToolError(f"Iteration {iteration} asked about no image.")
-        told: dict[str, Any] = {
-            "images": len(record.rows),
-            "answers": self._messages.evidence(record, self._goal),
-        }
+        answers = self._messages.evidence(record, self._goal)
+        result: dict[str, Any] = {"images": len(record.rows), "answers": answers}
         if self.looks:
             captions = []
             most = 2 * self.looks
             for picture in worst_failures(record, self._goal, most, salt=len(self._records)):
                 self._listed[picture.number] = picture
                 captions.append(self._messages.text("pictures/caption.j2", picture=picture))
-            told["worst"] = captions
-        return told
+            result["worst"] = captions
+        return result
 
     def _look(self, image: int) -> dict[str, Any]:
         if self.looks == 0:
@@ -339,12 +339,13 @@ class AgentTools:
         others = {row.example: row for row in second if _counts(row)}
         own = [row for row in first if _counts(row) and row.example in others]
         paired = [others[row.example] for row in own]
+        measures = measures_of(self._goal.objective)
+        other_columns = score_columns(paired, measures)
         samples = []
-        for name in measures_of(self._goal.objective):
-            values = row_values(own, name)
-            other_values = row_values(paired, name)
-            if values is not None and other_values is not None:
-                samples.append((Sample.mean(name, values), Sample.mean(name, other_values)))
+        for name, values in score_columns(own, measures).items():
+            if name in other_columns:
+                pair = (Sample.mean(name, values), Sample.mean(name, other_columns[name]))
+                samples.append(pair)
         differences: dict[str, Any] = {"images": len(own)}
         for name, found in paired_bootstrap(*samples, resamples=_RESAMPLES).items():
             differences[metric_name(name)] = {

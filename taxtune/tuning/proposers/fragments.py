@@ -193,7 +193,8 @@ def _with_context(fragments: Fragments, context: tuple[Known, ...]) -> Fragments
 def _sentence(variable: Variable) -> str:
     """Returns a sentence that tells a variable of an image that has it."""
     name = variable.name
-    meaning = re.sub(r"[{}%#]", "", variable.meaning).strip(" .:") or name.replace("_", " ")
+    meaning = re.sub(r"[{}%#]", "", variable.meaning).strip(" .:")
+    meaning = meaning or name.replace("_", " ")
     condition = f"{name} or {name} == 0" if variable.kind == "number" else name
     value = f"{name} | join(', ')" if variable.kind == "list" else name
     words = f"{meaning[:1].upper()}{meaning[1:]}: {{{{ {value} }}}}."
@@ -226,17 +227,17 @@ def read_fragments(source: str | Path = "default", context: Sequence[Variable] =
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "the whole file"
         value = first["input"]
+        is_plain = isinstance(value, str | int | float | bool)
         raise ProposerError(
             f"{key}: {first['msg']}.",
             file=file,
-            value=value if isinstance(value, str | int | float | bool) else None,
+            value=value if is_plain else None,
             remedy="A fragment file has 'slots', each with an 'id' and 'choices'; each choice has "
             "'id' and 'text', and a 'stance' where it contradicts others.",
         ) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise ProposerError(
-            f"The fragments cannot be read: {' '.join(str(error).split())}.", file=file
-        ) from None
+        problem = " ".join(str(error).split())
+        raise ProposerError(f"The fragments cannot be read: {problem}.", file=file) from None
     return fragments.model_copy(update={"name": file.stem})
 
 
@@ -361,19 +362,16 @@ class FragmentsProposer(RandomProposer):
         images = [len(record.rows) for record in scored]
         lengths = np.unique(images)
         slots = _with_context(self.fragments, goal.context).slots
-        known = np.hstack(
-            [
-                _features(slots, [record.parameters for record in scored]),
-                np.equal.outer(images, lengths),
-            ]
-        )
+        features = _features(slots, [record.parameters for record in scored])
+        known = np.hstack([features, np.equal.outer(images, lengths)])
         largest = np.tile(lengths == lengths[-1], (len(compositions), 1))
         asked = np.hstack([_features(slots, compositions), largest])
         answers = np.array([score.n for score in scores], dtype=np.float64)
+        weights = answers / answers.max()
         rng = np.random.default_rng(draw.getrandbits(64))
 
         def drawn(values: list[float]) -> FloatArray:
-            return _drawn_values(known, np.array(values), answers / answers.max(), asked, rng)
+            return _drawn_values(known, np.array(values), weights, asked, rng)
 
         baseline = next((record.scores for record in history if record.iteration == 0), None)
         missed = np.zeros(len(compositions))
