@@ -445,7 +445,8 @@ def place(
 
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
-    texts = pd.Series([answers] if isinstance(answers, str) else list(answers), dtype=object)
+    listed = [answers] if isinstance(answers, str) else list(answers)
+    texts = pd.Series(listed, dtype=object)
     given = texts[texts.notna()].map(lambda text: without_thoughts(str(text))).dropna()
     placements = place_texts(made, list(given))
     nodes = [placed.node for placed in placements]
@@ -498,7 +499,7 @@ def score(
         for i, text in enumerate(answers):
             if isinstance(text, str):
                 answers[i] = without_thoughts(text)
-    for name, given in (("answer", answers), ("target", list(target))):
+    for name, given in {"answer": answers, "target": list(target)}.items():
         absent = pd.Series(given, dtype=object).isna()
         if absent.any():
             raise DataError(

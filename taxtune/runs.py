@@ -121,7 +121,8 @@ def _tune_each(
 ) -> tuple[list[TuneResult], ComparisonGroup]:
     """Returns the runs of a comparison, and the group that they are recorded in."""
     name = experiments[0].recipe.name
-    place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+    path = str(folder.resolve())
+    place = hashlib.sha256(path.encode()).hexdigest()
     group = ComparisonGroup(name, f"{name}-{place[:8]}")
     runs = []
     for experiment in track_each(experiments, "objectives"):
@@ -145,9 +146,10 @@ def _compare_winners(
 ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
     """Asks about the held-out images with the baseline and all winners."""
     first = experiments[0]
-    templates = {"baseline": first.rules.parse(runs[0].heldout[0].template)}
+    winners = {"baseline": runs[0].heldout[0]}
     for run in runs:
-        templates[run.objective] = first.rules.parse(run.heldout_winner.template)
+        winners[run.objective] = run.heldout_winner
+    templates = {name: first.rules.parse(held.template) for name, held in winners.items()}
     metrics: dict[str, Metric] = {}
     needs: dict[str, None] = {}
     for experiment in experiments:
@@ -193,7 +195,8 @@ def evaluate(
     with AnswerStore(answers) as store:
         evaluator = experiment.evaluator(store)
         heldout, differences = experiment.compare(evaluator, parsed, on_heldout, split=split)
-    stem = re.sub(r"[^\w.-]+", "-", name or "-".join(templates))[:100]
+    stem = name or "-".join(templates)
+    stem = re.sub(r"[^\w.-]+", "-", stem)[:100]
     if split != "heldout":
         stem = f"{stem}-on-{split}-images"
     folder = make_folder(experiment.folder / "evaluated" / stem)

@@ -275,7 +275,7 @@ class Classifier:
         names = [_name(image) for image in images]
         classified: dict[int, Classification] = {}
         examples: dict[int, Example] = {}
-        requests: dict[int, list[Request]] = {}
+        requests: list[list[Request]] = []
         with tempfile.TemporaryDirectory(prefix="taxtune-images-") as folder:
             for i, image in enumerate(images):
                 file = None
@@ -283,12 +283,13 @@ class Classifier:
                     file = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
                     context = self._context_of(i, file, cells[i] if cells else {})
                     example = Example(names[i], file, "", 0, content_hash(file), context)
-                    ((requests[i],), _) = self._asker.requests(self._parsed, [example])
+                    own_requests, _ = self._asker.requests(self._parsed, [example])
+                    requests += own_requests
                     examples[i] = example
                 except (ImageError, TemplateError) as error:
                     reason = _without_file(str(error), image, file)
                     classified[i] = Classification(names[i], failure=reason)
-            replies = self._asker.ask(list(requests.values()), store, what="answers")
+            replies = self._asker.ask(requests, store, what="answers")
             placed = self._asker.place(replies, list(examples.values()))
         for i, own_replies, answer in zip(examples, replies, placed, strict=True):
             cut = sum(bool(reply.cut) for reply in own_replies)
@@ -421,10 +422,10 @@ def _confidences(
         return shares
     if placed.path:
         return placed.probabilities[: len(nodes)]
-    if reliability is not None:
-        known: list[float] = reliability.confidences(len(nodes) - 1).tolist()
-        return known
-    return [None] * len(nodes)
+    if reliability is None:
+        return [None] * len(nodes)
+    known: list[float] = reliability.confidences(len(nodes) - 1).tolist()
+    return known
 
 
 def _name(image: Any) -> str:
@@ -494,7 +495,8 @@ def read_saved(folder: Path) -> Saved:
         raise DataError(f"The file cannot be read: {error.strerror}.", file=file) from error
     except ValidationError as error:
         first = error.errors()[0]
-        problem = ": ".join((*map(str, first["loc"]), first["msg"]))
+        parts = (*map(str, first["loc"]), first["msg"])
+        problem = ": ".join(parts)
         raise DataError(
             f"This is no classifier of this version of taxtune: {problem}.",
             file=file,

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = ["load_classifier"]
 
+_POLICIES: Mapping[str, Callable[..., Policy]] = {
+    "direct": Single,
+    "self_consistency": SelfConsistency,
+    "posterior": Posterior,
+}
+
 
 def load_classifier(
     run: str | PathLike[str] | TuneResult,
@@ -195,7 +201,8 @@ def _of_run(result: TuneResult, recipe: Recipe, wanted: _Wanted) -> Classifier:
     taxonomy, part = make_taxonomy(recipe, wanted.taxonomy)
     mapper = make_mapper(recipe, taxonomy, wanted.mapper)
     allowed = make_checklist(recipe, taxonomy, part)
-    used = set(Template.parse(winner.template, blank(result.context)).variables)
+    template = Template.parse(winner.template, blank(result.context))
+    used = set(template.variables)
     if allowed is not None:
         used.update(allowed.variables)
     classifier = Classifier(
@@ -286,17 +293,12 @@ def _policy_of_settings(settings: Mapping[str, Any], folder: Path) -> Policy | N
 
 def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
     """Returns the policy that a record names."""
-    kinds: dict[object, Callable[..., Policy]] = {
-        "direct": Single,
-        "self_consistency": SelfConsistency,
-        "posterior": Posterior,
-    }
     settings = dict(identity)
     kind = settings.pop("kind", None)
     if kind == "self_consistency" and settings.get("samples") == 1:
         return Single()
     try:
-        return kinds[kind](**settings)
+        return _POLICIES[kind](**settings)
     except (KeyError, TypeError):
         raise DataError(
             "There is no such policy.",
@@ -318,8 +320,8 @@ def _reliability(result: TuneResult, tree: Taxonomy) -> Reliability | None:
     for row in result.heldout_winner.rows:
         if row.node is None or row.off_tree:
             continue
-        is_known = row.target < len(tree) and "/".join(tree.path(row.target)) == row.truth
-        if not is_known:
+        path = tree.path(row.target) if row.target < len(tree) else ()
+        if "/".join(path) != row.truth:
             raise DataError(
                 "The tree has changed since the run: its nodes are no longer those of the run's "
                 "labels.",

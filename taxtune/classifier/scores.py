@@ -127,7 +127,8 @@ class ScoreCalibration(BaseModel):
     @cached_property
     def nodes(self) -> dict[str, int]:
         """The number of each node, by its path."""
-        return {"/".join(self.tree.path(node)): node for node in range(len(self.tree))}
+        numbers = range(len(self.tree))
+        return {"/".join(self.tree.path(node)): node for node in numbers}
 
     def place(self, scores: Scores) -> tuple[Paths, NDArray[np.int64]]:
         """Returns the paths of scores, and the depth at which each is to end, shape (n,)."""
@@ -144,7 +145,8 @@ class ScoreCalibration(BaseModel):
         thresholds = {}
         for path, group in self.groups.items():
             thresholds[self.nodes.get(path, -1)] = group.level.threshold
-        nodes = _known(_grouped(self.tree, paths, self.by), list(thresholds))
+        nodes = _grouped(self.tree, paths, self.by)
+        nodes = _known(nodes, list(thresholds))
         for node, threshold in thresholds.items():
             depths = np.where(nodes == node, _depths(paths, threshold), depths)
         return paths, depths
@@ -242,14 +244,16 @@ def calibrate_scores(
         note(f"{counts} images with a label have no scores: {few(without_scores)}")
     images = tuple(found.images[i] for i in both)
     target = np.array([labels[names[image]] for image in images])
+    used = Scores(images, found.nodes[both], found.weights[both])
+    source = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
     return guaranteed(
         tree,
-        Scores(images, found.nodes[both], found.weights[both]),
+        used,
         target,
         risk,
         confidence_level,
         by,
-        source=str(scores) if isinstance(scores, str | Path) else "scores given in Python",
+        source=source,
         missing=len(without_scores),
     )
 
@@ -286,7 +290,8 @@ def guaranteed(
     order = np.random.default_rng(0).permutation(by_name)
     target = target[order]
     paths = weighted_paths(tree, scores.nodes[order], scores.weights[order])
-    best_paths = weighted_paths(tree, scores.best()[order][:, np.newaxis])
+    best = scores.best()[order]
+    best_paths = weighted_paths(tree, best[:, np.newaxis])
     judge = partial(threshold_levels, tree, risk=risk, confidence=confidence_level)
     levels = judge(paths, target)
     compared = {"argmax": judge(best_paths, target, thresholds=[1.0])[1]}

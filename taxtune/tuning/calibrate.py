@@ -281,10 +281,11 @@ class CalibrationRun:
         tree, _ = self.tree
         rows = self._answered_rows()
         placed = [row.placed for row in rows if row.placed is not None]
+        targets = [row.target for row in rows]
         levels = threshold_levels(
             tree,
             recorded_paths(tree, placed),
-            [row.target for row in rows],
+            targets,
             self.risk,
             self.confidence,
             self.policy.thresholds,

@@ -287,10 +287,11 @@ class Tuner:
         experiment = self.experiment
         if not experiment.policy.is_open:
             return evaluator, selection
+        winner = self.history.record(selection.winner)
         threshold = final_threshold(
             experiment.taxonomy,
             experiment.weights,
-            self.history.record(selection.winner).rows,
+            winner.rows,
             experiment.objective,
             off_tree=evaluator.off_tree,
         )
@@ -344,7 +345,8 @@ class Tuner:
         if budget.usd is not None:
             new &= (spent.cost_usd or 0.0) < budget.usd
         if budget.vlm_calls is not None:  # drafts count in place of templates
-            new &= (len(records) + 1) * rung.images + spent.tried <= rung.templates * rung.images
+            asked = (len(records) + 1) * rung.images + spent.tried
+            new &= asked <= rung.templates * rung.images
         return self.history.claim(rung.templates - 1, new=new)
 
     def _ask_more(self, evaluator: Evaluator, iteration: int, images: int) -> None:
@@ -355,7 +357,8 @@ class Tuner:
         examples = self.experiment.splits.tuning[:images]
         template = self.experiment.rules.parse(record.template)
         evaluation = evaluator.evaluate(template, examples)
-        usage = record.usage + replace(evaluation.usage, seconds=time.monotonic() - start)
+        usage = replace(evaluation.usage, seconds=time.monotonic() - start)
+        usage = record.usage + usage
         before = (*record.before, record.rows) if self.experiment.policy.is_open else ()
         grown = replace(record, rows=evaluation.rows, usage=usage, before=before)
         grown = self._judged(grown, evaluation, examples)

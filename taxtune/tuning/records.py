@@ -154,6 +154,11 @@ class SampleResult:
         return self.failure or self.unrated
 
     @property
+    def counts(self) -> bool:
+        """Whether it has an answer, and every value that the objective needs."""
+        return self.placed is not None and self.unrated is None
+
+    @property
     def exact(self) -> bool:
         """Whether the answer, as it is scored, is exactly the target."""
         return bool(is_exact(self.hp, self.hr))
@@ -187,7 +192,8 @@ class SampleResult:
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
     """Returns the number of answers in rows that were cut off, and of all answers."""
     cut = sum(row.cut for row in rows)
-    return cut, sum(max(len(row.votes), row.cut, 1) for row in rows)
+    answers = sum(max(len(row.votes), row.cut, 1) for row in rows)
+    return cut, answers
 
 
 def cut_in_words(rows: Sequence[SampleResult], limit: int | None) -> str:
@@ -241,12 +247,9 @@ class Usage:
 
     def new(self) -> Usage:
         """Returns the usage without answers from the store and without time."""
-        return replace(
-            self,
-            vlm=replace(self.vlm, from_store=0),
-            judge=replace(self.judge, from_store=0),
-            seconds=0.0,
-        )
+        vlm = replace(self.vlm, from_store=0)
+        judge = replace(self.judge, from_store=0)
+        return replace(self, vlm=vlm, judge=judge, seconds=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,7 +523,10 @@ class _Result:
 
     def against(self, name: str, other: str) -> Difference | None:
         """Returns the differences `name` minus `other`, None if they were not compared."""
-        return next((d for d in self.differences if (d.name, d.other) == (name, other)), None)
+        for difference in self.differences:
+            if (difference.name, difference.other) == (name, other):
+                return difference
+        return None
 
     @property
     def contenders(self) -> tuple[str, ...]:
@@ -689,7 +695,7 @@ class ComparisonResult(_Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
-        return _Result.as_dict(replace(self, runs=())) | {
-            "runs": [run.as_dict() for run in self.runs],
-            "usage": asdict(self.usage),
-        }
+        data = _Result.as_dict(replace(self, runs=()))
+        data["runs"] = [run.as_dict() for run in self.runs]
+        data["usage"] = asdict(self.usage)
+        return data

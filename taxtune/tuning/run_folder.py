@@ -169,10 +169,12 @@ def _identities(experiment: Experiment) -> dict[str, Mapping[str, Any]]:
     recipe = experiment.recipe
     fixed = {}
     for key, value in recipe.flat().items():
-        if not key.startswith(_FREE) and key.split(".")[0] not in experiment.given:
+        group, _, _ = key.partition(".")
+        if not key.startswith(_FREE) and group not in experiment.given:
             fixed[key] = value
+    fixed["seed"] = recipe.seed
     identities: dict[str, Mapping[str, Any]] = {
-        "recipe": fixed | {"seed": recipe.seed},
+        "recipe": fixed,
         "vlm": experiment.vlm.identity,
         "mapper": experiment.mapper.identity(),
         "proposer": experiment.proposer.identity(),
@@ -393,7 +395,8 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
         return TypeAdapter(TuneResult).validate_python(data)
     made = [_result(run, folder / run["objective"]) for run in runs]
     comparison = TypeAdapter(ComparisonResult).validate_python({**data, "runs": ()})
-    return replace(comparison, runs=tuple(run for run in made if isinstance(run, TuneResult)))
+    tuned = [run for run in made if isinstance(run, TuneResult)]
+    return replace(comparison, runs=tuple(tuned))
 
 
 def _json(file: Path) -> dict[str, Any]:
@@ -456,7 +459,8 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
         problem = str(error)
         if isinstance(error, ValidationError):
             first = error.errors()[0]
-            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            key = ".".join(map(str, first["loc"]))
+            problem = f"{key}: {first['msg']}"
         raise RecipeError(
             f"The run's recipe cannot be used: {problem}",
             file=file,

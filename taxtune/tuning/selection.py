@@ -620,16 +620,18 @@ class _Posterior:
         normal = rng.standard_normal((_DRAWS, k, d))
         noise = np.einsum("kij,nkj->nki", own, normal)
         drawn: FloatArray = self.mean + noise
-        level = rng.standard_normal((_DRAWS, d)) @ np.linalg.cholesky(self.common).T
+        shared = np.linalg.cholesky(self.common)
+        level = rng.standard_normal((_DRAWS, d)) @ shared.T
         drawn += level[:, np.newaxis]
         return drawn
 
 
 def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
-    columns = [[aim_values(record, objective)[:images] for record in records]]
+    columns = [[aim_values(record, objective) for record in records]]
     for held in objective.constraints:
-        columns.append([record.table.column(held.measure)[:images] for record in records])
-    observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)
+        columns.append([record.table.column(held.measure) for record in records])
+    first = [[values[:images] for values in column] for column in columns]
+    observed = np.array(first).transpose(1, 2, 0)  # (k, n, d)
     k, n, d = observed.shape
     tiny = _TINY * np.eye(d)
     with np.errstate(invalid="ignore"):

@@ -65,11 +65,10 @@ class AgentProposer(LLMProposer):
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the model, its settings and the hash of the messages; never the key."""
-        return {
-            **super().identity(),
-            "max_turns": self._max_turns,
-            "trial_images": self._trial_images,
-        }
+        identity = super().identity()
+        identity["max_turns"] = self._max_turns
+        identity["trial_images"] = self._trial_images
+        return identity
 
     def propose(
         self,
@@ -238,7 +237,8 @@ class AgentTools:
         except ValidationError as error:
             wrong = []
             for problem in error.errors():
-                wrong.append(": ".join((*map(str, problem["loc"]), problem["msg"])))
+                parts = (*map(str, problem["loc"]), problem["msg"])
+                wrong.append(": ".join(parts))
             return _error(f"The arguments of {call.name} cannot be used: {'; '.join(wrong)}.")
         except (ToolError, TemplateError) as error:
             return _error(str(error))
@@ -277,11 +277,9 @@ class AgentTools:
         self._accept(template)
         rows = self._rows(self._goal.ask, template, images)
         leader = best([*self._records.values()])
-        result: dict[str, Any] = {
-            "images": len(rows),
-            "missing": sum(row.answer is None for row in rows),
-            "scores": self._scores(rows, template),
-        }
+        missing = sum(row.answer is None for row in rows)
+        result: dict[str, Any] = {"images": len(rows), "missing": missing}
+        result["scores"] = self._scores(rows, template)
         if leader is not None:
             differences = self._differences(rows, leader.rows)
             result[f"minus iteration {leader.iteration}"] = differences
@@ -336,8 +334,8 @@ class AgentTools:
         self, first: Sequence[SampleResult], second: Sequence[SampleResult]
     ) -> dict[str, Any]:
         """Returns the paired differences first minus second on the images that both answer."""
-        others = {row.example: row for row in second if _counts(row)}
-        own = [row for row in first if _counts(row) and row.example in others]
+        others = {row.example: row for row in second if row.counts}
+        own = [row for row in first if row.counts and row.example in others]
         paired = [others[row.example] for row in own]
         measures = measures_of(self._goal.objective)
         other_columns = score_columns(paired, measures)
@@ -387,7 +385,3 @@ def _as_sent(call: ToolCall) -> dict[str, Any]:
 
 def _error(reason: str) -> str:
     return json.dumps({"error": reason}, ensure_ascii=False)[:_RESULT]
-
-
-def _counts(row: SampleResult) -> bool:
-    return row.node is not None and row.unrated is None

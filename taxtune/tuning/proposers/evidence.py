@@ -202,7 +202,7 @@ def evidence(
         template = record.template
     tree = goal.taxonomy
     domain = goal.domain_node
-    answered = [row for row in rows if row.node is not None and row.unrated is None]
+    answered = [row for row in rows if row.counts]
     if tree is None or not answered:
         return None
     values = score_columns(answered, measures_of(goal.objective, met=met))
@@ -298,7 +298,8 @@ def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
     """
     held = [constraint.measure for constraint in objective.constraints]
     about = objective.shown or objective.beside or ("hp", "hr")
-    return tuple(dict.fromkeys((*about, *held) if met else (*held, *about)))
+    measures = (*about, *held) if met else (*held, *about)
+    return tuple(dict.fromkeys(measures))
 
 
 def _score(measure: str, values: FloatArray) -> Score:
@@ -324,8 +325,9 @@ def _levels(
     right = taxonomy.is_ancestor(placed, target)
     both = np.concatenate([placed, target])
     paths = taxonomy.lineage[both, taxonomy.depth[domain] + 1 :]
-    ranks = {rank_of(taxonomy, int(node)) for node in np.unique(paths[paths >= 0])}
-    stops = np.array([rank_of(taxonomy, int(node)) for node in placed])
+    nodes = np.unique(paths[paths >= 0]).tolist()
+    ranks = {rank_of(taxonomy, node) for node in nodes}
+    stops = np.array([rank_of(taxonomy, node) for node in placed.tolist()])
     levels = []
     for scores in rank_scores(taxonomy, placed, target):
         if scores.rank not in ranks:
@@ -387,7 +389,7 @@ def _mistake(
 
 
 def _bounded(values: FloatArray) -> bool:
-    return bool((values >= 0).all() and (values <= 1).all())
+    return bool(((values >= 0) & (values <= 1)).all())
 
 
 # -- hiding names ----------------------------------------------------------------------------------

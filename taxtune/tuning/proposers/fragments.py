@@ -182,7 +182,8 @@ class Fragments(_Model):
         for slot in self.slots:
             choices = [[choice.id, choice.text, choice.stance] for choice in slot.choices]
             content.append([slot.id, choices])
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+        text = json.dumps(content)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=8)
@@ -217,7 +218,8 @@ def read_fragments(source: str | Path = "default", context: Sequence[Variable] =
     file = Path(source).expanduser()
     file = file if file.is_file() else known / f"{source}.yaml"
     if not file.is_file():
-        names = ", ".join(sorted(path.stem for path in known.glob("*.yaml")))
+        stems = sorted(path.stem for path in known.glob("*.yaml"))
+        names = ", ".join(stems)
         remedy = f"Give the path of a YAML file, or one of: {names}."
         raise ProposerError(f"There are no fragments {str(source)!r}.", remedy=remedy)
     try:
@@ -291,7 +293,8 @@ class RandomProposer(Proposer):
         Raises:
             ProposalFailed: Every composition was refused; `final` if there are no others.
         """
-        digest = hashlib.sha256(repr((seed, iteration)).encode()).digest()
+        salt = repr((seed, iteration))
+        digest = hashlib.sha256(salt.encode()).digest()
         draw = random.Random(int.from_bytes(digest[:8]))
         fragments = _with_context(self.fragments, goal.context)
         total = fragments.compositions
@@ -373,7 +376,8 @@ class FragmentsProposer(RandomProposer):
         def drawn(values: list[float]) -> FloatArray:
             return _drawn_values(known, np.array(values), weights, asked, rng)
 
-        baseline = next((record.scores for record in history if record.iteration == 0), None)
+        baselines = (record.scores for record in history if record.iteration == 0)
+        baseline = next(baselines, None)
         missed = np.zeros(len(compositions))
         for constraint in goal.objective.constraints:
             held = drawn([score.get(constraint.measure) for score in scores])
@@ -418,7 +422,8 @@ def _drawn_values(
     root = np.sqrt(weights)
     left, size, right = np.linalg.svd(known * root[:, None], full_matrices=False)
     along = left.T @ ((values - centre) * root)
-    beside = max(float(np.sum(weights * (values - centre) ** 2) - along @ along), 0.0)
+    total = np.sum(weights * (values - centre) ** 2)
+    beside = max(float(total - along @ along), 0.0)
     # The evidence for each ratio of noise to effects, at the variance of the effects that suits it
     # best.
     spread = size**2 + _NOISE[:, None]

@@ -132,11 +132,10 @@ class Conversation:
     @property
     def account(self) -> dict[str, Any]:
         """Refusals, turns, tokens and cost, as `Proposal` takes them."""
-        return {
-            "rejected": tuple(self.rejected),
-            "trace": tuple(self.trace),
-            **spent_on(self._replies),
-        }
+        account = spent_on(self._replies)
+        account["rejected"] = tuple(self.rejected)
+        account["trace"] = tuple(self.trace)
+        return account
 
 
 class LLMProposer(Proposer):

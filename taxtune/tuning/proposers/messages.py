@@ -289,4 +289,5 @@ def unwrap_reply(reply: str) -> str:
 
 def answer_of(reply: str) -> str:
     """Returns a reply without a reasoning model's thoughts, empty if it ends within them."""
-    return without_thoughts(reply.replace("\r\n", "\n").lstrip("\ufeff").strip()) or ""
+    text = reply.replace("\r\n", "\n").lstrip("\ufeff")
+    return without_thoughts(text.strip()) or ""

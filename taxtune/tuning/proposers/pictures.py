@@ -47,10 +47,7 @@ def worst_failures(
         most: The most failures.
         salt: Draws between those that are equally bad.
     """
-    rows = []
-    for row in record.rows:
-        if row.node is not None and row.unrated is None and row.example in goal.images:
-            rows.append(row)
+    rows = [row for row in record.rows if row.counts and row.example in goal.images]
     if goal.taxonomy is None or not rows:
         return []
     measures = (*measures_of(goal.objective, met=record.feasible), "hp", "hr")
@@ -59,7 +56,8 @@ def worst_failures(
 
     def rank(i: int) -> tuple[object, ...]:
         is_vague = hidden[i].kind in (ErrorType.TOO_GENERAL, ErrorType.ABSTAINED)
-        drawn = hashlib.sha256(repr((salt, rows[i].example)).encode()).digest()
+        salted = repr((salt, rows[i].example))
+        drawn = hashlib.sha256(salted.encode()).digest()
         return (is_vague, *(float(column[i]) for column in columns), drawn)
 
     wrong = [i for i, answer in enumerate(hidden) if answer.kind != ErrorType.CORRECT]
