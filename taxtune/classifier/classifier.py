@@ -464,9 +464,9 @@ class Saved(BaseModel):
 
 
 def _pinned(recipe: Recipe) -> VLMSettings:
-    """Returns the model's settings with absolute paths, and the commit of a name.
+    """Returns the model's settings with absolute paths and the commit of a name.
 
-    They mean the same anywhere.
+    They then mean the same anywhere.
     """
     vlm = recipe.vlm
     if not isinstance(vlm, LocalVLMSettings) or vlm.model.startswith("builtin:"):

@@ -20,13 +20,13 @@ from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
 from taxtune.taxonomy.read import as_taxonomy
 from taxtune.tuning.build import (
-    make_checklist,
     make_mapper,
     make_policy,
     make_taxonomy,
     make_vlm,
 )
 from taxtune.tuning.calibrate import read_calibration
+from taxtune.tuning.experiment import make_checklist
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
 from taxtune.tuning.template import Template

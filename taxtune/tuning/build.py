@@ -21,7 +21,6 @@ from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.objective import Aims, Objective, asks_a_model, read_floor
 from taxtune.plugins import plugin_names
 from taxtune.policies import Policy, Posterior, SelfConsistency, Single
-from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.recipe import Recipe
 from taxtune.settings import (
     SPREAD,
@@ -33,7 +32,6 @@ from taxtune.settings import (
     LocalVLMSettings,
     PluginProposerSettings,
 )
-from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.taxonomy.domain import read_part
 from taxtune.tuning.context import make_context
@@ -56,7 +54,6 @@ __all__ = [
     "check_reachable",
     "further_examples",
     "make_arbiter",
-    "make_checklist",
     "make_data",
     "make_mapper",
     "make_measure",
@@ -159,7 +156,6 @@ def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
         objective=made,
         own_metrics=setup.metrics,
         metrics=make_metrics(recipe, made, setup.metrics, taxonomy, folder),
-        allowed=make_checklist(recipe, taxonomy, part),
     )
 
 
@@ -213,31 +209,6 @@ def make_weights(
         return make_information(taxonomy, source, targets=targets, part=part)
     file = None if source is None else recipe.path(source)
     return make_information(taxonomy, file, targets=[], part=part)
-
-
-def make_checklist(recipe: Recipe, taxonomy: Taxonomy, part: Domain | None) -> Checklist | None:
-    """Returns the checklist of nodes that may occur where and when, None if there is none.
-
-    Raises:
-        RecipeError: If the data lack a column that the checklist goes by.
-        DataError: If it cannot be read.
-    """
-    path = recipe.taxonomy.allowed
-    if path is None:
-        return None
-    checklist = read_checklist(recipe.path(path), taxonomy, part=part)
-    columns = recipe.data.context.columns
-    known = {column_key(column.removeprefix("exif:")) for column in columns}
-    lacking = [name for name in checklist.variables if name not in known]
-    missing = ", ".join(lacking)
-    if missing:
-        raise RecipeError(
-            f"The checklist goes by {missing}, which images lack.",
-            file=recipe.source,
-            remedy=f"Name these columns of the data: data: {{context: [{missing}]}}; the month may "
-            "be exif:month.",
-        )
-    return checklist
 
 
 # -- images ----------------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ from taxtune.tuning.asker import Asker, answer_limit
 from taxtune.tuning.build import (
     LabelledData,
     further_examples,
-    make_checklist,
     make_data,
     make_mapper,
     make_splits,
@@ -41,7 +40,7 @@ from taxtune.tuning.build import (
     sampling_temperature,
 )
 from taxtune.tuning.evaluation import Evaluator
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.experiment import Experiment, make_checklist
 from taxtune.tuning.records import SampleResult, TuneResult, cut_in_words
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.selection import TOLERANCE

@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 from taxtune.data import Example
 from taxtune.data.context import Variable
 from taxtune.data.splits import Splits
-from taxtune.errors import ModelError, TaxtuneError
+from taxtune.errors import ModelError, RecipeError, TaxtuneError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.objective import Objective
 from taxtune.policies import Policy
-from taxtune.policies.allowed import Checklist
+from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import BudgetSettings
+from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.context import Known, describe_variables
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.records import Difference, HeldoutResult
     from taxtune.tuning.template import Template
 
-__all__ = ["Experiment", "checklist_notes", "make_rungs"]
+__all__ = ["Experiment", "checklist_notes", "make_checklist", "make_rungs"]
 
 # What a recipe says of images and trees that holds for those given in their place, too.
 _KEPT = {"tuning", "heldout", "first_rung", "context", "root", "domain", "frequencies", "allowed"}
@@ -70,7 +71,6 @@ class Experiment:
         own_metrics: The run's own metrics, whatever the objective.
         metrics: All metrics of each answer by name: the run's own, and those that the objective
             needs.
-        allowed: What may occur where and when; None if anything may.
     """
 
     recipe: Recipe
@@ -90,7 +90,6 @@ class Experiment:
     objective: Objective
     own_metrics: Mapping[str, Metric]
     metrics: Mapping[str, Metric]
-    allowed: Checklist | None
 
     @property
     def full_taxonomy(self) -> Taxonomy:
@@ -117,6 +116,12 @@ class Experiment:
     def variables(self) -> dict[str, object]:
         """What a template may refer to, whatever the image."""
         return self.recipe.prompt.variables
+
+    @cached_property
+    def allowed(self) -> Checklist | None:
+        """What may occur where and when; None if anything may."""
+        # Read when it is needed, so that what is wrong with the baseline is reported first.
+        return make_checklist(self.recipe, self.taxonomy, self.part)
 
     @property
     def asker(self) -> Asker:
@@ -296,6 +301,30 @@ class Experiment:
             check = getattr(asked, "check", None)  # an object of the user's need not have it
             for text in (check and check()) or ():
                 note(text)
+
+
+def make_checklist(recipe: Recipe, taxonomy: Taxonomy, part: Domain | None) -> Checklist | None:
+    """Returns the checklist of nodes that may occur where and when, None if there is none.
+
+    Raises:
+        RecipeError: If the data lack a column that the checklist goes by.
+        DataError: If it cannot be read.
+    """
+    path = recipe.taxonomy.allowed
+    if path is None:
+        return None
+    checklist = read_checklist(recipe.path(path), taxonomy, part=part)
+    columns = recipe.data.context.columns
+    known = {column_key(column.removeprefix("exif:")) for column in columns}
+    missing = ", ".join(name for name in checklist.variables if name not in known)
+    if missing:
+        raise RecipeError(
+            f"The checklist goes by {missing}, which images lack.",
+            file=recipe.source,
+            remedy=f"Name these columns of the data: data: {{context: [{missing}]}}; the month may "
+            "be exif:month.",
+        )
+    return checklist
 
 
 def checklist_notes(allowed: Checklist | None, splits: Splits) -> list[str]:

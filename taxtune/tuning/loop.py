@@ -73,28 +73,28 @@ class Callback:
     """
 
     def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
-        """The loop begins, with the iterations that are already done."""
+        """Tells that the loop begins, with the iterations that are already done."""
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
-        """An iteration is finished; `best` is the best one so far."""
+        """Tells that an iteration is finished; `best` is the best one so far."""
 
     def on_rung(self, record: IterationRecord) -> None:
-        """A template was asked about more of the tuning images."""
+        """Tells that a template was asked about more of the tuning images."""
 
     def on_selection(self, selection: Selection) -> None:
-        """The winner is chosen, before the held-out images are asked about."""
+        """Tells which template wins, before the held-out images are asked about."""
 
     def on_heldout(self, name: str, images: int) -> None:
-        """So many held-out images are to be asked about with the template called `name`."""
+        """Tells how many held-out images the template called `name` is asked about."""
 
     def on_result(self, result: TuneResult | ComparisonResult) -> None:
-        """A run, a comparison or an evaluation is complete, and written but for its report."""
+        """Tells that a run, a comparison or an evaluation is written, but for its report."""
 
     def on_comparison(self, result: ComparisonResult, group: ComparisonGroup) -> None:
-        """Several runs were compared; `group` joins the comparison to its runs."""
+        """Tells that runs were compared; `group` joins the comparison to its runs."""
 
     def on_stop(self, status: str) -> None:
-        """The run ends: "finished", "failed" or "killed"."""
+        """Tells how the run ends: "finished", "failed" or "killed"."""
 
 
 class Callbacks:

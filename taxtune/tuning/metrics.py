@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.metrics.registry import name_scores
+from taxtune.metrics.base import name_scores
 from taxtune.metrics.table import SCORES, TemplateScores
 from taxtune.progress import note
 from taxtune.tuning.records import ModelUsage, SampleResult

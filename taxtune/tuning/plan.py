@@ -17,7 +17,6 @@ from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import (
     LabelledData,
     Setup,
-    make_checklist,
     make_data,
     make_mapper,
     make_measure,
@@ -30,7 +29,7 @@ from taxtune.tuning.build import (
     make_weights,
     trivial_node,
 )
-from taxtune.tuning.experiment import checklist_notes, make_rungs
+from taxtune.tuning.experiment import checklist_notes, make_checklist, make_rungs
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import check_run_folder
