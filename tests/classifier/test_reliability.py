@@ -46,7 +46,7 @@ def test_confidences_are_shares_that_never_rise(tree: Taxonomy, data: st.DataObj
 
 
 def replayed(held_out: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what is said of nodes by some images, and whether they are right on the others.
+    """Returns the confidences that some images give, and whether the others are right.
 
     The answers are those of 329 recorded prompts.
     """

@@ -87,7 +87,7 @@ def agent(body: dict[str, Any]) -> Reply:
 
 @pytest.fixture
 def settings() -> Iterator[Callable[[str], tuple[str, ...]]]:
-    """Returns what a run is set to, by its name; an agent's model lives as long as the test."""
+    """Returns the settings of a run by its name; an agent's model lives as long as the test."""
     with OpenAIServer(agent) as server:
         base = repr(server.api_base)
         yield lambda name: tuple(override.replace("BASE", base) for override in RUNS[name])

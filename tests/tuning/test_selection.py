@@ -294,7 +294,7 @@ def test_the_status_of_a_winner():
 
 
 def figures(each, found, objective):
-    """Returns what a template is judged by: its aim, and mean and bound of all that is held."""
+    """Returns a template's figures: its aim, and the mean and the bound of all that is held."""
     (finalist,) = (one for one in found.finalists if one.iteration == each.iteration)
     values = [objective.aimed(each.scores)]
     for measure, low in finalist.bounds.items():
@@ -465,7 +465,7 @@ def test_the_winner_is_a_finalist_and_its_bound_is_below_its_estimate(seed, kind
 
 
 def pseudo_values(objective, hp, hr, positions, sure=None):
-    """Returns what the jackknife says that the images at some positions add, shape (m,)."""
+    """Returns the jackknife's pseudo-values of the images at some positions, shape (m,)."""
     columns = {"hp": hp, "hr": hr}
     if sure is not None:
         columns["sure"] = sure
