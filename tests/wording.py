@@ -5,6 +5,7 @@ python -m tests.wording [FILE ...]
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -33,6 +34,9 @@ AVOIDED = {
     r"(image|row|node|template|iteration|call|answer)\b": "per image",
 }
 
+#: How the docstring of a function begins: "Returns", "Reads", "Raises".
+VERB = re.compile(r"[A-Z][a-z]+s\b")
+
 
 def avoided(path: Path) -> list[str]:
     """One line per occurrence: file, line, the words, and what to write."""
@@ -48,6 +52,21 @@ def avoided(path: Path) -> list[str]:
     return hits
 
 
+def unverbed(path: Path) -> list[str]:
+    """One line per function of taxtune whose docstring does not begin with what it does."""
+    hits = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        text = ast.get_docstring(node)
+        is_property = any("property" in ast.dump(one) for one in node.decorator_list)
+        if text is None or is_property or VERB.match(text):
+            continue
+        where = f"{path.relative_to(ROOT)}:{node.lineno}"
+        hits.append(f"{where}: {text.splitlines()[0]!r}: write Returns, Reads, Raises ...")
+    return hits
+
+
 def main() -> int:
     """Prints what was found; the exit code says whether there is any."""
     paths = [Path(name).resolve() for name in sys.argv[1:]]
@@ -55,6 +74,11 @@ def main() -> int:
         {path for pattern in WHERE for path in ROOT.glob(pattern)} - {Path(__file__)}
     )
     hits = [hit for path in paths for hit in avoided(path)]
+    for path in paths:
+        # The docstrings of commands are what --help prints, in the imperative.
+        parts = path.relative_to(ROOT).parts
+        if parts[0] == "taxtune" and path.suffix == ".py" and parts[1] not in ("cli", "studies"):
+            hits += unverbed(path)
     print(*hits, sep="\n", end="\n" if hits else "")
     return 1 if hits else 0
 

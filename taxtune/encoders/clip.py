@@ -125,7 +125,7 @@ class ClipEncoder:
         return self._in_batches(self._image_batches, images, encode)
 
     def truncated(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Tells, for each text, whether it fills the context: its end may not have been read."""
+        """Tells of each text whether it fills the context: its end may not have been read."""
         flags = np.zeros(len(texts), dtype=bool)
         # A token has at least a byte of the text, but for letters that are normalised to several.
         sizes = [len(text.encode("utf-8", "replace")) for text in texts]

@@ -100,7 +100,7 @@ class SentenceEncoder:
         return np.asarray(self._batches.run(encode, len(texts)), dtype=np.float32)
 
     def truncated(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Tells, for each text, whether it has more tokens than the model reads."""
+        """Tells of each text whether it has more tokens than the model reads."""
         flags = np.zeros(len(texts), dtype=bool)
         if self.token_limit is None:
             return flags

@@ -37,6 +37,7 @@ COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 def risk_at_coverage(
@@ -81,12 +82,13 @@ def aurc_parts(confidence: ArrayLike, correct: ArrayLike) -> FloatArray:
     rank = np.arange(1, len(right) + 1)
     risk = np.cumsum(1 - right) / rank
     weights = _tail_sums(1 / rank)
-    by_rank = np.stack([risk, weights, _tail_sums(risk / rank)])
+    later_risks = _tail_sums(risk / rank)
+    by_rank = np.stack([risk, weights, later_risks])
     # Of placements with the same confidence the mean over their ranks.
-    _, group, size = np.unique(-np.asarray(confidence), return_inverse=True, return_counts=True)
+    group, size = _groups(np.asarray(confidence))
     starts = np.cumsum(size) - size
-    means = np.add.reduceat(by_rank, starts, axis=1) / size
-    own, weight, others = means[:, group]
+    sums = np.add.reduceat(by_rank, starts, axis=1)
+    own, weight, others = (sums / size)[:, group]
     loss = 1 - np.asarray(correct, dtype=np.float64)
     parts: FloatArray = own + loss * weight - others
     return parts
@@ -104,8 +106,10 @@ def calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: int = 10)
     one, and each counts with its size.
     """
     sure, right = _ranked(confidence, correct)
-    distances = [abs(float(gaps.sum())) for gaps in np.array_split(sure - right, bins)]
-    return float(sum(distances)) / len(sure)
+    distance = 0.0
+    for gaps in np.array_split(sure - right, bins):
+        distance += abs(float(gaps.sum()))
+    return distance / len(sure)
 
 
 def _ranked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -127,10 +131,16 @@ def _ranked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, Floa
             f"correct must be shares in [0, 1] of shape {sure.shape}, "
             f"not of shape {right.shape} or beyond"
         )
-    _, group, size = np.unique(-sure, return_inverse=True, return_counts=True)
+    group, size = _groups(sure)
     share = np.bincount(group, right) / size
     order = np.argsort(group, kind="stable")
     return sure[order], share[group[order]]
+
+
+def _groups(confidence: FloatArray) -> tuple[IntArray, IntArray]:
+    """Returns the group of equal confidences that each is in, the surest first, and their sizes."""
+    _, group, size = np.unique(-confidence, return_inverse=True, return_counts=True)
+    return group, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +184,15 @@ def influence_of_doubt(
     plain = np.stack(scores)
     n = plain.shape[1]
     unsure = flags(np.asarray(doubtful, dtype=bool), n)
-    off = np.ones(n, dtype=bool)
-    lowest = np.stack(precision_recall(taxonomy, predicted, target, off_tree=off))
-    at_most = np.minimum(plain, lowest)
+    all_off = np.ones(n, dtype=bool)
+    scores_if_off = precision_recall(taxonomy, predicted, target, off_tree=all_off)
+    at_most = np.minimum(plain, np.stack(scores_if_off))
     wrong = np.where(unsure, at_most, plain)
-    without = None if unsure.all() else _means(plain[:, ~unsure])
-    return Doubt(n=int(unsure.sum()), wrong=_means(wrong), without=without)
+    without = None
+    if not unsure.all():
+        without = _means(plain[:, ~unsure])
+    n_doubtful = int(unsure.sum())
+    return Doubt(n=n_doubtful, wrong=_means(wrong), without=without)
 
 
 def _means(scores: FloatArray) -> dict[str, float]:

@@ -186,7 +186,7 @@ class ApiModel(StreamingModel):
         return identity
 
     def _seed(self, sample: int = 0) -> dict[str, int]:
-        """The seed that is sent; none for the first answer at seed 0 or of greedy decoding."""
+        """Returns the seed to send; none for the first answer at seed 0 or of greedy decoding."""
         seed = self.settings.seed if self.settings.temperature != 0 else 0
         if sample:
             # Any two pairs of a seed and a sample have different seeds; there are some hundred
@@ -197,7 +197,7 @@ class ApiModel(StreamingModel):
     # -- what litellm knows ------------------------------------------------------------------------
 
     def check(self) -> list[str]:
-        """Checks, without calling the model, its address, provider and key; raises `ModelError`."""
+        """Checks the address, the provider and the key without a call; raises `ModelError`."""
         self._server()
         self._key()
         return []

@@ -89,7 +89,7 @@ class ChatArbiter:
         return {**self.llm.identity, "prompt": self._prompt.digest}
 
     def check(self) -> list[str]:
-        """Checks, without a call, that the model can be asked; returns remarks for the user.
+        """Checks without a call that the model can be asked; returns remarks for the user.
 
         Raises:
             ModelError: If its key, its provider or its weights are missing.
@@ -113,7 +113,7 @@ class ChatArbiter:
         return spent
 
     def note_spent(self) -> None:
-        """Notes, for whoever runs a command, how many answers were asked about and what it cost."""
+        """Notes how many answers were asked about and what it cost."""
         spent = self.spent()
         price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
         note(

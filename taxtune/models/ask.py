@@ -39,7 +39,7 @@ _Key = tuple[str, str | None, int, str]
 
 
 def check_model(model: Model) -> list[str]:
-    """Checks, without asking anything, that a model can be asked, as far as the model can tell.
+    """Checks that a model can be asked, as far as it can tell without a question.
 
     Returns:
         What the user should know before a run.

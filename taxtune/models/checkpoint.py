@@ -106,7 +106,7 @@ def find_checkpoint(
 
 
 def check_reachable(model: str, revision: str | None = None) -> None:
-    """Checks, without importing torch, that a model is on this machine or can be fetched.
+    """Checks without importing torch that a model is on this machine or can be fetched.
 
     A folder is not looked at.
 

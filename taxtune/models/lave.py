@@ -93,7 +93,7 @@ class Lave(ManyReferencesMeasure):
         return self._judge.notes("gives no rating from 1 to 3")
 
     def check(self) -> list[str]:
-        """Checks, without a call, that the judge can be asked; returns remarks for the user.
+        """Checks without a call that the judge can be asked; returns remarks for the user.
 
         Raises:
             ModelError: If its key, its provider or its weights are missing.

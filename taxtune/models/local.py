@@ -131,7 +131,7 @@ class LocalModel(StreamingModel):
 
     @abstractmethod
     def _decoding(self) -> Identity:
-        """The settings that can change an answer."""
+        """Returns the settings that can change an answer."""
 
     @abstractmethod
     def _load_processor(self) -> Any:
@@ -139,7 +139,7 @@ class LocalModel(StreamingModel):
 
     @abstractmethod
     def _family(self) -> Any:
-        """The class of transformers that loads the network."""
+        """Returns the class of transformers that loads the network."""
 
     @abstractmethod
     def _chat(self, prompt: str) -> str:
@@ -155,7 +155,7 @@ class LocalModel(StreamingModel):
 
     @abstractmethod
     def _length(self, prepared: Any) -> int:
-        """The length of a prepared request: requests of one length make a batch without padding."""
+        """Returns the length of a prepared request; those of one length need no padding."""
 
     def _finish(self, answer: Answer) -> Reply:
         """Makes a reply of an answer that was generated."""
@@ -183,7 +183,7 @@ class LocalModel(StreamingModel):
         return number_format(self.settings.dtype, self.device)
 
     def check(self) -> list[str]:
-        """Checks, without loading the weights, that the model can be loaded.
+        """Checks that the model can be loaded, without loading its weights.
 
         Returns:
             Notes for the user.

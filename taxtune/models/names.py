@@ -120,7 +120,7 @@ class ModelName(NamedTuple):
         return ModelName("local", str(Path(self.model).resolve()))
 
     def __str__(self) -> str:
-        """The name in full, which `parse_model` reads without a list of providers."""
+        """Returns the full name, which `parse_model` reads without a list of providers."""
         if self.kind == "plugin" or self.model.startswith("builtin:"):
             return self.model
         return f"{self.kind}:{self.model}"

@@ -21,7 +21,6 @@ from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.objective import Aims, Objective, asks_a_model, read_floor
 from taxtune.plugins import plugin_names
 from taxtune.policies import Policy, Posterior, SelfConsistency, Single
-from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.recipe import Recipe
 from taxtune.settings import (
     SPREAD,
@@ -33,7 +32,6 @@ from taxtune.settings import (
     LocalVLMSettings,
     PluginProposerSettings,
 )
-from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.taxonomy.domain import read_part
 from taxtune.tuning.context import make_context
@@ -56,7 +54,6 @@ __all__ = [
     "check_reachable",
     "further_examples",
     "make_arbiter",
-    "make_checklist",
     "make_data",
     "make_mapper",
     "make_measure",
@@ -128,8 +125,9 @@ def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
         TaxtuneError: If a part cannot be read or made.
     """
     recipe = setup.recipe
+    folder = setup.folder
     taxonomy, part = make_taxonomy(recipe, setup.taxonomy)
-    data = make_data(recipe, taxonomy, part, setup.examples, setup.folder)
+    data = make_data(recipe, taxonomy, part, setup.examples, folder)
     domain = trivial_node(recipe, taxonomy, data.examples)
     if not recipe.prompt.domain:
         recipe = recipe.changed({"prompt.domain": taxonomy.common_name(domain)})
@@ -142,7 +140,7 @@ def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
     made = make_objective(recipe, objective, setup.metrics)
     return Experiment(
         recipe=recipe,
-        folder=setup.folder,
+        folder=folder,
         given=setup.given,
         taxonomy=taxonomy,
         part=part,
@@ -157,20 +155,21 @@ def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
         proposer=proposer,
         objective=made,
         own_metrics=setup.metrics,
-        metrics=make_metrics(recipe, made, setup.metrics, taxonomy, setup.folder),
-        allowed=make_checklist(recipe, taxonomy, part),
+        metrics=make_metrics(recipe, made, setup.metrics, taxonomy, folder),
     )
 
 
 def build_each(setup: Setup, objectives: Sequence[AnyObjective | None]) -> list[Experiment]:
     """Returns an experiment for each objective, which share all other parts; see `build`."""
     first = build(setup, objectives[0])
-    return [first, *(tuned_for(first, objective) for objective in objectives[1:])]
+    others = [tuned_for(first, objective) for objective in objectives[1:]]
+    return [first, *others]
 
 
 def tuned_for(experiment: Experiment, objective: AnyObjective | None) -> Experiment:
     """Returns the experiment with another objective, and the metrics that it needs."""
-    recipe, own = experiment.recipe, experiment.own_metrics
+    recipe = experiment.recipe
+    own = experiment.own_metrics
     made = make_objective(recipe, objective, own)
     metrics = make_metrics(recipe, made, own, experiment.taxonomy, experiment.folder)
     return replace(experiment, objective=made, metrics=metrics)
@@ -190,11 +189,12 @@ def make_taxonomy(recipe: Recipe, given: Taxonomy | None = None) -> tuple[Taxono
         The tree, restricted to `taxonomy.root` if the recipe has one; and that part of the whole
         tree, None if the tree is the whole.
     """
-    source: str | Taxonomy = recipe.taxonomy.path
+    path = recipe.taxonomy.path
+    source: str | Taxonomy = path
     if given is not None:
         source = given
-    elif not recipe.taxonomy.path.startswith("builtin:"):
-        source = str(recipe.path(recipe.taxonomy.path))
+    elif not path.startswith("builtin:"):
+        source = str(recipe.path(path))
     names = source != "builtin:fieldguide"  # whose tree brings its own
     return read_part(source, root=recipe.taxonomy.root, names=names)
 
@@ -209,30 +209,6 @@ def make_weights(
         return make_information(taxonomy, source, targets=targets, part=part)
     file = None if source is None else recipe.path(source)
     return make_information(taxonomy, file, targets=[], part=part)
-
-
-def make_checklist(recipe: Recipe, taxonomy: Taxonomy, part: Domain | None) -> Checklist | None:
-    """Returns the checklist of nodes that may occur where and when, None if there is none.
-
-    Raises:
-        RecipeError: If the data lack a column that the checklist goes by.
-        DataError: If it cannot be read.
-    """
-    path = recipe.taxonomy.allowed
-    if path is None:
-        return None
-    checklist = read_checklist(recipe.path(path), taxonomy, part=part)
-    columns = recipe.data.context.columns
-    known = {column_key(column.removeprefix("exif:")) for column in columns}
-    missing = ", ".join(name for name in checklist.variables if name not in known)
-    if missing:
-        raise RecipeError(
-            f"The checklist goes by {missing}, which images lack.",
-            file=recipe.source,
-            remedy=f"Name these columns of the data: data: {{context: [{missing}]}}; the month may "
-            "be exif:month.",
-        )
-    return checklist
 
 
 # -- images ----------------------------------------------------------------------------------------
@@ -318,11 +294,14 @@ def _load_examples(
     folder: Path,
 ) -> Sequence[Example]:
     """Returns the labelled images, with the cells that are wanted of them."""
-    data, domain = recipe.data, recipe.taxonomy.domain
+    data = recipe.data
+    domain = None
+    if recipe.taxonomy.domain is not None:
+        domain = taxonomy.resolve(recipe.taxonomy.domain)
     load = partial(
         load_examples,
         taxonomy=taxonomy,
-        domain=None if domain is None else taxonomy.resolve(domain),
+        domain=domain,
         part=part,
         columns=data.context.columns,
     )
@@ -369,7 +348,8 @@ def make_vlm(recipe: Recipe) -> Model:
     from taxtune.execution import deploy
     from taxtune.models import ModelSettings, RetryPolicy
 
-    vlm, temperature = recipe.vlm, sampling_temperature(recipe)
+    vlm = recipe.vlm
+    temperature = sampling_temperature(recipe)
     if isinstance(vlm, LocalVLMSettings):
         shared = vlm.model_dump(exclude={"kind", "model", "temperature"})
         if vlm.device in SPREAD:
@@ -424,7 +404,7 @@ def _language_model(recipe: Recipe, name: str) -> ModelName:
     if kind == "local" and model:
         path = recipe.path(model)
         if path.exists():
-            return ModelName(kind, str(path))
+            model = str(path)
     return ModelName(kind, model)
 
 

@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taxtune.data import Example
 from taxtune.data.context import Variable
 from taxtune.data.splits import Splits
-from taxtune.errors import ModelError, TaxtuneError
+from taxtune.errors import ModelError, RecipeError, TaxtuneError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.objective import Objective
 from taxtune.policies import Policy
-from taxtune.policies.allowed import Checklist
+from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import BudgetSettings
+from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.context import Known, describe_variables
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.records import Difference, HeldoutResult
     from taxtune.tuning.template import Template
 
-__all__ = ["Experiment", "checklist_notes", "make_rungs"]
+__all__ = ["Experiment", "checklist_notes", "make_checklist", "make_rungs"]
 
 # What a recipe says of images and trees that holds for those given in their place, too.
 _KEPT = {"tuning", "heldout", "first_rung", "context", "root", "domain", "frequencies", "allowed"}
@@ -69,7 +71,6 @@ class Experiment:
         own_metrics: The run's own metrics, whatever the objective.
         metrics: All metrics of each answer by name: the run's own, and those that the objective
             needs.
-        allowed: What may occur where and when; None if anything may.
     """
 
     recipe: Recipe
@@ -89,7 +90,6 @@ class Experiment:
     objective: Objective
     own_metrics: Mapping[str, Metric]
     metrics: Mapping[str, Metric]
-    allowed: Checklist | None
 
     @property
     def full_taxonomy(self) -> Taxonomy:
@@ -116,6 +116,12 @@ class Experiment:
     def variables(self) -> dict[str, object]:
         """What a template may refer to, whatever the image."""
         return self.recipe.prompt.variables
+
+    @cached_property
+    def allowed(self) -> Checklist | None:
+        """What may occur where and when; None if anything may."""
+        # Read when it is needed, so that what is wrong with the baseline is reported first.
+        return make_checklist(self.recipe, self.taxonomy, self.part)
 
     @property
     def asker(self) -> Asker:
@@ -157,13 +163,17 @@ class Experiment:
         split: Literal["heldout", "tuning"] = "heldout",
     ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
         """Asks about the images of a split with each template; see `compare_templates`."""
-        is_heldout = split == "heldout"
+        examples = self.splits.tuning
+        name = "tuning"
+        if split == "heldout":
+            examples = self.splits.heldout
+            name = "held-out"
         return compare_templates(
             evaluator,
             templates,
-            self.splits.heldout if is_heldout else self.splits.tuning,
+            examples,
             on_heldout,
-            split="held-out" if is_heldout else split,
+            split=name,
             seed=self.recipe.seed,
             max_missing=self.recipe.max_missing,
         )
@@ -172,22 +182,17 @@ class Experiment:
     def rules(self) -> TemplateRules:
         """What a template may be."""
         labels = label_names(self.taxonomy, self.domain, self.splits.tuning)
-        return TemplateRules.of(
-            self.recipe.prompt, self.context, self.splits, labels, self._group_names()
-        )
+        groups = self._group_names()
+        return TemplateRules.of(self.recipe.prompt, self.context, self.splits, labels, groups)
 
     def _group_names(self) -> tuple[str, ...]:
         """Returns the names of groups of the tuning images' labels, if they earn credit."""
         if GRADED.isdisjoint(measures_of(self.objective)):
             return ()
         prompt = self.recipe.prompt
-        return group_names(
-            self.taxonomy,
-            self.domain,
-            [example.target for example in self.splits.tuning],
-            [example.target for example in self.splits.heldout],
-            own=(prompt.baseline, prompt.question, prompt.domain, *prompt.ranks, *prompt.examples),
-        )
+        own = (prompt.baseline, prompt.question, prompt.domain, *prompt.ranks, *prompt.examples)
+        heldout = [example.target for example in self.splits.heldout]
+        return group_names(self.taxonomy, self.domain, self._targets.tolist(), heldout, own=own)
 
     def notes(self) -> list[str]:
         """Returns notes on the baseline and on images whose truth or place the checklist lacks.
@@ -200,9 +205,18 @@ class Experiment:
     @cached_property
     def trivial(self) -> tuple[float, float]:
         """HP and hR of always answering the domain's root on the tuning split."""
-        target = np.array([example.target for example in self.splits.tuning])
-        scores = score(self.taxonomy, np.full_like(target, self.domain), target)
+        scores = score(self.taxonomy, self._trivial_nodes, self._targets)
         return scores.hp, scores.hr
+
+    @cached_property
+    def _targets(self) -> NDArray[np.int64]:
+        """The targets of the tuning images, shape (n,)."""
+        return np.array([example.target for example in self.splits.tuning], dtype=np.int64)
+
+    @property
+    def _trivial_nodes(self) -> NDArray[np.int64]:
+        """The domain's root for each tuning image, shape (n,)."""
+        return np.full_like(self._targets, self.domain)
 
     @cached_property
     def _described(self) -> tuple[Known, ...]:
@@ -210,14 +224,13 @@ class Experiment:
 
     def goal(self) -> Goal:
         """Returns the goal as the proposer sees it."""
-        target = np.array([example.target for example in self.splits.tuning])
-        trivial = np.full_like(target, self.domain)
-        bits = information_scores(self.weights, trivial, target)
+        trivial_hp, trivial_hr = self.trivial
+        bits = information_scores(self.weights, self._trivial_nodes, self._targets)
         prompt = self.recipe.prompt
         return Goal(
             objective=self.objective,
-            trivial_hp=self.trivial[0],
-            trivial_hr=self.trivial[1],
+            trivial_hp=trivial_hp,
+            trivial_hr=trivial_hr,
             domain=prompt.domain,
             question=prompt.question,
             ranks=list(prompt.ranks),
@@ -290,6 +303,30 @@ class Experiment:
                 note(text)
 
 
+def make_checklist(recipe: Recipe, taxonomy: Taxonomy, part: Domain | None) -> Checklist | None:
+    """Returns the checklist of nodes that may occur where and when, None if there is none.
+
+    Raises:
+        RecipeError: If the data lack a column that the checklist goes by.
+        DataError: If it cannot be read.
+    """
+    path = recipe.taxonomy.allowed
+    if path is None:
+        return None
+    checklist = read_checklist(recipe.path(path), taxonomy, part=part)
+    columns = recipe.data.context.columns
+    known = {column_key(column.removeprefix("exif:")) for column in columns}
+    missing = ", ".join(name for name in checklist.variables if name not in known)
+    if missing:
+        raise RecipeError(
+            f"The checklist goes by {missing}, which images lack.",
+            file=recipe.source,
+            remedy=f"Name these columns of the data: data: {{context: [{missing}]}}; the month may "
+            "be exif:month.",
+        )
+    return checklist
+
+
 def checklist_notes(allowed: Checklist | None, splits: Splits) -> list[str]:
     """Returns notes on images of the splits whose truth, or whose place, a checklist lacks."""
     if allowed is None:
@@ -311,8 +348,9 @@ def make_rungs(
         tuning: Size of the tuning split.
     """
     iterations, budget = recipe.limits(policy.samples)
-    calls = budget.vlm_calls
-    images = None if calls is None else calls // policy.samples
+    images = None
+    if budget.vlm_calls is not None:
+        images = budget.vlm_calls // policy.samples
     first = min(recipe.data.first_rung or tuning, tuning)
     always = int(objective.held_to_baseline)
     return rungs(first, tuning, iterations + 1, images, always=always)
