@@ -29,7 +29,8 @@ def vlm(**given):
 def recipe(folder, groups, *typed):
     """The toy recipe with other groups, as a file that may come from anywhere."""
     path = make_files(folder)
-    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | groups))
+    changed = yaml.safe_load(path.read_text()) | groups
+    path.write_text(yaml.safe_dump(changed))
     return load_recipe(path, typed)
 
 
@@ -211,7 +212,8 @@ def test_no_file_can_say_that_it_is_the_users_own(tmp_path):
 
 
 def test_a_recipe_made_in_python_is_the_users_own(tmp_path):
-    made = Recipe.model_validate(recipe(tmp_path, vlm(api_base=FOREIGN)).settings())
+    settings = recipe(tmp_path, vlm(api_base=FOREIGN)).settings()
+    made = Recipe.model_validate(settings)
     assert made.access("vlm") == FOREIGN
 
 

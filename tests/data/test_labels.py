@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+from datetime import date, datetime
 
 import numpy as np
 import pytest
@@ -98,14 +98,24 @@ def test_a_leaf_and_its_group_in_a_part_and_outside_of_one():
         (np.int64(12), "12"),
         (12.5, "12.5"),
         (" 12.0 ", "12.0"),
-        (datetime.datetime(2024, 5, 1), "2024-05-01"),
-        (datetime.datetime(2024, 5, 1, 12, 30), "2024-05-01T12:30:00"),
-        (datetime.date(2024, 5, 1), "2024-05-01"),
-        (True, ""),
-        (None, ""),
-        (float("nan"), ""),
-        (["a"], ""),
     ],
 )
-def test_cells_as_labels(cell, text):
+def test_numbers_as_labels(cell, text):
     assert label_text(cell) == text
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (datetime(2024, 5, 1), "2024-05-01"),
+        (datetime(2024, 5, 1, 12, 30), "2024-05-01T12:30:00"),
+        (date(2024, 5, 1), "2024-05-01"),
+    ],
+)
+def test_days_as_labels(cell, text):
+    assert label_text(cell) == text
+
+
+@pytest.mark.parametrize("cell", [True, None, float("nan"), ["a"]])
+def test_cells_that_are_no_label(cell):
+    assert label_text(cell) == ""

@@ -28,7 +28,7 @@ FOOD = Taxonomy.from_paths(
         ("cheesecake, cheesecake", "cheesecake", ""),
     ],
 )
-def test_the_lowest_node_above_all_labels(labels: str, node: str, examples: str) -> None:
+def test_the_lowest_node_above_all_labels(labels, node, examples) -> None:
     targets = [FOOD.resolve(label) for label in labels.split(", ")]
     subject = find_subject(FOOD, targets)
     assert FOOD.labels[subject.node] == node
@@ -49,7 +49,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("label", WORDS)
-def test_a_word_is_singular_or_none(label: str) -> None:
+def test_a_word_is_singular_or_none(label) -> None:
     tree = Taxonomy.from_paths([f"{label}/a", f"{label}/b"])
     assert find_subject(tree, [1, 2]).word == WORDS[label]
 

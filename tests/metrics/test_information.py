@@ -143,9 +143,7 @@ def test_what_an_answer_off_the_tree_weighs() -> None:
         ("", "frequencies file is empty"),
     ],
 )
-def test_frequencies_that_cannot_be_used(
-    tmp_path: Path, birds: Taxonomy, text: str, message: str
-) -> None:
+def test_frequencies_that_cannot_be_used(tmp_path: Path, birds: Taxonomy, text, message) -> None:
     path = tmp_path / "counts.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message) as error:

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +13,11 @@ from taxtune.metrics.base import FunctionMeasure, MeasureKind
 from taxtune.metrics.registry import MEASURES, Measure, make_measure, measure
 from tests.displays import Recorder
 
+WITHOUT_MODEL = [name for name, kind in MEASURES.items() if kind.default_model is None]
 
-@pytest.mark.parametrize(
-    "kind", [name for name, kind in MEASURES.items() if kind.default_model is None]
-)
-def test_measures_without_a_model_keep_the_one_signature(kind: str) -> None:
+
+@pytest.mark.parametrize("kind", WITHOUT_MODEL)
+def test_measures_without_a_model_keep_the_one_signature(kind) -> None:
     made = make_measure(kind)
     assert isinstance(made, Measure)
     assert made.name == kind
@@ -30,9 +29,11 @@ def test_measures_without_a_model_keep_the_one_signature(kind: str) -> None:
     assert (scores <= 1 + 1e-9).all()
     assert scores[1] == scores.max()
     assert scores[2] == 0  # an answer that says nothing has nothing of the reference
-    table = made.matrix(["a red bird", ""], ["bird", "tree"])
+    references = ["bird", "tree"]
+    table = made.matrix(["a red bird", ""], references)
     assert table.shape == (2, 2)
-    assert table[0] == pytest.approx(made.scores(["a red bird"] * 2, ["bird", "tree"]))
+    expected = made.scores(["a red bird"] * 2, references)
+    assert table[0] == pytest.approx(expected)
     assert made.scores([], []).shape == (0,)
     assert made.identity()["measure"] == kind
 
@@ -46,7 +47,7 @@ def test_measures_without_a_model_keep_the_one_signature(kind: str) -> None:
         ("", "Known names"),
     ],
 )
-def test_what_is_no_measure(spec: str, said: str) -> None:
+def test_what_is_no_measure(spec, said) -> None:
     with pytest.raises(DataError, match=said):
         make_measure(spec)
 
@@ -125,7 +126,7 @@ def test_a_function_gets_the_question(own: MutableMapping[str, MeasureKind]) -> 
 
 
 @pytest.mark.parametrize("value", ["good", float("inf"), [True]])
-def test_what_a_function_must_not_return(value: Any) -> None:
+def test_what_a_function_must_not_return(value) -> None:
     own = FunctionMeasure("own", "Own", lambda answer, reference: value)
     with pytest.raises(
         TaxtuneError,

@@ -108,7 +108,7 @@ def families(classes: int) -> tuple[Taxonomy, np.ndarray]:
 
 
 @pytest.mark.parametrize("classes", [2, 12])
-def test_calibration_at_each_rank_is_hiclasss(classes: int) -> None:
+def test_calibration_at_each_rank_is_hiclasss(classes) -> None:
     pytest.importorskip("hiclass.metrics", exc_type=ImportError)
     from hiclass import LocalClassifierPerLevel
     from hiclass.metrics import expected_calibration_error, multiclass_brier_score

@@ -99,7 +99,7 @@ _REAL = [
 
 
 @pytest.mark.parametrize(("answer", "reference"), _REAL)
-def test_bleu_is_sacrebleus(answer: str, reference: str) -> None:
+def test_bleu_is_sacrebleus(answer, reference) -> None:
     from sacrebleu.metrics import BLEU
 
     bleu = BLEU(
@@ -116,7 +116,7 @@ def test_bleu_is_sacrebleus(answer: str, reference: str) -> None:
 
 
 @pytest.mark.parametrize(("answer", "reference"), _REAL)
-def test_rouge_is_that_of_rouge_score_with_its_own_words(answer: str, reference: str) -> None:
+def test_rouge_is_that_of_rouge_score_with_its_own_words(answer, reference) -> None:
     from rouge_score.rouge_scorer import RougeScorer
 
     # It stems words of more than three letters only; none of these has a shorter one that stemming
@@ -146,7 +146,7 @@ def test_the_matrix_is_the_scores_of_all_pairs(measures, answers, references) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reference_without_words_is_unscored_and_counted(name: str) -> None:
+def test_a_reference_without_words_is_unscored_and_counted(name) -> None:
     measure = make_measure(name)
     references = ["bird", "", " "]
     unscored = [False, True, True]

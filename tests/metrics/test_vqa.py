@@ -46,7 +46,7 @@ WORDS = st.sampled_from(["yes", "no", "2", "red", "a red", "two"])
         ("🐱?", "🐱"),
     ],
 )
-def test_normalisation(text: str, expected: str) -> None:
+def test_normalisation(text, expected) -> None:
     assert normalise_answer(text) == expected
 
 
@@ -63,7 +63,7 @@ def test_accuracy_by_hand() -> None:
 
 
 @given(WORDS, st.lists(WORDS, min_size=2, max_size=10))
-def test_accuracy_against_the_definition(answer: str, references: list[str]) -> None:
+def test_accuracy_against_the_definition(answer, references) -> None:
     wanted = normalise_answer(answer)
     same = [normalise_answer(reference) == wanted for reference in references]
     subsets = combinations(same, len(same) - 1)
@@ -73,7 +73,7 @@ def test_accuracy_against_the_definition(answer: str, references: list[str]) -> 
 
 
 @given(st.text(max_size=12), st.text(min_size=1, max_size=12))
-def test_similarity_against_nltk(answer: str, reference: str) -> None:
+def test_similarity_against_nltk(answer, reference) -> None:
     errors = edit_distance(answer, reference) / len(reference)
     expected = max(0.0, 1 - errors)
     assert character_similarity(answer, reference) == pytest.approx(expected)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
