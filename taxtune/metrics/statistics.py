@@ -399,7 +399,8 @@ class _Examples:
 
 
 def _differs(a: Sample, b: Sample, column: str) -> BoolArray:
-    differs: BoolArray = np.abs(a.parts[column] - b.parts[column]) > _TIE
+    distance = np.abs(a.parts[column] - b.parts[column])
+    differs: BoolArray = distance > _TIE
     if a.wholes is not None and b.wholes is not None:
         differs |= a.wholes[column] != b.wholes[column]
     return differs
@@ -407,10 +408,12 @@ def _differs(a: Sample, b: Sample, column: str) -> BoolArray:
 
 def _statistic(sample: Sample, rows: IntArray) -> Statistic:
     """Returns the function from the number of draws of each row to the statistics of a sample."""
-    parts = np.stack([column[rows] for column in sample.parts.values()], axis=1)
+    columns = [column[rows] for column in sample.parts.values()]
+    parts = np.stack(columns, axis=1)
     wholes = None
     if sample.wholes is not None:
-        wholes = np.stack([sample.wholes[name][rows] for name in sample.parts], axis=1)
+        columns = [sample.wholes[name][rows] for name in sample.parts]
+        wholes = np.stack(columns, axis=1)
     elif np.isnan(parts).any():
         wholes = (~np.isnan(parts)).astype(np.float64)
         parts = np.nan_to_num(parts)
