@@ -148,7 +148,8 @@ def hierarchical_sample(
     accuracy = is_exact(hp, hr).astype(float)
     depth = n_predicted - 1.0
     parts = {"hp": hp, "hr": hr, "accuracy": accuracy, "depth": depth}
-    return Sample(parts=parts, names=METRICS, keys=(n_predicted, n_shared), common=(n_target,))
+    keys = (n_predicted, n_shared)
+    return Sample(parts=parts, names=METRICS, keys=keys, common=[n_target])
 
 
 def bootstrap(
@@ -380,7 +381,8 @@ class _Examples:
         columns: list[AnyArray] = []
         for sample in samples:
             if sample.keys is None:
-                return cls(rows=np.arange(n), counts=np.ones(n, dtype=np.int64), drawn=n)
+                once = np.ones(n, dtype=np.int64)
+                return cls(rows=np.arange(n), counts=once, drawn=n)
             columns += sample.keys
         columns += samples[0].common
         code = np.zeros(n, dtype=np.int64)
