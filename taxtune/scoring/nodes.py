@@ -307,37 +307,34 @@ class _Scores:
         """Returns all scores as plain values, with what they were drawn with."""
         table = self.table
         answers = table.answers
-        summary: dict[str, Any] = dict.fromkeys(
-            ("root", "abstained", "off_tree", "doubtful", "selective", "full_scores")
-        )
-        if self.part is not None:
-            summary["root"] = "/".join(self.part.full.path(self.part.root))
-        if table.mapper is not None:
-            summary["abstained"] = table.count("abstained")
-            summary["off_tree"] = table.count("off_tree")
+        is_placed = table.mapper is not None
+        doubtful = None
         if self.doubt is not None:
-            summary["doubtful"] = {"below": DOUBTFUL, **asdict(self.doubt)}
-        if self.selective is not None:
-            summary["selective"] = asdict(self.selective)
-        if self.on_full:
-            summary["full_scores"] = _as_dicts(self.on_full)
-        summary["ranks"] = []
+            doubtful = {"n": self.doubt.n, "below": DOUBTFUL, **asdict(self.doubt)}
+        ranks = []
         for row in self.ranks:
             intervals = asdict(row)
-            counts = intervals.pop("scores")
-            summary["ranks"].append(counts | intervals)
-        summary["scored"] = "placement" if answers.has_nodes else "answer"
-        summary["n"] = len(answers.rows)
-        summary["left_out"] = list(answers.unanswered)
-        summary["outside"] = list(answers.outside)
-        summary["confidence_level"] = _CONFIDENCE
-        summary["resamples"] = resamples
-        summary["seed"] = seed
-        summary["scores"] = _as_dicts(self.on_part)
-        summary["targets"] = {"depth": self._target_depth, "bits": self._target_bits}
-        summary["information"] = self._information.as_dict()
-        summary["mapper"] = table.mapper
-        return summary
+            ranks.append(intervals.pop("scores") | intervals)
+        return {
+            "root": None if self.part is None else "/".join(self.part.full.path(self.part.root)),
+            "scored": "answer" if is_placed else "placement",
+            "n": len(answers.rows),
+            "abstained": table.count("abstained") if is_placed else None,
+            "off_tree": table.count("off_tree") if is_placed else None,
+            "left_out": list(answers.unanswered),
+            "outside": list(answers.outside),
+            "confidence_level": _CONFIDENCE,
+            "resamples": resamples,
+            "seed": seed,
+            "scores": _as_dicts(self.on_part),
+            "doubtful": doubtful,
+            "selective": None if self.selective is None else asdict(self.selective),
+            "full_scores": _as_dicts(self.on_full) if self.on_full else None,
+            "targets": {"depth": self._target_depth, "bits": self._target_bits},
+            "information": self._information.as_dict(),
+            "ranks": ranks,
+            "mapper": table.mapper,
+        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the scores of each answer."""
