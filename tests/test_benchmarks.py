@@ -115,30 +115,28 @@ def expected_counts(measured, factor):
     listing = Mapper(taxonomy, measured, config).place(TEXTS)
     prose = Mapper(taxonomy, measured, replace(config, preset="paper-prose")).place(TEXTS)
     stages = Counter(placement.stage for placement in prose)
-    by_stage = [
-        stages[Stage.VERBATIM],
-        stages[Stage.NGRAM],
-        stages[Stage.VOTE],
-        stages[Stage.SIMILARITY],
-    ]
+    shown = (Stage.VERBATIM, Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)
+    by_stage = [stages[stage] for stage in shown]
     parted = sum(one.node != other.node for one, other in zip(listing, prose, strict=True))
     return [len(TEXTS), *by_stage, parted, KNOWN]
 
 
 def test_the_benchmark_of_the_presets_counts_what_mappers_with_them_do(placed_by_hand, benchmark):
     printed = benchmark(f"presets.py '{placed_by_hand}'")
-    tables = dict(zip(("lexical", "rouge-1"), printed.split("\nrouge-1\n"), strict=True))
-    measured = {
-        "lexical": make_similarity("lexical"),
-        "rouge-1": MeasureSimilarity(make_measure("rouge-1")),
-    }
-    for similarity, table in tables.items():
-        rows = [line.split() for line in table.splitlines()]
-        for factor in (1, 10, 100):
-            (row,) = [row for row in rows if row[:2] == ["made", f"x{factor}"]]
-            assert [int(count) for count in row[2:9]] == expected_counts(
-                measured[similarity], factor
-            )
+    lexical, rouge = printed.split("\nrouge-1\n")
+    check_table(lexical, make_similarity("lexical"))
+    check_table(rouge, MeasureSimilarity(make_measure("rouge-1")))
+
+
+def check_table(table, similarity):
+    """Checks the counts that the benchmark prints of a measure, for each factor of the thresholds."""
+    counts = {}
+    for line in table.splitlines():
+        if line.split()[:1] == ["made"]:
+            _, factor, *cells = line.split()
+            counts[factor] = [int(cell) for cell in cells[:7]]
+    for factor in (1, 10, 100):
+        assert counts[f"x{factor}"] == expected_counts(similarity, factor)
 
 
 # -- recorded answers --------------------------------------------------------------------------------------------------
@@ -173,7 +171,8 @@ def test_the_recorded_landscape_holds_every_composition_and_three_difficulties(
 def test_the_recorded_answers_are_the_models(tmp_path):
     record = importlib.import_module("landscapes.record")
     images = make_dataset(tmp_path / "images", n=4, seed=record.SEED, degraded=record.DEGRADED)
-    again = record.record(images, record.read_fragments(record.FRAGMENTS), templates=3, check=4)
+    fragments = record.read_fragments(record.FRAGMENTS)
+    again = record.record(images, fragments, templates=3, check=4)
     with np.load(LANDSCAPES / "fieldguide.npz") as recorded:
         for name in ("templates", "parameters", "targets", "degraded"):
             assert (again[name] == recorded[name][:4]).all()
@@ -228,7 +227,7 @@ def search(optimizers, capsys):
 def test_every_method_searches_within_its_budget_and_alike_each_time(optimizers, search, tmp_path):
     methods = [*optimizers.METHODS, "tpe"]
     command = "--degraded 0.5 --seeds 2 --budgets 100 200 --tuning 60"
-    command += f" --methods {' '.join(methods)}"
+    command += f" --methods {shlex.join(methods)}"
     found = search(f"{command} --out '{tmp_path}'")
     assert {row["method"] for row in found["means"]} == set(methods)
     for row in found["means"]:
@@ -254,8 +253,10 @@ def test_more_answers_find_the_best_where_nothing_is_left_to_chance(optimizers):
         fragments=None,
     )
     methods = [*optimizers.METHODS, *optimizers.SLOW]
-    runs = optimizers.replay([even], [optimizers.Aim("hp")], methods, [2_400], seeds=1, tuning=30)
-    assert runs.set_index("method").gain.to_dict() == pytest.approx(dict.fromkeys(methods, 1.0))
+    aims = [optimizers.Aim("hp")]
+    runs = optimizers.replay([even], aims, methods, [2_400], seeds=1, tuning=30)
+    assert set(runs.method) == set(methods)
+    assert runs.gain.tolist() == pytest.approx([1.0] * len(methods))
     assert runs.optimism_hp.abs().max() < 1e-9
 
 
@@ -275,17 +276,17 @@ def test_a_run_is_a_landscape_of_its_own(optimizers, search, tmp_path):
 
 
 @pytest.mark.timeout(1200)  # five processes for each, that each load torch and transformers
-@pytest.mark.parametrize(("family", "more"), [("mllama", "--tile 56"), ("qwen2_5_vl", "")])
+@pytest.mark.parametrize("model", ["--family mllama --tile 56", "--family qwen2_5_vl"])
 def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_others_need(
-    family, more, tmp_path
+    model, tmp_path
 ):
     # Every process of the benchmark reads this module when it starts.
     blocked = dict.fromkeys(("mlflow", "litellm", "optuna", "open_clip"))
     custom = tmp_path / "sitecustomize.py"
     custom.write_text(f"import sys\nsys.modules.update({blocked!r})\n", encoding="utf-8")
     paths = [str(tmp_path), str(BENCHMARKS.parent), os.environ.get("PYTHONPATH", "")]
-    arguments = f"--family {family} --width 32 --depth 16 --prompts 3 --images 2 --held-out 3"
-    arguments += f" --new-tokens 3 --batch-size 2 --json {more}"
+    arguments = f"{model} --width 32 --depth 16 --prompts 3 --images 2 --held-out 3"
+    arguments += " --new-tokens 3 --batch-size 2 --json"
     done = subprocess.run(
         [sys.executable, BENCHMARKS / "vlm_throughput.py", *arguments.split()],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
@@ -304,7 +305,8 @@ def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_o
     spent = found["shares"]["all"]
     for phase in ("encoding", "prefill", "decoding", "else"):
         assert spent[phase] > 0
-    assert sum(spent.values()) == pytest.approx(found["seconds"]["taxtune"]["all"], rel=0.05)
+    total = found["seconds"]["taxtune"]["all"]
+    assert sum(spent.values()) == pytest.approx(total, rel=0.05)
 
 
 def test_the_ablation_counts_the_answers_that_a_rule_gains(tmp_path, monkeypatch):

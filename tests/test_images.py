@@ -16,8 +16,9 @@ from taxtune.errors import ImageError
 from taxtune.images import IMAGE_SUFFIXES, lacking_decoder
 
 WHITE = 255
+PILLOW, _, _ = PIL.__version__.partition(".")
 WRITTEN_AND_NOT_READ = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason="Pillow reads none that it wrote"
+    int(PILLOW) < 13, reason="Pillow reads none that it wrote"
 )
 
 
@@ -95,17 +96,44 @@ def test_exif_orientation_is_applied(orientation, steps, tmp_path):
     np.testing.assert_array_equal(np.asarray(load_image(path)), np.asarray(upright))
 
 
+@pytest.fixture
+def as_read(tmp_path):
+    """Writes an image of one value in a mode and returns it as it is read."""
+
+    def make(mode, value):
+        is_tiff = mode in ("F", "CMYK", "YCbCr", "I")
+        file = tmp_path / ("a.tif" if is_tiff else "a.png")
+        save(Image.new(mode, (16, 16), value), file)
+        image = load_image(file)
+        assert image.mode == "RGB"
+        return image
+
+    return make
+
+
+@pytest.mark.parametrize(("mode", "value"), [("RGBA", (200, 0, 0, 0)), ("LA", (10, 0))])
+def test_what_is_transparent_becomes_white(mode, value, as_read):
+    assert error(as_read(mode, value), WHITE) == 0
+
+
 @pytest.mark.parametrize(
-    ("mode", "value", "expected"),
+    ("mode", "value", "rgb"),
+    [
+        ("RGB", (10, 20, 30), (10, 20, 30)),
+        ("RGBA", (200, 0, 0, 255), (200, 0, 0)),
+        ("CMYK", (0, 255, 255, 0), (255, 0, 0)),
+    ],
+)
+def test_colours_of_any_mode_become_rgb(mode, value, rgb, as_read):
+    assert error(as_read(mode, value), rgb) <= 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "value", "grey"),
     [
         ("1", 1, WHITE),
         ("L", 100, 100),
-        ("RGB", (10, 20, 30), (10, 20, 30)),
-        ("RGBA", (200, 0, 0, 0), WHITE),
-        ("RGBA", (200, 0, 0, 255), (200, 0, 0)),
-        ("LA", (10, 0), WHITE),
         ("LA", (10, 255), 10),
-        ("CMYK", (0, 255, 255, 0), (255, 0, 0)),
         ("I;16", 257 * 128, 128),
         ("I", 257 * 128, 128),
         ("F", 0.5, 128),
@@ -113,12 +141,8 @@ def test_exif_orientation_is_applied(orientation, steps, tmp_path):
         pytest.param("YCbCr", (128, 128, 128), 128, marks=WRITTEN_AND_NOT_READ),
     ],
 )
-def test_any_mode_becomes_rgb(mode, value, expected, tmp_path):
-    is_tiff = mode in ("F", "CMYK", "YCbCr", "I")
-    file = tmp_path / ("a.tif" if is_tiff else "a.png")
-    image = load_image(save(Image.new(mode, (16, 16), value), file))
-    assert image.mode == "RGB"
-    assert error(image, expected) <= 1
+def test_greys_of_any_mode_become_rgb(mode, value, grey, as_read):
+    assert error(as_read(mode, value), grey) <= 1
 
 
 def test_a_palette_with_a_transparent_colour_is_laid_over_white(tmp_path):
@@ -138,12 +162,13 @@ def test_a_file_of_sixteen_bits_is_scaled_by_its_own_range(least, most, name, tm
     ramp = np.linspace(least, most, 256).astype(np.uint16)
     rows = np.broadcast_to(ramp, (16, 256))
     image = load_image(save(Image.fromarray(rows), tmp_path / name))
-    assert np.abs(pixels(image)[0, :, 0] - np.arange(256)).max() <= 1
+    scaled = pixels(image)[0, :, 0]
+    assert np.abs(scaled - np.arange(256)).max() <= 1
 
 
 def test_one_grey_of_sixteen_bits_is_not_scaled_by_its_range(tmp_path):
-    grey = Image.fromarray(np.full((16, 16), 257 * 9, dtype=np.uint16))
-    image = load_image(save(grey, tmp_path / "a.png"))
+    grey = np.full((16, 16), 257 * 9, dtype=np.uint16)
+    image = load_image(save(Image.fromarray(grey), tmp_path / "a.png"))
     assert pixels(image).max() == 9
 
 
@@ -164,8 +189,10 @@ def test_a_large_photo_is_read_at_half_size(suffix, mode, tmp_path, monkeypatch)
     image = load_image(path)
     assert image.size == (100, 150)  # turned upright after that
     expected = source.convert(mode).convert("RGB")
-    assert error(image.crop((50, 10, 51, 11)), expected.getpixel((20, 100))) < 60
-    assert error(image.crop((50, 140, 51, 141)), expected.getpixel((280, 100))) < 60
+    top = image.crop((50, 10, 51, 11))
+    assert error(top, expected.getpixel((20, 100))) < 60
+    bottom = image.crop((50, 140, 51, 141))
+    assert error(bottom, expected.getpixel((280, 100))) < 60
     assert check_images([path]) == {path: content_hash(path)}
     monkeypatch.setattr("taxtune.images.MAX_PIXELS", 14_000)
     with pytest.raises(ImageError, match="= 60,000 pixels, and at most 56,000 are allowed"):
@@ -233,16 +260,20 @@ def bad_files(tmp_path):
     png = save(good, tmp_path / "good.png").read_bytes()
     flipped = bytearray(png)
     flipped[len(flipped) // 2] ^= 0xFF
-    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n"
     files = {
         "empty.jpg": (b"", r"empty \(0 bytes\)"),
         "cut.jpg": (jpeg[:2000], "corrupt or truncated"),
         "cut.png": (png[:2000], "corrupt or truncated"),
         "flipped.png": (bytes(flipped), "corrupt or truncated"),
-        "text.jpg": (b"no image at all", "not an image, or its format is not supported"),
         "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|not an image"),
+    }
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n"
+    files |= {
+        "text.jpg": (b"no image at all", "not an image, or its format is not supported"),
         "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image, or its format"),
         "script.eps": (eps, "not an image, or its format"),
+    }
+    files |= {
         "huge.png": (png_header(30_000, 30_000), "too large: 30,000 × 30,000 = 900,000,000 pixels"),
         "large.png": (png_header(8_000, 8_000), "too large: 8,000 × 8,000 = 64,000,000 pixels"),
         "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must be at least 8"),

@@ -66,7 +66,8 @@ NODES = {label: node for node, label in enumerate(BIRDS.labels)} | {"silent": SI
 )
 def test_the_place_is_the_deepest_node_that_reaches_the_threshold(answers, threshold, label, share):
     votes = [NODES[answer] for answer in answers.split()]
-    nodes, shares = SelfConsistency(len(votes), threshold).majority(BIRDS, [votes])
+    policy = SelfConsistency(len(votes), threshold)
+    nodes, shares = policy.majority(BIRDS, [votes])
     assert nodes.tolist() == [NODES[label]]
     assert shares == pytest.approx([share])
 
@@ -78,10 +79,10 @@ def answers_on(tree, least, most):
 
 @given(trees(), st.data())
 def test_places_nest_and_hp_never_rises_as_the_threshold_falls(tree, data):
-    nodes = np.array(data.draw(st.lists(answers_on(tree, 5, 5), min_size=1, max_size=6)))
+    images = st.lists(answers_on(tree, 5, 5), min_size=1, max_size=6)
+    nodes = np.array(data.draw(images))
     n = len(nodes)
-    targets = st.lists(st.integers(0, len(tree) - 1), min_size=n, max_size=n)
-    target = np.array(data.draw(targets))
+    target = np.array([data.draw(st.integers(0, len(tree) - 1)) for _ in nodes])
     before = np.zeros(n, dtype=np.int64)
     loss = np.zeros(n)
     for threshold in (1.0, 0.9, 0.8, 0.6, 0.5, 0.4, 0.2, 0.01):
@@ -103,7 +104,8 @@ def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(tree, da
     assert (paths.shares == again.shares).all()
     counts = Counter()
     for answer in answers:
-        counts.update(tree.ancestors(max(answer, tree.root)).tolist())
+        node = max(answer, tree.root)
+        counts.update(tree.ancestors(node).tolist())
     (nodes,) = paths.nodes.tolist()
     expected = [counts[node] / len(answers) for node in nodes]
     assert paths.shares[0] == pytest.approx(expected)
@@ -144,7 +146,8 @@ def losses(birds, recorded):
     nodes, target = recorded
     rows = [np.zeros(len(target))]
     for threshold in SelfConsistency(8).thresholds:
-        placed, _ = SelfConsistency(8, threshold).majority(birds, nodes[:, :8])
+        policy = SelfConsistency(8, threshold)
+        placed, _ = policy.majority(birds, nodes[:, :8])
         hp, _ = precision_recall(birds, placed, target)
         rows.append(1 - hp)
     return np.array(rows)
@@ -157,8 +160,10 @@ def test_eight_answers_of_the_baseline_are_as_good_as_measured(birds, recorded):
     first = score(birds, placed, target)
     placed, _ = policy.majority(birds, nodes[:, 8:])
     second = score(birds, placed, target)
-    assert (first.hp + second.hp) / 2 == pytest.approx(0.986, abs=0.004)
-    assert (first.hr + second.hr) / 2 == pytest.approx(0.854, abs=0.012)
+    hp = (first.hp + second.hp) / 2
+    assert hp == pytest.approx(0.986, abs=0.004)
+    hr = (first.hr + second.hr) / 2
+    assert hr == pytest.approx(0.854, abs=0.012)
     direct = score(birds, nodes[:, 0], target)
     assert direct.hp < min(first.hp, second.hp) - 0.03
 
@@ -181,7 +186,8 @@ def chosen_risks(losses, n, risk, confidence):
 @pytest.mark.parametrize(("n", "risk"), [(60, 0.02), (200, 0.02), (200, 0.01), (400, 0.04)])
 def test_the_risk_is_kept_in_expectation(losses, n, risk):
     risks = chosen_risks(losses, n, risk, None)
-    assert risks.mean() <= risk + 3 * risks.std() / math.sqrt(SPLITS)
+    error = risks.std() / math.sqrt(SPLITS)
+    assert risks.mean() <= risk + 3 * error
     assert (risks > 0).mean() > 0.5, "the promise must not be kept by answering the root alone"
 
 

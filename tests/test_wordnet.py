@@ -23,9 +23,7 @@ def _fresh(monkeypatch):
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, str(write_wordnet(tmp_path / "wn", SENSES)))
-    found = find_wordnet()
-    assert found is not None
-    return found
+    return find_wordnet()
 
 
 # Senses in the order of their frequency: name, lemmas, gloss, hypernyms.
@@ -44,38 +42,39 @@ def test_senses_of_a_word_in_any_form(small):
     assert [sense.gloss for sense in senses] == ["a small hunter", "a tracked vehicle"]
     assert senses[0].lemmas == ("cat", "true cat", "Felis catus")
     assert small.synsets("Cats") == senses
-    assert small.synsets("True cats") == small.synsets("true_cat") == senses[:1]
-    assert small.synsets("dog") == small.synsets("") == small.synsets("  ") == ()
+    assert small.synsets("True cats") == senses[:1]
+    assert small.synsets("true_cat") == senses[:1]
     assert small.synsets("cat", "v") == ()
-    assert (small.version, small.source) == ("3.0", "WordNet 3.0")
+    for word in ("dog", "", "  "):
+        assert small.synsets(word) == ()
+
+
+def test_a_wordnet_tells_its_version(small):
+    assert small.version == "3.0"
+    assert small.source == "WordNet 3.0"
 
 
 def test_a_sense_by_its_name(small):
     assert small.synset("cat.n.02") == small.synsets("cat")[1]
-    assert (
-        small.synset("cat.n.03")
-        is small.synset("dog.n.01")
-        is small.synset("cat")
-        is small.synset("")
-        is None
-    )
+    for name in ("cat.n.03", "dog.n.01", "cat", ""):
+        assert small.synset(name) is None
 
 
 def test_what_is_a_kind_of_what(small):
     cat, tracked = small.synsets("cat")
-    by_name = {name: small.synsets(name)[0] for name in ("thing", "animal", "pet", "tool")}
-    assert small.hypernyms(cat) == (by_name["animal"], by_name["pet"])
-    assert small.ancestors(cat) == {cat, by_name["pet"], by_name["animal"], by_name["thing"]}
-    assert by_name["animal"] not in small.ancestors(tracked)
+    (thing,) = small.synsets("thing")
+    (animal,) = small.synsets("animal")
+    (pet,) = small.synsets("pet")
+    assert small.hypernyms(cat) == (animal, pet)
+    assert small.ancestors(cat) == {cat, pet, animal, thing}
+    assert animal not in small.ancestors(tracked)
 
 
 def test_the_information_of_a_kind(small):
     # Six nouns: all are things, three animals; the cat has nothing below it.
-    thing, animal, pet, cat = (small.synsets(name)[0] for name in ("thing", "animal", "pet", "cat"))
-    assert small.information(thing) == pytest.approx(0)
-    assert small.information(animal) == pytest.approx(1 - math.log(3) / math.log(6))
-    assert small.information(pet) == pytest.approx(1 - math.log(2) / math.log(6))
-    assert small.information(cat) == 1
+    for name, nouns in (("thing", 6), ("animal", 3), ("pet", 2), ("cat", 1)):
+        information = small.information(small.synsets(name)[0])
+        assert information == pytest.approx(1 - math.log(nouns) / math.log(6))
 
 
 def test_nltks_archive(tmp_path, monkeypatch):
@@ -86,14 +85,11 @@ def test_nltks_archive(tmp_path, monkeypatch):
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "nltk_data")])
     monkeypatch.setattr(module, "_SYSTEM", tmp_path / "nowhere")
     found = find_wordnet()
-    assert found is not None
     assert found.has("cat")
     assert not found.has("dog")
     assert found.version == "3.0"
-    assert [sense.gloss for sense in found.synsets("cats")] == [
-        "a small hunter",
-        "a tracked vehicle",
-    ]
+    glosses = [sense.gloss for sense in found.synsets("cats")]
+    assert glosses == ["a small hunter", "a tracked vehicle"]
 
 
 def test_without_one(tmp_path, monkeypatch):

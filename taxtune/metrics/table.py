@@ -405,6 +405,11 @@ class TemplateScores:
         return self.means[name]
 
     @property
+    def selective_hp(self) -> float | None:
+        """The selective hP, see `SCORES`; None if an answer has no confidence."""
+        return self.means.get("selective_hp")
+
+    @property
     def measures(self) -> dict[str, float]:
         """The means of the run's own metrics and measures, by name."""
         return {name: mean for name, mean in self.means.items() if name not in SCORES}

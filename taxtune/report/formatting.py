@@ -27,6 +27,7 @@ __all__ = [
     "signed",
     "template_name",
     "title",
+    "tuning_scores",
 ]
 
 Result = TuneResult | ComparisonResult
@@ -92,6 +93,11 @@ def rows_by_image(heldout: Sequence[HeldoutResult]) -> dict[str, dict[str, Sampl
     return images
 
 
+def tuning_scores(run: TuneResult) -> list[TemplateScores]:
+    """Returns the scores of the iterations on the tuning images, of those that have scores."""
+    return [record.scores for record in run.iterations if record.scores is not None]
+
+
 def title(result: Result) -> str:
     """Returns the title of a result: its objectives, or the templates that were evaluated."""
     objectives = dict.fromkeys(metric_name(run.objective) for run in result_runs(result))
@@ -124,7 +130,7 @@ def longest_answer(result: Result) -> int | None:
 def failed_calls(result: Result) -> str | None:
     """Returns the counts of failed calls by kind, those made again included; None if none failed."""
     parts = []
-    for who, counts in result.faults.items():
-        kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in counts.items())
-        parts.append(f"{sum(counts.values()):,} of the {who} ({kinds})")
+    for model, counts in result.faults.items():
+        kinds = [f"{kind.replace('_', ' ')} {count:,}" for kind, count in counts.items()]
+        parts.append(f"{sum(counts.values()):,} of the {model} ({', '.join(kinds)})")
     return "; ".join(parts) or None

@@ -64,7 +64,8 @@ def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
     with track("placing answers", len(distinct)) as task:
         for start in range(0, len(distinct), _AT_ONCE):
             some = distinct[start : start + _AT_ONCE]
-            placements.update(zip(some, mapper.place(some), strict=True))
+            placed = mapper.place(some)
+            placements.update(zip(some, placed, strict=True))
             task.advance(len(some))
     return [placements[text] for text in texts]
 
@@ -122,13 +123,15 @@ def score_answers(
         taxonomy, frequencies, smoothing=smoothing, targets=table.targets, part=part
     )
     predictions = table.predictions(information)
-    on_full = None
+    full_predictions = None
+    full_intervals: dict[str, Interval] = {}
     if part is not None:
         full_targets = part.on_full(table.targets)
         full_information = make_information(
             part.full, frequencies, smoothing=smoothing, targets=full_targets
         )
-        on_full = table.on_full(part, full_information)
+        full_predictions = table.on_full(part, full_information)
+        full_intervals = full_predictions.table().intervals(seed, resamples)
     ranks = bootstrap_ranks(
         taxonomy,
         table.nodes,
@@ -142,26 +145,28 @@ def score_answers(
         table=table,
         part=part,
         predictions=predictions,
-        full_predictions=on_full,
+        full_predictions=full_predictions,
         on_part=predictions.table().intervals(seed, resamples),
-        on_full={} if on_full is None else on_full.table().intervals(seed, resamples),
+        on_full=full_intervals,
         ranks=ranks,
         doubt=table.doubt(taxonomy),
         selective=table.selective(predictions.hp),
     )
-    summary = scores.summary(resamples, seed)
+    data = scores.summary(resamples, seed)
+    data["rows"] = scores.rows()
+    settings = {
+        "file": answers.file,
+        "taxonomy": taxonomy.source,
+        "frequencies": frequencies,
+        "smoothing": smoothing,
+    }
     return StudyReport(
         study="score",
         title="Scores of answers",
-        settings={
-            "file": answers.file,
-            "taxonomy": taxonomy.source,
-            "frequencies": frequencies,
-            "smoothing": smoothing,
-        },
+        settings=settings,
         tables=scores.tables(),
         notes=answers.notes,
-        data={**summary, "rows": scores.rows()},
+        data=data,
     )
 
 
@@ -245,7 +250,8 @@ class _PlacedTable:
             if np.isnan(confidence).any():
                 return None
             return selective_scores(confidence, hp)
-        column: list[Any] = [row.fields.get("confidence") for row in self.answers.rows]
+        rows = self.answers.rows
+        column: list[Any] = [row.fields.get("confidence") for row in rows]
         try:
             confidence = np.array(column, dtype=np.float64)
         except ValueError:
@@ -307,34 +313,37 @@ class _Scores:
         """Returns all scores as plain values, with what they were drawn with."""
         table = self.table
         answers = table.answers
-        is_placed = table.mapper is not None
-        doubtful = None
+        summary: dict[str, Any] = dict.fromkeys(_SUMMARY)
+        if self.part is not None:
+            root = self.part.full.path(self.part.root)
+            summary["root"] = "/".join(root)
+        if table.mapper is not None:
+            summary["abstained"] = table.count("abstained")
+            summary["off_tree"] = table.count("off_tree")
         if self.doubt is not None:
-            doubtful = {"n": self.doubt.n, "below": DOUBTFUL, **asdict(self.doubt)}
-        ranks = []
+            doubt = asdict(self.doubt)
+            summary["doubtful"] = {"n": self.doubt.n, "below": DOUBTFUL, **doubt}
+        if self.selective is not None:
+            summary["selective"] = asdict(self.selective)
+        if self.on_full:
+            summary["full_scores"] = _as_dicts(self.on_full)
+        summary["ranks"] = []
         for row in self.ranks:
             intervals = asdict(row)
-            ranks.append(intervals.pop("scores") | intervals)
-        return {
-            "root": None if self.part is None else "/".join(self.part.full.path(self.part.root)),
-            "scored": "answer" if is_placed else "placement",
-            "n": len(answers.rows),
-            "abstained": table.count("abstained") if is_placed else None,
-            "off_tree": table.count("off_tree") if is_placed else None,
-            "left_out": list(answers.unanswered),
-            "outside": list(answers.outside),
-            "confidence_level": _CONFIDENCE,
-            "resamples": resamples,
-            "seed": seed,
-            "scores": _as_dicts(self.on_part),
-            "doubtful": doubtful,
-            "selective": None if self.selective is None else asdict(self.selective),
-            "full_scores": _as_dicts(self.on_full) if self.on_full else None,
-            "targets": {"depth": self._target_depth, "bits": self._target_bits},
-            "information": self._information.as_dict(),
-            "ranks": ranks,
-            "mapper": table.mapper,
-        }
+            counts = intervals.pop("scores")
+            summary["ranks"].append(counts | intervals)
+        summary["scored"] = "placement" if answers.has_nodes else "answer"
+        summary["n"] = len(answers.rows)
+        summary["left_out"] = list(answers.unanswered)
+        summary["outside"] = list(answers.outside)
+        summary["confidence_level"] = _CONFIDENCE
+        summary["resamples"] = resamples
+        summary["seed"] = seed
+        summary["scores"] = _as_dicts(self.on_part)
+        summary["targets"] = {"depth": self._target_depth, "bits": self._target_bits}
+        summary["information"] = self._information.as_dict()
+        summary["mapper"] = table.mapper
+        return summary
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the scores of each answer."""
@@ -377,7 +386,8 @@ class _Scores:
         digits = dict.fromkeys(_HEADS, 2)
         scores = Table("scores", "Scores with 95 % intervals", _HEADS, tuple(plain))
         bits = Table("bits", "Depth and information", _HEADS, tuple(in_units), digits)
-        return scores, bits, Table("ranks", "At each rank", _RANK_HEADS, tuple(ranks), notes=notes)
+        at_ranks = Table("ranks", "At each rank", _RANK_HEADS, tuple(ranks), notes=notes)
+        return scores, bits, at_ranks
 
     def _labelled(self) -> Iterator[tuple[str, str, Interval]]:
         """Yields each score with its label and its key, those on the whole tree last."""

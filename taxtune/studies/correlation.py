@@ -307,8 +307,7 @@ def _paper_table(taus: pd.DataFrame, names: Mapping[str, str], labels: list[str]
             "A measure or metric with the same value for all pairs has no correlation (–)."
         )
     title = "Kendall's τ of measures with hP and hR, and Table 1 of the paper"
-    digits = dict.fromkeys(cells.columns[1:], 2)
-    return frame_table("correlation", title, cells, *notes, digits=digits)
+    return frame_table("correlation", title, cells, *notes, digits=2)
 
 
 def _intervals_table(taus: pd.DataFrame, names: Mapping[str, str]) -> Table:

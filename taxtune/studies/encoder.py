@@ -24,7 +24,7 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.frames import groups, in_order, records
+from taxtune.studies.frames import groups, records, sorted_by
 from taxtune.studies.level_texts import (
     HELD_OUT,
     Levels,
@@ -112,7 +112,9 @@ def run(settings: EncoderSettings) -> StudyReport:
         TaxtuneError: If the tree has nothing to draw, there is no such similarity, or its model cannot be loaded.
     """
     taxonomy, part = settings.read_tree()
-    answers = None if settings.answers is None else read_annotated(settings.answers, taxonomy, part)
+    answers = None
+    if settings.answers is not None:
+        answers = read_annotated(settings.answers, taxonomy, part)
     return compare_encoders(taxonomy, settings, answers, part)
 
 
@@ -144,33 +146,36 @@ def place_all(
     tasks = language_tasks(taxonomy, levels, settings.per_level, leafing)
     sets = [held_out, named]
     if answers is not None:
-        placed = answers.frame[["answer", "target"]].rename(columns={"answer": "text"})
-        sets.append(placed.assign(kind="placed answers"))
+        placed = answers.frame[["target"]].assign(kind="placed answers")
+        placed["text"] = answers.frame["answer"]
+        sets.append(placed)
         notes += answers.notes
     texts = pd.concat(sets, ignore_index=True)
     if texts.empty:
         raise DataError("There are no texts to place.", remedy="Give a --template, or --answers.")
     texts["level"] = texts["target"].map(levels.of)
     is_held_out = texts["kind"] == HELD_OUT
+    held_out, others = texts[is_held_out], texts[~is_held_out]
     # All encoders are made before the first works for minutes: one may not exist.
     for spec in settings.encoder:
         if split_name(spec)[1].startswith("clip-i2t:"):
             raise DataError("The encoder needs images, but the texts have none.", value=spec)
     scorers = make_scorers(settings.encoder, tree_names(taxonomy), settings, measures=False)
     reduced = without_names(taxonomy, hidden)
-    parts = []
+    kept = tree_names(reduced)
+    parts = {}
     for scorer in scorers:
         language = _classified(taxonomy, scorer, tasks, levels, settings.seed)
-        whole = _placed(taxonomy, scorer, texts[~is_held_out])
+        whole = _placed(taxonomy, scorer, others)
         # The encoder must not know the names that were taken off: lexical weighs n-grams by all names it has seen.
-        kept = tree_names(reduced)
         scorer.similarity.fit(kept.vocabulary)
-        part = _placed(reduced, scorer._replace(names=kept), texts[is_held_out])
-        parts.append(pd.concat([part, whole, language]).assign(encoder=scorer.name))
-    frame = pd.concat(parts, ignore_index=True).astype({"node": np.int64, "target": np.int64})
-    kinds = frame["kind"].unique()
-    frame = frame.sort_values("kind", key=partial(in_order, order=kinds), kind="stable")
-    return frame, levels, {scorer.name: scorer.spec for scorer in scorers}, notes
+        part = _placed(reduced, scorer._replace(names=kept), held_out)
+        parts[scorer.name] = pd.concat([part, whole, language], ignore_index=True)
+    frame = pd.concat(parts, names=["encoder", "row"]).reset_index("encoder")
+    frame = frame.astype({"node": np.int64, "target": np.int64})
+    frame = sorted_by(frame, "kind", frame["kind"].unique())
+    specs = {scorer.name: scorer.spec for scorer in scorers}
+    return frame, levels, specs, notes
 
 
 def _placed(taxonomy: Taxonomy, scorer: Scorer, texts: pd.DataFrame) -> pd.DataFrame:
@@ -179,10 +184,11 @@ def _placed(taxonomy: Taxonomy, scorer: Scorer, texts: pd.DataFrame) -> pd.DataF
     rows = []
     for batch, table in scorer.tables(sorted(texts["text"].unique())):
         nodes, _ = nearest_nodes(taxonomy, table)
-        for text, row, node in zip(batch, table, nodes.tolist(), strict=True):
-            is_blank = not any(map(str.isalnum, text))
-            nearest = taxonomy.root if is_blank else node
-            rows.append((text, nearest, mapper.place_scored(text, row).node))
+        for text, row, nearest in zip(batch, table, nodes.tolist(), strict=True):
+            if not any(map(str.isalnum, text)):
+                nearest = taxonomy.root
+            placement = mapper.place_scored(text, row)
+            rows.append((text, nearest, placement.node))
     by_text = pd.DataFrame(rows, columns=["text", NEAREST, MAPPER])
     placed = texts.merge(by_text, how="left", on="text")
     return placed.melt(list(texts), [NEAREST, MAPPER], var_name="way", value_name="node")
@@ -200,21 +206,25 @@ def language_tasks(
     leaves = taxonomy.leaves
     if len(leaves) > per_level:
         leaves = np.sort(rng.choice(leaves, size=per_level, replace=False))
-    pairs = [(leaf, node) for leaf in leaves for node in taxonomy.ancestors(leaf)[:-1]]
+    pairs = []
+    for leaf in leaves.tolist():
+        pairs += [(leaf, node) for node in taxonomy.ancestors(leaf)[:-1].tolist()]
     tasks = pd.DataFrame(pairs, columns=["leaf", "target"])
     tasks["level"] = tasks["target"].map(levels.of)
     tasks["classes"] = tasks["level"].map(levels.of.value_counts())
-    tasks = tasks[tasks["level"].isin(levels.names) & (tasks["classes"] > 1)]
+    is_choice = tasks["level"].isin(levels.names) & (tasks["classes"] > 1)
+    tasks = tasks[is_choice]
     # Of two ancestors on one level the lower one counts.
     tasks = tasks.drop_duplicates(["leaf", "level"], keep="last")
-    tasks = tasks.sort_values("level", key=partial(in_order, order=levels.names), kind="stable")
+    tasks = sorted_by(tasks, "level", levels.names)
     nameless = [leaf for leaf in leaves if len(taxonomy.names(leaf)) == 1]
     named = tasks[~tasks["leaf"].isin(nameless)].assign(way="common name")
-    named["text"] = [taxonomy.common_name(leaf) for leaf in named["leaf"]]
+    named["text"] = named["leaf"].map(taxonomy.common_name)
     labelled = tasks.assign(way="label")
-    labelled["text"] = [taxonomy.labels[leaf] for leaf in labelled["leaf"]]
-    columns = ["kind", "way", "level", "text", "target", "classes"]
-    return pd.concat([named, labelled], ignore_index=True).assign(kind=_LANGUAGE)[columns]
+    labelled["text"] = labelled["leaf"].map(taxonomy.labels.__getitem__)
+    both = pd.concat([named, labelled], ignore_index=True)
+    both["kind"] = _LANGUAGE
+    return both[["kind", "way", "level", "text", "target", "classes"]]
 
 
 def _classified(
@@ -262,7 +272,8 @@ def compare_encoders(
     if part is not None:
         tables.append(_both_trees(part, placed))
     tables.append(_language_table(language))
-    figures = {"encoder-levels": partial(draw_curves, _drawn(own, "hf", order), "hF")}
+    curves = _drawn(own, "hf", order)
+    figures = {"encoder-levels": partial(draw_curves, curves, "hF")}
     if len(language):
         accuracies = _drawn(language, "accuracy", order)
         figures["encoder-language"] = partial(draw_curves, accuracies, "accuracy")
@@ -271,15 +282,17 @@ def compare_encoders(
     record["levels"] = levels.names
     record["level"] = levels.by
     record["confidence_level"] = 0.95
-    data: dict[str, Any] = {"recommendation": {"similarity": choice, "reason": reason}}
+    recommendation = {"similarity": choice, "reason": reason}
+    data: dict[str, Any] = {"recommendation": recommendation}
     data["excluded"] = [] if answers is None else list(answers.excluded)
     data["scores"] = records(scores)
     data["differences"] = differences
+    shown = [table for table in tables if table.rows]
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at each level of the taxonomy",
         settings=record,
-        tables=tuple(table for table in tables if table.rows),
+        tables=tuple(shown),
         figures=figures,
         notes=(*notes, reason),
         data=data,
@@ -310,12 +323,14 @@ def _scores(
         levels = {level: by_level[level] for level in order if level in by_level}
         if not is_language:
             levels[_ALL] = group
-        alpha = (1 - 0.95) / max(1, len(levels) * len(pairs))
+        comparisons = max(1, len(levels) * len(pairs))
+        alpha = (1 - 0.95) / comparisons
         metric = "accuracy" if is_language else settings.metric
         for level, texts in levels.items():
             about = {"kind": kind, "way": way, "level": level}
             encoders = groups(texts, "encoder")
-            scores.append(_level_scores(scorer, texts, is_language).assign(**about))
+            level_scores = _level_scores(scorer, texts, is_language)
+            scores.append(level_scores.assign(**about))
             wins: Counter[str] = Counter()
             for first, second in pairs:
                 changes = scorer.differences(encoders[first], encoders[second], 1 - alpha)
@@ -323,9 +338,13 @@ def _scores(
                 differences += records(changes.reset_index(names="metric").assign(**pair))
                 if changes["p_value"][metric] < alpha:
                     wins[first if changes["difference"][metric] > 0 else second] += 1
-            best = [name for name in encoders if pairs and wins[name] == len(encoders) - 1]
-            verdicts.append(about | {"best": best[0] if best else NO_EVIDENCE})
-    return pd.concat(scores, ignore_index=True), differences, pd.DataFrame(verdicts)
+            best = NO_EVIDENCE
+            for name, count in wins.items():
+                if count == len(encoders) - 1:
+                    best = name
+            verdicts.append(about | {"best": best})
+    all_scores = pd.concat(scores, ignore_index=True)
+    return all_scores, differences, pd.DataFrame(verdicts)
 
 
 def _level_scores(scorer: PlacementScorer, texts: pd.DataFrame, is_language: bool) -> pd.DataFrame:
@@ -364,12 +383,11 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
     """
     is_shown = (scores["metric"] == metric) & scores["level"].isin(order)
     shown = scores[is_shown].rename(columns={"encoder": "series"})
-    share = shown.dropna(subset="largest").drop_duplicates(["way", "level"]).copy()
-    share["series"] = "always the most frequent class"
-    share["estimate"] = share["largest"]
+    share = shown.dropna(subset="largest").drop_duplicates(["way", "level"])
+    share = share.assign(series="always the most frequent class", estimate=share["largest"])
     share[["low", "high"]] = np.nan
     drawn = pd.concat([shown, share], ignore_index=True)
-    drawn = drawn.sort_values("level", key=partial(in_order, order=order), kind="stable")
+    drawn = sorted_by(drawn, "level", order)
     return drawn.rename(columns={"kind": "panel", "level": "x"})
 
 
@@ -378,7 +396,8 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
 
 def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], metric: str) -> Table:
     by_level = verdicts.set_index(["kind", "way", "level"])["best"]
-    wide = by_level.unstack(sort=False).rename_axis(["text", "placed by"])
+    wide = by_level.unstack(sort=False)
+    wide.index.names = ["text", "placed by"]
     levels = [level for level in (*order, _ALL) if level in wide]
     return frame_table(
         "encoder",
@@ -392,25 +411,26 @@ def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], metric: str) -
 
 def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
     keys = ["way", "level", "n", "encoder"]
-    cells = wide_intervals(scores, keys, _NAMES, ["estimate", "low", "high"]).reset_index()
+    cells = wide_intervals(scores, keys, _NAMES).reset_index()
     return frame_table(name, f"Text: {kind}", cells.rename(columns={"way": "placed by"}))
 
 
 def _language_table(scores: pd.DataFrame) -> Table:
     keys = ["way", "level", "n", "classes", "largest", "encoder"]
-    cells = wide_intervals(scores, keys, _NAMES, ["estimate", "low", "high"]).reset_index()
-    cells = cells.rename(columns={"way": "leaf's name"}).astype({"classes": int})
-    return frame_table(
-        "encoder-language",
-        "Language only: a leaf's name to its ancestor at each level, top-1 (paper 3, Appendix B)",
-        cells,
-        "largest: the accuracy of always answering the most frequent class.",
+    cells = wide_intervals(scores, keys, _NAMES).reset_index()
+    cells = cells.rename(columns={"way": "leaf's name"})
+    cells["classes"] = cells["classes"].astype(int)
+    title = (
+        "Language only: a leaf's name to its ancestor at each level, top-1 (paper 3, Appendix B)"
     )
+    note = "largest: the accuracy of always answering the most frequent class."
+    return frame_table("encoder-language", title, cells, note)
 
 
 def _both_trees(part: Domain, placed: pd.DataFrame) -> Table:
     """Returns hP, hR and hF on both trees by kind of text, way and encoder."""
     name = "text (placed by, encoder)"
     own = placed[placed["kind"] != _LANGUAGE].copy()
-    own[name] = own["kind"] + " (" + own["way"] + ", " + own["encoder"] + ")"
+    placed_by = own["way"] + ", " + own["encoder"]
+    own[name] = own["kind"] + " (" + placed_by + ")"
     return both_trees_table(part, own, name)

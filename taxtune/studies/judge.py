@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -72,14 +73,16 @@ def _raters(settings: JudgeStudySettings) -> list[Rater]:
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
     check_inputs(specs, "rated answers", questions=True)
     has_captions = settings.caption_column is not None
-    kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
+    texts = [spec if isinstance(spec, str) else spec.name for spec in specs]
+    counts = Counter(text.partition(":")[0] for text in texts)
     raters = []
-    for measure, spec, kind in zip(settings.measures(specs), specs, kinds, strict=True):
+    for measure, text in zip(settings.measures(specs), texts, strict=True):
+        kind, _, model = text.partition(":")
         name = measure.label
-        if kinds.count(kind) > 1:
-            model = spec.partition(":")[2] if isinstance(spec, str) else ""
+        if counts[kind] > 1:
             name = f"{name} ({model or 'default'})"
-        raters.append(Rater(name, measure, has_captions and isinstance(measure, Lave)))
+        reads_captions = has_captions and isinstance(measure, Lave)
+        raters.append(Rater(name, measure, reads_captions))
     for model in dict.fromkeys(settings.judge):
         raters += _lave_raters(model, settings)
     for rater in raters:
@@ -104,7 +107,8 @@ def _lave_raters(model: str, settings: JudgeStudySettings) -> list[Rater]:
     }
     raters = []
     for variant, options in variants.items():
-        raters.append(Rater(name + variant, Lave(model, shared, options=options)))
+        lave = Lave(model, shared, options=options)
+        raters.append(Rater(name + variant, lave))
     if has_captions:
         raters.append(Rater(f"{name}, with caption", Lave(model, shared), captions=True))
     return raters
@@ -336,7 +340,8 @@ def _notes(
         causes = ", ".join(f"{name} {count:,}" for name, count in unscored.items() if count)
         left_out = f"{int((~is_common).sum()):,} of {len(scores):,} answers are left out"
         notes.append(f"{left_out} because not every measure scored them (unscored: {causes}).")
-    for name, constant in zip(rho.index, np.isnan(drawn).sum(axis=0), strict=True):
+    constants = np.isnan(drawn).sum(axis=0)
+    for name, constant in zip(rho.index, constants, strict=True):
         if constant and not np.isnan(rho[name]):
             resamples = f"{constant:,} of {len(drawn):,} resamples"
             notes.append(f"{name}: constant in {resamples}, which are left out of its interval.")

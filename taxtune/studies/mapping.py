@@ -135,7 +135,8 @@ def place_all(
     name = f"default mapper, {label or spec}"
     parts.append(default.assign(base=name, mapper=name, way=DEFAULT))
     positions = range(len(keys))
-    frame = pd.concat([part.loc[keys].assign(answer=positions) for part in parts])
+    by_answer = [part.loc[keys].assign(answer=positions) for part in parts]
+    frame = pd.concat(by_answer)
     frame = frame.join(answers.frame[["target", "acceptable"]], on="answer")
     choices = zip(frame["node"], frame["acceptable"], strict=True)
     frame["acceptable"] = [node in nodes for node, nodes in choices]
@@ -276,10 +277,10 @@ def _scores(scorer: PlacementScorer, frame: pd.DataFrame) -> pd.DataFrame:
     for answers in groups(frame[frame["node"] != UNPLACED], "mapper").values():
         scores = scorer.scores(answers, ["mapper", "base", "way"])
         # Of n resampled answers a binomial number is acceptable.
+        n = len(answers)
         share = float(answers["acceptable"].mean())
-        rng = np.random.default_rng(scorer.seed)
-        drawn = rng.binomial(len(answers), share, size=scorer.resamples) / len(answers)
-        low, high = percentiles(drawn)
+        drawn = np.random.default_rng(scorer.seed).binomial(n, share, size=scorer.resamples)
+        low, high = percentiles(drawn / n)
         acceptable = scores.iloc[:1].assign(metric="acceptable", estimate=share, low=low, high=high)
         parts += [scores, acceptable]
     return pd.concat(parts, ignore_index=True)
@@ -302,8 +303,8 @@ def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series[str]) -> p
     placed["depth"] = taxonomy.depth[nodes]
     metrics = ["hp", "hr", "accuracy", "acceptable", "depth"]
     means = placed.groupby(["style", "mapper"])[metrics].mean()
-    hf = 2 * means["hp"] * means["hr"] / (means["hp"] + means["hr"])
-    means.insert(2, "hf", hf)
+    total = means["hp"] + means["hr"]
+    means.insert(2, "hf", 2 * means["hp"] * means["hr"] / total)
     mappers = frame["mapper"].unique()
     index = pd.MultiIndex.from_product([sizes.index, mappers], names=["style", "mapper"])
     wide = means.reindex(index).reset_index()
@@ -327,11 +328,12 @@ def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame)
     counts.loc[counts["way"] != ALONE, "tied"] = None
     counts.loc[counts["way"] != DEFAULT, ["abstained", "off the tree"]] = None
     means = wide_intervals(scores, ["mapper"], _SHOWN, ["estimate"])
-    cells = counts[["way", "n"]].join(means).join(counts.drop(columns=["way", "n"]))
+    cells = counts.pop("n").to_frame().join(means)
+    cells = cells.join(counts.drop(columns="way"))
     return frame_table(
         "mapping",
         "Placements compared with those of people",
-        cells.drop(columns="way").reset_index(),
+        cells.reset_index(),
         "tied: answers for which several nodes shared the highest score, which --ties decides; unscored: answers that "
         "the measure did not score, which are excluded.",
         "An answer off the tree counts as placed on the root, where people place what the tree lacks: this study "
@@ -357,7 +359,8 @@ def _differences_table(scorer: PlacementScorer, frame: pd.DataFrame) -> Table:
         if not both.any():
             continue
         changes = scorer.differences(first[both], second[both])
-        row: dict[str, Any] = {"first": first_name, "second": second_name, "n": int(both.sum())}
+        row: dict[str, Any] = {"first": first_name, "second": second_name}
+        row["n"] = int(both.sum())
         for metric, prefix in (("hf", ""), ("accuracy", "acc. ")):
             change = changes.loc[metric]
             row[_SHOWN[metric]] = change["difference"]
@@ -396,9 +399,8 @@ def _styles_table(styles: pd.DataFrame) -> Table:
 
 def _agreement_table(agreement: pd.DataFrame) -> Table:
     title = "Share of answers that two mappers place on the same node (paper 1, Figure 4)"
-    digits = dict.fromkeys(map(str, agreement), 2)
     cells = agreement.reset_index(names="mapper")
-    return frame_table("mapping-agreement", title, cells, digits=digits)
+    return frame_table("mapping-agreement", title, cells, digits=2)
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

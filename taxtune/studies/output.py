@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +35,7 @@ _LONGEST = 40  # characters of a name
 
 
 def frame_table(
-    name: str, title: str, frame: pd.DataFrame, *notes: str, digits: Mapping[str, int] | None = None
+    name: str, title: str, frame: pd.DataFrame, *notes: str, digits: int | Mapping[str, int] = 3
 ) -> Table:
     """Returns a frame's columns and rows as a `Table`; NaN and None are shown as a dash.
 
@@ -44,13 +44,13 @@ def frame_table(
         title: Its title.
         frame: Its cells, in order; the index is left out.
         *notes: The notes below it.
-        digits: Decimals by column, where they are not three.
+        digits: Decimals of all columns, or of those that do not have three.
     """
     columns = tuple(map(str, frame.columns))
     rows = tuple(frame.itertuples(index=False, name=None))
-    return Table(
-        name=name, title=title, columns=columns, rows=rows, digits=digits or {}, notes=notes
-    )
+    if isinstance(digits, int):
+        digits = dict.fromkeys(columns, digits)
+    return Table(name=name, title=title, columns=columns, rows=rows, digits=digits, notes=notes)
 
 
 def intervals_table(intervals: pd.DataFrame, note: str) -> Table:
@@ -61,15 +61,15 @@ def intervals_table(intervals: pd.DataFrame, note: str) -> Table:
         note: How the intervals were made.
     """
     cells = intervals.copy()
-    ends = list(cells.columns[-3:])
-    cells[ends] *= 100
-    title = "The same with 95 % intervals"
-    return frame_table("intervals", title, cells, note, digits=dict.fromkeys(ends, 2))
+    cells[cells.columns[-3:]] *= 100
+    return frame_table("intervals", "The same with 95 % intervals", cells, note, digits=2)
 
 
 def part_path(part: Domain | None) -> str | None:
     """Returns the path on the whole taxonomy of the root of a part; None where there is no part."""
-    return None if part is None else "/".join(part.full.path(part.root))
+    if part is None:
+        return None
+    return "/".join(part.full.path(part.root))
 
 
 def node_paths(taxonomy: Taxonomy, nodes: pd.Series[int]) -> pd.Series[str]:
@@ -92,7 +92,8 @@ def both_trees_table(part: Domain, placed: pd.DataFrame, by: str) -> Table:
     full = known.copy()
     for column in ("node", "target"):
         full[column] = part.on_full(known[column])
-    cells = is_known.groupby(placed[by], sort=False).sum().to_frame("answers")
+    counts = is_known.groupby(placed[by], sort=False).sum()
+    cells = counts.to_frame("answers")
     cells = cells.join(_scores_on(part.tree, part.label, known, by))
     cells = cells.join(_scores_on(part.full, part.full_label, full, by))
     return frame_table(
@@ -120,8 +121,10 @@ def _scores_on(tree: Taxonomy, label: str, known: pd.DataFrame, by: str) -> pd.D
 
 def series_look(i: int) -> tuple[str, str]:
     """Returns the colour and the marker of the i-th series of a figure."""
-    marker = MARKER_CYCLE[(i + i // len(CYCLE)) % len(MARKER_CYCLE)]
-    return CYCLE[i % len(CYCLE)], marker
+    rounds, color = divmod(i, len(CYCLE))
+    # In the next round of colours each has another marker.
+    marker = (i + rounds) % len(MARKER_CYCLE)
+    return CYCLE[color], MARKER_CYCLE[marker]
 
 
 def draw_dots(frame: pd.DataFrame, label: str, *, scale: float = 1.0, zero: bool = False) -> Figure:
@@ -139,10 +142,11 @@ def draw_dots(frame: pd.DataFrame, label: str, *, scale: float = 1.0, zero: bool
     panels = list(frame["panel"].unique())
     names = list(frame["name"].unique())
     series = list(frame["series"].unique())
-    height = 1.2 + (0.22 + 0.2 * len(series)) * len(names)
+    row_height = 0.22 + 0.2 * len(series)
+    height = 1.2 + row_height * len(names)
     width = 2.6 + 2.9 * len(panels)
     figure = Figure(figsize=(width, height), layout="constrained")
-    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    (grid,) = figure.subplots(1, len(panels), sharey=True, squeeze=False)
     known = frame.dropna(subset="estimate").copy()
     # The series of a row are drawn one below the other.
     shift = in_order(known["series"], series) - (len(series) - 1) / 2
@@ -150,10 +154,12 @@ def draw_dots(frame: pd.DataFrame, label: str, *, scale: float = 1.0, zero: bool
     axes_of = dict(zip(panels, grid, strict=True))
     for (panel, name), dots in groups(known, ["panel", "series"]).items():
         color, marker = series_look(series.index(name))
+        estimate = scale * dots["estimate"]
+        spread = scale * _spread(dots)
         axes_of[panel].errorbar(
-            scale * dots["estimate"],
+            estimate,
             dots["height"],
-            xerr=scale * _spread(dots),
+            xerr=spread,
             color=color,
             marker=marker,
             ls="none",
@@ -168,13 +174,12 @@ def draw_dots(frame: pd.DataFrame, label: str, *, scale: float = 1.0, zero: bool
         axes.grid(axis="x", color=FAINT, lw=0.6)
         axes.set_axisbelow(True)
         axes.tick_params(axis="y", length=0)
-    grid[0].set_yticks(range(len(names)), [cut(name, _LONGEST) for name in names])
+    labels = [cut(name, _LONGEST) for name in names]
+    grid[0].set_yticks(range(len(names)), labels)
     grid[0].set_ylim(len(names) - 0.4, -0.6)
     figure.supxlabel(label, fontsize=10)
-    handles = _handles(grid)
-    if len(series) > 1 and handles:
-        columns = min(4, len(handles))
-        figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
+    if len(series) > 1 and not known.empty:
+        _add_legend(figure, "outside upper center", 4)
     return figure
 
 
@@ -197,7 +202,8 @@ def draw_curves(frame: pd.DataFrame, label: str) -> Figure:
     series = list(frame["series"].unique())
     solid_way = frame["way"].iloc[0]
     for axes, panel in zip(grid.flat, panels, strict=False):
-        _draw_panel(axes, frame[frame["panel"] == panel], series, solid_way)
+        own = frame[frame["panel"] == panel]
+        _draw_panel(axes, own, series, solid_way)
         title = "\n".join(textwrap.wrap(str(panel), 34))
         axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
         axes.set_ylabel(label)
@@ -205,8 +211,7 @@ def draw_curves(frame: pd.DataFrame, label: str) -> Figure:
         axes.set_axisbelow(True)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
-    handles = _handles(grid.flat)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
+    _add_legend(figure, "outside lower center", 2)
     return figure
 
 
@@ -220,14 +225,17 @@ def _draw_panel(axes: Axes, frame: pd.DataFrame, series: list[str], solid_way: s
         ticks = range(len(texts))
         axes.set_xticks(ticks, texts, rotation=40, ha="right", rotation_mode="anchor")
     # Side by side, so that equal values can be distinguished.
-    step = gap * max(float(np.ptp(x)), 0.1)
+    span = float(np.ptp(x))
+    step = gap * max(span, 0.1)
     for (name, way), curve in groups(frame, ["series", "way"]).items():
         i = series.index(name)
         is_solid = way == solid_way
         position = 2 * i + (not is_solid) - len(series) + 0.5
         color, marker = series_look(i)
+        label = ", ".join(filter(None, (name, way)))
+        shifted = x[curve.index] + position * step
         lines = axes.errorbar(
-            x[curve.index] + position * step,
+            shifted,
             curve["estimate"],
             yerr=_spread(curve),
             color=color,
@@ -235,10 +243,11 @@ def _draw_panel(axes: Axes, frame: pd.DataFrame, series: list[str], solid_way: s
             ms=4.8,
             lw=1.2,
             elinewidth=0.9,
-            label=", ".join(filter(None, (name, way))),
+            label=label,
         )
         if not is_solid:
-            lines[0].set(markerfacecolor=PAPER, linestyle=(0, (4, 2)))
+            lines[0].set_markerfacecolor(PAPER)
+            lines[0].set_linestyle((0, (4, 2)))
 
 
 def _spread(frame: pd.DataFrame) -> NDArray[np.float64]:
@@ -247,10 +256,11 @@ def _spread(frame: pd.DataFrame) -> NDArray[np.float64]:
     return ends.abs().fillna(0).to_numpy(np.float64).T
 
 
-def _handles(grid: Iterable[Axes]) -> dict[str, Any]:
-    """Returns one handle of the legend for each name in any of the axes."""
+def _add_legend(figure: Figure, place: str, columns: int) -> None:
+    """Adds one entry for each name in any of the axes, in at most so many columns."""
     handles: dict[str, Any] = {}
-    for axes in grid:
+    for axes in figure.axes:
         lines, names = axes.get_legend_handles_labels()
         handles |= dict(zip(names, lines, strict=True))
-    return handles
+    columns = min(columns, len(handles))
+    figure.legend(handles.values(), handles.keys(), loc=place, ncols=columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -19,6 +19,8 @@ from taxtune.studies.frames import groups
 from taxtune.taxonomy import Taxonomy
 
 __all__ = ["PlacementScorer", "interval_frame", "wide_intervals"]
+
+_ENDS = ["estimate", "low", "high"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def interval_frame(intervals: Mapping[str, Interval | PairedDifference]) -> pd.D
 
 
 def wide_intervals(
-    scores: pd.DataFrame, by: list[str], shown: dict[str, str], ends: Iterable[str]
+    scores: pd.DataFrame, by: list[str], shown: dict[str, str], ends: Sequence[str] = _ENDS
 ) -> pd.DataFrame:
     """Returns scores with a row per group, in their order, and a column per metric and end: "hP", "hP low", ...
 
@@ -89,7 +91,7 @@ def wide_intervals(
         ends: Which of estimate, low and high to show.
     """
     order = scores.drop_duplicates(by).set_index(by).index
-    wide = scores.pivot(index=by, columns="metric", values=["estimate", "low", "high"])
+    wide = scores.pivot(index=by, columns="metric", values=_ENDS)
     columns = {}
     for metric, heading in shown.items():
         for end in ends:

@@ -6,7 +6,7 @@ Everything works on three frames: a row per model, prompt and example (the place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -173,10 +173,10 @@ def compare_prompts(
         DataError: If a model has a single prompt or lacks the baseline, or no example was answered under both prompts.
     """
     scorer = PlacementScorer(taxonomy, settings.resamples, settings.seed)
-    by_prompt = groups(placed, _KEY)
-    answers = {key: group.reset_index(drop=True) for key, group in by_prompt.items()}
+    answers: dict[tuple[str, str], pd.DataFrame] = {}
     prompts: dict[str, list[str]] = {}
-    for model, prompt in answers:
+    for (model, prompt), group in groups(placed, _KEY).items():
+        answers[model, prompt] = group.reset_index(drop=True)
         prompts.setdefault(model, []).append(prompt)
     starts = _baselines(prompts, settings.baseline)
     scores, arrows = _scores(scorer, answers, starts)
@@ -185,11 +185,12 @@ def compare_prompts(
     trivial = []
     for model, start in starts.items():
         targets = answers[model, start]["target"].to_numpy()
-        trivial.append(trivial_answer(taxonomy, targets, model if len(starts) > 1 else None))
+        name = model if len(starts) > 1 else None
+        trivial.append(trivial_answer(taxonomy, targets, name))
     tables = [_prompts_table(answer_counts(placed, _KEY), scores, trivial)]
     tables.append(_arrows_table(arrows))
     tables.append(_differences_table(arrows))
-    figures: dict[str, Callable[[], Figure]] = {"arrows": partial(_draw_arrows, arrows)}
+    figures = {"arrows": partial(_draw_arrows, arrows)}
     record = settings.record()
     record["models"] = prompts
     record["baseline"] = starts
@@ -198,19 +199,21 @@ def compare_prompts(
         gains = _gains(placed, starts, measures, scorer, settings.reference)
         tables.append(_gains_table(gains))
         label = "gain over the baseline prompt, in points of 100"
-        figures["gains"] = partial(draw_dots, _drawn(arrows, gains), label, scale=100, zero=True)
+        dots = _drawn(arrows, gains)
+        figures["gains"] = partial(draw_dots, dots, label, scale=100, zero=True)
         record["measures"] = [measure.identity() for measure in measures]
     if part is not None:
         named = placed.copy()
         named["model and prompt"] = placed["model"] + ": " + placed["prompt"]
         tables.append(both_trees_table(part, named, "model and prompt"))
+    notes = measure_notes(measures)
     return StudyReport(
         study="prompts",
         title=_TITLE,
         settings=record,
         tables=tuple(tables),
         figures=figures,
-        notes=tuple(measure_notes(measures)),
+        notes=tuple(notes),
     )
 
 
@@ -243,7 +246,8 @@ def _scores(
     scores: list[pd.DataFrame] = []
     arrows: dict[tuple[str, str, str, int], pd.DataFrame] = {}
     for model, prompt in track_each(list(answers), "prompts scored"):
-        own, start = answers[model, prompt], starts[model]
+        start = starts[model]
+        own = answers[model, prompt]
         base = answers[model, start]
         known = own["node"] >= 0
         both = known & (base["node"] >= 0)
@@ -314,7 +318,8 @@ def _gain(
     if is_other and both.any():
         pair = Sample.mean("gain", own[both]), Sample.mean("gain", base[both])
         gain = paired_bootstrap(pair, resamples=resamples, seed=seed)["gain"]
-        cells |= {"gain": gain.difference, "low": gain.low, "high": gain.high, "p": gain.p_value}
+        cells |= {"gain": gain.difference, "p": gain.p_value}
+        cells |= {"low": gain.low, "high": gain.high}
     return cells
 
 
@@ -324,7 +329,8 @@ def _drawn(arrows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
     moved["panel"] = moved["metric"].map(_SHOWN)
     ours = moved.rename(columns={"to": "prompt", "difference": "estimate"})
     texts = gains.rename(columns={"measure": "panel", "gain": "estimate"})
-    drawn = pd.concat([ours, texts.dropna(subset="estimate")], ignore_index=True)
+    texts = texts.dropna(subset="estimate")
+    drawn = pd.concat([ours, texts], ignore_index=True)
     drawn["name"] = drawn["model"] + ": " + drawn["prompt"]
     return drawn.assign(series="")
 
@@ -338,16 +344,11 @@ def _read_answer(reply: str) -> str:
 
 
 def _prompts_table(counts: pd.DataFrame, scores: pd.DataFrame, trivial: Sequence[str]) -> Table:
-    wide = wide_intervals(scores, _KEY, _SHOWN, ["estimate", "low", "high"])
+    wide = wide_intervals(scores, _KEY, _SHOWN)
     cells = counts.join(wide.drop(columns=["accuracy low", "accuracy high"]))
-    return frame_table(
-        "prompts",
-        _TITLE,
-        cells.reset_index(),
-        "Intervals are 95 % bootstrap intervals over the examples.",
-        *missing_note(int(counts["missing"].sum()), _OVER),
-        *trivial,
-    )
+    notes = ["Intervals are 95 % bootstrap intervals over the examples."]
+    notes += missing_note(int(counts["missing"].sum()), _OVER)
+    return frame_table("prompts", _TITLE, cells.reset_index(), *notes, *trivial)
 
 
 def _arrows_table(arrows: pd.DataFrame) -> Table:
@@ -405,13 +406,14 @@ def _draw_arrows(arrows: pd.DataFrame) -> Figure:
     hp = arrows[arrows["metric"] == "hp"].reset_index(drop=True)
     hr = arrows[arrows["metric"] == "hr"].reset_index(drop=True)
     ends = ["start_low", "start_high", "end_low", "end_high"]
-    axes.set_xlim(*padded(hr[ends].to_numpy().ravel().tolist()))
-    axes.set_ylim(*padded(hp[ends].to_numpy().ravel().tolist()))
+    axes.set_xlim(padded(hr[ends].to_numpy().ravel().tolist()))
+    axes.set_ylim(padded(hp[ends].to_numpy().ravel().tolist()))
     draw_iso_lines(axes)
     models = list(hp["model"].unique())
     prompts = list(hp["to"].unique())
     starts = " / ".join(hp["from"].unique())
-    handles = [Line2D([], [], marker="o", ms=6.5, mfc=PAPER, mec=INK, mew=1.5, ls="none")]
+    hollow = Line2D([], [], marker="o", ms=6.5, mfc=PAPER, mec=INK, mew=1.5, ls="none")
+    handles = [hollow]
     labels = [cut(f"from: {starts}", _LONGEST)]
     for (_, y), (_, x) in zip(hp.iterrows(), hr.iterrows(), strict=True):
         model = models.index(y["model"])
@@ -425,11 +427,14 @@ def _draw_arrows(arrows: pd.DataFrame) -> Figure:
         size = 11 if marker == "*" else 8
         _draw_cross(axes, x, y, "start", start_colour)
         _draw_cross(axes, x, y, "end", colour)
-        start, end = _ends(x, y)
+        start = x["start_estimate"], y["start_estimate"]
+        end = x["end_estimate"], y["end_estimate"]
         axes.plot(*start, "o", ms=6.5, mfc=PAPER, mec=start_colour, mew=1.5, zorder=5)
         axes.plot(*end, marker, ms=size, mfc=colour, mec=PAPER, mew=0.9, zorder=6)
-        axes.annotate("", end, start, arrowprops=dict(_ARROW_LOOK, color=colour), zorder=4)
-        handles.append(Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5))
+        look = _ARROW_LOOK | {"color": colour}
+        axes.annotate("", end, start, arrowprops=look, zorder=4)
+        handle = Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5)
+        handles.append(handle)
         name = cut(f"{y['model']}: {y['to']}", _LONGEST)
         labels.append(f"{name}\nhP {end[1]:.3f}, hR {end[0]:.3f}")
     axes.set_xlabel("hierarchical recall, hR")
@@ -445,14 +450,10 @@ def _draw_arrows(arrows: pd.DataFrame) -> Figure:
     return figure
 
 
-def _ends(x: pd.Series, y: pd.Series) -> list[tuple[float, float]]:
-    """Returns the start and the end of an arrow as points of hR (x) and hP (y)."""
-    return [(x[end], y[end]) for end in ("start_estimate", "end_estimate")]
-
-
 def _draw_cross(axes: Axes, x: pd.Series, y: pd.Series, end: str, colour: str) -> None:
     """Draws the intervals of hR (x) and hP (y) at one end of an arrow."""
-    center, low, high = f"{end}_estimate", f"{end}_low", f"{end}_high"
+    center = f"{end}_estimate"
+    ends = [f"{end}_low", f"{end}_high"]
     faint = (colour, 0.35)
-    axes.hlines(y[center], x[low], x[high], color=faint, lw=1.0, zorder=2)
-    axes.vlines(x[center], y[low], y[high], color=faint, lw=1.0, zorder=2)
+    axes.hlines(y[center], *x[ends], color=faint, lw=1.0, zorder=2)
+    axes.vlines(x[center], *y[ends], color=faint, lw=1.0, zorder=2)

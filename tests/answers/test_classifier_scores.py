@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -30,13 +32,13 @@ WANTED = {
 }
 WIDE = "image,Mallard,anas_crecca,Anas,Larus canus,background\na.jpg,0.7,0.1,0.05,,0.1\nb.jpg,0,,,0.5,0.3\n"
 DIRTY = WIDE.replace("background\n", "background,note\n").replace("0.1\n", "0.1,blurred\n")
-LONG = [
-    ("a.jpg", "mallard", 0.7),
-    ("b.jpg", "Larus canus", 0.5),
-    ("a.jpg", "Anas crecca", 0.1),
-    ("a.jpg", "Animalia/Aves/Anatidae/Anas", 0.05),
-    ("b.jpg", "background", 0.3),
-]
+LONG = """image,label,score
+a.jpg,mallard,0.7
+b.jpg,Larus canus,0.5
+a.jpg,Anas crecca,0.1
+a.jpg,Animalia/Aves/Anatidae/Anas,0.05
+b.jpg,background,0.3
+"""
 BIOCLIP = """file_name,kingdom,phylum,class,order,family,genus,species_epithet,species,common_name,score
 a.jpg,Animalia,Chordata,Aves,Anseriformes,Anatidae,Anas,platyrhynchos domesticus,Anas platyrhynchos domesticus,,0.7
 a.jpg,Animalia,Chordata,Aves,Anseriformes,Anatidae,Anas,crecca,Anas crecca,Kodiak teal,0.1
@@ -46,7 +48,7 @@ b.jpg,Fungi,Basidiomycota,Agaricomycetes,Agaricales,Amanitaceae,Amanita,muscaria
 """
 
 
-FRAME = pd.DataFrame(LONG, columns=["image", "label", "score"])
+FRAME = pd.read_csv(io.StringIO(LONG))
 PIVOT = FRAME.pivot(index="image", columns="label", values="score")
 RENAMED = FRAME.set_axis(["Filename", "Classification", "Probability"], axis=1)
 DUCK = "Anas platyrhynchos"
@@ -92,10 +94,15 @@ def shares(scores):
     """Returns the weight of each image at each node; what is unsaid is at the root."""
     by_image = {}
     for image, nodes, weights in zip(scores.images, scores.nodes, scores.weights, strict=True):
-        sums = np.bincount(np.maximum(nodes, 0), weights, len(TREE))
-        own = {TREE.labels[node]: sums[node] for node in np.flatnonzero(sums > 0)}
-        by_image[image] = pytest.approx(own, abs=1e-9)
+        own = Counter()
+        for node, weight in zip(nodes, weights, strict=True):
+            own[TREE.labels[max(node, 0)]] += weight
+        by_image[image] = pytest.approx(+own, abs=1e-9)
     return by_image
+
+
+def best_labels(scores):
+    return [TREE.labels[node] for node in scores.best()]
 
 
 @pytest.mark.parametrize(
@@ -104,9 +111,9 @@ def shares(scores):
         ("wide.csv", WIDE, ["1 of 5 labels are not on the tree", "20.00% of all scores, for the"]),
         ("more.tsv", WIDE.replace(",", "\t").replace("a.jpg", " a.jpg "), ["'background'"]),
         ("dirty.csv", DIRTY, ["columns that are neither labels nor numbers are left out: 'note'"]),
-        ("long.csv", FRAME.to_csv(index=False), ["1 of 5 labels"]),
+        ("long.csv", LONG, ["1 of 5 labels"]),
         ("semicolons.csv", RENAMED.to_csv(index=False, sep=";"), []),
-        ("long.csv.gz", FRAME.to_csv(index=False), []),
+        ("long.csv.gz", LONG, []),
         ("bioclip.csv", BIOCLIP, ["'Amanita muscaria'"]),
         ("speciesnet4.json", speciesnet4(), ["1 images have no scores: 'c.jpg'", "'blank'"]),
         ("speciesnet5.json", speciesnet5(), ["2 images have several", "no scores: 'c.jpg'"]),
@@ -120,7 +127,7 @@ def test_every_form_says_the_same(name, text, said, tmp_path, notes):
     # A fungus is an animal to a tree without fungi: its scores are at the root.
     assert shares(scores) == WANTED
     assert scores.missing == (("c.jpg",) if "speciesnet" in name else ())
-    assert [TREE.labels[node] for node in scores.best()] == [DUCK, "Larus canus"]
+    assert best_labels(scores) == [DUCK, "Larus canus"]
     for part in said:
         assert part in "\n".join(notes)
 
@@ -161,7 +168,8 @@ def test_an_array_with_the_names_of_its_columns():
 def test_columns_can_be_named():
     records = [{"photo": 7, "shot": 8, "x": "mallard", "y": "gull", "z": 0.5}]
     named = {"image": "photo", "label": "x", "score": "z"}
-    assert shares(read_scores(records, TREE, named)) == {"7": {DUCK: 0.5, "Animalia": 0.5}}
+    scores = read_scores(records, TREE, named)
+    assert shares(scores) == {"7": {DUCK: 0.5, "Animalia": 0.5}}
     with pytest.raises(DataError, match="Name it with --image-column"):
         read_scores(records, TREE)
 
@@ -171,7 +179,8 @@ def test_homonyms_are_told_apart_by_the_ranks_above():
     tree = Taxonomy.from_paths(paths)
     ranks = {"kingdom": "", "class": "Magnoliopsida", "family": "Apiaceae", "genus": "Oenanthe"}
     scores = read_scores([{"image": "a", **ranks, "score": 1.0}], tree)
-    assert tree.path(int(scores.best()[0]))[1] == "Magnoliopsida"
+    (node,) = scores.best()
+    assert "Magnoliopsida" in tree.path(node)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +246,7 @@ def test_scores_of_one_taxon_are_added_up_and_win_together(rows, tmp_path, notes
     file.write_text(f"image,label,score\n{rows}\nb,Larus canus,1\n")
     scores = read_scores(file, TREE)
     assert shares(scores)["a"] == {DUCK: 0.45, "Larus canus": 0.3, "Animalia": 0.25}
-    assert TREE.labels[scores.best()[0]] == DUCK
+    assert best_labels(scores)[0] == DUCK
     (note,) = notes
     assert "1 images have several scores of one taxon" in note
     assert "'a'" in note
@@ -245,7 +254,7 @@ def test_scores_of_one_taxon_are_added_up_and_win_together(rows, tmp_path, notes
 
 def test_labels_that_the_tree_lacks_stay_apart(notes):
     scores = array_scores([[0.4, 0.35, 0.25]], ["mallard", "cat", "dog"], TREE)
-    assert TREE.labels[scores.best()[0]] == DUCK
+    assert best_labels(scores)[0] == DUCK
     assert "added up" not in "\n".join(notes)
 
 

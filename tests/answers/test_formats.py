@@ -11,23 +11,23 @@ import pytest
 from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.records import open_table
 from taxtune.errors import DataError
-from tests.answers.reading import read_file
+from tests.answers.reading import column, read_file
 from tests.cli.commands import run_command
 
 ODD = ["001", "NA", "null", "1.0", "TRUE", "1e5", "nan", " spaced "]
+IDS = [f"0{i}" for i in range(len(ODD))]
 
 
 def check_odd(table, first_row):
     """Checks that the answers are the odd texts, in their rows."""
-    assert [row.answer for row in table.rows] == ODD
-    assert [row.id for row in table.rows] == [f"0{i}" for i in range(len(ODD))]
-    assert [row.row for row in table.rows] == [first_row + i for i in range(len(ODD))]
+    assert column(table.rows, "answer") == ODD
+    assert column(table.rows, "id") == IDS
+    assert column(table.rows, "row") == list(range(first_row, first_row + len(ODD)))
 
 
 @pytest.fixture
 def odd():
-    ids = [f"0{i}" for i in range(len(ODD))]
-    return pd.DataFrame({"answer": ODD, "reference": "x", "id": ids})
+    return pd.DataFrame({"answer": ODD, "reference": "x", "id": IDS})
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.xlsx", "a.csv.gz", "unnamed"])
@@ -66,7 +66,8 @@ def sheet(tmp_path):
 def test_an_error_in_a_cell_of_a_sheet_is_no_answer(sheet):
     file = sheet(["answer", "id"], ["#N/A", "a"], ["duck", "b"])
     rows = read_file(file, missing="keep").rows
-    assert [(row.id, row.answer) for row in rows] == [("a", None), ("b", "duck")]
+    assert column(rows, "id") == ["a", "b"]
+    assert column(rows, "answer") == [None, "duck"]
 
 
 def test_a_cell_of_a_sheet_beyond_the_header_is_refused(sheet):
@@ -83,7 +84,8 @@ def test_records_and_data_frames_are_read_as_files_are(birds, source, nothing):
         {"answer": ["thrush", "duck"], "target": ["Aves", "blackbird"]},
     ]
     read = read_file(source(rows), birds, missing="leave-out")
-    assert [(row.row, row.answer) for row in read.rows] == [(1, "a mallard"), (3, "thrush")]
+    assert column(read.rows, "row") == [1, 3]
+    assert column(read.rows, "answer") == ["a mallard", "thrush"]
     assert read.notes[0] == "<records>: 1 of 3 rows are left out: no answer"
 
 
@@ -165,9 +167,9 @@ def tree(tmp_path):
 )
 def test_the_answers_of_a_run(run, which, ids, answers, note):
     read = read_answers(f"{run}{which}", AnswerSchema(missing="keep", reference="reference"))
-    assert [row.answer for row in read.rows] == answers
+    assert column(read.rows, "answer") == answers
     assert note in read.notes[0]
-    assert [row.id for row in read.rows] == ids
+    assert column(read.rows, "id") == ids
     first = read.rows[0]
     assert first.references == ("mallard",)
     assert first.row == 1

@@ -8,7 +8,7 @@ import pytest
 from taxtune.errors import DataError
 from taxtune.metrics.registry import Measure, make_measure
 from taxtune.scoring.texts import mean_interval, measure_answers
-from tests.answers.reading import read_file
+from tests.answers.reading import column, read_file
 
 
 class QuestionLength(Measure):
@@ -57,7 +57,7 @@ def test_csv_with_other_columns_and_lists(tmp_path):
     with pytest.raises(DataError, match=r"row 4: said is missing[\s\S]*--missing leave-out"):
         read_file(file, **columns)
     kept = read_file(file, **columns, missing="leave-out")
-    assert [row.references for row in kept.rows] == [("walrus", "seal"), ("[sic]",)]
+    assert column(kept.rows, "references") == [("walrus", "seal"), ("[sic]",)]
     assert kept.unanswered == (4,)
     assert "1 of 3 rows are left out" in kept.notes[0]
     silent = read_file(file, **columns, missing="keep")
@@ -113,7 +113,7 @@ def test_rows_may_have_one_reference_or_several_under_either_name():
     several = {"answer": "seal", "references": ["walrus", "seal"]}
     empty = {"answer": "seal", "reference": None, "references": ["walrus"]}
     rows = read(one, several, empty).rows
-    assert [row.references for row in rows] == [("seal",), ("walrus", "seal"), ("walrus",)]
+    assert column(rows, "references") == [("seal",), ("walrus", "seal"), ("walrus",)]
     problem = r"row 2: references is not a text or a list of texts: None"
     with pytest.raises(DataError, match=problem):
         read(several, {"answer": "seal"})

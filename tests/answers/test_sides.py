@@ -20,7 +20,8 @@ def table(records, **schema):
 
 def read(records, **schema):
     """Returns the answer and the label of the target of each record."""
-    return [(row.answer, TREE.labels[row.target]) for row in table(records, **schema).rows]
+    rows = table(records, **schema).rows
+    return [(row.answer, TREE.labels[row.target]) for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -40,9 +41,11 @@ def read(records, **schema):
 def test_the_two_sides_are_found(answer, truth, is_noted):
     said = "a teal, I think"
     record = {"image": "a.jpg", answer: said, truth: "mallard", "question": "What is this?"}
-    for records in ([record], [dict(reversed(record.items()))]):
+    turned = dict(reversed(record.items()))
+    for records in ([record], [turned]):
         assert read(records) == [(said, "mallard")]
-        assert ("taken: " in "\n".join(table(records).notes)) is is_noted
+        notes = "\n".join(table(records).notes)
+        assert ("taken: " in notes) is is_noted
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,8 @@ def test_the_truth_beside_a_group_that_it_is_not_in_goes_by_its_name():
 def test_a_copy_of_the_truths_is_no_answer_where_there_is_another():
     records = [{"gt": "teal", "answer": "teal", "response": "a mallard"}]
     assert read(records) == [("a mallard", "teal")]
-    assert read([{"gt": "teal", "answer": "teal"}]) == [("teal", "teal")]
+    copies = [{"gt": "teal", "answer": "teal"}]
+    assert read(copies) == [("teal", "teal")]
     records.append({"gt": "mallard", "answer": "duck", "response": "teal"})
     assert read(records)[1] == ("duck", "mallard")
 
@@ -152,7 +156,8 @@ def test_truths_that_name_nothing_are_told_apart():
 
 def test_a_frame_that_lost_a_label_says_how_pandas_keeps_it():
     frame = pd.read_csv(io.StringIO("truth,answer\nteal,a teal\nNone,nothing\n"))
-    for data in (frame, frame.rename(columns={"truth": "gt", "answer": "prediction"})):
+    renamed = frame.set_axis(["gt", "prediction"], axis=1)
+    for data in (frame, renamed):
         with pytest.raises(DataError, match=r"row 2: .* is missing.*\n.*keep_default_na=False"):
             read(data)
     with pytest.raises(DataError) as told:

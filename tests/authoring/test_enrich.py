@@ -16,8 +16,8 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.taxonomy import Taxonomy
 
-TREE = Taxonomy(
-    ["food", "soup", "hot/cold", "cake"], [-1, 0, 0, 0], aliases=[[], ["broth"], [], []]
+TREE = Taxonomy.from_paths(
+    ["food/soup", r"food/hot\/cold", "food/cake"], aliases={"soup": ["broth"]}
 )
 ROWS = [
     ProposedName(1, "potage", "wordnet", comment="soup.n.01: liquid food"),
@@ -36,14 +36,16 @@ def test_only_what_the_mapper_does_not_place_is_proposed(small):
     taxonomy = Taxonomy.from_paths(["animal/dog", "animal/bird/mallard", "animal/bird/crane"])
     mapper = Mapper(taxonomy, config=MapperConfig(wordnet=False))
     proposals = propose_names(taxonomy, mapper, small)
-    source_of = {(taxonomy.labels[row.node], row.name): row.source for row in proposals}
-    assert source_of["mallard", "Anas platyrhynchos"] == "wordnet"
-    assert all(mapper.place_one(row.name).node != row.node for row in proposals)
-    # Plurals that the mapper folds itself are no new names.
-    assert not [row for row in proposals if row.source == "inflection"]
+    mallard = taxonomy.resolve("mallard")
+    (latin,) = [row for row in proposals if row.name == "Anas platyrhynchos"]
+    assert latin.node == mallard
+    assert latin.source == "wordnet"
+    for row in proposals:
+        assert mapper.place_one(row.name).node != row.node
+        assert row.source != "inflection"  # the mapper folds plurals itself
     more, counts = apply_proposals(taxonomy, proposals)
     assert counts["added"] == len(proposals)
-    assert more.labels[Mapper(more).place_one("Anas platyrhynchos").node] == "mallard"
+    assert Mapper(more).place_one("Anas platyrhynchos").node == mallard
 
 
 def test_a_name_of_two_nodes_is_marked_and_says_which(small):

@@ -235,44 +235,51 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint, tmp_path, notes)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("text", "message"),
     [
+        (b"", "The manifest file is empty"),
+        (b"image,label\n", "a header but no rows"),
+        (b"image,lable\na,bird\n", "'label'. There are 'image', 'lable'. Did you mean 'lable'"),
+        (b"image,label,Label\na,bird,thrush\n", r"m\.csv:1: Two columns have the same name"),
         (
-            "m.csv",
-            b"image,lable\na.png,bird\n",
-            "'label'. There are 'image', 'lable'. Did you mean 'lable'",
-        ),
-        ("m.csv", b"", "The manifest file is empty"),
-        ("m.csv", b"image,label\n", "a header but no rows"),
-        (
-            "m.csv",
-            b"image,label,Label\na,bird,thrush\n",
-            r"m\.csv:1: Two columns have the same name",
-        ),
-        (
-            "m.csv",
             b"image,label\na,\n,b\nc,d\n",
             r"2 rows lack a value:\n  row 2: no label\n  row 3: no image",
         ),
-        (
-            "m.csv",
-            b"image,label\na.png,bird,oops\n",
-            r"m\.csv:2: The row has 3 cells, the header 2",
-        ),
-        ("m.csv", b'image,label\n"a.png,bird\n', r"m\.csv:2: The row cannot be read as CSV"),
-        ("m.csv", b"image,label\n\xff\xfe,bird\n", r"m\.csv:2: The manifest file is not UTF-8"),
-        ("m.jsonl", b"[" * 100_000, r"m\.jsonl:1: The line is not a JSON object"),
-        ("m.jsonl", b'{"image": "a", "label": "b"}\n{\n', r":2: The line is not a JSON object"),
-        ("m.jsonl", b'["a.png", "bird"]\n', r":1: Entry 1 of the list is not a JSON object"),
-        ("m.jsonl", b'{"image": "a.png"}\n', r"m\.jsonl: There is no column 'label'"),
-        ("m.jsonl", b'{"image": "a.png", "label": null}\n', "row 1: no label"),
-        ("m.txt", b"a.png bird\n", "end in .csv, .*.jsonl, .ndjson, not in '.txt'.*`pattern`"),
+        (b"image,label\na.png,bird,oops\n", r"m\.csv:2: The row has 3 cells, the header 2"),
+        (b'image,label\n"a.png,bird\n', r"m\.csv:2: The row cannot be read as CSV"),
+        (b"image,label\n\xff\xfe,bird\n", r"m\.csv:2: The manifest file is not UTF-8"),
     ],
 )
-def test_malformed_manifests_are_refused(name, text, message, tmp_path):
-    (tmp_path / name).write_bytes(text)
+def test_malformed_tables_are_refused(text, message, tmp_path):
+    file = tmp_path / "m.csv"
+    file.write_bytes(text)
     with pytest.raises(DataError, match=message):
-        load(tmp_path / name, kind="manifest")
+        load(file, kind="manifest")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, r"m\.jsonl:1: The line is not a JSON object"),
+        ('{"image": "a.png", "label": "bird"}\n{"image": \n', r":2: The line is not a JSON object"),
+        ('["a.png", "bird"]\n', r"m\.jsonl:1: Entry 1 of the list is not a JSON object"),
+        ('{"image": "a.png"}\n', r"m\.jsonl: There is no column 'label'"),
+        ('{"image": "a.png", "label": null}\n', "row 1: no label"),
+    ],
+)
+def test_malformed_records_are_refused(text, message, tmp_path):
+    file = tmp_path / "m.jsonl"
+    file.write_text(text)
+    with pytest.raises(DataError, match=message):
+        load(file, kind="manifest")
+
+
+def test_a_manifest_in_an_unknown_format_needs_a_pattern(tmp_path):
+    file = tmp_path / "m.txt"
+    file.write_text("a.png bird\n")
+    endings = "end in .csv, .*.jsonl, .ndjson, not in '.txt'.*`pattern`"
+    with pytest.raises(DataError, match=endings):
+        load(file, kind="manifest")
 
 
 def test_a_manifest_that_does_not_exist(tmp_path):
@@ -344,7 +351,8 @@ def test_images_in_memory_are_written_once_under_their_content(wrap, tmp_path, n
     assert "1 image is listed more than once with the same label" in note
     before = written_at(folder)
     assert set(before) == {example.image for example in examples}
-    assert load_examples(wrap(rows[1::-1]), TREE, folder=folder) == examples[::-1]
+    turned = load_examples(wrap(rows[1::-1]), TREE, folder=folder)
+    assert turned == examples[::-1]
     assert written_at(folder) == before
     with pytest.raises(DataError, match=r"images are not stored in files\. Give `folder`"):
         load_examples(wrap(rows), TREE)
@@ -354,11 +362,13 @@ def test_images_in_memory_are_written_once_under_their_content(wrap, tmp_path, n
 def test_bytes_of_image_files_are_written_as_they_are(wrap, tmp_path):
     stream = io.BytesIO()
     picture(9).save(stream, "JPEG")
-    stored = {"bytes": stream.getvalue(), "path": None}
-    (example,) = load_examples(wrap([(stored, "bird")]), TREE, folder=tmp_path)
-    assert example.image.read_bytes() == stream.getvalue()
+    content = stream.getvalue()
+    rows = [({"bytes": content, "path": None}, "bird")]
+    (example,) = load_examples(wrap(rows), TREE, folder=tmp_path)
+    assert example.image.read_bytes() == content
+    assert example.sha256 == hashlib.sha256(content).hexdigest()
     assert example.image.suffix == ".jpeg"
-    assert example.sha256 == hashlib.sha256(stream.getvalue()).hexdigest() == example.image.stem
+    assert example.image.stem == example.sha256
 
 
 @in_memory
@@ -381,33 +391,42 @@ def test_labels_and_rows_that_are_wrong_are_all_named(wrap, paint, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("item", "message"),
     [
-        (
-            [("a.png", "bird", 3)],
-            r"list: Item 0 is not a pair of an image and a label\. \(got|list: Item 0",
-        ),
-        (["a.png"], "Item 0 is not a pair"),
-        ([(3.5 + 2j, "bird")], r"item 0: no image \(got \(3\.5\+2j\)\)"),
-        ([({"bytes": None, "path": None}, "bird")], r"item 0: no image\nFill in"),
-        ([("a.png", ["Aves", "Turdidae"])], r"item 0: no label \(got \['Aves', 'Turdidae'\]\)"),
-        (7, "A int cannot be used as a source of images"),
-        ({"train": [], "test": []}, r"Choose one of its splits: 'train', 'test'\."),
-        (
-            pd.DataFrame({"file": ["a.png"], "label": ["bird"]}),
-            r"DataFrame: There is no column 'image'\. There are 'file', 'label'\.",
-        ),
-        (
-            pd.DataFrame({"image": ["a.png"], "label": [float("nan")]}, index=["x7"]),
-            r"row x7: no label",
-        ),
-        (
-            pd.DataFrame({"image": ["a.png"], "label": pd.array([None], dtype="string")}),
-            r"row 0: no label",
-        ),
+        (("a.png", "bird", 3), "list: Item 0 is not a pair of an image and a label"),
+        ("a.png", "Item 0 is not a pair"),
+        ((3.5 + 2j, "bird"), r"item 0: no image \(got \(3\.5\+2j\)\)"),
+        (({"bytes": None, "path": None}, "bird"), r"item 0: no image\nFill in"),
+        (("a.png", ["Aves", "Turdidae"]), r"item 0: no label \(got \['Aves', 'Turdidae'\]\)"),
     ],
 )
-def test_sources_in_memory_that_do_not_do(source, message):
+def test_items_that_are_no_examples_are_refused(item, message):
+    with pytest.raises(DataError, match=message):
+        load_examples([item], TREE)
+
+
+def test_a_frame_without_the_columns_is_refused():
+    frame = pd.DataFrame({"file": ["a.png"], "label": ["bird"]})
+    columns = r"DataFrame: There is no column 'image'\. There are 'file', 'label'\."
+    with pytest.raises(DataError, match=columns):
+        load_examples(frame, TREE)
+
+
+@pytest.mark.parametrize("labels", [[float("nan")], pd.array([None], dtype="string")])
+def test_a_frame_without_a_label_is_refused(labels):
+    frame = pd.DataFrame({"image": ["a.png"], "label": labels}, index=["x7"])
+    with pytest.raises(DataError, match=r"row x7: no label"):
+        load_examples(frame, TREE)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (7, "A int cannot be used as a source of images"),
+        ({"train": [], "test": []}, r"Choose one of its splits: 'train', 'test'\."),
+    ],
+)
+def test_what_is_no_source_of_images_is_refused(source, message):
     with pytest.raises(DataError, match=message):
         load_examples(source, TREE)
 

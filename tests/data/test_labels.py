@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+from datetime import date, datetime
 
 import numpy as np
 import pytest
@@ -13,10 +13,8 @@ from taxtune.data import load_examples
 from taxtune.data.labels import LabelFinder, label_text
 from taxtune.errors import TaxonomyError
 from taxtune.mapping import Mapper
-from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, restrict
 from tests.answers.reading import read_file
-from tests.displays import Recorder
 
 TREE = Taxonomy.from_paths(
     [
@@ -51,7 +49,7 @@ TREE = Taxonomy.from_paths(
     ],
 )
 def test_spelling_makes_no_difference(label, node, tmp_path):
-    number = next(v for v in TREE.leaves.tolist() if TREE.labels[v] == node)
+    (number,) = [leaf for leaf in TREE.leaves if TREE.labels[leaf] == node]
     assert target_finder(TREE)(label).node == number
     file = tmp_path / "a.png"
     Image.new("RGB", (9, 9)).save(file)
@@ -70,11 +68,11 @@ def test_what_is_written_goes_before_what_is_spelt_alike():
         assert find(label).node is None
 
 
-def test_a_label_of_a_leaf_and_its_group_is_the_leaf_and_an_answer_is_the_group():
-    with showing(Recorder()) as display:
-        table = read_file([{"truth": "car", "answer": "a car"}], TREE)
-    assert display.notes == []
-    assert TREE.path(table.rows[0].target) == ("life", "vehicle", "car", "car")
+def test_a_label_of_a_leaf_and_its_group_is_the_leaf_and_an_answer_is_the_group(notes):
+    table = read_file([{"truth": "car", "answer": "a car"}], TREE)
+    assert notes == []
+    (row,) = table.rows
+    assert TREE.path(row.target) == ("life", "vehicle", "car", "car")
     assert "as a label 'car' is the leaf" in "\n".join(table.notes)
     group, again, leaf = Mapper(TREE).place(["car", "A car.", "taxi"])
     assert TREE.path(group.node) == ("life", "vehicle", "car")
@@ -100,14 +98,24 @@ def test_a_leaf_and_its_group_in_a_part_and_outside_of_one():
         (np.int64(12), "12"),
         (12.5, "12.5"),
         (" 12.0 ", "12.0"),
-        (datetime.datetime(2024, 5, 1), "2024-05-01"),
-        (datetime.datetime(2024, 5, 1, 12, 30), "2024-05-01T12:30:00"),
-        (datetime.date(2024, 5, 1), "2024-05-01"),
-        (True, ""),
-        (None, ""),
-        (float("nan"), ""),
-        (["a"], ""),
     ],
 )
-def test_cells_as_labels(cell, text):
+def test_numbers_as_labels(cell, text):
     assert label_text(cell) == text
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (datetime(2024, 5, 1), "2024-05-01"),
+        (datetime(2024, 5, 1, 12, 30), "2024-05-01T12:30:00"),
+        (date(2024, 5, 1), "2024-05-01"),
+    ],
+)
+def test_days_as_labels(cell, text):
+    assert label_text(cell) == text
+
+
+@pytest.mark.parametrize("cell", [True, None, float("nan"), ["a"]])
+def test_cells_that_are_no_label(cell):
+    assert label_text(cell) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -40,31 +41,40 @@ def test_the_constants_are_the_papers(key, value):
     assert load_recipe(RECIPE).flat()[key] == value
 
 
-def record(iteration, hp, hr):
-    rows = [
-        sample_row(example=str(i), node=1, hp=p, hr=r)
-        for i, (p, r) in enumerate(zip(hp, hr, strict=True))
-    ]
-    scores = scores_of(rows)
-    return IterationRecord(iteration, "complete", "x", scores=scores, value=0.0, rows=tuple(rows))
-
-
-def test_the_winner_is_never_wrong_and_of_those_says_most_or_else_is_wrong_least():
-    """Table 6: hP = 1 first, then hR; by the means, so that 20 images decide as they did in the paper."""
+@pytest.fixture
+def objective():
     settings = load_recipe(RECIPE).objective
-    objective = make_objective(
-        settings.kind, aims=Aims(hp_target=settings.hp_target, confidence=settings.confidence_level)
-    )
-    bold = record(0, [1.0] * 19 + [0.75], [1.0] * 15 + [0.75] * 5)
-    bird = record(1, [1.0] * 20, [0.5] * 20)
-    careful = record(2, [1.0] * 20, [0.5] * 10 + [0.875] * 10)
-    worse = record(3, [1.0] * 18 + [0.75] * 2, [1.0] * 20)
-    chosen = choose([bold, bird, careful, worse], objective)
-    assert chosen is not None
-    assert (chosen.winner, chosen.reached) == (2, True)
-    chosen = choose([bold, worse], objective)
-    assert chosen is not None
-    assert (chosen.winner, chosen.reached) == (0, False)
+    aims = Aims(hp_target=settings.hp_target, confidence=settings.confidence_level)
+    return make_objective(settings.kind, aims=aims)
+
+
+def record(iteration, *groups):
+    """Returns a template's record; a group is a number of images with their hP and hR."""
+    rows = []
+    for n, hp, hr in groups:
+        rows += [sample_row(node=1, hp=hp, hr=hr)] * n
+    numbered = tuple(replace(row, example=str(i)) for i, row in enumerate(rows))
+    scores = scores_of(numbered)
+    return IterationRecord(iteration, "complete", "x", scores=scores, value=0.0, rows=numbered)
+
+
+BOLD = record(0, (15, 1.0, 1.0), (4, 1.0, 0.75), (1, 0.75, 0.75))
+BIRD = record(1, (20, 1.0, 0.5))
+CAREFUL = record(2, (10, 1.0, 0.5), (10, 1.0, 0.875))
+WORSE = record(3, (18, 1.0, 1.0), (2, 0.75, 1.0))
+
+
+def test_the_winner_is_never_wrong_and_of_those_says_most(objective):
+    """Table 6: hP = 1 first, then hR; by the means, so that 20 images decide as they did in the paper."""
+    chosen = choose([BOLD, BIRD, CAREFUL, WORSE], objective)
+    assert chosen.winner == CAREFUL.iteration
+    assert chosen.reached
+
+
+def test_where_every_template_is_wrong_the_winner_is_so_least(objective):
+    chosen = choose([BOLD, WORSE], objective)
+    assert chosen.winner == BOLD.iteration
+    assert not chosen.reached
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +87,8 @@ def told(tmp_path_factory):
     def reply(request):
         nonlocal count
         count += 1
-        return text(
-            f"```\nName the {{{{ domain }}}}{' with care' if count % 2 else ''}. Way {count}.\n```"
-        )
+        manner = " with care" if count % 2 else ""
+        return text(f"```\nName the {{{{ domain }}}}{manner}. Way {count}.\n```")
 
     def answer(image, prompt):
         return "A: some thrush" if "care" in prompt else "A: Turdus merula"
@@ -105,15 +114,13 @@ def told(tmp_path_factory):
         asked = [request.messages for request in server.chats]
     assert [run.objective for run in result.runs] == list(OBJECTIVES)
     assert [each.name for each in result.heldout] == ["baseline", *OBJECTIVES]
-    assert all(each.scores.n == HELDOUT for each in result.heldout)
-    assert {row.stage for each in result.heldout for row in each.rows} <= {
-        "verbatim",
-        "ngram",
-        "vote",
-        "similarity",
-    }
+    for heldout in result.heldout:
+        assert heldout.scores.n == HELDOUT
+        for row in heldout.rows:
+            assert row.stage in ("verbatim", "ngram", "vote", "similarity")
     assert len(asked) == len(OBJECTIVES) * ITERATIONS
-    return dict(zip(OBJECTIVES, (asked[:ITERATIONS], asked[ITERATIONS:]), strict=True))
+    first, second = OBJECTIVES
+    return {first: asked[:ITERATIONS], second: asked[ITERATIONS:]}
 
 
 @pytest.mark.parametrize(
@@ -149,4 +156,5 @@ def test_the_proposer_is_told_what_hp_and_hr_mean_or_of_accuracy_alone(
     ):
         assert words in system["hr_at_hp"]
     assert "accuracy" in system["accuracy"]
-    assert not any(name in system["accuracy"] for name in ("hP", "hR", "hierarchical"))
+    for name in ("hP", "hR", "hierarchical"):
+        assert name not in system["accuracy"]

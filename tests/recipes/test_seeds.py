@@ -11,10 +11,8 @@ from taxtune.settings import BASELINE
 from taxtune.taxonomy import read_taxonomy
 from tests.tuning.templates import check, render
 
-SEEDS = {
-    file.stem: file.read_text(encoding="utf-8")
-    for file in sorted((prompts_dir() / "seeds").iterdir())
-}
+FILES = sorted((prompts_dir() / "seeds").iterdir())
+SEEDS = {file.stem: file.read_text(encoding="utf-8") for file in FILES}
 RECIPES = sorted(file.stem for file in recipes_dir().glob("*.yaml"))
 
 
@@ -24,7 +22,8 @@ def test_a_seed_does_in_every_recipe_and_names_no_label(name):
     labels = []
     if recipe.taxonomy.path.startswith("builtin:"):
         tree = read_taxonomy(recipe.taxonomy.path)
-        labels = [label for leaf in tree.leaves for label in tree.names(int(leaf))]
+        for leaf in tree.leaves:
+            labels += tree.names(int(leaf))
     for seed in SEEDS.values():
         check(seed, forbidden=labels, samples=[recipe.prompt.variables])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taxtune.report.drawing import save_figure
 
-__all__ = ["assert_drawn", "cells", "records", "rows_by"]
+__all__ = ["assert_drawn", "cells", "marks", "records", "rows_by"]
 
 
 def records(report, table):
@@ -24,6 +24,11 @@ def rows_by(report, table, *columns):
 def cells(row, *columns):
     """Returns some cells of a row."""
     return tuple(row[column] for column in columns)
+
+
+def marks(axes):
+    """Returns the heights of the marks of each series of a figure's axes."""
+    return {bars.get_label(): bars.lines[0].get_ydata().tolist() for bars in axes.containers}
 
 
 def assert_drawn(report, folder, least=1000):

@@ -85,8 +85,9 @@ def test_files_are_split_by_a_column_or_by_guesses(birds, guesses):
 
 
 def test_text_scores_are_those_of_each_answer_and_missing_ones_have_none(birds):
-    answers = pd.DataFrame({"target": [8, 8, 8, 4, 8], "question": ""}, index=[7, 5, 3, 1, 0])
+    answers = pd.DataFrame({"target": [8, 8, 8, 4, 8], "question": ""})
     answers["answer"] = ["mallard", "a duck", None, "mallard", "mallard"]
+    answers.index = [7, 5, 3, 1, 0]
     compared = []
 
     def same(answer, name):
@@ -94,5 +95,6 @@ def test_text_scores_are_those_of_each_answer_and_missing_ones_have_none(birds):
         return float(answer == name)
 
     scores = text_scores(answers, FunctionMeasure("same", "same", same), birds, "common-name")
-    assert scores.fillna(-1).to_dict() == {7: 1, 5: 0, 3: -1, 1: 0, 0: 1}
+    assert scores.index.equals(answers.index)
+    assert scores.fillna(-1).tolist() == [1, 0, -1, 0, 1]
     assert len(compared) == 3

@@ -41,7 +41,8 @@ def half(_answer, reference):
 def test_tau_counts_every_pair(rows):
     x, y = np.array(rows).T
     i, j = np.triu_indices(len(rows), 1)
-    order_x, order_y = np.sign(x[i] - x[j]), np.sign(y[i] - y[j])
+    order_x = np.sign(x[i] - x[j])
+    order_y = np.sign(y[i] - y[j])
     found = kendall(x, y)
     untied = (order_x**2).sum() * (order_y**2).sum()
     if not untied:
@@ -171,16 +172,11 @@ def test_a_measure_without_scores_is_not_drawn(birds, tmp_path, scored):
 
 
 def test_pairs_are_drawn_below_the_root_alone_and_counted_from_it(tmp_path):
-    report = run(
-        "correlation",
-        taxonomy="builtin:fieldguide",
-        root="Fringillidae",
-        measure="exact-match",
-        pairs=300,
-        save_pairs=tmp_path / "pairs.csv",
-    )
+    tree = {"taxonomy": "builtin:fieldguide", "root": "Fringillidae"}
+    file = tmp_path / "pairs.csv"
+    report = run("correlation", measure="exact-match", pairs=300, save_pairs=file, **tree)
     assert report.settings["root"] == "Aves/Passeriformes/Fringillidae"
-    rows = pd.read_csv(tmp_path / "pairs.csv")
+    rows = pd.read_csv(file)
     assert len(rows) == 600
     species = ("Carduelis carduelis", "Fringilla coelebs", "Pyrrhula pyrrhula", "Spinus tristis")
     leaves = {f"Fringillidae/{name}" for name in species}

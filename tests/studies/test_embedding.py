@@ -15,7 +15,7 @@ from taxtune.studies.embedding import (
     unit,
 )
 from taxtune.studies.plurals import plural
-from tests.trees import outlined
+from taxtune.taxonomy import Taxonomy
 
 
 class Lengths:
@@ -52,11 +52,9 @@ def test_sets_and_files_of_templates(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("# mine\n\n  {label}, drawn \n{label} — 🦊\n{label}, drawn\n", encoding="utf-8")
     assert read_label_prompts(str(path)) == ("{label}, drawn", "{label} — 🦊")
-    for text, message in (
-        ("a\n", "mine.txt:1: .*does not contain {label}"),
-        ("# a\n", "no prompt template"),
-        ("", "empty"),
-    ):
+    messages = {"a\n": "mine.txt:1: .*does not contain {label}"}
+    messages |= {"# a\n": "no prompt template", "": "empty"}
+    for text, message in messages.items():
         path.write_text(text)
         with pytest.raises(DataError, match=message):
             read_label_prompts(str(path))
@@ -65,7 +63,8 @@ def test_sets_and_files_of_templates(tmp_path):
 
 
 def test_names_of_nodes_and_models(tmp_path):
-    tree = outlined("food: apple_pie, Quercus = oak")
+    paths = ["food/apple_pie", "food/Quercus"]
+    tree = Taxonomy.from_paths(paths, aliases={"Quercus": ["oak"]})
     assert label_texts(tree) == ["food", "apple pie", "oak"]
 
     (tmp_path / "a" / "b").mkdir(parents=True)

@@ -60,18 +60,21 @@ def test_each_resample_has_scipys_correlations(levels, table_size, monkeypatch, 
     rng = np.random.default_rng(3)
     n, resamples = 60, 25
     human = rng.normal(size=n) if levels is None else rng.choice([0, 0.5, 1][:levels], n)
-    noise, rare = human + rng.normal(size=n), (rng.random(n) < 0.2) * 1.0
-    coarse = rng.choice(20, n) * 1.0
-    scores = np.stack([noise, rare, coarse, -human, np.ones(n), np.full(n, np.nan)])
+    noise = human + rng.normal(size=n)
+    rare = rng.random(n) < 0.2
+    coarse = rng.choice(20, n)
+    constants = np.full((2, n), [[1], [np.nan]])
+    scores = np.stack([noise, rare, coarse, -human, *constants])
     values, drawn = correlate(scores, human, resamples=resamples, seed=7)
+    # The first rows are all examples, each once.
     draws = np.random.default_rng(7).integers(0, n, size=(resamples, n))
-    for i, row in enumerate(scores[:4]):
-        for which, scipys in enumerate((stats.spearmanr, stats.kendalltau)):
-            assert values[which, i] == pytest.approx(scipys(row, human).statistic)
+    draws = np.vstack([np.arange(n), draws])
+    found = np.concatenate([values[np.newaxis], drawn])
+    for which, scipys in enumerate((stats.spearmanr, stats.kendalltau)):
+        for i, row in enumerate(scores[:4]):
             expected = [scipys(row[draw], human[draw]).statistic for draw in draws]
-            np.testing.assert_allclose(drawn[:, which, i], expected, atol=1e-12)
-    assert np.isnan(values[:, 4:]).all()
-    assert np.isnan(drawn[:, :, 4:]).all()
+            np.testing.assert_allclose(found[:, which, i], expected, atol=1e-12)
+    assert np.isnan(found[:, :, 4:]).all()
     assert recorder.of("resamples")[-1] == (resamples + 1, resamples + 1)
     _, again = correlate(scores, human, resamples=9, seed=7)
     _, other = correlate(scores, human, resamples=9, seed=8)
@@ -104,8 +107,8 @@ def test_a_measure_without_scores_and_a_constant_one_have_no_correlation():
     report = judged(NEAR, HUMAN, given("near"), constant("nothing", np.nan), constant("same", 0))
     near, nothing, same = records(report, "correlations")
     assert near["answers"] == 80
+    correlations = ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")
     for row in (nothing, same):
-        correlations = ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")
         assert set(cells(row, *correlations)) == {None}
     assert (nothing["mean score"], same["mean score"]) == (None, 0)
     assert "– means undefined" in report.table("correlations").notes[-1]
@@ -185,12 +188,7 @@ def test_correct_answers_that_vqa_accuracy_misses():
 
 # -- a judge over HTTP ------------------------------------------------------------------------------------------------
 
-PEOPLE = {
-    "cat": [1, 1, 1, 1, 1],
-    "kitty": [1, 1, 1, 1, 0],
-    "a mammal": [1, 1, 0, 0, 0],
-    "dog": [0, 0, 0, 0, 1],
-}
+PEOPLE = {"cat": 1.0, "kitty": 1.0, "a mammal": 0.5, "dog": 0.0}
 
 
 @pytest.fixture

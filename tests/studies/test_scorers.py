@@ -28,10 +28,10 @@ NAN = float("nan")
 # -- scorers ----------------------------------------------------------------------------------------------------------
 
 
-@given(
-    st.lists(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4), min_size=1, max_size=8),
-    st.integers(0, 1000),
-)
+NAMES_OF_A_NODE = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4)
+
+
+@given(st.lists(NAMES_OF_A_NODE, min_size=1, max_size=8), st.integers(0, 1000))
 def test_the_best_name_decides(names, seed):
     columns = NodeNames.of(names)
     size = (3, len(columns.vocabulary))
@@ -117,12 +117,9 @@ def columns(read, *names):
 
 def test_jsonl_with_everything(tmp_path, birds):
     bird = {"answer": "a bird", "node": "blackbird", "also": ["life/Aves", "Turdidae"]}
-    path = write(
-        tmp_path,
-        bird | {"style": "bare"},
-        {"answer": "", "node": None, "also": [], "style": "coarse"},
-        {"answer": "عصفور 🐦", "node": ["Animals", "Aves"], "also": []},
-    )
+    nothing = {"answer": "", "node": None, "also": [], "style": "coarse"}
+    moved = {"answer": "عصفور 🐦", "node": ["Animals", "Aves"], "also": []}
+    path = write(tmp_path, bird | {"style": "bare"}, nothing, moved)
     read = read_annotated(path, birds)
     answers, rows, styles = columns(read, "answer", "row", "style")
     assert answers == ["a bird", "", "عصفور 🐦"]
@@ -151,7 +148,6 @@ def test_csv_whose_rows_lack_an_answer_or_a_node(tmp_path, birds):
 
 def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path, birds):
     _, part = TreeSettings(taxonomy=birds, root="thrush").read_tree()
-    assert part is not None
     lines = "answer,node,also\na duck,mallard,\na thrush,blackbird,mallard\nno idea,,\n"
     path = write(tmp_path, lines)
     read = read_annotated(path, part.tree, part=part)

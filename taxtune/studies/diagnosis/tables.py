@@ -16,7 +16,7 @@ from taxtune.metrics.ranks import RankIntervals, rank_of
 from taxtune.metrics.statistics import Interval
 from taxtune.report.formatting import interval
 from taxtune.report.output import Table, node_name
-from taxtune.studies.frames import in_order
+from taxtune.studies.frames import sorted_by
 from taxtune.studies.output import draw_dots, frame_table
 from taxtune.taxonomy import Taxonomy
 
@@ -152,7 +152,7 @@ def examples_table(
     sums = frame["hp"] + frame["hr"]
     costly = frame.loc[sums.sort_values(kind="stable").index]
     chosen = costly.drop_duplicates(["type", "target"]).groupby("type").head(most)
-    chosen = chosen.sort_values("type", key=partial(in_order, order=order), kind="stable")
+    chosen = sorted_by(chosen, "type", order)
     name_of = partial(node_name, taxonomy)
     cells = chosen[["type"]].copy()
     cells["answer"] = chosen["answer"].map(_shortened)

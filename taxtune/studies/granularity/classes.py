@@ -225,7 +225,7 @@ def two_level_report(
         "class of the predicted fine class; CG FG-emb: by the average of the fine classes' text embeddings; "
         "Δ: the gain over CG direct; full path: FG and CG direct are both right; inconsistent: the "
         "fine class does not belong to the coarse one. Classes that share the highest score share the credit.",
-        digits=dict.fromkeys(table.columns[2:], 2),
+        digits=2,
     )
     note = f"Percentile bootstrap over the images, {settings.resamples:,} resamples."
     return StudyReport(

@@ -245,7 +245,7 @@ def _summary_table(results: Sequence[Granularity]) -> Table:
         "Anc raw: an ancestor scored by its own name; Anc child: by its best direct child (eq. 2); Anc leaf: by the "
         "best leaf below it (eq. 3); Δ: gain over raw.",
         "Improved: ancestors whose average precision rises when they are scored by the leaves.",
-        digits=dict.fromkeys(QUANTITIES, 2),
+        digits=2,
     )
 
 
@@ -273,7 +273,7 @@ def _levels_table(results: Sequence[Granularity]) -> Table:
             row["Δ leaf"] = means["gain"]["ancestor"]
             rows.append(row | _counts(labels))
     title = "The same by level, the root being level 0 (paper 3, Figure 3)"
-    return frame_table("levels", title, pd.DataFrame(rows), digits=dict.fromkeys(QUANTITIES, 2))
+    return frame_table("levels", title, pd.DataFrame(rows), digits=2)
 
 
 def _counts(labels: pd.DataFrame) -> dict[str, int]:

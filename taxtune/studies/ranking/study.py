@@ -170,12 +170,11 @@ def _scores_table(cells: pd.DataFrame, columns: Sequence[Measured], notes: Seque
 
 
 def _ranks_table(ranks: pd.DataFrame) -> Table:
-    measures = ranks["measure"].unique()
     wide = ranks.set_index(["model", "measure"])["rank"].unstack(sort=False)
     cells = wide.reset_index()
     note = "1 is the best. Tied models share the average of their ranks."
     title = "Rank of each model under each measure"
-    return frame_table("ranks", title, cells, note, digits=dict.fromkeys(measures, 1))
+    return frame_table("ranks", title, cells, note, digits=1)
 
 
 def _uncertainty_table(ranks: pd.DataFrame, resamples: int) -> Table:
@@ -192,7 +191,7 @@ def _uncertainty_table(ranks: pd.DataFrame, resamples: int) -> Table:
 def _taus_table(taus: pd.DataFrame) -> Table:
     title = "Kendall's τ of each measure's ranking with that of hF"
     note = "τ-b; the interval is over the resamples in which neither ranking ties all models."
-    return frame_table("tau", title, taus, note, digits=dict.fromkeys(["τ", *INTERVAL], 2))
+    return frame_table("tau", title, taus, note, digits=2)
 
 
 def _draw_ranks(ranks: pd.DataFrame) -> Figure:

@@ -292,7 +292,7 @@ def _means_table(intervals: pd.DataFrame) -> Table:
         "Rows: the right texts of an image; columns: the wrong texts that they are ranked against. Related images "
         "share an object label with it; altered captions are its own captions with one object replaced by one that is "
         "not in the image.",
-        digits=dict.fromkeys(cells.columns[2:], 2),
+        digits=2,
     )
 
 

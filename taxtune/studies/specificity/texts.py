@@ -48,19 +48,23 @@ def make_texts(
     images_with = labels.groupby(labels).groups
     rows: list[dict[str, str]] = []
     for i, image in enumerate(images):
-        rng = np.random.default_rng([seed, zlib.crc32(image.id.encode())])
+        own_seed = zlib.crc32(image.id.encode())
+        rng = np.random.default_rng([seed, own_seed])
         # The generator is used in the order of the kinds.
-        label = image.labels[int(rng.integers(len(image.labels)))]
+        label = image.labels[rng.integers(len(image.labels))]
+        every_label = ", ".join(image.labels)
         others = captions.drop(i)
         related = np.concatenate([images_with[name] for name in image.labels])
         of_related = others[others.index.isin(related)]
-        texts: dict[str, Iterable[str]] = {"caption": image.captions}
-        texts["multi"] = [template.replace("{label}", ", ".join(image.labels))]
+        texts: dict[str, Iterable[str]] = {}
+        texts["caption"] = image.captions
+        texts["multi"] = [template.replace("{label}", every_label)]
         texts["single"] = [template.replace("{label}", label)]
         texts["narrative"] = image.narratives
         texts["random"] = _drawn(others, image.captions, negatives, rng)
         texts["related"] = _drawn(of_related, image.captions, negatives, rng)
-        texts["altered"] = islice(altered_captions(image, words, find, rng), negatives)
+        altered = altered_captions(image, words, find, rng)
+        texts["altered"] = islice(altered, negatives)
         for kind, some in texts.items():
             row = {"image": image.id, "file": image.file, "kind": kind}
             rows += [row | {"text": text} for text in some]
@@ -70,15 +74,16 @@ def make_texts(
 def _drawn(pool: pd.Series[str], own: Sequence[str], n: int, rng: np.random.Generator) -> list[str]:
     """Returns up to `n` different texts of a pool that are none of an image's own."""
     own_texts = {text.casefold() for text in own}
-    chosen: list[str] = []
+    others: list[str] = []
     # Twice as many as needed first, in case some are repeated.
     for size in (2 * n, len(pool)):
-        drawn = rng.choice(pool.to_numpy(), size=min(size, len(pool)), replace=False)
-        others = [text for text in dict.fromkeys(drawn) if text.casefold() not in own_texts]
-        chosen = others[:n]
-        if len(chosen) == n:
+        size = min(size, len(pool))
+        drawn = rng.choice(pool.to_numpy(), size, replace=False)
+        distinct = dict.fromkeys(drawn)
+        others = [text for text in distinct if text.casefold() not in own_texts]
+        if len(others) >= n:
             break
-    return chosen
+    return others[:n]
 
 
 def altered_captions(
@@ -101,12 +106,14 @@ def altered_captions(
     absent = [category for category in words if category not in named]
     slots = []
     for caption in image.captions:
-        slots += [(caption, mention) for mention in find(caption) if is_head(caption, mention)]
+        heads = [mention for mention in find(caption) if is_head(caption, mention)]
+        slots += [(caption, mention) for mention in heads]
     seen = {caption.casefold() for caption in image.captions}
     for number in rng.permutation(len(slots) * len(absent)):
         slot, other = divmod(int(number), len(absent))
         caption, mention = slots[slot]
-        text = swapped(caption, mention, words[absent[other]])
+        category = absent[other]
+        text = swapped(caption, mention, words[category])
         if text not in seen and text.casefold() not in seen:
             seen.add(text)
             yield text

@@ -109,14 +109,11 @@ def is_inside(span, others):
 
 
 @settings(deadline=None, max_examples=150)
-@given(
-    names=st.lists(PHRASES, min_size=1, max_size=8),
-    captions=st.lists(TEXTS, min_size=1, max_size=6),
-)
+@given(st.lists(PHRASES, min_size=1, max_size=8), st.lists(TEXTS, min_size=1, max_size=6))
 def test_it_is_what_regular_expressions_find(names, captions):
     """Every span of every name is found by itself; those inside another span are dropped one by one."""
     labels = [f"n{i}" for i in range(len(names))]
-    parents = [-1] + [0] * (len(names) - 1)
+    parents = [-1, *[0] * len(names[1:])]
     tree = Taxonomy(labels, parents, aliases=[[name] for name in names])
     expected = np.zeros(len(names), dtype=int)
     inside = np.zeros(len(names), dtype=int)
@@ -210,7 +207,8 @@ def result(raw, leaf, name="made"):
 def test_gaps_by_hand():
     labels = COUNTS.labels
     assert labels["captions"].tolist() == [0, 0, 1, 1, 1, 0, 3, 3, 1]
-    assert labels["mean_of_leaves"].tolist() == pytest.approx([8 / 5, 5 / 3, 1.5, 2, 1, 0, 3, 3, 1])
+    means = labels["mean_of_leaves"].tolist()
+    assert means == pytest.approx([8 / 5, 5 / 3, 1.5, 2, 1, 0, 3, 3, 1])
     gaps = np.log10([2.6, 5 / 3 + 1, 2.5 / 2, 3 / 2])
     assert labels["gap"].tolist()[:4] == pytest.approx(gaps)
     assert labels["gap"][4:].isna().all()
@@ -222,7 +220,8 @@ def test_the_correlation_is_that_of_the_ancestors():
     # The covariance over the deviations, from the definition, and Student's t on n − 2 degrees of freedom.
     gaps = np.log10([8 / 3, 1.25, 1.5])
     gains = np.array([0.5, -0.1, 0.1])
-    x, y = gaps - gaps.mean(), gains - gains.mean()
+    x = gaps - gaps.mean()
+    y = gains - gains.mean()
     r = x @ y / math.sqrt((x @ x) * (y @ y))
     assert row["Pearson r"] == pytest.approx(r)
     t = r * math.sqrt(1 / (1 - r**2))
@@ -269,12 +268,10 @@ def test_the_reports():
 
 def test_a_tree_of_many_ancestors_shows_both_ends():
     n = 40
-    coarse = [f"group{i}" for i in range(n)]
-    fine = [f"fine{i}" for i in range(n)]
-    tree = Taxonomy(["root", *coarse, *fine], [-1, *[0] * n, *range(1, n + 1)])
-    captions = fine * 20
-    for i, name in enumerate(coarse):
-        captions += [name] * i
+    tree = Taxonomy.from_paths([f"root/group{i}/fine{i}".split("/") for i in range(n)])
+    captions = [f"fine{i}" for i in range(n)] * 20
+    for i in range(n):
+        captions += [f"group{i}"] * i
     report = frequency_report(count_captions(captions, tree), tree, {})
     rows = pd.DataFrame(records(report, "frequency-gaps"))
     assert rows["ancestor"].iloc[[0, 1, 2, -1]].tolist() == ["root", "group0", "group1", "group39"]

@@ -10,10 +10,11 @@ import pytest
 
 from taxtune.errors import DataError
 from taxtune.studies.granularity.matrices import at_leaves, read_scores
-from taxtune.taxonomy import restrict
-from tests.trees import outlined
+from taxtune.taxonomy import Taxonomy, restrict
 
-TREE = outlined("life: bird = Aves", "bird: robin, duck", "life: tree", "tree: oak = Quercus")
+ALIASES = {"bird": ["Aves"], "oak": ["Quercus"]}
+PATHS = ["life/bird/robin", "life/bird/duck", "life/tree/oak"]
+TREE = Taxonomy.from_paths(PATHS, aliases=ALIASES)
 #: The columns in another order than the tree's, by label, alias and path; the root has none.
 CSV = """image,label,oak,duck,Aves,life/bird/robin,tree
 a.jpg,robin,0.1,0.2,0.3,0.9,0.0

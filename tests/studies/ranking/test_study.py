@@ -13,7 +13,7 @@ from taxtune.metrics.base import FunctionMeasure
 from taxtune.metrics.registry import make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from tests.studies.reports import cells, records, rows_by
+from tests.studies.reports import cells, marks, records, rows_by
 
 #: The answers of each model about a blackbird and a mallard.
 MODELS = {"careful": ("thrush", "bird"), "bold": ("blackbird", "American robin")}
@@ -68,8 +68,9 @@ def test_a_hand_computed_ranking(study):
     assert cells(ranks["careful"], *metrics) == (2, 2, 2, 1, 1)
     assert cells(ranks["bold"], *metrics) == (1, 1, 1, 2, 2)
     (chart,) = report.figures["ranks"]().axes
-    marks = {bars.get_label(): bars.lines[0].get_ydata().tolist() for bars in chart.containers}
-    assert marks == {"careful": [2, 2, 2, 1, 1], "bold": [1, 1, 1, 2, 2]}
+    drawn = marks(chart)
+    assert drawn["careful"] == [2, 2, 2, 1, 1]
+    assert drawn["bold"] == [1, 1, 1, 2, 2]
     assert chart.yaxis_inverted(), "the best is on top"
     taus = {row["measure"]: row["τ"] for row in records(report, "tau")}
     assert taus == {"EM": -1.0, "accuracy": -1.0, "hR": -1.0, "hP": 1.0}

@@ -19,20 +19,8 @@ from taxtune.studies.specificity.texts import altered_captions, make_texts
 from tests.studies.coco import write_coco
 
 TEMPLATE = "a photograph showing {label}"
-CATEGORIES = [
-    "person",
-    "cat",
-    "dog",
-    "hot dog",
-    "bear",
-    "teddy bear",
-    "umbrella",
-    "skis",
-    "sheep",
-    "orange",
-    "couch",
-]
-WORDS = read_words(CATEGORIES)
+CATEGORIES = "person, cat, dog, hot dog, bear, teddy bear, umbrella, skis, sheep, orange, couch"
+WORDS = read_words(CATEGORIES.split(", "))
 Data = tuple[list[Image], dict[str, Words]]
 
 

@@ -14,7 +14,7 @@ from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import Setup
 from taxtune.tuning.leaks import find_labels
 from taxtune.tuning.proposers import Goal, evidence, make_proposer
-from taxtune.tuning.proposers.evidence import Hider, hidden_answers, row_values
+from taxtune.tuning.proposers.evidence import Hider, hidden_answers, score_columns
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import IterationRecord
 from tests.trees import tree_and_nodes
@@ -140,11 +140,11 @@ def test_without_a_taxonomy_or_answers_there_is_no_evidence():
 def test_values_of_rows_average_to_the_score():
     answered = rows(BIRDS, ANSWERS[:-1])
     hp, hr = (np.mean([getattr(row, key) for row in answered]) for key in ("hp", "hr"))
-    hf = row_values(answered, "hf")
+    hf = score_columns(answered, ["hf"])["hf"]
     assert hf.mean() == pytest.approx(2 * hp * hr / (hp + hr))
-    assert row_values(answered, "rouge-1") is None
+    assert score_columns(answered, ["rouge-1"]) == {}
     rated = [replace(row, measures={"rouge-1": 0.5}) for row in answered]
-    assert row_values(rated, "rouge-1") == pytest.approx([0.5] * 9)
+    assert score_columns(rated, ["rouge-1"])["rouge-1"] == pytest.approx([0.5] * 9)
 
 
 def said(text: str, label: str = "goldfinch", template: str = "What is it?") -> str:
