@@ -16,7 +16,8 @@ from taxtune.answers import AnswerTable
 from taxtune.answers.targets import make_information
 from taxtune.mapping import Mapper, Placement
 from taxtune.mapping.config import DOUBTFUL
-from taxtune.metrics.confidence import COVERAGES, Doubt, influence_of_doubt
+from taxtune.metrics.confidence import COVERAGES
+from taxtune.metrics.doubt import Doubt, influence_of_doubt
 from taxtune.metrics.information import Information
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks
@@ -149,7 +150,7 @@ def score_answers(
         on_part=predictions.table().intervals(seed, resamples),
         on_full=full_intervals,
         ranks=ranks,
-        doubt=table.doubt(taxonomy),
+        doubt=table.doubt(predictions),
         selective=table.selective(predictions.hp),
     )
     data = scores.summary(resamples, seed)
@@ -229,14 +230,12 @@ class _PlacedTable:
             information=information, nodes=nodes, target=targets, off_tree=self.off_tree
         )
 
-    def doubt(self, taxonomy: Taxonomy) -> Doubt | None:
+    def doubt(self, predictions: Predictions) -> Doubt | None:
         """Returns the influence of doubtful placements. None where that is not known of each."""
         if self.answers.has_nodes:
             return None
         doubtful = [placement.doubtful for placement in self.placements]
-        return influence_of_doubt(
-            taxonomy, self.nodes, self.targets, doubtful, off_tree=self.off_tree
-        )
+        return influence_of_doubt(predictions, doubtful)
 
     def selective(self, hp: FloatArray) -> Selective | None:
         """Returns the worth of the confidence for answers with this hP.
