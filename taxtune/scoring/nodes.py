@@ -41,6 +41,27 @@ _MOST_ROWS = 20
 _ROW_SCORES = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
 #: The scores that have a unit.
 _IN_UNITS = ("depth", "remaining_uncertainty", "misinformation")
+#: What stands in the JSON of the scores, in order; the rows follow.
+_SUMMARY = (
+    "root",
+    "scored",
+    "n",
+    "abstained",
+    "off_tree",
+    "left_out",
+    "outside",
+    "confidence_level",
+    "resamples",
+    "seed",
+    "scores",
+    "doubtful",
+    "selective",
+    "full_scores",
+    "targets",
+    "information",
+    "ranks",
+    "mapper",
+)
 _HEADS = ("score", "estimate", "low", "high")
 _RANK_HEADS = (
     "rank",
