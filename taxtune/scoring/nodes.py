@@ -160,7 +160,6 @@ def score_answers(
         table.targets,
         off_tree=table.off_tree,
         resamples=resamples,
-        confidence=_CONFIDENCE,
         seed=seed,
     )
     scores = _Scores(
