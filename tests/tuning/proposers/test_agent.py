@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from taxtune.tuning.plan import make_plan
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.agent import TOOLS, AgentProposer, AgentTools
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.records import IterationRecord, SampleResult
+from taxtune.tuning.records import SampleResult
 from tests.servers import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
@@ -65,12 +64,12 @@ class Asked:
         return answered(template, images)
 
 
-def goal(ask: Callable[[str, int], tuple[SampleResult, ...]] | None, objective: str = "hp") -> Goal:
-    return bird_goal(objective, question="What is it?", tuning_images=len(TRUTHS), ask=ask)
+def goal(ask: Callable[[str, int], tuple[SampleResult, ...]] | None) -> Goal:
+    return bird_goal(question="What is it?", tuning_images=len(TRUTHS), ask=ask)
 
 
-FIRST = replace(record(0, BASELINE, value=0.7, hp=0.7), rows=answered(BASELINE))
-SECOND = replace(record(1, CAREFUL, value=0.9, hp=0.9), rows=answered(CAREFUL))
+FIRST = record(0, BASELINE, value=0.7, hp=0.7, rows=answered(BASELINE))
+SECOND = record(1, CAREFUL, value=0.9, hp=0.9, rows=answered(CAREFUL))
 LOST = record(
     2, None, state="failed", reason="The model slept.", rejected=(("{{ x }}", "Unknown variable."),)
 )
@@ -93,14 +92,9 @@ def check(source: str) -> None:
     templates.check(source, earlier=earlier, forbidden=TRUTHS)
 
 
-def propose(
-    maker: AgentProposer,
-    history: Sequence[IterationRecord] = HISTORY,
-    ask: Any = None,
-    objective: str = "hp",
-) -> Proposal:
-    known = goal(ask or Asked(), objective)
-    return maker.propose(history, known, iteration=len(history), seed=0, check=check)
+def propose(maker: AgentProposer, ask: Any = None) -> Proposal:
+    known = goal(ask or Asked())
+    return maker.propose(HISTORY, known, iteration=len(HISTORY), seed=0, check=check)
 
 
 def used(
