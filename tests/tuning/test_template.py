@@ -172,20 +172,12 @@ class TestVariablesOfAnImage:
         ("source", "here", "unknown"),
         [
             (
-                "Taken {% if place %}at the {{ place }}{% else %}somewhere{% endif %}.",
-                "at the marsh.",
-                "somewhere.",
+                "{% if place %}At the {{ place }}{% else %}Somewhere{% endif %}.",
+                "marsh.",
+                "Somewhere.",
             ),
-            (
-                "Taken at {{ place | default('some place') | upper }}.",
-                "at MARSH.",
-                "at SOME PLACE.",
-            ),
-            (
-                "{{ 'Summer' if 4 < month < 9 else 'Another season' }}.",
-                "Summer.",
-                "Another season.",
-            ),
+            ("Taken at {{ place | default('some place') | upper }}.", "MARSH.", "SOME PLACE."),
+            ("{{ 'Summer' if 4 < month < 9 else 'Any time' }}.", "Summer.", "Any time."),
             ("Month {{ month }}, {{ place ~ '!' }}", "Month 5, marsh!", "Month , !"),
             ("Others: {{ seen[:1] | join(', ') }}.", "Others: coot.", "Others: ."),
         ],
@@ -196,21 +188,22 @@ class TestVariablesOfAnImage:
         check(source, samples=[self.HERE, self.UNKNOWN])
         assert render(source, self.HERE).endswith(here)
         assert render(source, self.UNKNOWN).endswith(unknown)
-        refusal(source, samples=[SAMPLE])
+        refusal(source)
 
     def test_a_template_must_render_for_every_image(self):
-        assert "cannot be rendered" in refusal(
-            "{{ seen | first }}", samples=[self.HERE, self.UNKNOWN]
-        )
+        both = [self.HERE, self.UNKNOWN]
+        assert "cannot be rendered" in refusal("{{ seen | first }}", samples=both)
         assert "cannot be printed" in refusal("{{ seen }}", samples=[self.HERE])
 
     def test_a_repeat_is_the_same_for_every_image(self):
-        earlier, again = ["Name it."], "Name it{% if place %} at {{ place }}{% endif %}."
+        earlier = ["Name it."]
+        again = "Name it{% if place %} at {{ place }}{% endif %}."
         check(again, earlier=earlier, samples=[self.UNKNOWN, self.HERE])
         assert "same prompt" in refusal(again, earlier=earlier, samples=[self.UNKNOWN])
 
     def test_labels_come_through_variables_of_any_image_and_not_beside_them(self):
-        samples, labels = [self.UNKNOWN, self.HERE], ["coot", "marsh tit", "heron"]
+        samples = [self.UNKNOWN, self.HERE]
+        labels = ["coot", "marsh tit", "heron"]
         check("Not {{ seen | join(' or ') }}?", forbidden=labels, samples=samples)
         hidden = "Name it{% if place %}, a {{ 'marsh' ~ ' tit' }}{% endif %}."
         assert "'marsh tit'" in refusal(hidden, forbidden=labels, samples=samples)
@@ -228,28 +221,26 @@ class TestRepeats:
     )
     def test_white_space_makes_no_difference(self, again: str):
         expected = "{{-" not in again
-        assert (
-            Template.parse(again).key == Template.parse("Name the {{ domain }}.").key
-        ) is expected
+        same = Template.parse(again).key == Template.parse("Name the {{ domain }}.").key
+        assert same is expected
         if expected:
             assert "repeats" in refusal(again, earlier=["x", "Name the {{ domain }}."])
 
     def test_the_same_prompt_from_another_source(self):
         earlier = ["Name the {{ domain }}."]
-        assert "same prompt" in refusal("Name the bird.", earlier=earlier, samples=[SAMPLE])
+        assert "same prompt" in refusal("Name the bird.", earlier=earlier)
         check("Name the bird.", earlier=earlier, samples=[{**SAMPLE, "domain": "car"}])
 
     def test_white_space_that_a_prompt_shows_makes_no_difference_either(self):
         earlier = ["Ranks: {{ ranks | join(' ') }}."]
-        for again in (
-            "Ranks: {{ ranks | join('\\n') }}.",
-            "Ranks:{{ ' ' }}\u200b{{ ranks | join(' ') }}.",
-        ):
-            assert "same prompt" in refusal(again, earlier=earlier, samples=[SAMPLE])
+        lines = "Ranks: {{ ranks | join('\\n') }}."
+        assert "same prompt" in refusal(lines, earlier=earlier)
+        hidden = "Ranks:{{ ' ' }}\u200b{{ ranks | join(' ') }}."
+        assert "same prompt" in refusal(hidden, earlier=earlier)
         assert "repeats" in refusal("Name it.\u200b", earlier=["Name it."])
 
     def test_case_and_words_make_a_difference(self):
-        check("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], samples=[SAMPLE])
+        check("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""])
 
 
 class TestLabels:
@@ -330,75 +321,77 @@ class TestLabels:
         check("Anything.", forbidden=["", "?!", "  "])
 
 
-PIECES = [
-    *(
-        "{{ ",
-        " }}",
-        "{% for r in ranks %}",
-        "{% for e in examples %}",
-        "{% endfor %}",
-        "{% if ranks %}",
-        "{% else %}",
-    ),
-    *(
-        "{% endif %}",
-        "{% set x = ",
-        "%}",
-        "{% raw %}",
-        "{% endraw %}",
-        "{#",
-        "#}",
-        "text",
-        "xxxxxxxxxxxxxxxx",
-        "\n",
-    ),
-    *(
-        "question",
-        "domain",
-        "ranks",
-        "examples",
-        "loop.index",
-        "r",
-        "e",
-        "'a'",
-        "99",
-        "1e308",
-        "range(9)",
-        "'",
-    ),
-    *(
-        "[0]",
-        "[:-1]",
-        "['a']",
-        ".__class__",
-        ".format",
-        "(",
-        ")",
-        "()",
-        "[",
-        "]",
-        ",",
-        "*",
-        "**",
-        "~",
-        "+",
-        "-",
-    ),
-    *(" in ", " == ", " not ", " if ", " else ", " or ", " is defined", " recursive "),
-    *(
-        "|join(', ')",
-        "|join",
-        "|upper",
-        "|first",
-        "|reverse",
-        "|length",
-        "|default('x')",
-        "|unique",
-        "|sort",
-    ),
+BLOCKS = [
+    "{{ ",
+    " }}",
+    "{% for r in ranks %}",
+    "{% for e in examples %}",
+    "{% endfor %}",
+    "{% if ranks %}",
+    "{% else %}",
+    "{% endif %}",
+    "{% set x = ",
+    "%}",
+    "{% raw %}",
+    "{% endraw %}",
+    "{#",
+    "#}",
 ]
-
-
+VALUES = [
+    "text",
+    "xxxxxxxxxxxxxxxx",
+    "\n",
+    "question",
+    "domain",
+    "ranks",
+    "examples",
+    "loop.index",
+    "r",
+    "e",
+    "'a'",
+    "99",
+    "1e308",
+    "range(9)",
+    "'",
+]
+FILTERS = [
+    "|join(', ')",
+    "|join",
+    "|upper",
+    "|first",
+    "|reverse",
+    "|length",
+    "|default('x')",
+    "|unique",
+    "|sort",
+]
+OPERATORS = [
+    "[0]",
+    "[:-1]",
+    "['a']",
+    ".__class__",
+    ".format",
+    "(",
+    ")",
+    "()",
+    "[",
+    "]",
+    ",",
+    "*",
+    "**",
+    "~",
+    "+",
+    "-",
+    " in ",
+    " == ",
+    " not ",
+    " if ",
+    " else ",
+    " or ",
+    " is defined",
+    " recursive ",
+]
+PIECES = [*BLOCKS, *VALUES, *FILTERS, *OPERATORS]
 SOURCES = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=200)
 LARGE = {
     "question": "q" * 2000,
