@@ -4,13 +4,13 @@ import random
 from pathlib import Path
 
 import pytest
-import yaml
 
 from taxtune.errors import TemplateError
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.build import build
 from taxtune.tuning.leaks import find_labels, group_names
+from taxtune.tuning.proposers.fragments import read_fragments
 from tests.tuning.proposers.answered import BIRDS
 from tests.tuning.templates import check
 from tests.tuning.toy import make_parts
@@ -28,9 +28,8 @@ TREES = (
 
 
 def groups(tree: Taxonomy, domain: str, *labels: str, **more: object) -> set[str]:
-    return set(
-        group_names(tree, tree.resolve(domain), [tree.resolve(label) for label in labels], **more)
-    )  # type: ignore[arg-type]
+    targets = [tree.resolve(label) for label in labels]
+    return set(group_names(tree, tree.resolve(domain), targets, **more))  # type: ignore[arg-type]
 
 
 THINGS = Taxonomy.from_paths(
@@ -52,11 +51,8 @@ class TestGroupNames:
         assert not found & {"goldfinch", "snowy owl", "bird", "Aves", "animal", "crow"}
 
     def test_what_holds_most_labels_says_no_more_than_the_domain(self):
-        assert groups(THINGS, "thing", "cup", "shark", "goldfinch") == {
-            "artifact",
-            "animal",
-            "finch",
-        }
+        found = groups(THINGS, "thing", "cup", "shark", "goldfinch")
+        assert found == {"artifact", "animal", "finch"}
         # Within the animals, finches are most of them.
         assert groups(THINGS, "animal", "shark", "goldfinch") == set()
 
@@ -67,25 +63,22 @@ class TestGroupNames:
 
     def test_general_words_and_ranks_are_free(self):
         assert groups(THINGS, "thing", "crowd", "twins", "clock") == {"team", "device"}
-        ranks = [
-            ("kind", "team", "make", "type")[len(THINGS.path(v)) - 1] for v in range(len(THINGS))
-        ]
+        by_depth = ("kind", "team", "make", "type")
+        ranks = [by_depth[len(THINGS.path(v)) - 1] for v in range(len(THINGS))]
         ranked = Taxonomy(THINGS.labels, THINGS.parents, ranks=ranks)
         assert groups(ranked, "thing", "crowd", "twins", "clock") == {"device"}
 
     def test_words_of_ones_own_prompt_are_free(self):
-        assert groups(THINGS, "thing", "shark", "clock", own=["Which animals are these?"]) == {
-            "device"
-        }
+        found = groups(THINGS, "thing", "shark", "clock", own=["Which animals are these?"])
+        assert found == {"device"}
 
 
 def prompt_texts() -> list[str]:
     """What the prompts that come with taxtune say, whatever the domain."""
-    fragments = yaml.safe_load(
-        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
-    )
-    seeds = [path.read_text(encoding="utf-8") for path in (prompts_dir() / "seeds").glob("*.j2")]
-    return [*seeds, *(choice["text"] for slot in fragments["slots"] for choice in slot["choices"])]
+    texts = [path.read_text(encoding="utf-8") for path in (prompts_dir() / "seeds").glob("*.j2")]
+    for slot in read_fragments().slots:
+        texts += [choice.text for choice in slot.choices]
+    return texts
 
 
 class TestOnTrees:
@@ -112,9 +105,7 @@ class TestOnTrees:
 
 
 def test_a_template_that_names_groups_is_refused():
-    secret = group_names(
-        BIRDS, BIRDS.resolve("bird"), [BIRDS.resolve("goldfinch"), BIRDS.resolve("snowy owl")]
-    )
+    secret = groups(BIRDS, "bird", "goldfinch", "snowy owl")
     with pytest.raises(TemplateError, match=r"'finch', 'owls'.*a group of such labels"):
         check("Answer finch, or owls where it is dark.", forbidden=secret)
     check("Name the bird's family or order, such as that of crows.", forbidden=secret)
