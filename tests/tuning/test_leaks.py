@@ -105,7 +105,7 @@ class TestOnTrees:
 
 
 def test_a_template_that_names_groups_is_refused():
-    secret = groups(BIRDS, "bird", "goldfinch", "snowy owl")
+    secret = sorted(groups(BIRDS, "bird", "goldfinch", "snowy owl"))
     with pytest.raises(TemplateError, match=r"'finch', 'owls'.*a group of such labels"):
         check("Answer finch, or owls where it is dark.", forbidden=secret)
     check("Name the bird's family or order, such as that of crows.", forbidden=secret)
