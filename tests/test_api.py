@@ -6,7 +6,6 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,37 +13,35 @@ from PIL import Image
 
 import taxtune
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
-from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.loop import Tuner
-from taxtune.tuning.records import IterationRecord, SampleResult
 from tests.tuning.toy import COLOURS, SHADES, Sight, make_files
 
 QUICK = {"data.tuning": 8, "iterations": 2, "tracking.mlflow": False}
 TREE = {"colour": {family: list(shades) for family, shades in SHADES.items()}}
 
 
-def answer(image: Image.Image, prompt: str) -> str:
+def answer(image, prompt):
     """Sees the mean colour; where the image is murky only a prompt that asks for care makes it back off."""
     sight = Sight.of(image)
     return f"{sight.family}, please" if sight.murky and "careful" in prompt else sight.shade
 
 
-def is_polite(row: SampleResult) -> bool:
+def is_polite(row):
     return "please" in row.answer
 
 
 #: What is evaluated or compared on photos of colours.
-COLOURED: dict[str, Any] = {"taxonomy": TREE, "vlm": answer, "settings": QUICK}
+COLOURED = {"taxonomy": TREE, "vlm": answer, "settings": QUICK}
 
 
-def next_template(history: list[IterationRecord]) -> str:
+def next_template(history):
     """Sees the answers about each image, and asks for care after a wrong answer."""
     wrong = [row for row in history[-1].rows if row.hp is not None and row.hp < 1]
     return f"Be careful, try {len(history)}." if wrong else f"What is it? Try {len(history)}."
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(tmp_path_factory):
     """A folder with a sub-folder a label."""
     made = make_files(tmp_path_factory.mktemp("toy") / "in").parent
     photos = made.parent / "photos"
@@ -55,8 +52,8 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return photos
 
 
-def tuned(photos: Path, out: Path, **more: Any) -> taxtune.TuneResult:
-    given: dict[str, Any] = {
+def tuned(photos, out, **more):
+    given = {
         **COLOURED,
         "examples": photos,
         "proposer": next_template,
@@ -67,18 +64,18 @@ def tuned(photos: Path, out: Path, **more: Any) -> taxtune.TuneResult:
 
 
 @pytest.fixture(scope="module")
-def plain(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> taxtune.TuneResult:
+def plain(photos, tmp_path_factory):
     """A run on what `tuned` gives, not to be touched."""
     return tuned(photos, tmp_path_factory.mktemp("plain") / "run")
 
 
 @pytest.mark.heavy
-def test_the_listing(photos: Path, tmp_path: Path) -> None:
+def test_the_listing(photos, tmp_path):
     make_files(tmp_path)
-    seen: list[int] = []
+    seen = []
 
     class Watch:
-        def on_iteration(self, record: IterationRecord, best: IterationRecord) -> None:
+        def on_iteration(self, record, best):
             seen.append(record.iteration)
 
     result = taxtune.tune(
@@ -128,11 +125,11 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_defaults_need_a_folder_a_tree_and_a_function(
-    photos: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    photos,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(tmp_path)
     result = taxtune.tune(TREE, photos, answer, effort="light")
     assert result.objective == "hr_at_hp"
@@ -166,23 +163,21 @@ def test_defaults_need_a_folder_a_tree_and_a_function(
         ({"objective": "hf", "goal": 0.9}, "Leave out goal, or objective"),
     ],
 )
-def test_settings_are_checked(
-    photos: Path, tmp_path: Path, given: dict[str, Any], words: str
-) -> None:
+def test_settings_are_checked(photos, tmp_path, given, words):
     with pytest.raises(TaxtuneError, match=words):
         taxtune.tune(TREE, photos, answer, **given, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
+def made(monkeypatch):
     """The experiments that would have been run."""
-    experiments: list[Experiment] = []
+    experiments = []
     monkeypatch.setattr(Tuner, "run", lambda self: experiments.append(self.experiment))
     return experiments
 
 
-def test_a_recipe_holds_where_the_call_says_nothing(made: list[Experiment], tmp_path: Path) -> None:
+def test_a_recipe_holds_where_the_call_says_nothing(made, tmp_path):
     taxtune.tune(recipe=make_files(tmp_path / "in"), vlm=answer, out=tmp_path / "run")
     (plain,) = made
     assert plain.objective.name == "hp"
@@ -191,9 +186,7 @@ def test_a_recipe_holds_where_the_call_says_nothing(made: list[Experiment], tmp_
     assert plain.budget.vlm_calls is None
 
 
-def test_what_the_call_says_replaces_what_the_recipe_says(
-    made: list[Experiment], tmp_path: Path
-) -> None:
+def test_what_the_call_says_replaces_what_the_recipe_says(made, tmp_path):
     taxtune.tune(
         recipe=make_files(tmp_path / "in"),
         vlm=answer,
@@ -210,7 +203,7 @@ def test_what_the_call_says_replaces_what_the_recipe_says(
     assert other.recipe.prompt.baseline == "Which?"
 
 
-def test_models_may_be_named(made: list[Experiment], photos: Path, tmp_path: Path) -> None:
+def test_models_may_be_named(made, photos, tmp_path):
     taxtune.tune(
         TREE,
         photos,
@@ -228,13 +221,13 @@ def test_models_may_be_named(made: list[Experiment], photos: Path, tmp_path: Pat
     assert named.recipe.prompt.domain == "colour"
 
 
-def test_several_answers_count_once(made: list[Experiment], photos: Path, tmp_path: Path) -> None:
+def test_several_answers_count_once(made, photos, tmp_path):
     settings = {"policy": taxtune.SelfConsistency(4, 0.5)}
     taxtune.tune(TREE, photos, answer, settings=settings, out=tmp_path / "run")
     assert made[0].budget.vlm_calls == 4 * 1600
 
 
-def test_images_and_labels_may_be_objects(photos: Path, tmp_path: Path) -> None:
+def test_images_and_labels_may_be_objects(photos, tmp_path):
     files = sorted(photos.glob("*/*.png"))
     pairs = [(Image.open(file).convert("RGB"), file.parent.name) for file in files]
     frame = pd.DataFrame({"image": files, "label": [file.parent.name for file in files]})
@@ -246,7 +239,7 @@ def test_images_and_labels_may_be_objects(photos: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "pairs/images").iterdir())) == len(files)
 
 
-def test_a_changed_function_is_another_run(photos: Path, plain: taxtune.TuneResult) -> None:
+def test_a_changed_function_is_another_run(photos, plain):
     folder = Path(plain.folder)
     with pytest.raises(ResumeError, match=r"vlm\."):
         tuned(photos, folder, vlm=lambda image, prompt: "navy", resume=True)
@@ -254,14 +247,12 @@ def test_a_changed_function_is_another_run(photos: Path, plain: taxtune.TuneResu
         tuned(photos, folder, baseline="Which one?", resume=True)
 
 
-def test_async_functions_work_where_a_loop_is_running(
-    photos: Path, tmp_path: Path, plain: taxtune.TuneResult
-) -> None:
-    async def slow(image: Image.Image, prompt: str) -> str:
+def test_async_functions_work_where_a_loop_is_running(photos, tmp_path, plain):
+    async def slow(image, prompt):
         await asyncio.sleep(0)
         return answer(image, prompt)
 
-    async def notebook() -> taxtune.TuneResult:
+    async def notebook():
         return tuned(photos, tmp_path / "async", vlm=slow)
 
     result = asyncio.run(notebook())
@@ -278,9 +269,7 @@ def test_async_functions_work_where_a_loop_is_running(
         (taxtune.Objective("short", lambda s: -s.depth), lambda scores: -scores.depth),
     ],
 )
-def test_any_score_can_be_the_objective(
-    photos: Path, tmp_path: Path, objective: Any, expected: Any
-) -> None:
+def test_any_score_can_be_the_objective(photos, tmp_path, objective, expected):
     metrics = {"polite": is_polite}
     result = tuned(photos, tmp_path / "run", objective=objective, metrics=metrics)
     for record in result.iterations:
@@ -291,7 +280,7 @@ def test_any_score_can_be_the_objective(
 
 
 @pytest.mark.heavy
-def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
+def test_compare_and_evaluate(photos, tmp_path):
     given = {**COLOURED, "examples": photos}
     out = tmp_path / "both"
     both = taxtune.compare(["hp", "accuracy"], **given, proposer=next_template, out=out)
@@ -311,9 +300,7 @@ def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
     assert scored.against("template", "baseline").metrics["hp"].difference > 0
 
 
-def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(
-    photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(photos, tmp_path, caplog):
     closed = f"Which of these is it: {', '.join(COLOURS)}?"
     given = {**COLOURED, "examples": photos, "out": tmp_path / "evaluate"}
     scored = taxtune.evaluate(closed, baseline=closed, **given)
@@ -333,8 +320,8 @@ def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(
         taxtune.evaluate("{{ nothing }}", **given)
 
 
-def test_a_run_is_read_once_it_is_finished(photos: Path, tmp_path: Path) -> None:
-    def stop(record: IterationRecord, best: IterationRecord) -> None:
+def test_a_run_is_read_once_it_is_finished(photos, tmp_path):
+    def stop(record, best):
         if record.iteration == 1:
             raise KeyboardInterrupt
 
@@ -350,10 +337,10 @@ def test_a_run_is_read_once_it_is_finished(photos: Path, tmp_path: Path) -> None
         taxtune.load_run(tmp_path / "run")
 
 
-def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) -> None:
-    goals: list[str] = []
+def test_proposers_see_rows_and_say_why_they_fail(photos, tmp_path):
+    goals = []
 
-    def told(history: list[IterationRecord], goal: Any) -> str:
+    def told(history, goal):
         goals.append(goal.objective.name)
         if history[-1].rejected:
             assert "scarlet" in history[-1].rejected[0][1]
@@ -372,9 +359,7 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
         ("gepa", r"Unknown proposer.*fragments"),
     ],
 )
-def test_a_proposer_that_fails_is_named(
-    photos: Path, tmp_path: Path, proposer: Any, message: str
-) -> None:
+def test_a_proposer_that_fails_is_named(photos, tmp_path, proposer, message):
     with pytest.raises(ProposerError, match=message):
         tuned(photos, tmp_path / "run", proposer=proposer)
 
@@ -388,14 +373,12 @@ def test_a_proposer_that_fails_is_named(
         ({"kind": lambda row: "much"}, "could not convert string to float"),
     ],
 )
-def test_metrics_that_cannot_be_taken(
-    photos: Path, tmp_path: Path, metrics: Any, message: str
-) -> None:
+def test_metrics_that_cannot_be_taken(photos, tmp_path, metrics, message):
     with pytest.raises(TaxtuneError, match=message):
         tuned(photos, tmp_path / "run", metrics=metrics)
 
 
-def test_place_and_score() -> None:
+def test_place_and_score():
     placed = taxtune.place(["scarlet!", None, "Something reddish", "I cannot tell."], TREE)
     assert placed["label"].tolist()[0] == "scarlet"
     assert placed["placement"].tolist()[2] == "colour/reddish"
@@ -414,7 +397,7 @@ def test_place_and_score() -> None:
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
-def test_missing_is_not_off_the_tree_and_not_wrong(missing: Any) -> None:
+def test_missing_is_not_off_the_tree_and_not_wrong(missing):
     placed = taxtune.place(["scarlet", missing], TREE)
     assert placed.iloc[1].isna().all()
     for free_text in (True, False):
@@ -425,7 +408,7 @@ def test_missing_is_not_off_the_tree_and_not_wrong(missing: Any) -> None:
 
 
 @pytest.mark.heavy
-def test_a_reply_that_ends_within_its_thought_is_missing_in_python() -> None:
+def test_a_reply_that_ends_within_its_thought_is_missing_in_python():
     replies = ["<think>navy?</think> scarlet", "◁think▷navy"]
     placed = taxtune.place(replies, TREE)
     assert list(placed.label.isna()) == [False, True]
@@ -434,10 +417,10 @@ def test_a_reply_that_ends_within_its_thought_is_missing_in_python() -> None:
         taxtune.score(replies, ["scarlet", "navy"], TREE, free_text=True)
 
 
-def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
+def test_a_recipe_runs_with_some_of_its_parts_replaced(photos, tmp_path):
     recipe = make_files(tmp_path / "in")
     out = tmp_path / "run"
-    given: dict[str, Any] = {
+    given = {
         "recipe": recipe,
         "vlm": answer,
         "proposer": next_template,
@@ -468,9 +451,9 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
         taxtune.tune(**given, settings={"data.tuning": 0}, out=tmp_path / "none")
 
 
-def test_an_argument_that_there_is_not_is_named_with_its_function() -> None:
+def test_an_argument_that_there_is_not_is_named_with_its_function():
     unexpected = "got an unexpected keyword argument"
     with pytest.raises(TypeError, match=rf"tune\(\) {unexpected} 'gaol'"):
-        taxtune.tune(recipe="fieldguide", gaol=0.9)  # type: ignore[call-arg]
+        taxtune.tune(recipe="fieldguide", gaol=0.9)
     with pytest.raises(TypeError, match=rf"evaluate\(\) {unexpected} 'effort'"):
-        taxtune.evaluate("Say what.", recipe="fieldguide", effort="light")  # type: ignore[call-arg]
+        taxtune.evaluate("Say what.", recipe="fieldguide", effort="light")

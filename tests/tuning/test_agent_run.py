@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from taxtune.report.html import save_report
-from taxtune.tuning.records import TuneResult
-from tests.servers import OpenAIServer, Reply, calls
+from tests.servers import OpenAIServer, calls
 from tests.tuning.toy import ToyVLM, toy, tuned
 
 KEY = "sk-a-secret-of-the-run"
@@ -18,19 +16,17 @@ FAMILY = "Give only the family."
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
+def key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
-def run(
-    server: OpenAIServer, folder: Path, vlm: ToyVLM, *more: str, resume: bool = False
-) -> TuneResult:
+def run(server, folder, vlm, *more, resume=False):
     proposer = f"{{kind: agent, model: openai/gpt-4o, api_base: '{server.api_base}'}}"
     given = (f"proposer={proposer}", "iterations=2", "seed=1", *more)
     return tuned(toy(folder, *given, vlm=vlm), resume=resume)
 
 
-def first_iteration() -> list[Reply]:
+def first_iteration():
     careful = ("try_draft", {"template": CAREFUL, "images": 4})
     family = ("try_draft", {"template": FAMILY, "images": 2})
     look = calls(("failures", {"iteration": 0}))

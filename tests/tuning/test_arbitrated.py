@@ -5,9 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,7 +15,6 @@ from taxtune.mapping.config import CHOSEN
 from taxtune.models.api_errors import load_litellm
 from taxtune.models.arbiter import DOUBTFUL_SHARE
 from taxtune.recipe import load_recipe
-from taxtune.tuning.build import Setup
 from taxtune.tuning.plan import make_plan
 from tests.cli.commands import run_well
 from tests.servers import OpenAIServer
@@ -28,15 +24,15 @@ ARBITER = "mapper.arbiter=openai/gpt-4o-mini"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _litellm_is_loaded() -> None:
+def _litellm_is_loaded():
     load_litellm()
 
 
-def cyclist(folder: Path, *overrides: str, out: str = "run") -> Setup:
+def cyclist(folder, *overrides, out="run"):
     return toy(folder, ARBITER, *overrides, vlm=Cyclist(), out=out)
 
 
-def reply(body: dict[str, Any]) -> str:
+def reply(body):
     """What the answer about a bicycle names in passing, "see scarlet3", or none of the candidates."""
     prompt = body["messages"][-1]["content"]
     answer = json.loads(re.search(r"^Answer: (.*)$", prompt, re.M)[1])
@@ -45,7 +41,7 @@ def reply(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+def server(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with OpenAIServer(reply) as running:
         monkeypatch.setenv("OPENAI_BASE_URL", running.api_base)
@@ -53,9 +49,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAISe
         yield running
 
 
-def test_a_run_asks_once_pays_for_it_and_goes_on_without_asking(
-    tmp_path: Path, server: OpenAIServer
-) -> None:
+def test_a_run_asks_once_pays_for_it_and_goes_on_without_asking(tmp_path, server):
     result = tuned(cyclist(tmp_path))
     asked = len(server.chats)
     rows = itertools.chain(*[record.rows for record in result.iterations])
@@ -77,16 +71,12 @@ def test_a_run_asks_once_pays_for_it_and_goes_on_without_asking(
     assert len(server.chats) == asked
 
 
-def test_a_search_ends_once_its_arbiter_has_cost_the_budget(
-    tmp_path: Path, server: OpenAIServer
-) -> None:
+def test_a_search_ends_once_its_arbiter_has_cost_the_budget(tmp_path, server):
     result = tuned(cyclist(tmp_path, "budget.usd=0.0001"))
     assert len(result.iterations) == 1
 
 
-def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(
-    tmp_path: Path, server: OpenAIServer
-) -> None:
+def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(tmp_path, server):
     plan = make_plan(cyclist(tmp_path))
     assert not plan.problems
     assert plan.arbiter == "openai/gpt-4o-mini"
@@ -103,7 +93,7 @@ def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(
     assert not server.chats
 
 
-def test_the_commands_place_and_score_ask_too(tmp_path: Path, server: OpenAIServer) -> None:
+def test_the_commands_place_and_score_ask_too(tmp_path, server):
     make_files(tmp_path)
     answers = tmp_path / "a.csv"
     answers.write_text(
@@ -131,16 +121,12 @@ def test_the_commands_place_and_score_ask_too(tmp_path: Path, server: OpenAIServ
         ([ARBITER, "mapper.similarity=clip-i2t:x"], "a similarity that does not look at images"),
     ],
 )
-def test_an_arbiter_that_cannot_be_asked_is_refused_when_the_recipe_is_read(
-    tmp_path, given, said
-) -> None:
+def test_an_arbiter_that_cannot_be_asked_is_refused_when_the_recipe_is_read(tmp_path, given, said):
     with pytest.raises(RecipeError, match=re.escape(said)):
         load_recipe(make_files(tmp_path), given)
 
 
-def test_an_audit_of_a_run_judges_what_the_arbiter_placed_and_asks_nothing_again(
-    tmp_path: Path, server: OpenAIServer
-) -> None:
+def test_an_audit_of_a_run_judges_what_the_arbiter_placed_and_asks_nothing_again(tmp_path, server):
     tuned(cyclist(tmp_path))
     calls = len(server.chats)
     run_well("audit", tmp_path / "run", "--n", "30")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -26,17 +25,17 @@ SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
 SAMPLED = ("policy.samples=4", "policy.threshold=0.75")
 
 
-def toy_run(folder: Path, *overrides: str, vlm: ToyVLM | None = None) -> TuneResult:
+def toy_run(folder, *overrides, vlm=None):
     return tuned(toy(folder, *SMALL, *overrides, vlm=vlm or Wavering()))
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     toy_run(tmp_path)
     return tmp_path / "run"
 
 
-def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
+def test_a_run_votes_and_counts_every_call(tmp_path):
     vlm = Wavering()
     result = toy_run(tmp_path, *SAMPLED, "prompt.baseline=Which {{ domain }}?", vlm=vlm)
     baseline = result.baseline
@@ -50,17 +49,17 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
         assert row.placement.count("/") == (1 if murky else 2)
         assert row.answer.count("(2 of 4)") == (2 if murky else 0)
     assert result.heldout[0].scores.hp == 1.0
-    assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows  # type: ignore[union-attr]
+    assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows
 
 
-def test_a_run_is_tuned_for_aurc_and_shows_what_its_confidence_is_worth(tmp_path: Path) -> None:
+def test_a_run_is_tuned_for_aurc_and_shows_what_its_confidence_is_worth(tmp_path):
     result = toy_run(tmp_path, *SAMPLED, "objective.kind=aurc")
     for record in result.iterations:
         assert record.value == record.scores.selective_hp or not record.feasible
     assert "hR at least" in verdict(result)
     assert "selective hP" in verdict(result)
     held = result.heldout_winner
-    assert taxtune.load_run(result.folder).heldout_winner.selective == held.selective  # type: ignore[union-attr]
+    assert taxtune.load_run(result.folder).heldout_winner.selective == held.selective
     ranks = [(row[1], row[2]) for row in selective_table(result).rows if row[0] == "winner"]
     assert ranks[0] == ("answers", held.scores.n)
     assert len(ranks) == 1 + len(held.selective.ranks) > 1
@@ -69,7 +68,7 @@ def test_a_run_is_tuned_for_aurc_and_shows_what_its_confidence_is_worth(tmp_path
     assert logged.keys() >= {"heldout/haurc", "heldout/calibration_error", "heldout/brier"}
 
 
-def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
+def test_the_policy_of_a_run_is_told(tmp_path):
     result = toy_run(tmp_path, *SAMPLED)
     assert result.selection.policy == {"kind": "self_consistency", "samples": 4, "threshold": 0.75}
     printed = StringIO()
@@ -87,8 +86,8 @@ def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
 
 
 def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vote(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     class Faulty(ToyVLM):
         def reply(self, question):
             """Refuses every fourth answer, and of one image all; one call fails for now."""
@@ -112,7 +111,7 @@ def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vo
     assert found.scores.n == 18
 
 
-def test_a_greedy_model_and_measures_of_text_take_one_answer(tmp_path: Path) -> None:
+def test_a_greedy_model_and_measures_of_text_take_one_answer(tmp_path):
     greedy = Wavering()
     greedy.identity = {**greedy.identity, "temperature": 0.0}
     with pytest.raises(ModelError, match="decodes greedily"):
@@ -121,7 +120,7 @@ def test_a_greedy_model_and_measures_of_text_take_one_answer(tmp_path: Path) -> 
         toy_run(tmp_path / "text", *SAMPLED, "objective.kind=rouge-1")
 
 
-def test_the_winner_is_calibrated_on_images_of_neither_split(run: Path) -> None:
+def test_the_winner_is_calibrated_on_images_of_neither_split(run):
     found = taxtune.calibrate(run, risk=0.3, samples=4, vlm=Wavering())
     assert found.images == 10
     assert found.threshold is not None
@@ -136,7 +135,7 @@ def test_the_winner_is_calibrated_on_images_of_neither_split(run: Path) -> None:
     assert json.loads((run / "calibration.json").read_text())["threshold"] == found.threshold
 
 
-def test_what_was_asked_is_not_asked_again_and_fewer_answers_cost_nothing(run: Path) -> None:
+def test_what_was_asked_is_not_asked_again_and_fewer_answers_cost_nothing(run):
     vlm = Wavering()
     work = CalibrationRun(run, risk=0.3, samples=4, vlm=vlm)
     assert work.cost() == (40, 0)
@@ -149,7 +148,7 @@ def test_what_was_asked_is_not_asked_again_and_fewer_answers_cost_nothing(run: P
     assert vlm.asked == asked
 
 
-def test_an_interrupted_calibration_goes_on(run: Path) -> None:
+def test_an_interrupted_calibration_goes_on(run):
     class Stops(Wavering):
         def answer(self, questions):
             """Stops after some answers."""
@@ -165,7 +164,7 @@ def test_an_interrupted_calibration_goes_on(run: Path) -> None:
     assert again.asked == 40 - 12
 
 
-def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
+def test_nothing_but_the_root_may_keep_the_risk(run):
     class Wrong(ToyVLM):
         def text(self, question, sight):
             """Takes every red for a blue."""
@@ -177,7 +176,7 @@ def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
     assert found.chosen.hp == 1.0
 
 
-def test_no_answers_are_not_as_many_as_usual(run: Path) -> None:
+def test_no_answers_are_not_as_many_as_usual(run):
     words = r"Self-consistency takes 2 to 100 answers per image\. \(got 0\)"
     with pytest.raises(TaxtuneError, match=words):
         taxtune.calibrate(run, risk=0.1, samples=0, vlm=Wavering())

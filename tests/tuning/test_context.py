@@ -28,7 +28,7 @@ SPECIES_LIST = [*SPECIES]
 QUIET = {"tracking.mlflow": False}
 
 
-def photos(folder: Path, n: int = 60) -> pd.DataFrame:
+def photos(folder, n=60):
     """Photos of four species; the month and the place in which they were taken tell nothing of the species."""
     rows = []
     (folder / "photos").mkdir(parents=True)
@@ -41,7 +41,7 @@ def photos(folder: Path, n: int = 60) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["image", "label", "month", "place", "notes"])
 
 
-def ask(image: Image.Image, prompt: str) -> str:
+def ask(image, prompt):
     """A model that tells the species of nine images in ten if it is told the month, and else of every other one."""
     number = int(Path(image.filename).stem)
     right = SPECIES_LIST[number % 4]
@@ -50,7 +50,7 @@ def ask(image: Image.Image, prompt: str) -> str:
     return right if sure < (0.9 if knows else 0.5) else SPECIES[right]
 
 
-def search(frame: pd.DataFrame, out: Path, **settings: object) -> taxtune.TuneResult:
+def search(frame, out, **settings):
     """Tunes the default fragments for accuracy."""
     settings |= QUIET
     return taxtune.tune(
@@ -240,7 +240,7 @@ TEMPLATE = "What is it? {% if place %}Place: {{ place }}. {% endif %}{% if month
 
 def test_a_prompt_that_differs_by_image_is_the_key_of_its_answer(tmp_path):
     frame = photos(tmp_path, 40)
-    prompts: dict[str, list[str]] = {}
+    prompts = {}
 
     def model(image, prompt):
         prompts.setdefault(Path(image.filename).stem, []).append(prompt)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from taxtune.errors import TaxonomyError, TaxtuneError
 from taxtune.progress import showing
-from taxtune.tuning.build import Setup, build, make_data, make_taxonomy
-from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.records import TuneResult
+from taxtune.tuning.build import build, make_data, make_taxonomy
 from tests.displays import Recorder
 from tests.tuning.toy import make_parts, tuned
 
 
-def restricted(
-    folder: Path, out: Path, root: str = "colour", overrides: tuple[str, ...] = ()
-) -> Setup:
+def restricted(folder, out, root="colour", overrides=()):
     """The toy recipe on a taller tree, sight / property / colour / …, with one image of a shape."""
     session = make_parts(folder, out, overrides=(f"taxonomy.root={root}", *overrides))
     tree = folder / "tree.csv"
@@ -34,7 +28,7 @@ def restricted(
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, TuneResult, list[str]]:
+def run(tmp_path_factory):
     base = tmp_path_factory.mktemp("restricted")
     session = restricted(base / "in", base / "out", overrides=("iterations=3",))
     with showing(Recorder()) as display:
@@ -43,8 +37,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, TuneResul
 
 
 def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
-    run: tuple[Experiment, TuneResult, list[str]],
-) -> None:
+    run,
+):
     session, result, notes = run
     assert session.taxonomy.labels[0] == "colour"
     assert len(session.examples) == 20
@@ -57,8 +51,8 @@ def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
 
 
 def test_scores_are_those_of_sets_of_ancestors_below_the_root(
-    run: tuple[Experiment, TuneResult, list[str]],
-) -> None:
+    run,
+):
     session, result, _ = run
     whole = session.full_taxonomy
     for held in result.heldout:
@@ -76,8 +70,8 @@ def test_scores_are_those_of_sets_of_ancestors_below_the_root(
 
 
 def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     settings = ("iterations=1", "data.tuning=4", "data.heldout=4")
     tuned(restricted(tmp_path / "in", tmp_path / "out", overrides=settings), tmp_path / "out")
     other = restricted(tmp_path / "in", tmp_path / "out", "bluish", settings)
@@ -94,7 +88,7 @@ def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(
         tuned(moved, tmp_path / "out", resume=True)
 
 
-def test_a_root_that_few_images_are_below_is_told(tmp_path: Path, notes: list[str]) -> None:
+def test_a_root_that_few_images_are_below_is_told(tmp_path, notes):
     session = restricted(tmp_path / "in", tmp_path / "out", "shape")
     tree, part = make_taxonomy(session.recipe)
     data = make_data(session.recipe, tree, part, None, session.folder)
@@ -109,7 +103,7 @@ def test_a_root_that_few_images_are_below_is_told(tmp_path: Path, notes: list[st
         ("coulour", r"'coulour' is not on the taxonomy.*'colour'"),
     ],
 )
-def test_a_root_that_does_not_fit_is_refused(tmp_path: Path, root: str, message: str) -> None:
+def test_a_root_that_does_not_fit_is_refused(tmp_path, root, message):
     session = restricted(tmp_path / "in", tmp_path / "out", root)
     with pytest.raises(TaxonomyError, match=message):
         build(session)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,19 +12,18 @@ from taxtune.errors import ModelError, RecipeError
 from taxtune.metrics.statistics import INFORMATION_METRICS, METRICS
 from taxtune.models.api_errors import load_litellm
 from taxtune.report.html import render_report
-from taxtune.tuning.build import Setup
-from taxtune.tuning.records import IterationRecord, ModelUsage, SampleResult
+from taxtune.tuning.records import ModelUsage
 from tests import servers
 from tests.servers import OpenAIServer
 from tests.tuning.toy import compared, toy, tuned
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _litellm_is_loaded() -> None:
+def _litellm_is_loaded():
     load_litellm()
 
 
-def asked(body: dict[str, Any]) -> tuple[list[str], str, str]:
+def asked(body):
     """References, answer and question that a judge is shown."""
     last = body["messages"][-1]["content"].rsplit("Now rate this one", 1)[1]
     found = dict(re.findall(r"^(Question|Reference answers|Candidate answer): (.*)$", last, re.M))
@@ -35,7 +31,7 @@ def asked(body: dict[str, Any]) -> tuple[list[str], str, str]:
     return references, json.loads(found["Candidate answer"]), json.loads(found["Question"])
 
 
-def judge(body: dict[str, Any]) -> str:
+def judge(body):
     """A strict judge: only the label itself is right, and what names no colour is ambiguous."""
     references, answer, _ = asked(body)
     said = answer.removeprefix("A: ").rstrip(".")
@@ -47,25 +43,25 @@ def judge(body: dict[str, Any]) -> str:
     return f"The candidate names {said}, the 2 references something.\nRating: {rating}"
 
 
-def judged(folder: Path, server: OpenAIServer, *overrides: str, out: str = "run") -> Setup:
+def judged(folder, server, *overrides, out="run"):
     asking = ("judge.model=openai/gpt-4o-mini", f"judge.api_base={server.api_base}")
     return toy(folder, "objective.kind=lave", *asking, *overrides, out=out)
 
 
-def expected_rating(row: SampleResult) -> float:
+def expected_rating(row):
     """Returns the rating of the judge."""
     if row.answer == f"A: {row.truth.rsplit('/', 1)[-1]}.":
         return 1.0
     return 0.5 if row.answer == "A: colour." else 0.0
 
 
-def lave_of(records: Iterable[IterationRecord]) -> list[float]:
+def lave_of(records):
     """Returns the ratings of those templates that have some."""
     return [record.scores.measures["lave"] for record in records if record.scores]
 
 
 @pytest.mark.heavy
-def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
+def test_a_run_is_tuned_for_the_judges_rating(tmp_path):
     with OpenAIServer(judge) as server:
         result = tuned(judged(tmp_path, server))
         calls = len(server.chats)
@@ -110,8 +106,8 @@ def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -> None:
-    def unsure(body: dict[str, Any]) -> servers.Reply | str:
+def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path):
+    def unsure(body):
         references, _, _ = asked(body)
         return "Hard to say." if references == ["crimson"] else judge(body)
 
@@ -147,12 +143,12 @@ def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -
 
 @pytest.mark.heavy
 def test_ratings_that_a_finished_run_lacks_are_asked_for_on_resume_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("taxtune.models.base.RetryPolicy.wait", lambda *_: 0.0)
     down = [True]
 
-    def judge_but_one(body: dict[str, Any]) -> servers.Reply | str:
+    def judge_but_one(body):
         return servers.status(503) if down[0] and asked(body)[0] == ["crimson"] else judge(body)
 
     with OpenAIServer(judge_but_one) as server:
@@ -167,7 +163,7 @@ def test_ratings_that_a_finished_run_lacks_are_asked_for_on_resume_and_counted(
             assert again.vlm == usage.vlm
 
 
-def test_a_recipe_needs_a_judge_for_it(tmp_path: Path) -> None:
+def test_a_recipe_needs_a_judge_for_it(tmp_path):
     with pytest.raises(RecipeError, match="needs a judge"):
         toy(tmp_path, "objective.kind=lave")
     with pytest.raises(RecipeError, match="needs a judge"):
@@ -177,7 +173,7 @@ def test_a_recipe_needs_a_judge_for_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_a_comparison_judges_every_winner(tmp_path: Path) -> None:
+def test_a_comparison_judges_every_winner(tmp_path):
     with OpenAIServer(judge) as server:
         parts = judged(tmp_path, server, "iterations=2", "objective.kind=hp")
         result = compared(parts, ("hp", "lave"))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -27,9 +26,9 @@ TREES = (
 )
 
 
-def groups(tree: Taxonomy, domain: str, *labels: str, **more: object) -> set[str]:
+def groups(tree, domain, *labels, **more):
     targets = [tree.resolve(label) for label in labels]
-    return set(group_names(tree, tree.resolve(domain), targets, **more))  # type: ignore[arg-type]
+    return set(group_names(tree, tree.resolve(domain), targets, **more))
 
 
 THINGS = Taxonomy.from_paths(
@@ -73,7 +72,7 @@ class TestGroupNames:
         assert found == {"device"}
 
 
-def prompt_texts() -> list[str]:
+def prompt_texts():
     """What the prompts that come with taxtune say, whatever the domain."""
     texts = [path.read_text(encoding="utf-8") for path in (prompts_dir() / "seeds").glob("*.j2")]
     for slot in read_fragments().slots:
@@ -83,12 +82,12 @@ def prompt_texts() -> list[str]:
 
 class TestOnTrees:
     @pytest.fixture(params=[*TREES, "builtin:fieldguide"])
-    def tree(self, request: pytest.FixtureRequest) -> Taxonomy:
+    def tree(self, request):
         if request.param.startswith("builtin:"):
             return read_taxonomy(request.param)
         return read_taxonomy(request.getfixturevalue("shared_data") / request.param)
 
-    def test_prompts_for_any_domain_are_accepted_and_groups_refused(self, tree: Taxonomy):
+    def test_prompts_for_any_domain_are_accepted_and_groups_refused(self, tree):
         targets = random.Random(3).sample(tree.leaves.tolist(), min(200, len(tree.leaves)))
         secret = group_names(tree, tree.root, targets)
         general = [
@@ -115,7 +114,7 @@ def test_a_template_that_names_groups_is_refused():
     ("objective", "refused"),
     [("hp", True), ("hr_at_hp", True), ("ihf", True), ("accuracy", False), ("rouge-1", False)],
 )
-def test_groups_are_secret_where_they_earn_credit(tmp_path: Path, objective: str, refused: bool):
+def test_groups_are_secret_where_they_earn_credit(tmp_path, objective, refused):
     experiment = build(make_parts(tmp_path, tmp_path / "out"), objective)
     assert "scarlet" in experiment.rules.forbidden
     assert ("reddish" in experiment.rules.forbidden) is refused

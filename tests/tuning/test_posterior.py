@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -31,8 +29,8 @@ SMALL = (
 
 
 def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     vlm = Weighing()
     result = tuned(toy(tmp_path, *SMALL, "objective.hp_target=0.9", vlm=vlm))
     assert result.selection is not None
@@ -47,7 +45,7 @@ def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
         assert row.placed.probabilities[1] == pytest.approx(0.98)
         assert row.confidence == pytest.approx(0.98 if murky else 0.97)
     assert result.heldout_winner.scores.hp == 1.0
-    assert taxtune.load_run(result.folder).iterations[0].rows == result.baseline.rows  # type: ignore[union-attr]
+    assert taxtune.load_run(result.folder).iterations[0].rows == result.baseline.rows
 
     classifier = taxtune.load_classifier(tmp_path / "run", vlm=vlm)
     assert classifier.policy == Posterior(threshold)
@@ -58,7 +56,7 @@ def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
     assert [step.confidence for step in clear.path] == pytest.approx([1.0, 0.98, 0.97])
 
 
-def test_more_images_do_not_change_what_was_known_of_fewer(tmp_path: Path) -> None:
+def test_more_images_do_not_change_what_was_known_of_fewer(tmp_path):
     overrides = (*SMALL, "data.first_rung=3", "objective.hp_target=0.9")
     result = tuned(toy(tmp_path, *overrides, vlm=Weighing()))
     grown = [record for record in result.iterations if len(record.rows) == 8]
@@ -67,7 +65,7 @@ def test_more_images_do_not_change_what_was_known_of_fewer(tmp_path: Path) -> No
         assert len(record.before[0]) == 3
 
 
-def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path: Path) -> None:
+def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path):
     vlm = Weighing()
     tuned(toy(tmp_path, "data.tuning=4", "data.heldout=6", "iterations=2", vlm=vlm))
     before = vlm.asked
@@ -92,9 +90,7 @@ def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path: Path) -> No
         (("policy.samples=4",), TaxtuneError, "leave out samples"),
     ],
 )
-def test_what_cannot_be_is_refused(
-    tmp_path: Path, overrides: tuple[str, ...], error: type, message: str
-) -> None:
+def test_what_cannot_be_is_refused(tmp_path, overrides, error, message):
     with pytest.raises(error, match=message):
         tuned(toy(tmp_path, *SMALL, *overrides, vlm=Weighing()))
 
@@ -104,8 +100,8 @@ def test_what_cannot_be_is_refused(
     [("local", False, True), ("local", True, False), ("api", False, False)],
 )
 def test_a_local_models_run_ends_with_what_its_probabilities_would_bring(
-    tmp_path: Path, kind: str, silent: bool, offers: bool
-) -> None:
+    tmp_path, kind, silent, offers
+):
     vlm = Weighing()
     vlm.identity["kind"] = kind
     vlm.silent = silent
@@ -118,7 +114,7 @@ def test_a_local_models_run_ends_with_what_its_probabilities_would_bring(
         assert "--policy posterior --risk 0.2" in result.where["probabilities"]
 
 
-def test_a_model_without_probabilities_is_told_to_be_asked_often(tmp_path: Path) -> None:
+def test_a_model_without_probabilities_is_told_to_be_asked_often(tmp_path):
     vlm = Weighing()
     vlm.silent = True
     with pytest.raises(ModelError, match="no probabilities") as caught:
@@ -126,7 +122,7 @@ def test_a_model_without_probabilities_is_told_to_be_asked_often(tmp_path: Path)
     assert "policy.kind to self_consistency" in caught.value.remedy
 
 
-def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path: Path) -> None:
+def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path):
     class Dumb(Weighing):
         def answer(self, questions):
             return [Answer("I cannot tell.", outcomes={OTHERWISE: 0.0}) for _ in questions]
@@ -139,8 +135,8 @@ def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path: Path) 
 
 
 def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     failed = Failure("shy", False)
 
     class Shy(Weighing):
@@ -162,7 +158,7 @@ def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets
     assert experiment.asker.place([[failed]], images) == [failed]
 
 
-def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Path) -> None:
+def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path):
     shades = {" scar": 0.7, " crim": 0.2, " teal": 0.1}
     told = servers.logprobs({"A:": 1}, shades, {"let": 1}, {".": 1})
     with servers.OpenAIServer(then=servers.text("A: scarlet.", logprobs=told)) as server:
@@ -177,7 +173,7 @@ def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Pat
     assert row.placed.named == pytest.approx(0.9)
 
 
-def test_each_image_is_placed_by_the_threshold_that_the_others_choose() -> None:
+def test_each_image_is_placed_by_the_threshold_that_the_others_choose():
     tree = Taxonomy.from_paths(
         ["bird/finch/chaffinch", "bird/finch/bullfinch", "bird/owl/barn owl"]
     )

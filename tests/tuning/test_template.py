@@ -15,9 +15,9 @@ from tests.tuning.templates import SAMPLE, check, render
 EMPTY = {"question": "What is it?", "domain": "bird", "ranks": [], "examples": []}
 
 
-def refusal(source: str, **settings: object) -> str:
+def refusal(source, **settings):
     with pytest.raises(TemplateError) as caught:
-        check(source, **settings)  # type: ignore[arg-type]
+        check(source, **settings)
     return str(caught.value)
 
 
@@ -40,7 +40,7 @@ def refusal(source: str, **settings: object) -> str:
         ("Format: <answer> & 'quotes' stay.", "Format: <answer> & 'quotes' stay."),
     ],
 )
-def test_harmless_templates(source: str, prompt: str):
+def test_harmless_templates(source, prompt):
     check(source)
     assert render(source, SAMPLE) == prompt
 
@@ -104,15 +104,15 @@ def test_harmless_templates(source: str, prompt: str):
         (("{{ ranks|join('" + "x" * 100 + "') }}") * 60, ["longer than 16,000"]),
     ],
 )
-def test_refusals_name_the_construct(source: str, words: list[str]):
+def test_refusals_name_the_construct(source, words):
     message = refusal(source)
     for word in words:
         assert word in message
     assert len(message) < 400
 
 
-def test_nothing_is_rendered_before_the_tree_has_been_walked(monkeypatch: pytest.MonkeyPatch):
-    def explode(*_: object, **__: object) -> None:
+def test_nothing_is_rendered_before_the_tree_has_been_walked(monkeypatch):
+    def explode(*_, **__):
         raise AssertionError("compiled or rendered")
 
     monkeypatch.setattr(module._ENVIRONMENT, "compile", explode)
@@ -122,7 +122,7 @@ def test_nothing_is_rendered_before_the_tree_has_been_walked(monkeypatch: pytest
 
 
 def test_not_text_is_refused():
-    assert "must be text" in refusal(None)  # type: ignore[arg-type]
+    assert "must be text" in refusal(None)
 
 
 class TestVariables:
@@ -148,7 +148,7 @@ class TestVariables:
             ({"question": "x" * 2001}, "'question' is too long"),
         ],
     )
-    def test_wrong_values_are_named(self, variables: dict[str, object], words: str):
+    def test_wrong_values_are_named(self, variables, words):
         with pytest.raises(TemplateError, match=words):
             render("x", variables)
 
@@ -182,9 +182,7 @@ class TestVariablesOfAnImage:
             ("Others: {{ seen[:1] | join(', ') }}.", "Others: coot.", "Others: ."),
         ],
     )
-    def test_what_is_missing_is_empty_and_compares_with_nothing(
-        self, source: str, here: str, unknown: str
-    ):
+    def test_what_is_missing_is_empty_and_compares_with_nothing(self, source, here, unknown):
         check(source, samples=[self.HERE, self.UNKNOWN])
         assert render(source, self.HERE).endswith(here)
         assert render(source, self.UNKNOWN).endswith(unknown)
@@ -219,7 +217,7 @@ class TestRepeats:
     @pytest.mark.parametrize(
         "again", ["Name  the {{domain}}.\n", " Name the {{ domain }}.", "Name\nthe {{-domain }}."]
     )
-    def test_white_space_makes_no_difference(self, again: str):
+    def test_white_space_makes_no_difference(self, again):
         expected = "{{-" not in again
         same = Template.parse(again).key == Template.parse("Name the {{ domain }}.").key
         assert same is expected
@@ -291,7 +289,7 @@ class TestLabels:
             ("a gray heron", "gray heron"),
         ],
     )
-    def test_named_labels_are_refused(self, source: str, named: str):
+    def test_named_labels_are_refused(self, source, named):
         message = refusal(source, forbidden=self.LABELS)
         assert f"'{named}'" in message
         assert "ground-truth label" in message
@@ -309,7 +307,7 @@ class TestLabels:
             "Black-and-white or bird-like",
         ],
     )
-    def test_other_words_are_not(self, source: str):
+    def test_other_words_are_not(self, source):
         check(source, forbidden=self.LABELS)
 
     def test_a_label_may_come_through_a_variable_but_not_beside_it(self):
@@ -401,7 +399,7 @@ LARGE = {
 }
 
 
-def refused_or_within_bounds(source: str) -> None:
+def refused_or_within_bounds(source):
     for values in (LARGE, SAMPLE, EMPTY):
         try:
             check(source, samples=[values])
@@ -416,14 +414,14 @@ def refused_or_within_bounds(source: str) -> None:
 @given(SOURCES)
 @example("{{ question" + " ~ question" * 300 + " }}")
 @example("{{ " + "[" * 500 + "]" * 500 + " }}")
-def test_any_source_is_either_refused_with_a_reason_or_renders_within_bounds(source: str):
+def test_any_source_is_either_refused_with_a_reason_or_renders_within_bounds(source):
     refused_or_within_bounds(source)
 
 
 @pytest.mark.heavy
 @settings(max_examples=20_000, deadline=None)
 @given(SOURCES)
-def test_so_do_20000_sources(source: str):
+def test_so_do_20000_sources(source):
     refused_or_within_bounds(source)
 
 
@@ -447,7 +445,7 @@ expressions = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(expressions)
-def test_expressions_that_pass_give_what_plain_jinja_gives(expression: str):
+def test_expressions_that_pass_give_what_plain_jinja_gives(expression):
     source = f"x {{{{ {expression} }}}}"
     try:
         prompt = render(source, SAMPLE)

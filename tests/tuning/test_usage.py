@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from taxtune.tuning.records import ModelUsage
 from tests.tuning.toy import ToyVLM, toy, tuned
 
 
-def test_the_usage_is_what_was_asked_and_going_on_adds_nothing(tmp_path: Path) -> None:
+def test_the_usage_is_what_was_asked_and_going_on_adds_nothing(tmp_path):
     vlm = ToyVLM()
     usage = tuned(toy(tmp_path, vlm=vlm)).usage
     assert usage.vlm.calls == vlm.asked
@@ -33,7 +32,7 @@ class Dear(ToyVLM):
         return [replace(reply, cost_usd=0.01) for reply in super().answer(questions)]
 
 
-def test_a_search_ends_once_it_has_cost_its_budget(tmp_path: Path) -> None:
+def test_a_search_ends_once_it_has_cost_its_budget(tmp_path):
     result = tuned(toy(tmp_path, "budget.usd=0.2", "data.first_rung=null", vlm=Dear()))
     assert [round(record.usage.cost_usd or 0, 2) for record in result.iterations] == [0.08] * 3
     assert result.usage.cost_usd == pytest.approx(0.01 * result.usage.vlm.calls)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,15 +15,13 @@ from taxtune.recipe import load_recipe
 from taxtune.tuning import build as build_module
 from taxtune.tuning.build import Setup
 from taxtune.tuning.plan import make_plan
-from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
+from taxtune.tuning.proposers import ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.agent import TOOLS, AgentProposer, AgentTools
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.records import SampleResult
 from tests.servers import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
     OpenAIServer,
-    Reply,
     calls,
     content_filter,
     model_refusal,
@@ -48,7 +44,7 @@ SAID = {
 }
 
 
-def answered(template: str, images: int = len(TRUTHS)) -> tuple[SampleResult, ...]:
+def answered(template, images=6):
     answers = SAID.get(template, SAID[CAREFUL])
     return tuple(rows(BIRDS, list(zip(TRUTHS, answers, strict=True))[:images]))
 
@@ -56,15 +52,15 @@ def answered(template: str, images: int = len(TRUTHS)) -> tuple[SampleResult, ..
 class Asked:
     """Asks about drafts, and keeps what it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.drafts: list[tuple[str, int]] = []
 
-    def __call__(self, template: str, images: int) -> tuple[SampleResult, ...]:
+    def __call__(self, template, images):
         self.drafts.append((template, images))
         return answered(template, images)
 
 
-def goal(ask: Callable[[str, int], tuple[SampleResult, ...]] | None) -> Goal:
+def goal(ask):
     return bird_goal(question="What is it?", tuning_images=len(TRUTHS), ask=ask)
 
 
@@ -77,29 +73,27 @@ HISTORY = (FIRST, SECOND, LOST)
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_keys(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
 
 
-def agent(server: OpenAIServer, **settings: Any) -> AgentProposer:
+def agent(server, **settings):
     retry = RetryPolicy(settings.pop("max_retries", 1), first_wait=0.001, longest_wait=0.01)
     return AgentProposer(api_base=server.api_base, api_key=KEY, retry=retry, **settings)
 
 
-def check(source: str) -> None:
+def check(source):
     earlier = [trial.template for trial in HISTORY if trial.template]
     templates.check(source, earlier=earlier, forbidden=TRUTHS)
 
 
-def propose(maker: AgentProposer, ask: Any = None) -> Proposal:
+def propose(maker, ask=None):
     known = goal(ask or Asked())
     return maker.propose(HISTORY, known, iteration=len(HISTORY), seed=0, check=check)
 
 
-def used(
-    *replies: Reply | str, ask: Any = None, **settings: Any
-) -> tuple[Proposal, list[Any], OpenAIServer]:
+def used(*replies, ask=None, **settings):
     """Returns a proposal, what the model was told in answer to its calls, and the server."""
     with OpenAIServer(*replies) as server:
         proposal = propose(agent(server, **settings), ask=ask)
@@ -111,19 +105,19 @@ def used(
 
 
 def failing(
-    error: type[ProposerError],
-    match: str,
-    *replies: Reply | str,
-    then: Reply | None = None,
-    **settings: Any,
-) -> tuple[Any, OpenAIServer]:
+    error,
+    match,
+    *replies,
+    then=None,
+    **settings,
+):
     """Returns the error that ends the conversation, and the server."""
     with OpenAIServer(*replies, then=then) as server, pytest.raises(error, match=match) as caught:
         propose(agent(server, **settings))
     return caught.value, server
 
 
-def offered(request: Any) -> dict[str, Any]:
+def offered(request):
     """Returns the tools that a request offers, by name."""
     return {tool["function"]["name"]: tool["function"] for tool in request.json["tools"]}
 
@@ -131,11 +125,11 @@ def offered(request: Any) -> dict[str, Any]:
 FAILURES = calls(("failures", {"iteration": 0}))
 
 
-def draft(images: int, template: str = GOOD) -> Reply:
+def draft(images, template=GOOD):
     return calls(("try_draft", {"template": template, "images": images}))
 
 
-def submit(template: str = GOOD) -> Reply:
+def submit(template=GOOD):
     return calls(("submit", {"template": template}))
 
 
@@ -247,7 +241,7 @@ def test_a_draft_that_is_refused_is_never_asked():
 
 
 def test_a_model_out_of_reach_ends_the_run_and_not_the_conversation():
-    def ask(template: str, images: int) -> tuple[SampleResult, ...]:
+    def ask(template, images):
         raise ModelError("The model cannot be reached.", remedy="Continue with --resume.")
 
     with pytest.raises(ModelError, match="cannot be reached"):
@@ -259,7 +253,7 @@ ARGUMENTS = st.dictionaries(st.sampled_from(["template", "images", "iteration", 
 
 
 @given(st.sampled_from([*TOOLS, "sing"]), st.text() | ARGUMENTS.map(json.dumps))
-def test_no_call_does_more_harm_than_an_error(name: str, arguments: str):
+def test_no_call_does_more_harm_than_an_error(name, arguments):
     tools = AgentTools(HISTORY, goal(Asked()), check, messages=Messages(), trial_images=3)
     assert isinstance(json.loads(tools.result(ToolCall("1", name, arguments))), dict)
 
@@ -283,7 +277,7 @@ def test_no_call_does_more_harm_than_an_error(name: str, arguments: str):
         (("submit", {"template": CAREFUL}), "repeats an earlier one"),
     ],
 )
-def test_a_bad_call_goes_back_with_the_reason(call: tuple[str, Any], reason: str):
+def test_a_bad_call_goes_back_with_the_reason(call, reason):
     proposal, (told,), server = used(calls(call), submit())
     assert proposal.template == GOOD
     assert reason in told["error"]
@@ -303,7 +297,7 @@ def test_a_bad_call_goes_back_with_the_reason(call: tuple[str, Any], reason: str
         (calls(("submit", '{"template": "Half a'), finish_reason="length"), "cut off"),
     ],
 )
-def test_a_reply_that_does_nothing_goes_back_with_the_reason(bad: Reply, reason: str):
+def test_a_reply_that_does_nothing_goes_back_with_the_reason(bad, reason):
     proposal, _, server = used(bad, submit(), max_retries=0)
     assert proposal.template == GOOD
     assert proposal.trace[0].tool is None
@@ -394,7 +388,7 @@ def test_the_key_is_in_no_record():
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def test_names_and_recipes_make_it(tmp_path, monkeypatch: pytest.MonkeyPatch):
+def test_names_and_recipes_make_it(tmp_path, monkeypatch):
     made = make_proposer("agent:openai/gpt-4o-mini", max_turns=5)
     assert isinstance(made, AgentProposer)
     identity = made.identity()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +10,9 @@ from taxtune.metrics.diagnosis import ErrorType
 from taxtune.objective import Objective
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels
-from taxtune.tuning.proposers import Goal, evidence, make_proposer
+from taxtune.tuning.proposers import evidence, make_proposer
 from taxtune.tuning.proposers.evidence import Hider, hidden_answers, row_values
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.records import IterationRecord
 from tests.trees import tree_and_nodes
 from tests.tuning.proposers.answered import BIRDS, rows
 from tests.tuning.proposers.histories import bird_goal, record
@@ -89,7 +87,7 @@ def test_how_sure_scores_are():
 
 
 @pytest.mark.parametrize("objective", ["hp", "hr_at_hp", "accuracy", "hf", "ihf"])
-def test_a_ceiling_is_that_of_what_is_aimed_at(objective: str):
+def test_a_ceiling_is_that_of_what_is_aimed_at(objective):
     cautious = rows(BIRDS, [("goldfinch", "finch"), ("blue jay", "blue jay")])
     assert evidence(cautious, bird_goal(objective)).ceiling is (objective == "hp")
     perfect = rows(BIRDS, [("goldfinch", "goldfinch"), ("blue jay", "blue jay")])
@@ -103,7 +101,7 @@ def test_a_template_that_does_not_count_has_something_left_to_win():
 
 
 @pytest.mark.parametrize("shown", [(), ("words",)])
-def test_an_objective_that_rows_do_not_tell_of_is_explained_with_hp_and_hr(shown: tuple[str, ...]):
+def test_an_objective_that_rows_do_not_tell_of_is_explained_with_hp_and_hr(shown):
     objective = Objective("own", lambda scores: 0.0, shown=shown)
     found = evidence(rows(BIRDS, ANSWERS), replace(bird_goal(), objective=objective))
     assert [score.measure for score in found.scores] == ["hp", "hr"]
@@ -129,7 +127,7 @@ def test_values_of_rows_average_to_the_score():
     assert row_values(rated, "rouge-1") == pytest.approx([0.5] * 9)
 
 
-def said(text: str, label: str = "goldfinch", template: str = "What is it?") -> str:
+def said(text, label="goldfinch", template="What is it?"):
     (hidden,) = hidden_answers(rows(BIRDS, [(label, text)]), bird_goal(), template=template)
     return hidden.text
 
@@ -155,7 +153,7 @@ def said(text: str, label: str = "goldfinch", template: str = "What is it?") -> 
         ("", ""),
     ],
 )
-def test_names_are_replaced_by_what_they_are(text: str, shown: str):
+def test_names_are_replaced_by_what_they_are(text, shown):
     assert said(text) == shown
 
 
@@ -172,7 +170,7 @@ def test_names_that_are_spelt_with_the_words_of_the_prompt_are_hidden():
 
 
 @given(tree_and_nodes(rows=3))
-def test_no_name_below_the_domain_remains(drawn: tuple[Taxonomy, list[list[int]]]):
+def test_no_name_below_the_domain_remains(drawn):
     tree, (targets, nodes, domains) = drawn
     for target, node, other in zip(targets, nodes, domains, strict=True):
         domain = tree.lca(target, other)
@@ -212,11 +210,11 @@ def test_in_words():
     assert "What costs most" not in perfect
 
 
-def test_a_run_tells_its_proposer_and_gives_nothing_away(tmp_path: Path):
+def test_a_run_tells_its_proposer_and_gives_nothing_away(tmp_path):
     """What a function proposer can ask for in a run, and what a chat model would be sent in its place."""
-    seen: list[tuple[list[IterationRecord], Goal]] = []
+    seen = []
 
-    def propose(history: list[IterationRecord], goal: Goal) -> str:
+    def propose(history, goal):
         seen.append((history, goal))
         return f"Which {{{{ domain }}}} is it, be careful? ({len(history)})"
 

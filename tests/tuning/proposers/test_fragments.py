@@ -2,18 +2,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from taxtune.errors import ProposerError, TemplateError
-from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
+from taxtune.tuning.proposers import ProposalFailed, make_proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer, read_fragments
-from taxtune.tuning.records import IterationRecord
 from tests.rows import sample_row
 from tests.tuning import templates
 from tests.tuning.proposers.histories import goal, record
@@ -30,29 +26,29 @@ slots:
 """
 
 
-def write(folder: Path, text: str, name: str = "mine.yaml") -> Path:
+def write(folder, text, name="mine.yaml"):
     file = folder / name
     file.write_text(text, encoding="utf-8", errors="surrogatepass")
     return file
 
 
-def accept(_: str) -> None:
+def accept(_):
     """Every template is fine."""
 
 
 def ask(
-    proposer: Proposer,
-    history: Sequence[IterationRecord] = (),
+    proposer,
+    history=(),
     *,
-    goal: Goal = GOAL,
-    iteration: int = 1,
-    seed: int = 0,
-    check: Callable[[str], None] = accept,
-) -> Proposal:
+    goal=GOAL,
+    iteration=1,
+    seed=0,
+    check=accept,
+):
     return proposer.propose(history, goal, iteration=iteration, seed=seed, check=check)
 
 
-def tried(iteration: int, proposal: Proposal, value: float, **known: Any) -> IterationRecord:
+def tried(iteration, proposal, value, **known):
     """Returns the record of a proposal that had a value."""
     return record(
         iteration, proposal.template, parameters=proposal.parameters, value=value, **known
@@ -60,15 +56,15 @@ def tried(iteration: int, proposal: Proposal, value: float, **known: Any) -> Ite
 
 
 def run(
-    proposer: Proposer,
-    objective: Callable[[Proposal], float],
+    proposer,
+    objective,
     *,
-    iterations: int,
-    seed: int = 0,
-    images: Callable[[int], int] = lambda _: 20,
-) -> list[tuple[Proposal, float]]:
+    iterations,
+    seed=0,
+    images=lambda _: 20,
+):
     history = [record(0, "the baseline", value=0.1)]
-    done: list[tuple[Proposal, float]] = []
+    done = []
     for iteration in range(1, iterations + 1):
         earlier = [trial.template for trial in history if trial.template]
         check = partial(templates.check, earlier=earlier)
@@ -124,7 +120,7 @@ WORTH = {
 
 class TestProposer:
     def test_it_learns(self):
-        def objective(proposal: Proposal) -> float:
+        def objective(proposal):
             return sum(WORTH.get(choice, 0.0) for choice in proposal.parameters.items())
 
         late = []
@@ -142,7 +138,7 @@ class TestProposer:
     def test_it_learns_what_a_constraint_holds_apart_from_the_aim(self):
         careful = {"broader_group", "only_when_certain", "step_up", "serious_doubt", "bad_picture"}
 
-        def scores(parameters: dict[str, str]) -> dict[str, float]:
+        def scores(parameters):
             held = (parameters["backoff"] in careful) + (parameters["care"] != "none")
             expert = parameters["role"] == "expert"
             return {"hp": 0.90 + 0.05 * held, "hr": 0.9 - 0.1 * held + 0.1 * expert}
@@ -164,13 +160,13 @@ class TestProposer:
     def test_records_of_more_images_are_not_mistaken_for_better_templates(self):
         """The first ten images are easy: a record that holds more is worse for that, whatever its choices."""
 
-        def objective(proposal: Proposal) -> float:
+        def objective(proposal):
             return float(proposal.parameters["role"] == "expert")
 
-        def images(iteration: int) -> int:
+        def images(iteration):
             return 10 if iteration % 2 else 40
 
-        def shifted(proposal: Proposal) -> float:
+        def shifted(proposal):
             shift = next(shifts)
             return objective(proposal) + shift
 
@@ -178,7 +174,7 @@ class TestProposer:
         done = run(FragmentsProposer(), shifted, iterations=40, images=images)
         assert sum(objective(proposal) for proposal, _ in done[-15:]) >= 11
 
-    def test_failed_trials_teach_nothing_but_are_not_proposed_again(self, tmp_path: Path):
+    def test_failed_trials_teach_nothing_but_are_not_proposed_again(self, tmp_path):
         proposer = FragmentsProposer(write(tmp_path, SMALL))
         history = [
             record(1, "What is it?", state="failed", parameters={"ask": "a", "how": "none"}),
@@ -192,7 +188,7 @@ class TestProposer:
 
 
 class TestRandom:
-    def test_it_draws_uniformly_among_the_compositions_that_were_not_tried(self, tmp_path: Path):
+    def test_it_draws_uniformly_among_the_compositions_that_were_not_tried(self, tmp_path):
         proposer = RandomProposer(write(tmp_path, STANCES))
         first = ask(proposer)
         history = [tried(1, first, 0.5)]
@@ -203,7 +199,7 @@ class TestRandom:
 
 
 class TestRefusals:
-    def test_all_compositions_are_found_before_it_gives_up(self, tmp_path: Path):
+    def test_all_compositions_are_found_before_it_gives_up(self, tmp_path):
         proposer = FragmentsProposer(write(tmp_path, SMALL))
         done = run(proposer, lambda proposal: len(proposal.template), iterations=4)
         assert len({proposal.template for proposal, _ in done}) == 4
@@ -212,13 +208,13 @@ class TestRefusals:
             ask(proposer, history, iteration=5)
         assert caught.value.final
 
-    def test_a_refused_composition_is_recorded_with_its_reason(self, tmp_path: Path):
-        def check(source: str) -> None:
+    def test_a_refused_composition_is_recorded_with_its_reason(self, tmp_path):
+        def check(source):
             if "sure" not in source:
                 raise TemplateError("It must be sure.")
 
         proposer = FragmentsProposer(write(tmp_path, SMALL))
-        rejected: list[tuple[str, str]] = []
+        rejected = []
         for iteration in range(1, 9):
             proposal = ask(proposer, iteration=iteration, check=check)
             assert "sure" in proposal.template
@@ -228,8 +224,8 @@ class TestRefusals:
             assert "sure" not in template
             assert reason == "It must be sure."
 
-    def test_nothing_acceptable(self, tmp_path: Path):
-        def check(_: str) -> None:
+    def test_nothing_acceptable(self, tmp_path):
+        def check(_):
             raise TemplateError("Never.")
 
         with pytest.raises(ProposalFailed, match=r"All 4 combinations.*Never") as caught:
@@ -253,7 +249,7 @@ slots:
 
 
 class TestStances:
-    def test_compositions_are_those_without_a_contradiction_each_once(self, tmp_path: Path):
+    def test_compositions_are_those_without_a_contradiction_each_once(self, tmp_path):
         fragments = read_fragments(write(tmp_path, STANCES))
         valid = []
         for chosen in itertools.product(*[slot.choices for slot in fragments.slots]):
@@ -264,7 +260,7 @@ class TestStances:
         assert len(numbered) == len(valid) == 10
         assert all(parameters in numbered for parameters in valid)
 
-    def test_too_many_are_refused(self, tmp_path: Path):
+    def test_too_many_are_refused(self, tmp_path):
         slot = "  - {id: s%d, choices: [{id: n, text: ''}, {id: b, stance: b, text: x}, {id: c, stance: c, text: y}]}"
         with pytest.raises(ProposerError, match="more than 1,000,000 combinations"):
             read_fragments(write(tmp_path, "slots:\n" + "\n".join(slot % i for i in range(20))))
@@ -300,7 +296,7 @@ class TestFiles:
             ),
         ],
     )
-    def test_a_bad_file_is_named_with_the_key(self, tmp_path: Path, text: str, words: str):
+    def test_a_bad_file_is_named_with_the_key(self, tmp_path, text, words):
         with pytest.raises(ProposerError, match=words) as caught:
             read_fragments(write(tmp_path, text))
         assert "mine.yaml" in str(caught.value)

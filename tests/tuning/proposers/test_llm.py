@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any
 
 import pytest
 
 from taxtune.errors import ModelError, ProposerError
 from taxtune.models import RetryPolicy
-from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer
+from taxtune.tuning.proposers import ProposalFailed, Proposer
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import IterationRecord, Turn
+from taxtune.tuning.records import Turn
 from tests.servers import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
     OpenAIServer,
-    Reply,
     closed_api_base,
     content_filter,
     every_fault,
@@ -42,35 +40,31 @@ BASELINE = record(0, "What is this an image of?", hp=0.8, hr=0.7, hf=0.75, accur
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_keys(monkeypatch):
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
 
 
-def proposer(api_base: str | None, **settings: Any) -> LLMProposer:
+def proposer(api_base, **settings):
     timeout = settings.pop("timeout", 10.0)
     retry = RetryPolicy(2, first_wait=0.001, longest_wait=0.01, timeout=timeout)
-    return LLMProposer(**{"api_base": api_base, "api_key": KEY, "retry": retry, **settings})  # type: ignore[arg-type]
+    return LLMProposer(**{"api_base": api_base, "api_key": KEY, "retry": retry, **settings})
 
 
-def propose(
-    maker: LLMProposer, history: tuple[IterationRecord, ...] = (BASELINE,), goal: Goal = GOAL
-) -> Proposal:
+def propose(maker, history=(BASELINE,), goal=GOAL):
     earlier = [trial.template for trial in history if trial.template]
     check = partial(templates.check, earlier=earlier, forbidden=["mallard"])
     return maker.propose(history, goal, iteration=len(history), seed=0, check=check)
 
 
-def failing(
-    server: OpenAIServer, error: type[ProposerError], match: str = "", **settings: Any
-) -> Any:
+def failing(server, error, match="", **settings):
     """Returns the error that a proposal ends with."""
     with pytest.raises(error, match=match) as caught:
         propose(proposer(server.api_base, **settings))
     return caught.value
 
 
-def fenced(template: str) -> str:
+def fenced(template):
     return f"```\n{template}\n```"
 
 
@@ -119,7 +113,7 @@ def test_the_history_keeps_to_its_budget():
         (text(fenced("Is it a Mallard or what?")), "ground-truth label"),
     ],
 )
-def test_a_bad_reply_goes_back_with_the_reason(bad: Reply, reason: str):
+def test_a_bad_reply_goes_back_with_the_reason(bad, reason):
     with OpenAIServer(bad, fenced("Which {{ domain }} is it?")) as server:
         proposal = propose(proposer(server.api_base))
         first, second = server.chats
@@ -147,7 +141,7 @@ class TestReasoningModels:
             text(f"<think>{THOUGHTS}</think>", finish_reason="length"),
         ],
     )
-    def test_a_reply_that_was_cut_off_before_it_began_is_asked_for_again(self, cut: Reply):
+    def test_a_reply_that_was_cut_off_before_it_began_is_asked_for_again(self, cut):
         with OpenAIServer(cut, cut, fenced("Which {{ domain }} is it?")) as server:
             proposal = propose(proposer(server.api_base))
             first, *later = server.chats
@@ -182,7 +176,7 @@ class TestReasoningModels:
         ),
     ],
 )
-def test_a_refusal_goes_back_when_it_comes_twice(bad: Reply, reason: str):
+def test_a_refusal_goes_back_when_it_comes_twice(bad, reason):
     with OpenAIServer(bad, fenced("Which {{ domain }}?")) as server:
         assert propose(proposer(server.api_base)).rejected == ()
     with OpenAIServer(bad, bad, fenced("Which {{ domain }}?")) as server:
@@ -227,7 +221,7 @@ FAULTS = every_fault(5, KEY)
         (status(429, "You exceeded your current quota"), 1, ["no credit", "quota", "--resume"]),
     ],
 )
-def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: list[str]):
+def test_what_does_not_pass_stops_the_run(trouble, calls, words):
     with OpenAIServer(then=trouble) as server:
         stopped = failing(server, ProposerError)
         assert len(server.chats) == calls
@@ -248,7 +242,7 @@ def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: lis
         (FAULTS["lost_connection"][0], "cannot be reached"),
     ],
 )
-def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason: str):
+def test_a_model_that_does_not_answer_fails_the_iteration(trouble, reason):
     with OpenAIServer(fenced("{{ answer }}"), then=trouble) as server:
         timeout = 0.3 if trouble.delay else 10
         words = rf"{reason}.*, after 3 attempts"
@@ -262,7 +256,7 @@ def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason
 
 
 class TestKeys:
-    def test_check_tells_before_anything_is_asked(self, monkeypatch: pytest.MonkeyPatch):
+    def test_check_tells_before_anything_is_asked(self, monkeypatch):
         with pytest.raises(ProposerError, match="OPENAI_API_KEY is not set"):
             proposer(None, api_key=None).check()
         with pytest.raises(ModelError, match="has no provider"):
@@ -272,7 +266,7 @@ class TestKeys:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
         proposer(None, api_key=None).check()
 
-    def test_the_key_is_in_no_message_and_no_record(self, capfd: pytest.CaptureFixture[str]):
+    def test_the_key_is_in_no_message_and_no_record(self, capfd):
         with OpenAIServer(then=status(401, f"Incorrect API key provided: {KEY}")) as server:
             maker = proposer(server.api_base)
             with pytest.raises(ProposerError) as caught:

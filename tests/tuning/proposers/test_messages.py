@@ -9,9 +9,7 @@ from taxtune.metrics.information import information_values, leaf_information
 from taxtune.objective import Constraint, Objective
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.proposers import Goal
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.records import IterationRecord
 from tests.tuning.proposers.answered import BIRDS, rows
 from tests.tuning.proposers.histories import goal as make_goal
 from tests.tuning.proposers.histories import record
@@ -19,18 +17,16 @@ from tests.tuning.proposers.histories import record
 GOAL = make_goal()
 
 
-def trial(iteration: int, value: float, **fields: object) -> IterationRecord:
+def trial(iteration, value, **fields):
     scores = {"hp": 0.9, "hr": 0.6, "hf": 0.72, "accuracy": 0.25, **fields}
     return record(iteration, f"template number {iteration}.", value=value, **scores)
 
 
-def words(text: str) -> int:
+def words(text):
     return len(text.split())
 
 
-def first(
-    history: list[IterationRecord], goal: Goal = GOAL, budget: int = 10_000
-) -> tuple[str, str]:
+def first(history, goal=GOAL, budget=10_000):
     system, user = Messages().first(history, goal, budget=budget, count=words)
     assert (system["role"], user["role"]) == ("system", "user")
     return system["content"], user["content"]
@@ -128,7 +124,7 @@ TASTE = Objective("x", lambda scores: 0.0, shown=("taste",))
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
-def test_what_counts_follows_from_the_objective(objective: str | Objective, words: str):
+def test_what_counts_follows_from_the_objective(objective, words):
     history = [trial(0, 0.9, hp=0.9, hr=0.7, ihp=0.8, ihr=0.6)]
     system = Messages().objective(history, make_goal(objective, None))
     assert words in system

@@ -6,10 +6,8 @@ import base64
 import io
 import json
 import re
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -24,7 +22,7 @@ from taxtune.tuning.proposers.agent import AgentProposer
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.pictures import worst_failures
-from tests.servers import OpenAIServer, Reply, calls, model_settings, status, text
+from tests.servers import OpenAIServer, calls, model_settings, status, text
 from tests.tuning.proposers.answered import BIRDS, rows
 from tests.tuning.proposers.histories import bird_goal, record
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, tuned
@@ -33,7 +31,7 @@ FENCED = "```\nBe careful. Which {{ domain }} is this?\n```"
 
 
 @pytest.fixture(autouse=True)
-def no_picture_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def no_picture_is_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     yield
     for file in tmp_path.rglob("*"):
@@ -41,7 +39,7 @@ def no_picture_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
         assert own or b";base64," not in file.read_bytes(), file
 
 
-def photos(folder: Path) -> Path:
+def photos(folder):
     """Writes the toy's files with photos of 900 × 600 pixels whose metadata tell the place and the label."""
     recipe = make_files(folder)
     for file in folder.glob("*.png"):
@@ -53,22 +51,22 @@ def photos(folder: Path) -> Path:
     return recipe
 
 
-def toy(folder: Path, *overrides: str, **parts: Any) -> Setup:
+def toy(folder, *overrides, **parts):
     recipe = load_recipe(photos(folder / "in"), ("iterations=1", "seed=1", *overrides))
     return Setup(recipe, folder / "out", vlm=ToyVLM(), **parts)
 
 
-def chat(server: OpenAIServer, pictures: int) -> str:
+def chat(server, pictures):
     where = f"api_base: '{server.api_base}', pictures: {pictures}"
     return f"proposer={{kind: llm, model: openai/gpt-4o, {where}}}"
 
 
-def counting(body: dict[str, Any]) -> Reply:
+def counting(body):
     """Replies, and counts 255 tokens for each picture."""
     return text(FENCED, prompt_tokens=100 + 255 * json.dumps(body).count('{"url":'))
 
 
-def sent(server: OpenAIServer) -> list[list[Image.Image]]:
+def sent(server):
     """Returns the pictures of each request, all of which are checked for what must not go out."""
     found = []
     for request in server.chats:
@@ -84,12 +82,12 @@ def sent(server: OpenAIServer) -> list[list[Image.Image]]:
     return found
 
 
-def kinds(message: dict[str, Any]) -> list[str]:
+def kinds(message):
     """Returns what the parts of a message are."""
     return [part["type"] for part in message["content"]]
 
 
-def test_a_chat_model_sees_the_worst_failures(tmp_path: Path) -> None:
+def test_a_chat_model_sees_the_worst_failures(tmp_path):
     with OpenAIServer(counting) as server:
         result = tuned(toy(tmp_path, chat(server, 2)))
         (pictures,) = sent(server)
@@ -117,7 +115,7 @@ def test_a_chat_model_sees_the_worst_failures(tmp_path: Path) -> None:
     assert "pictures" not in plain
 
 
-def test_an_iteration_that_begins_anew_shows_the_same(tmp_path: Path) -> None:
+def test_an_iteration_that_begins_anew_shows_the_same(tmp_path):
     with OpenAIServer(status(401), FENCED) as server:
         with pytest.raises(ProposerError):
             tuned(toy(tmp_path, chat(server, 3)))
@@ -126,13 +124,13 @@ def test_an_iteration_that_begins_anew_shows_the_same(tmp_path: Path) -> None:
     assert server.chats[0].body == server.chats[1].body
 
 
-def results(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def results(messages):
     """Returns what the tools returned."""
     return [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
 
 
-def test_an_agent_looks_at_what_it_chooses(tmp_path: Path) -> None:
-    def reply(body: dict[str, Any]) -> Reply:
+def test_an_agent_looks_at_what_it_chooses(tmp_path):
+    def reply(body):
         told = results(body["messages"])
         if not told:
             return calls(("look", {"image": 1}), ("failures", {"iteration": 0}))
@@ -160,7 +158,7 @@ def test_an_agent_looks_at_what_it_chooses(tmp_path: Path) -> None:
     assert len(shown.result.split(", ")) == 2
 
 
-def test_gepa_reflects_on_a_contact_sheet(tmp_path: Path) -> None:
+def test_gepa_reflects_on_a_contact_sheet(tmp_path):
     pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
     search = partial(
         gepa.optimize,
@@ -187,7 +185,7 @@ def test_gepa_reflects_on_a_contact_sheet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "note"), [("gpt-4o", "$0.05 in all"), ("own", "price unknown"), ("gpt-4", "")]
 )
-def test_a_dry_run_tells_what_pictures_cost(model: str, note: str, tmp_path: Path) -> None:
+def test_a_dry_run_tells_what_pictures_cost(model, note, tmp_path):
     proposer = f"proposer={{kind: llm, model: openai/{model}, pictures: 4}}"
     plan = make_plan(toy(tmp_path, proposer, "iterations=20"))
     assert any("Set proposer.pictures: 0" in problem for problem in plan.problems) == (not note)
@@ -195,7 +193,7 @@ def test_a_dry_run_tells_what_pictures_cost(model: str, note: str, tmp_path: Pat
     assert any(text.startswith(told) for text in plan.notes)
 
 
-def test_the_worst_come_first_and_no_two_alike() -> None:
+def test_the_worst_come_first_and_no_two_alike():
     said = [("goldfinch", "a finch"), ("goldfinch", "a chaffinch"), ("chaffinch", "a goldfinch")]
     said += [("snowy owl", "a blue jay"), ("blue jay", "a blue jay"), ("snowy owl", None)]
     asked = record(0, "What is this?", value=0.5, rows=tuple(rows(BIRDS, said)))

@@ -28,7 +28,7 @@ LONG = "{% if ranks %}Name the {{ ranks | last }}.{% endif %}\nBe careful."
         "**Neue Vorlage**\n\n```\n{}\n```\nSie verlangt Sorgfalt.",
     ],
 )
-def test_the_template_is_what_the_fence_holds(wrap: str, template: str):
+def test_the_template_is_what_the_fence_holds(wrap, template):
     assert unwrap_reply(wrap.replace("{}", template)) == template
 
 
@@ -55,7 +55,7 @@ def test_the_template_is_what_the_fence_holds(wrap: str, template: str):
         ("```\na\n```\nor\n```\nb\n```", "2 different blocks"),
     ],
 )
-def test_what_holds_no_template(reply: str, words: str):
+def test_what_holds_no_template(reply, words):
     with pytest.raises(TemplateError, match=words):
         unwrap_reply(reply)
 
@@ -64,7 +64,7 @@ PIECES = ["```", "\n", "~~~", "{", "}", "{{", '"', "<think>", "</think>", "x", "
 
 
 @given(st.lists(st.sampled_from(PIECES)).map("".join) | st.text())
-def test_any_reply_gives_a_text_or_a_reason(reply: str):
+def test_any_reply_gives_a_text_or_a_reason(reply):
     try:
         text = unwrap_reply(reply)
     except TemplateError:
