@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -61,6 +62,12 @@ def tuned(photos, out, **more):
         "baseline": "What is this?",
     }
     return taxtune.tune(**{**given, **more}, out=out)
+
+
+@pytest.fixture
+def tune(photos, tmp_path):
+    """Tunes in the folder "run"."""
+    return partial(tuned, photos, tmp_path / "run")
 
 
 @pytest.fixture(scope="module")
@@ -269,9 +276,8 @@ def test_async_functions_work_where_a_loop_is_running(photos, tmp_path, plain):
         (taxtune.Objective("short", lambda s: -s.depth), lambda scores: -scores.depth),
     ],
 )
-def test_any_score_can_be_the_objective(photos, tmp_path, objective, expected):
-    metrics = {"polite": is_polite}
-    result = tuned(photos, tmp_path / "run", objective=objective, metrics=metrics)
+def test_any_score_can_be_the_objective(tune, tmp_path, objective, expected):
+    result = tune(objective=objective, metrics={"polite": is_polite})
     for record in result.iterations:
         assert record.value == pytest.approx(expected(record.scores))
     assert result.best.value == max(record.value for record in result.iterations)
@@ -300,7 +306,7 @@ def test_compare_and_evaluate(photos, tmp_path):
     assert scored.against("template", "baseline").metrics["hp"].difference > 0
 
 
-def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(photos, tmp_path, caplog):
+def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(tune, photos, tmp_path, caplog):
     closed = f"Which of these is it: {', '.join(COLOURS)}?"
     given = {**COLOURED, "examples": photos, "out": tmp_path / "evaluate"}
     scored = taxtune.evaluate(closed, baseline=closed, **given)
@@ -310,9 +316,7 @@ def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(photos, tmp_path
     assert "The template 'template'" in note
     assert "and 1 more" in note
     assert "hold for this list of labels" in note
-    result = tuned(
-        photos, tmp_path / "run", baseline=closed, proposer=lambda history: f"{closed} Really?"
-    )
+    result = tune(baseline=closed, proposer=lambda history: f"{closed} Really?")
     assert "The baseline has labels in the prompt" in caplog.text
     assert [record.state for record in result.iterations] == ["complete", "failed", "failed"]
     assert "gives away the answer" in (result.iterations[1].reason or "")
@@ -320,16 +324,16 @@ def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(photos, tmp_path
         taxtune.evaluate("{{ nothing }}", **given)
 
 
-def test_a_run_is_read_once_it_is_finished(photos, tmp_path):
+def test_a_run_is_read_once_it_is_finished(tune, tmp_path):
     def stop(record, best):
         if record.iteration == 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tuned(photos, tmp_path / "run", callbacks=[stop])
+        tune(callbacks=[stop])
     with pytest.raises(DataError, match=r"not finished.*--resume"):
         taxtune.load_run(tmp_path / "run")
-    assert len(tuned(photos, tmp_path / "run", resume=True).iterations) == 3
+    assert len(tune(resume=True).iterations) == 3
     with pytest.raises(DataError, match="does not contain a tuning run"):
         taxtune.load_run(tmp_path)
     (tmp_path / "run/result.json").write_text(json.dumps({"name": "x"}))
@@ -337,7 +341,7 @@ def test_a_run_is_read_once_it_is_finished(photos, tmp_path):
         taxtune.load_run(tmp_path / "run")
 
 
-def test_proposers_see_rows_and_say_why_they_fail(photos, tmp_path):
+def test_proposers_see_rows_and_refusals(tune):
     goals = []
 
     def told(history, goal):
@@ -346,7 +350,7 @@ def test_proposers_see_rows_and_say_why_they_fail(photos, tmp_path):
             assert "scarlet" in history[-1].rejected[0][1]
         return "Is it scarlet?" if len(history) == 1 else f"Try {len(history)}."
 
-    result = tuned(photos, tmp_path / "run", proposer=told)
+    result = tune(proposer=told)
     assert [record.state for record in result.iterations] == ["complete", "failed", "complete"]
     assert goals == ["hp", "hp"]
 
@@ -359,9 +363,9 @@ def test_proposers_see_rows_and_say_why_they_fail(photos, tmp_path):
         ("gepa", r"Unknown proposer.*fragments"),
     ],
 )
-def test_a_proposer_that_fails_is_named(photos, tmp_path, proposer, message):
+def test_a_proposer_that_fails_is_named(tune, proposer, message):
     with pytest.raises(ProposerError, match=message):
-        tuned(photos, tmp_path / "run", proposer=proposer)
+        tune(proposer=proposer)
 
 
 @pytest.mark.parametrize(
@@ -373,9 +377,9 @@ def test_a_proposer_that_fails_is_named(photos, tmp_path, proposer, message):
         ({"kind": lambda row: "much"}, "could not convert string to float"),
     ],
 )
-def test_metrics_that_cannot_be_taken(photos, tmp_path, metrics, message):
+def test_metrics_that_cannot_be_taken(tune, metrics, message):
     with pytest.raises(TaxtuneError, match=message):
-        tuned(photos, tmp_path / "run", metrics=metrics)
+        tune(metrics=metrics)
 
 
 def test_place_and_score():

@@ -88,7 +88,8 @@ class TestOnTrees:
         return read_taxonomy(request.getfixturevalue("shared_data") / request.param)
 
     def test_prompts_for_any_domain_are_accepted_and_groups_refused(self, tree):
-        targets = random.Random(3).sample(tree.leaves.tolist(), min(200, len(tree.leaves)))
+        leaves = tree.leaves.tolist()
+        targets = random.Random(3).sample(leaves, min(200, len(leaves)))
         secret = group_names(tree, tree.root, targets)
         general = [
             "Look at the object, its colour, pattern, shape and texture, and what it is made of.",
@@ -99,8 +100,9 @@ class TestOnTrees:
             assert not find_labels(text, secret)
         # No group remains that less than half of the labels belong to.
         named = {node for name in secret for node in tree.find(name) + tree.led(name)}
-        groups = {int(node) for target in targets for node in tree.ancestors(target)[1:-1]} - named
-        assert all(tree.is_ancestor(node, tree.leaves).mean() > 0.5 for node in groups)
+        for target in targets:
+            for node in tree.ancestors(target)[1:-1].tolist():
+                assert node in named or tree.is_ancestor(node, tree.leaves).mean() > 0.5
 
 
 def test_a_template_that_names_groups_is_refused():

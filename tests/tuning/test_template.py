@@ -46,68 +46,78 @@ def test_harmless_templates(source, prompt):
 
 
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("source", "word"),
     [
-        ("{{ ''.__class__ }}", ["Line 1", "Getattr '__class__'"]),
-        ("{{ ranks['__class__'] }}", ["only slices"]),
-        ("{{ ranks|attr('__class__') }}", ["filter 'attr'"]),
-        (
-            "ok\n{% for i in range(10**9) %}x{% endfor %}",
-            ["Line 2", "construct For", "ranks | join(', ')"],
-        ),
-        ("{{ question.upper() }}", ["construct Call"]),
-        ("{{ 'a' * 10000000 }}", ["construct Mul"]),
-        ("{{ 10 ** 10 ** 10 }}", ["construct Pow"]),
-        ("{{ 1 + 1 }}", ["construct Add"]),
-        ("{{ -question }}", ["construct Neg"]),
-        ("{% include 'a' %}", ["construct Include"]),
-        ("{% extends 'a' %}", ["construct Extends"]),
-        ("{% macro m() %}x{% endmacro %}", ["construct Macro"]),
-        ("{% set x = 1 %}{{ x }}", ["construct Assign"]),
-        ("{% filter upper %}x{% endfilter %}", ["construct FilterBlock"]),
-        ("{% autoescape true %}x{% endautoescape %}", ["construct Scope"]),
-        ("{{ {'a': 1} }}", ["construct Dict"]),
-        ("{{ question|center(100000) }}", ["filter 'center'"]),
-        ("{{ question|replace('a', 'aa') }}", ["filter 'replace'"]),
-        ("{{ ranks|jion }}", ["'jion'", "Did you mean 'join'"]),
-        ("{{ question|join('x') }}", ["'join' works only on"]),
-        ("{{ ranks|join('x')|join('x') }}", ["'join' works only on"]),
-        ("{{ ranks|join(ranks|join('x')) }}", ["only constants"]),
-        ("{{ ranks|join(attribute='__class__') }}", ["only constants"]),
-        ("{{ ranks|join('" + "x" * 101 + "') }}", ["separator"]),
-        ("{{ ranks|upper }}", ["only on text", "Join"]),
-        ("{{ ranks }}", ["list", "join"]),
-        ("{{ ranks | reverse }}", ["list", "join"]),
-        ("{{ (examples or ranks) ~ 'x' }}", ["list", "join"]),
-        ("{{ (ranks or 'x') | upper }}", ["only on text"]),
-        ("{{ ranks[domain] }}", ["only slices"]),
-        ("{{ ranks[0] }}", ["only slices", "first"]),
-        ("{{ ranks[:question]|join }}", ["constant bounds"]),
-        ("{% if question is sameas(domain) %}x{% endif %}", ["construct Test", "{% if ranks %}"]),
-        ("{{ '" + "x" * 501 + "' }}", ["501 characters"]),
-        ("{{ answer }}", ["unknown variable 'answer'", "question, domain, ranks, examples"]),
-        ("{{ quesion }}", ["unknown variable 'quesion'", "Did you mean 'question'?"]),
-        ("a\nb {{ question }", ["Syntax error in line 2"]),
-        ("{% if x %}", ["Syntax error", "endif"]),
-        ("{{ " + "9" * 5000 + " }}", ["cannot be read"]),
-        ("", ["empty"]),
-        ("{% if false %}x{% endif %}", ["empty prompt"]),
-        ("x" * (MAX_SOURCE + 1), ["8,001 characters"]),
-        ("a\x00b", ["U+0000"]),
-        ("a\ud800b", ["U+D800"]),
-        ('{{ "\\x07" }}', ["U+0007"]),
-        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", ["nested too deeply"]),
-        ("{{ " + "not " * 1500 + "1 }}", ["nested too deeply"]),
-        ("{{ 1 }}" * 900, ["too many parts"]),
-        ("{{ ranks[9:] | first }}", ["cannot be rendered", "if ranks else"]),
-        ("{{ ranks|reverse|length }}", ["cannot be rendered"]),
-        (("{{ ranks|join('" + "x" * 100 + "') }}") * 60, ["longer than 16,000"]),
+        ("{{ ''.__class__ }}", "Line 1"),
+        ("{{ ''.__class__ }}", "Getattr '__class__'"),
+        ("{{ ranks['__class__'] }}", "only slices"),
+        ("{{ ranks|attr('__class__') }}", "filter 'attr'"),
+        ("ok\n{% for i in range(10**9) %}x{% endfor %}", "Line 2"),
+        ("ok\n{% for i in range(10**9) %}x{% endfor %}", "construct For"),
+        ("ok\n{% for i in range(10**9) %}x{% endfor %}", "ranks | join(', ')"),
+        ("{{ question.upper() }}", "construct Call"),
+        ("{{ 'a' * 10000000 }}", "construct Mul"),
+        ("{{ 10 ** 10 ** 10 }}", "construct Pow"),
+        ("{{ 1 + 1 }}", "construct Add"),
+        ("{{ -question }}", "construct Neg"),
+        ("{% include 'a' %}", "construct Include"),
+        ("{% extends 'a' %}", "construct Extends"),
+        ("{% macro m() %}x{% endmacro %}", "construct Macro"),
+        ("{% set x = 1 %}{{ x }}", "construct Assign"),
+        ("{% filter upper %}x{% endfilter %}", "construct FilterBlock"),
+        ("{% autoescape true %}x{% endautoescape %}", "construct Scope"),
+        ("{{ {'a': 1} }}", "construct Dict"),
+        ("{{ question|center(100000) }}", "filter 'center'"),
+        ("{{ question|replace('a', 'aa') }}", "filter 'replace'"),
+        ("{{ ranks|jion }}", "'jion'"),
+        ("{{ ranks|jion }}", "Did you mean 'join'"),
+        ("{{ question|join('x') }}", "'join' works only on"),
+        ("{{ ranks|join('x')|join('x') }}", "'join' works only on"),
+        ("{{ ranks|join(ranks|join('x')) }}", "only constants"),
+        ("{{ ranks|join(attribute='__class__') }}", "only constants"),
+        ("{{ ranks|join('" + "x" * 101 + "') }}", "separator"),
+        ("{{ ranks|upper }}", "only on text"),
+        ("{{ ranks|upper }}", "Join"),
+        ("{{ ranks }}", "list"),
+        ("{{ ranks }}", "join"),
+        ("{{ ranks | reverse }}", "list"),
+        ("{{ ranks | reverse }}", "join"),
+        ("{{ (examples or ranks) ~ 'x' }}", "list"),
+        ("{{ (examples or ranks) ~ 'x' }}", "join"),
+        ("{{ (ranks or 'x') | upper }}", "only on text"),
+        ("{{ ranks[domain] }}", "only slices"),
+        ("{{ ranks[0] }}", "only slices"),
+        ("{{ ranks[0] }}", "first"),
+        ("{{ ranks[:question]|join }}", "constant bounds"),
+        ("{% if question is sameas(domain) %}x{% endif %}", "construct Test"),
+        ("{% if question is sameas(domain) %}x{% endif %}", "{% if ranks %}"),
+        ("{{ '" + "x" * 501 + "' }}", "501 characters"),
+        ("{{ answer }}", "unknown variable 'answer'"),
+        ("{{ answer }}", "question, domain, ranks, examples"),
+        ("{{ quesion }}", "unknown variable 'quesion'"),
+        ("{{ quesion }}", "Did you mean 'question'?"),
+        ("a\nb {{ question }", "Syntax error in line 2"),
+        ("{% if x %}", "Syntax error"),
+        ("{% if x %}", "endif"),
+        ("{{ " + "9" * 5000 + " }}", "cannot be read"),
+        ("", "empty"),
+        ("{% if false %}x{% endif %}", "empty prompt"),
+        ("x" * (MAX_SOURCE + 1), "8,001 characters"),
+        ("a\x00b", "U+0000"),
+        ("a\ud800b", "U+D800"),
+        ('{{ "\\x07" }}', "U+0007"),
+        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", "nested too deeply"),
+        ("{{ " + "not " * 1500 + "1 }}", "nested too deeply"),
+        ("{{ 1 }}" * 900, "too many parts"),
+        ("{{ ranks[9:] | first }}", "cannot be rendered"),
+        ("{{ ranks[9:] | first }}", "if ranks else"),
+        ("{{ ranks|reverse|length }}", "cannot be rendered"),
+        (("{{ ranks|join('" + "x" * 100 + "') }}") * 60, "longer than 16,000"),
     ],
 )
-def test_refusals_name_the_construct(source, words):
+def test_refusals_name_the_construct(source, word):
     message = refusal(source)
-    for word in words:
-        assert word in message
+    assert word in message
     assert len(message) < 400
 
 
@@ -214,15 +224,14 @@ class TestVariablesOfAnImage:
 
 
 class TestRepeats:
-    @pytest.mark.parametrize(
-        "again", ["Name  the {{domain}}.\n", " Name the {{ domain }}.", "Name\nthe {{-domain }}."]
-    )
+    @pytest.mark.parametrize("again", ["Name  the {{domain}}.\n", " Name the {{ domain }}."])
     def test_white_space_makes_no_difference(self, again):
-        expected = "{{-" not in again
-        same = Template.parse(again).key == Template.parse("Name the {{ domain }}.").key
-        assert same is expected
-        if expected:
-            assert "repeats" in refusal(again, earlier=["x", "Name the {{ domain }}."])
+        assert Template.parse(again).key == Template.parse("Name the {{ domain }}.").key
+        assert "repeats" in refusal(again, earlier=["x", "Name the {{ domain }}."])
+
+    def test_white_space_that_is_taken_away_makes_a_difference(self):
+        trimmed = Template.parse("Name\nthe {{-domain }}.")
+        assert trimmed.key != Template.parse("Name the {{ domain }}.").key
 
     def test_the_same_prompt_from_another_source(self):
         earlier = ["Name the {{ domain }}."]

@@ -33,18 +33,28 @@ def test_the_template_is_what_the_fence_holds(wrap, template):
 
 
 @pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "Here's an improved template:\n\nWhat is this?",
+        "**New template:** What is this?",
+        "Sure! What is this?",
+        '"What is this?"',
+        "What is this?",
+        "Voici le nouveau modèle :\n\nWhat is this?",
+        "[[ ## template ## ]]\nWhat is this?",
+        "What is this?\n\n这个模板要求谨慎。",
+        '{"template": "What is this?"}',
+    ],
+)
+def test_a_template_without_a_fence_is_none(reply):
+    with pytest.raises(TemplateError, match="no template in a fence"):
+        unwrap_reply(reply)
+
+
+@pytest.mark.parametrize(
     ("reply", "words"),
     [
-        ("", "no template in a fence"),
-        ("Here's an improved template:\n\nWhat is this?", "no template in a fence"),
-        ("**New template:** What is this?", "no template in a fence"),
-        ("Sure! What is this?", "no template in a fence"),
-        ('"What is this?"', "no template in a fence"),
-        ("What is this?", "no template in a fence"),
-        ("Voici le nouveau modèle :\n\nWhat is this?", "no template in a fence"),
-        ("[[ ## template ## ]]\nWhat is this?", "no template in a fence"),
-        ("What is this?\n\n这个模板要求谨慎。", "no template in a fence"),
-        ('{"template": "What is this?"}', "no template in a fence"),
         ('```json\n{"template": "What is this?"}\n```', "JSON"),
         ("I'm sorry, but I can't help with that.", "no template"),
         ("<!DOCTYPE html><html></html>", "no template"),
