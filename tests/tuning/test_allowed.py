@@ -178,9 +178,9 @@ def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_r
 ):
     parts = make(tmp_path, ToyVLM(), checklist="node,place\nscarlet,a\nnavy,a\nreddish,b\n")
     plan = make_plan(parts)
-    expected = "the checklist lacks the truth of 10 of 20 images: navy, place b (5 images); azure, place A (5 images)"
-    assert expected in plan.notes
-    row = next(row for row in tuned(parts).baseline.rows if row.image.startswith("navy"))
+    lacking = "navy, place b (5 images); azure, place A (5 images)"
+    assert f"the checklist lacks the truth of 10 of 20 images: {lacking}" in plan.notes
+    (row, *_) = [row for row in tuned(parts).baseline.rows if row.image.startswith("navy")]
     assert row.placement == "colour"
     assert row.abstained
     assert row.hp == 1.0

@@ -22,7 +22,7 @@ from taxtune.taxonomy import as_taxonomy
 from taxtune.tuning.context import make_context
 from tests.displays import Recorder
 
-TREE = {"bird": {"finch": {"siskin": {}, "linnet": {}}, "duck": {"teal": {}, "pintail": {}}}}
+TREE = {"bird": {"finch": ["siskin", "linnet"], "duck": ["teal", "pintail"]}}
 SPECIES = {"siskin": "linnet", "linnet": "siskin", "teal": "pintail", "pintail": "teal"}
 SPECIES_LIST = [*SPECIES]
 QUIET = {"tracking.mlflow": False}
@@ -138,7 +138,7 @@ def test_a_column_that_tells_only_a_part_is_not(cells):
 
 
 def test_words_of_a_name_in_another_order_are_the_name():
-    tree = as_taxonomy({"bird": {"House Finch": {}, "Purple Finch": {}}})
+    tree = as_taxonomy({"bird": ["House Finch", "Purple Finch"]})
     house = Example("0", Path("0"), "", 1, context={"x": "Finch, House"})
     purple = Example("1", Path("1"), "", 2, context={"x": "finches (purple)"})
     examples = [house, purple] * 25

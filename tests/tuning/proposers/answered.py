@@ -9,7 +9,7 @@ from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import SampleResult
 from tests.rows import placed_row, sample_row
 
-__all__ = ["BIRDS", "rows"]
+__all__ = ["BIRDS", "bird_rows"]
 
 #: Birds among the animals: label, parent, rank and aliases of each node.
 _NODES = [
@@ -29,27 +29,26 @@ _NODES = [
 ]
 _LABELS, _PARENTS, _RANKS, _ALIASES = zip(*_NODES, strict=True)
 BIRDS = Taxonomy(_LABELS, _PARENTS, ranks=_RANKS, aliases=_ALIASES)
+_MAPPER = Mapper(BIRDS, "lexical")
 
 
-def rows(taxonomy: Taxonomy, answers: Sequence[tuple[str, str | None]]) -> list[SampleResult]:
+def bird_rows(answers: Sequence[tuple[str, str | None]]) -> tuple[SampleResult, ...]:
     """Returns the rows of (true label, answer), where None is a call that failed."""
-    mapper = Mapper(taxonomy, "lexical")
-    return [_row(mapper, i, label, answer) for i, (label, answer) in enumerate(answers)]
+    return tuple(_row(i, label, answer) for i, (label, answer) in enumerate(answers))
 
 
-def _row(mapper: Mapper, number: int, label: str, answer: str | None) -> SampleResult:
-    tree = mapper.taxonomy
-    target = tree.resolve(label)
+def _row(number: int, label: str, answer: str | None) -> SampleResult:
+    target = BIRDS.resolve(label)
     example = f"e{number}"
     image = f"{number}.png"
     if answer is None:
-        truth = "/".join(tree.path(target))
+        truth = "/".join(BIRDS.path(target))
         return sample_row(
             example=example, image=image, target=target, truth=truth, failure="No answer."
         )
-    (placed,) = mapper.place([answer])
+    (placed,) = _MAPPER.place([answer])
     return placed_row(
-        tree,
+        BIRDS,
         placed.node,
         target,
         example=example,

@@ -29,7 +29,7 @@ from tests.servers import (
     text,
 )
 from tests.tuning import templates
-from tests.tuning.proposers.answered import BIRDS, rows
+from tests.tuning.proposers.answered import bird_rows
 from tests.tuning.proposers.histories import bird_goal, record
 
 KEY = "sk-test-0123456789-secret"
@@ -46,7 +46,7 @@ SAID = {
 
 def answered(template, images=6):
     answers = SAID.get(template, SAID[CAREFUL])
-    return tuple(rows(BIRDS, list(zip(TRUTHS, answers, strict=True))[:images]))
+    return bird_rows(list(zip(TRUTHS, answers, strict=True))[:images])
 
 
 class Asked:

@@ -14,7 +14,7 @@ from taxtune.tuning.proposers import evidence, make_proposer
 from taxtune.tuning.proposers.evidence import Hider, hidden_answers, row_values
 from taxtune.tuning.proposers.messages import Messages
 from tests.trees import tree_and_nodes
-from tests.tuning.proposers.answered import BIRDS, rows
+from tests.tuning.proposers.answered import BIRDS, bird_rows
 from tests.tuning.proposers.histories import bird_goal, record
 from tests.tuning.toy import PARENT, toy, tuned
 
@@ -34,7 +34,7 @@ ANSWERS = [
 
 
 def test_levels_say_where_answers_stop_and_how_many_are_right():
-    found = evidence(rows(BIRDS, ANSWERS), bird_goal())
+    found = evidence(bird_rows(ANSWERS), bird_goal())
     assert found.images == 9
     assert found.failed == 1
     levels = found.levels
@@ -49,7 +49,7 @@ def test_levels_say_where_answers_stop_and_how_many_are_right():
 
 
 def test_mistakes_are_listed_by_what_they_cost():
-    answered = rows(BIRDS, ANSWERS)
+    answered = bird_rows(ANSWERS)
     found = evidence(answered, bird_goal())
     kinds = [(each.kind, each.count) for each in found.mistakes]
     assert kinds[:3] == [
@@ -66,14 +66,14 @@ def test_mistakes_are_listed_by_what_they_cost():
         assert sum(each.costs[measure] for each in found.mistakes) == pytest.approx(missing)
     # Where too little is the fault, what says too little comes first.
     met = evidence(answered, bird_goal("hr_at_hp"))
-    missed = evidence(replace(MISSED, rows=tuple(answered)), bird_goal("hr_at_hp"))
+    missed = evidence(replace(MISSED, rows=answered), bird_goal("hr_at_hp"))
     assert met.scores[0].measure == "hr"
     assert missed.scores[0].measure == "hp"
     assert missed.mistakes[0].kind == ErrorType.WRONG_BRANCH
 
 
 def test_how_sure_scores_are():
-    right = rows(BIRDS, [("goldfinch", "goldfinch")] * 20)
+    right = bird_rows([("goldfinch", "goldfinch")] * 20)
     found = evidence(right, bird_goal())
     hp = found.scores[0]
     assert hp.measure == "hp"
@@ -81,35 +81,35 @@ def test_how_sure_scores_are():
     assert hp.ceiling
     # Twenty right answers are no proof that all will be.
     assert 0.01 < hp.standard_error < 0.05
-    half = rows(BIRDS, [("goldfinch", "goldfinch"), ("goldfinch", "chaffinch")] * 100)
+    half = bird_rows([("goldfinch", "goldfinch"), ("goldfinch", "chaffinch")] * 100)
     found = evidence(half, bird_goal("accuracy"))
     assert found.scores[0].standard_error == pytest.approx(np.sqrt(0.25 / 200), rel=0.01)
 
 
 @pytest.mark.parametrize("objective", ["hp", "hr_at_hp", "accuracy", "hf", "ihf"])
 def test_a_ceiling_is_that_of_what_is_aimed_at(objective):
-    cautious = rows(BIRDS, [("goldfinch", "finch"), ("blue jay", "blue jay")])
+    cautious = bird_rows([("goldfinch", "finch"), ("blue jay", "blue jay")])
     assert evidence(cautious, bird_goal(objective)).ceiling is (objective == "hp")
-    perfect = rows(BIRDS, [("goldfinch", "goldfinch"), ("blue jay", "blue jay")])
+    perfect = bird_rows([("goldfinch", "goldfinch"), ("blue jay", "blue jay")])
     assert evidence(perfect, bird_goal(objective)).ceiling
 
 
 def test_a_template_that_does_not_count_has_something_left_to_win():
-    cautious = rows(BIRDS, [("goldfinch", "finch"), ("blue jay", "blue jay")])
-    found = evidence(replace(MISSED, rows=tuple(cautious)), bird_goal("hp"))
+    cautious = bird_rows([("goldfinch", "finch"), ("blue jay", "blue jay")])
+    found = evidence(replace(MISSED, rows=cautious), bird_goal("hp"))
     assert not found.ceiling
 
 
 @pytest.mark.parametrize("shown", [(), ("words",)])
 def test_an_objective_that_rows_do_not_tell_of_is_explained_with_hp_and_hr(shown):
     objective = Objective("own", lambda scores: 0.0, shown=shown)
-    found = evidence(rows(BIRDS, ANSWERS), replace(bird_goal(), objective=objective))
+    found = evidence(bird_rows(ANSWERS), replace(bird_goal(), objective=objective))
     assert [score.measure for score in found.scores] == ["hp", "hr"]
     assert not found.ceiling
 
 
 def test_without_a_taxonomy_or_answers_there_is_no_evidence():
-    answered = rows(BIRDS, ANSWERS)
+    answered = bird_rows(ANSWERS)
     assert evidence(answered, bird_goal(taxonomy=None)) is None
     assert evidence([], bird_goal()) is None
     assert evidence(answered[-1:], bird_goal()) is None
@@ -117,7 +117,7 @@ def test_without_a_taxonomy_or_answers_there_is_no_evidence():
 
 
 def test_values_of_rows_average_to_the_score():
-    answered = rows(BIRDS, ANSWERS[:-1])
+    answered = bird_rows(ANSWERS[:-1])
     hp = np.mean([row.hp for row in answered])
     hr = np.mean([row.hr for row in answered])
     hf = row_values(answered, "hf")
@@ -128,7 +128,7 @@ def test_values_of_rows_average_to_the_score():
 
 
 def said(text, label="goldfinch", template="What is it?"):
-    (hidden,) = hidden_answers(rows(BIRDS, [(label, text)]), bird_goal(), template=template)
+    (hidden,) = hidden_answers(bird_rows([(label, text)]), bird_goal(), template=template)
     return hidden.text
 
 
@@ -192,7 +192,7 @@ def test_names_of_unequal_nodes_are_told_by_the_placement():
 
 
 def test_in_words():
-    text = Messages().evidence(rows(BIRDS, ANSWERS), bird_goal(), template="Which bird?")
+    text = Messages().evidence(bird_rows(ANSWERS), bird_goal(), template="Which bird?")
     assert "Standard errors on 9 images: hP ± " in text
     assert "change a score by at most 0.111" in text
     assert "species: 4 answers, 1 right" in text
@@ -204,7 +204,7 @@ def test_in_words():
     assert "as high as it can be" not in text
     names = [name for v in range(2, len(BIRDS)) for name in BIRDS.names(v)]
     assert not find_labels(text, names)
-    perfect = Messages().evidence(rows(BIRDS, [("goldfinch", "goldfinch")] * 3), bird_goal())
+    perfect = Messages().evidence(bird_rows([("goldfinch", "goldfinch")] * 3), bird_goal())
     assert "hP is as high as it can be" in perfect
     assert "nothing left to win" in perfect
     assert "What costs most" not in perfect

@@ -10,7 +10,7 @@ from taxtune.objective import Constraint, Objective
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers.messages import Messages
-from tests.tuning.proposers.answered import BIRDS, rows
+from tests.tuning.proposers.answered import BIRDS, bird_rows
 from tests.tuning.proposers.histories import goal as make_goal
 from tests.tuning.proposers.histories import record
 
@@ -135,7 +135,7 @@ def test_what_counts_follows_from_the_objective(objective, words):
 
 def test_the_best_and_the_latest_come_with_evidence_and_the_others_with_scores_alone():
     goal = replace(GOAL, taxonomy=BIRDS, domain_node=BIRDS.resolve("bird"))
-    answered = tuple(rows(BIRDS, [("goldfinch", "a chaffinch"), ("snowy owl", "owl")]))
+    answered = bird_rows([("goldfinch", "a chaffinch"), ("snowy owl", "owl")])
     values = (0.7, 0.9, 0.8, 0.6)
     history = [trial(i, value, rows=answered) for i, value in enumerate(values)]
     _, user = first(history, goal)

@@ -23,7 +23,7 @@ from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.pictures import worst_failures
 from tests.servers import OpenAIServer, calls, model_settings, status, text
-from tests.tuning.proposers.answered import BIRDS, rows
+from tests.tuning.proposers.answered import bird_rows
 from tests.tuning.proposers.histories import bird_goal, record
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, tuned
 
@@ -196,7 +196,7 @@ def test_a_dry_run_tells_what_pictures_cost(model, note, tmp_path):
 def test_the_worst_come_first_and_no_two_alike():
     said = [("goldfinch", "a finch"), ("goldfinch", "a chaffinch"), ("chaffinch", "a goldfinch")]
     said += [("snowy owl", "a blue jay"), ("blue jay", "a blue jay"), ("snowy owl", None)]
-    asked = record(0, "What is this?", value=0.5, rows=tuple(rows(BIRDS, said)))
+    asked = record(0, "What is this?", value=0.5, rows=bird_rows(said))
     files = {f"e{i}": Path(f"{i}.png") for i in range(6)}
     known = bird_goal(images=files)
     drawn = set()
