@@ -28,7 +28,7 @@ help:
 	@echo "make docs         build the documentation in site/"
 	@echo "make bench        run the benchmarks (ARGS='--taxonomy FILE --placed FILE' for the mapper on your data)"
 	@echo "make gpu-bundle   download into wheels-gpu what benchmarks/gpu.sh needs on a machine without a network"
-	@echo "make size         print lines per room, modules, commands, recipe keys, words of documentation"
+	@echo "make size         print tokens per room and how packed they are, modules, commands, recipe keys, words of documentation"
 	@echo "make clean        remove the environments, caches, site/ and runs/"
 
 install: $(VENV)/.installed

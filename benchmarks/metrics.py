@@ -14,7 +14,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics import bootstrap, hierarchical_sample, paired_bootstrap, precision_recall
+from taxtune.metrics import precision_recall
+from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 
 # Nodes at each depth of iNat21, the root first.

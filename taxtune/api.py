@@ -84,15 +84,9 @@ def _lists(parameters: type) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         own = inspect.signature(function)
         *listed, bag = own.parameters.values()
+        option = bag.replace(kind=bag.KEYWORD_ONLY, default=None)
         for name, annotation in parameters.__annotations__.items():
-            listed.append(
-                bag.replace(
-                    name=name,
-                    kind=bag.KEYWORD_ONLY,
-                    default=None,
-                    annotation=annotation.__forward_arg__,
-                )
-            )
+            listed.append(option.replace(name=name, annotation=annotation.__forward_arg__))
         signature = own.replace(parameters=listed)
 
         @functools.wraps(function)
@@ -170,7 +164,7 @@ def _recipe(
     if given is not None:
         recipe = given if isinstance(given, Recipe) else load_recipe(given)
         return recipe, Path(out or default_folder(recipe.name, kind))
-    folder = Path(out or Path("runs") / kind)
+    folder = Path(out or f"runs/{kind}")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)
     name = name[:100].strip("-._") or kind
     # The domain is named after the tree once it is read.
@@ -188,7 +182,8 @@ def _proposer(
     if proposer is None:
         return {}, None
     if isinstance(proposer, str):
-        return {f"proposer.{key}": part for key, part in proposer_named(proposer).items()}, None
+        named = proposer_named(proposer)
+        return {f"proposer.{key}": value for key, value in named.items()}, None
     return {}, make_proposer(proposer)
 
 
@@ -450,7 +445,8 @@ def place(
 
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
-    texts = pd.Series([answers] if isinstance(answers, str) else list(answers), dtype=object)
+    listed = [answers] if isinstance(answers, str) else list(answers)
+    texts = pd.Series(listed, dtype=object)
     given = texts[texts.notna()].map(lambda text: without_thoughts(str(text))).dropna()
     placements = place_texts(made, list(given))
     nodes = [placed.node for placed in placements]
@@ -503,7 +499,7 @@ def score(
         for i, text in enumerate(answers):
             if isinstance(text, str):
                 answers[i] = without_thoughts(text)
-    for name, given in (("answer", answers), ("target", list(target))):
+    for name, given in {"answer": answers, "target": list(target)}.items():
         absent = pd.Series(given, dtype=object).isna()
         if absent.any():
             raise DataError(
@@ -512,7 +508,8 @@ def score(
             )
     truth = np.array([tree.resolve(label) for label in target])
     if not free_text:
-        return score_nodes(tree, np.array([tree.resolve(label) for label in answers]), truth)
+        nodes = np.array([tree.resolve(label) for label in answers])
+        return score_nodes(tree, nodes, truth)
     placements = Mapper(tree).place([str(text) for text in answers])
     nodes = np.array([placed.node for placed in placements])
     off_tree = np.array([placed.off_tree for placed in placements])

@@ -106,10 +106,13 @@ class Objective:
     def identity(self) -> dict[str, Any]:
         """Returns the constraints, and the source of a function: all that can change a value."""
         held = {}
-        for each in self.constraints:
-            share = " of the baseline's" if each.of else ""
-            sure = f" with confidence {each.confidence:g}" if each.confidence != 0.5 else ""
-            held[f"objective.{each.measure}"] = f"at least {each.least:g}{share}{sure}"
+        for constraint in self.constraints:
+            text = f"at least {constraint.least:g}"
+            if constraint.of:
+                text += " of the baseline's"
+            if constraint.confidence != 0.5:
+                text += f" with confidence {constraint.confidence:g}"
+            held[f"objective.{constraint.measure}"] = text
         if getattr(self.score, "__module__", None) == __name__:
             return held
         from taxtune.models import function_identity
@@ -202,12 +205,13 @@ def _plain(name: str, *beside: str, needs: tuple[str, ...] = ()) -> Objective:
 
 
 def _selective_hp(scores: TemplateScores) -> float:
-    if "selective_hp" not in scores.means:
-        remedy = "Use the mapper's default preset, or self-consistency."
+    value = scores.selective_hp
+    if value is None:
         raise TaxtuneError(
-            "AURC needs a confidence of every answer, which these do not have.", remedy=remedy
+            "AURC needs a confidence of every answer, which these do not have.",
+            remedy="Use the mapper's default preset, or self-consistency.",
         )
-    return scores.selective_hp
+    return value
 
 
 #: The built-in objectives, each from what it is made of.

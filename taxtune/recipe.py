@@ -347,10 +347,14 @@ def _change_kind(data: dict[str, Any], group: str, kind: str) -> None:
     if group not in Recipe.model_fields or not isinstance(below, dict):
         return
     kinds = _kinds(group)
-    # A package's kind has keys that are known to the package alone.
-    former = kinds.get(str(below.get("kind")), below if "kind" in below else ())
-    if kind != below.get("kind"):
-        gone = set(former) - set(kinds.get(kind, ()))
+    former = kinds.get(str(below.get("kind")))
+    chosen = kinds.get(kind)
+    if group == "proposer" and "kind" in below and kind != below["kind"]:
+        # A package's kind has keys that are known to the package alone.
+        former = former or list(below)
+        chosen = chosen or []
+    if former is not None and chosen is not None:
+        gone = set(former) - set(chosen)
         data[group] = {name: value for name, value in below.items() if name not in gone}
 
 
@@ -396,6 +400,8 @@ def _problems(
             del place[1]  # pydantic's tag of a union, which the YAML does not have
         message = problem["msg"].removeprefix("Value error, ")
         match problem["type"]:
+            case "union_tag_invalid" | "union_tag_not_found" if not isinstance(value, Mapping):
+                message = _not_a_group(group)
             case "union_tag_invalid" | "union_tag_not_found" if place == ["vlm"]:
                 place.append("model")  # the model's name says its kind
                 value = value.get("model")
@@ -405,8 +411,7 @@ def _problems(
                 value = value.get("kind")
                 message = f"must be one of {str([*kinds])[1:-1]}"
             case "model_type" | "model_attributes_type":
-                first = next(iter(_members(group)[0].model_fields))
-                message = f"must be a group of keys, such as {group}.{first}"
+                message = _not_a_group(group)
             case "tuple_type":
                 message = "must be a list"
             case "extra_forbidden":
@@ -424,6 +429,11 @@ def _problems(
             got = ""
         lines.append(f"{where}: {key}: {message}{got}" if key else f"{where}: {message}{got}")
     return lines
+
+
+def _not_a_group(group: str) -> str:
+    first = next(iter(_members(group)[0].model_fields))
+    return f"must be a group of keys, such as {group}.{first}"
 
 
 def _meant(key: str, group: str | None, data: Mapping[str, Any]) -> str:

@@ -88,9 +88,8 @@ def compare(
         KeyboardInterrupt: On Ctrl-C; the runs go on with `resume`.
     """
     folder = setup.folder
-    names = []
-    for objective in objectives:
-        names.append(make_objective(setup.recipe, objective, setup.metrics).name)
+    goals = [make_objective(setup.recipe, each, setup.metrics) for each in objectives]
+    names = [goal.name for goal in goals]
     check_objectives(names)
     check_run_folder(folder, names, resume=options.get("resume", False))
     with locked(folder):
@@ -100,6 +99,7 @@ def compare(
         callbacks = Callbacks(options.get("callbacks", ()))
         heldout, differences = _compare_winners(experiments, runs, folder, callbacks)
         first = experiments[0]
+        seconds = sum(run.usage.seconds for run in runs) + time.monotonic() - start
         result = ComparisonResult(
             name=first.recipe.name,
             runs=tuple(runs),
@@ -108,7 +108,7 @@ def compare(
             folder=str(folder),
             where=files_shown(folder) | callbacks.where(),
             provenance=describe(first, options.get("command")),
-            seconds=sum(run.usage.seconds for run in runs) + time.monotonic() - start,
+            seconds=seconds,
         )
         write_result(result)
         callbacks.tell("on_result", result)
@@ -121,7 +121,8 @@ def _tune_each(
 ) -> tuple[list[TuneResult], ComparisonGroup]:
     """Returns the runs of a comparison, and the group that they are recorded in."""
     name = experiments[0].recipe.name
-    place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+    path = str(folder.resolve())
+    place = hashlib.sha256(path.encode()).hexdigest()
     group = ComparisonGroup(name, f"{name}-{place[:8]}")
     runs = []
     for experiment in track_each(experiments, "objectives"):
@@ -145,9 +146,10 @@ def _compare_winners(
 ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
     """Asks about the held-out images with the baseline and all winners."""
     first = experiments[0]
-    templates = {"baseline": first.rules.parse(runs[0].heldout[0].template)}
+    winners = {"baseline": runs[0].heldout[0]}
     for run in runs:
-        templates[run.objective] = first.rules.parse(run.heldout_winner.template)
+        winners[run.objective] = run.heldout_winner
+    templates = {name: first.rules.parse(held.template) for name, held in winners.items()}
     metrics: dict[str, Metric] = {}
     needs: dict[str, None] = {}
     for experiment in experiments:
@@ -155,9 +157,8 @@ def _compare_winners(
         needs |= dict.fromkeys(experiment.objective.needs)
     on_heldout = partial(callbacks.tell, "on_heldout")
     with AnswerStore(folder / "answers.db") as store:
-        evaluator = replace(
-            first.evaluator(store), metrics=tuple(metrics.values()), needs=tuple(needs)
-        )
+        evaluator = first.evaluator(store)
+        evaluator = replace(evaluator, metrics=tuple(metrics.values()), needs=tuple(needs))
         return first.compare(evaluator, templates, on_heldout)
 
 
@@ -185,15 +186,17 @@ def evaluate(
         TaxtuneError: If the model cannot be asked, or too many images have no answer.
     """
     start = time.monotonic()
-    told = Callbacks(callbacks)
+    watching = Callbacks(callbacks)
     answers = experiment.folder / "answers.db"
-    sources = {"baseline": experiment.recipe.prompt.baseline, **templates}
-    parsed = {called: experiment.rules.parse(source) for called, source in sources.items()}
-    on_heldout = partial(told.tell, "on_heldout")
+    parsed = {"baseline": experiment.rules.parse(experiment.recipe.prompt.baseline)}
+    for own_name, source in templates.items():
+        parsed[own_name] = experiment.rules.parse(source)
+    on_heldout = partial(watching.tell, "on_heldout")
     with AnswerStore(answers) as store:
         evaluator = experiment.evaluator(store)
         heldout, differences = experiment.compare(evaluator, parsed, on_heldout, split=split)
-    stem = re.sub(r"[^\w.-]+", "-", name or "-".join(templates))[:100]
+    stem = name or "-".join(templates)
+    stem = re.sub(r"[^\w.-]+", "-", stem)[:100]
     if split != "heldout":
         stem = f"{stem}-on-{split}-images"
     folder = make_folder(experiment.folder / "evaluated" / stem)
@@ -208,7 +211,7 @@ def evaluate(
         seconds=time.monotonic() - start,
     )
     write_result(result)
-    told.tell("on_result", result)
+    watching.tell("on_result", result)
     return result
 
 

@@ -177,14 +177,22 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def wordnet(monkeypatch: pytest.MonkeyPatch) -> WordNet:
-    """WordNet, where it is installed; the test is skipped where it is not."""
-    monkeypatch.delenv("TAXTUNE_WORDNET")
-    found = find_wordnet()
+@pytest.fixture(scope="session")
+def installed_wordnet() -> WordNet:
+    """The WordNet of this machine, which the code does without; skips where there is none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TAXTUNE_WORDNET")
+        found = find_wordnet()
     if found is None:
         pytest.skip("WordNet is not installed (Debian: apt install wordnet-base)")
     return found
+
+
+@pytest.fixture
+def wordnet(installed_wordnet: WordNet, monkeypatch: pytest.MonkeyPatch) -> WordNet:
+    """The WordNet of this machine, which the code uses as well; skips where there is none."""
+    monkeypatch.delenv("TAXTUNE_WORDNET")
+    return installed_wordnet
 
 
 @pytest.fixture(scope="session")

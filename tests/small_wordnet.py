@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 _LICENCE = "  1 WordNet 3.0 Copyright of a test.\n"
 
 
-def write_wordnet(
-    folder: Path, senses: Sequence[tuple[str, Sequence[str], str, Sequence[str]]]
-) -> Path:
+def write_wordnet(folder, senses):
     """Writes a WordNet of nouns without the file `lexnames`, as Debian has it.
 
     Args:
@@ -19,7 +14,7 @@ def write_wordnet(
             frequent come first.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    below: dict[str, list[str]] = {key: [] for key, *_ in senses}
+    below = {key: [] for key, *_ in senses}
     for key, _, _, above in senses:
         for hypernym in above:
             below[hypernym].append(key)
@@ -36,7 +31,7 @@ def write_wordnet(
             text += f"{offsets[key]:08d} 05 n {len(lemmas):02x} {words} {len(pointers):03d} {links} | {gloss}  \n"
     (folder / "data.noun").write_text(text)
 
-    by_lemma: dict[str, list[int]] = {}
+    by_lemma = {}
     for key, lemmas, _, _ in senses:
         for lemma in lemmas:
             by_lemma.setdefault(lemma.lower(), []).append(offsets[key])

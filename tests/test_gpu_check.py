@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / "benchmarks" / "gpu-wheels.txt"
 
 
-def normal(name: str) -> str:
+def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def there() -> set[str]:
+def there():
     """Returns the packages of the bundle and of the machine, with all that these need."""
     lines = WHEELS.read_text(encoding="utf-8").splitlines()
     bundle = {normal(line) for line in lines if not line.startswith("#")}
@@ -43,14 +43,14 @@ def there() -> set[str]:
     return found | bundle | {"taxtune", "pip", "setuptools"}
 
 
-def test_what_the_list_leaves_out_is_not_in_the_closure_by_chance() -> None:
+def test_what_the_list_leaves_out_is_not_in_the_closure_by_chance():
     assert there().isdisjoint(
         {"litellm", "mlflow", "openai", "nltk", "open-clip-torch", "ray", "lemminflect"}
     )
 
 
 @pytest.mark.heavy
-def test_the_check_needs_nothing_but_the_bundle_and_what_the_list_names(tmp_path: Path) -> None:
+def test_the_check_needs_nothing_but_the_bundle_and_what_the_list_names(tmp_path):
     allowed = there()
     absent = [
         name

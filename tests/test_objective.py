@@ -9,7 +9,7 @@ from taxtune.objective import Aims, Constraint, make_objective, read_floor
 share = st.integers(0, 1000).map(lambda n: n / 1000)
 
 
-def scores(hp: float, hr: float, accuracy: float = 0.5) -> TemplateScores:
+def scores(hp, hr, accuracy=0.5):
     means = {"hp": hp, "hr": hr, "accuracy": accuracy, "depth": 3.0}
     return TemplateScores(n=20, means=with_derived(means))
 
@@ -21,7 +21,8 @@ def test_hp_orders_by_floor_then_hp(hp_a, hr_a, hp_b, hr_b):
     def key(hp, hr):
         return (True, hp) if hr >= 0.5 else (False, hr)
 
-    a, b = objective.value(scores(hp_a, hr_a)), objective.value(scores(hp_b, hr_b))
+    a = objective.value(scores(hp_a, hr_a))
+    b = objective.value(scores(hp_b, hr_b))
     assert (a < b) == (key(hp_a, hr_a) < key(hp_b, hr_b))
 
 
@@ -34,14 +35,20 @@ def test_a_given_floor_is_kept_and_met_by_equality():
 def test_a_share_is_of_the_baselines():
     objective = make_objective("hp")
     assert objective.constraints == (Constraint("hr", 0.8, of="baseline"),)
-    assert objective.feasible(scores(1.0, 0.4), scores(0.9, 0.5))
-    assert not objective.feasible(scores(1.0, 0.39), scores(0.9, 0.5))
-    assert objective.value(scores(1.0, 0.39), scores(0.9, 0.5)) == pytest.approx(-0.01)
+    baseline = scores(0.9, 0.5)
+    below = scores(1.0, 0.39)
+    assert objective.feasible(scores(1.0, 0.4), baseline)
+    assert not objective.feasible(below, baseline)
+    assert objective.value(below, baseline) == pytest.approx(-0.01)
     assert objective.feasible(scores(1.0, 0.0)), "as long as nothing is known of the baseline"
 
 
 def test_hr_at_hp_orders_by_what_is_missed_then_by_hr():
     objective = make_objective("hr_at_hp", aims=Aims(hp_target=0.95, confidence=0.8))
     assert objective.constraints == (Constraint("hp", 0.95, 0.8),)
-    order = [scores(0.5, 0.9), scores(0.94, 0.9), scores(1.0, 0.3), scores(0.95, 0.31)]
+    far = scores(0.5, 0.9)
+    near = scores(0.94, 0.9)
+    timid = scores(1.0, 0.3)
+    best = scores(0.95, 0.31)
+    order = [far, near, timid, best]
     assert sorted(order, key=objective.value) == order

@@ -1,10 +1,8 @@
-from pathlib import Path
-
 import pytest
 
 from taxtune.data import split_sizes
 from taxtune.errors import RecipeError
-from taxtune.recipe import Recipe, load_recipe
+from taxtune.recipe import load_recipe
 from taxtune.resources import recipes_dir
 
 GOOD = """\
@@ -19,13 +17,16 @@ vlm:
 """
 
 
-def write(folder: Path, text: str) -> Path:
+def write(folder, text):
     path = folder / "mine.yaml"
     path.write_text(text)
     return path
 
 
-@pytest.mark.parametrize("path", sorted(recipes_dir().glob("*.yaml")), ids=lambda path: path.stem)
+SHIPPED = sorted(recipes_dir().glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_shipped_recipes_are_valid_and_found_by_name(path):
     assert load_recipe(path.stem).name == path.stem
     assert load_recipe(f"recipes/{path.name}").source == path
@@ -43,7 +44,7 @@ def test_what_a_recipe_leaves_out(tmp_path):
     assert recipe.prompt.baseline == "What is this an image of? Answer in the format 'A: <answer>.'"
 
 
-def refusal(path: Path, *overrides: str) -> str:
+def refusal(path, *overrides):
     with pytest.raises(RecipeError) as error:
         load_recipe(path, overrides)
     message = str(error.value)
@@ -121,6 +122,8 @@ def test_settings_on_the_command_line_are_yaml_and_checked(tmp_path):
         ("data.kind=foldr", "data.kind: must be one of 'manifest',"),
         ("policy.samples=0", "policy.samples: Input should be greater than or equal to 1 (got 0)"),
         ("vlmm.model=x", "vlmm: unknown key; did you mean 'vlm'?"),
+        ("proposer=5", "proposer: must be a group of keys, such as proposer.kind (got 5)"),
+        ("data=5", "data: must be a group of keys, such as data.context (got 5)"),
     ],
 )
 def test_a_wrong_setting_on_the_command_line_is_named_and_no_line(tmp_path, setting, said):
@@ -135,19 +138,25 @@ def test_text_with_braces_on_the_command_line_needs_quotes(tmp_path):
 
 def test_another_kind_takes_the_former_kinds_keys_along(tmp_path):
     path = write(tmp_path, GOOD + "proposer: {kind: llm, model: openai/x, max_tokens: 9}\n")
-    assert load_recipe(path, ["proposer.kind=fragments"]).proposer.fragments == "default"
-    assert (
-        load_recipe(path, ["proposer.kind=random", "proposer.fragments=x"]).proposer.fragments
-        == "x"
-    )
+    fragments = load_recipe(path, ["proposer.kind=fragments"]).proposer
+    assert fragments.fragments == "default"
+    random = load_recipe(path, ["proposer.kind=random", "proposer.fragments=x"]).proposer
+    assert random.fragments == "x"
     assert load_recipe(path, ["proposer.kind=llm"]).proposer.max_tokens == 9
     with pytest.raises(RecipeError, match=r"proposer\.model: unknown key"):
         load_recipe(path, ["proposer.model=openai/y", "proposer.kind=fragments"])
 
 
+def test_another_objective_leaves_the_other_keys_of_its_group(tmp_path):
+    path = write(tmp_path, GOOD + "objective: {kind: hr_at_hp, hp_target: 0.9}\n")
+    objective = load_recipe(path, ["objective.kind=accuracy"]).objective
+    assert (objective.kind, objective.hp_target) == ("accuracy", 0.9)
+
+
 def test_numbers_may_be_written_as_people_write_them(tmp_path):
     recipe = load_recipe(write(tmp_path, GOOD + "objective: {hp_target: 9e-1}\nmax_missing: 0\n"))
-    assert (recipe.objective.hp_target, recipe.max_missing) == (0.9, 0.0)
+    assert recipe.objective.hp_target == 0.9
+    assert recipe.max_missing == 0.0
 
 
 @pytest.mark.parametrize(
@@ -167,7 +176,7 @@ def test_what_is_no_yaml_text_is_told(tmp_path, content, said):
 
 
 def test_paths_are_relative_to_the_recipe_and_name_missing_variables(tmp_path, monkeypatch):
-    recipe: Recipe = load_recipe(write(tmp_path, GOOD))
+    recipe = load_recipe(write(tmp_path, GOOD))
     assert recipe.path("photos") == tmp_path / "photos"
     monkeypatch.setenv("PHOTOS", "elsewhere")
     assert recipe.path("${PHOTOS}/a") == tmp_path / "elsewhere/a"
@@ -179,28 +188,28 @@ def test_paths_are_relative_to_the_recipe_and_name_missing_variables(tmp_path, m
 @pytest.mark.parametrize(
     ("stated", "answers", "templates", "calls"),
     [
-        ((), 1, 20, 1600),
-        (("effort=light",), 1, 10, 800),
-        (("effort=heavy",), 8, 40, 8 * 3200),
-        (("iterations=5",), 1, 5, None),
-        (("iterations=5", "effort=heavy"), 1, 5, 3200),
-        (("budget.vlm_calls=300",), 1, 300, 300),
-        (("budget.vlm_calls=300", "iterations=7"), 8, 7, 300),
+        ("", 1, 20, 1600),
+        ("effort=light", 1, 10, 800),
+        ("effort=heavy", 8, 40, 8 * 3200),
+        ("iterations=5", 1, 5, None),
+        ("iterations=5 effort=heavy", 1, 5, 3200),
+        ("budget.vlm_calls=300", 1, 300, 300),
+        ("budget.vlm_calls=300 iterations=7", 8, 7, 300),
     ],
 )
 def test_an_effort_is_templates_and_calls(tmp_path, stated, answers, templates, calls):
-    most, budget = load_recipe(write(tmp_path, GOOD), stated).limits(answers)
-    assert (most, budget.vlm_calls) == (templates, calls)
+    recipe = load_recipe(write(tmp_path, GOOD), stated.split())
+    most, budget = recipe.limits(answers)
+    assert most == templates
+    assert budget.vlm_calls == calls
 
 
 def test_splits_that_nobody_sizes_are_half_of_the_images_each():
-    assert [split_sizes(found) for found in (1, 2, 61, 300, 2000)] == [
-        (1, 1),
-        (1, 1),
-        (36, 25),
-        (120, 105),
-        (400, 200),
-    ]
+    assert split_sizes(1) == (1, 1)
+    assert split_sizes(2) == (1, 1)
+    assert split_sizes(61) == (36, 25)
+    assert split_sizes(300) == (120, 105)
+    assert split_sizes(2000) == (400, 200)
     assert split_sizes(100, tuning=30) == (30, 70)
     assert split_sizes(1000, tuning=30) == (30, 200)
     assert split_sizes(100, heldout=30) == (70, 30)

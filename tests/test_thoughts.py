@@ -55,29 +55,28 @@ THOUGHT = "A mallard? The format is 'A: <answer>.' So"
 
 
 @pytest.mark.parametrize("written", WRITTEN)
-def test_the_answer_follows_the_thought(written: str) -> None:
-    assert (
-        without_thoughts(written.replace("%", THOUGHT).replace("X", "Great egret."))
-        == "Great egret."
-    )
+def test_the_answer_follows_the_thought(written):
+    reply = written.replace("%", THOUGHT).replace("X", "Great egret.")
+    assert without_thoughts(reply) == "Great egret."
 
 
 @pytest.mark.parametrize("written", [each for each in WRITTEN if not each.startswith("%")])
-def test_a_thought_that_was_cut_off_is_no_answer(written: str) -> None:
-    assert without_thoughts(written.partition("%")[0] + THOUGHT) is None
+def test_a_thought_that_was_cut_off_is_no_answer(written):
+    opening, _, _ = written.partition("%")
+    assert without_thoughts(opening + THOUGHT) is None
 
 
 @pytest.mark.parametrize(
     "reply", ["X\n<think>A mallard? No.</think>", "<think>Hm</think>X<thinking>So.</thinking><eos>"]
 )
-def test_a_thought_after_the_answer_is_none_of_it(reply: str) -> None:
+def test_a_thought_after_the_answer_is_none_of_it(reply):
     assert without_thoughts(reply.replace("X", "Great egret.")) == "Great egret."
 
 
 @pytest.mark.parametrize(
     "reply", ["<think>A mallard.</think>", "A mallard.\n</think>\n", "Egret. <think>Or a"]
 )
-def test_a_thought_with_nothing_after_it_is_no_answer(reply: str) -> None:
+def test_a_thought_with_nothing_after_it_is_no_answer(reply):
     assert without_thoughts(reply) is None
 
 
@@ -98,32 +97,33 @@ def test_a_thought_with_nothing_after_it_is_no_answer(reply: str) -> None:
         "A: <your answer>",
     ],
 )
-def test_a_reply_without_thoughts_stays_as_it_is(reply: str) -> None:
+def test_a_reply_without_thoughts_stays_as_it_is(reply):
     assert without_thoughts(reply) == reply
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            ["<think>", "</think>", "[/THINK]", "```", "\n", "x", " ", "<|channel|>final"]
-        )
-    )
-)
-def test_what_is_left_has_no_open_thought(pieces: list[str]) -> None:
-    answer = without_thoughts("".join(pieces))
-    assert "```" in pieces or not any(
-        mark in (answer or "") for mark in ("<think>", "</think>", "<|channel|>final")
-    )
+PIECES = ["<think>", "</think>", "[/THINK]", "```", "\n", "x", " ", "<|channel|>final"]
 
 
-def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities() -> None:
+@given(st.lists(st.sampled_from(PIECES)))
+def test_what_is_left_has_no_open_thought(pieces):
+    answer = without_thoughts("".join(pieces)) or ""
+    if "```" not in pieces:  # a fenced block may show a thought's marks
+        for mark in ("<think>", "</think>", "<|channel|>final"):
+            assert mark not in answer
+
+
+def unwrapped(reply):
+    """Returns the lines of the one block of a reply."""
+    (block,) = unwrap(reply)
+    return block.lines
+
+
+def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities():
     reply = "[THINK]A mallard, 1, Rating: 1\n```\nno\n```[/THINK]"
-    assert [block.lines for block in unwrap(reply + "Great egret.")] == [("Great egret",)]
+    assert unwrapped(reply + "Great egret.") == ("Great egret",)
     boxed = "<think>A mallard?</think><answer><|begin_of_box|>Great egret<|end_of_box|></answer>"
-    assert [block.lines for block in unwrap(boxed)] == [("Great egret",)]
-    assert [block.lines for block in unwrap('{"thinking": "A mallard?", "label": "egret"}')] == [
-        ("egret",)
-    ]
+    assert unwrapped(boxed) == ("Great egret",)
+    assert unwrapped('{"thinking": "A mallard?", "label": "egret"}') == ("egret",)
     assert unwrap_reply(reply + "\n```\nWhat is it?\n```") == "What is it?"
     assert read_rating(reply + "Rating: 3") == 3
     assert read_choice(reply + "2", ["mallard", "egret"]) == 2
@@ -132,27 +132,21 @@ def test_one_rule_for_answers_proposals_judges_arbiters_and_probabilities() -> N
     assert find_name("[THINK]A mallard", Candidates(("mallard",))) is None
 
 
-def test_marks_of_prompts_and_tokenizers() -> None:
+def test_marks_of_prompts_and_tokenizers():
     assert open_thought("<|im_start|>assistant\n<think>\n") == "<think>"
     assert open_thought("Use <think> tags.<|im_start|>assistant\n") == ""
     assert open_thought("<|im_start|>assistant\n<think>\n\n</think>\n\n") == ""
-    assert all(
-        map(is_mark, ("[THINK]", "<|END_THINKING|>", "<|channel|>", "<|message|>", "<unused94>"))
-    )
-    assert not any(map(is_mark, ("<image>", "</s>", "<|im_end|>", "[INST]")))
+    for mark in ("[THINK]", "<|END_THINKING|>", "<|channel|>", "<|message|>", "<unused94>"):
+        assert is_mark(mark)
+    for token in ("<image>", "</s>", "<|im_end|>", "[INST]"):
+        assert not is_mark(token)
 
 
-def test_long_replies_are_read_in_linear_time() -> None:
-    for filler in (
-        "<think> ",
-        "```a\n",
-        "<answer>",
-        "</think>",
-        "<a",
-        "<|channel|>",
-        "<think>x</think>",
-        " ",
-    ):
-        long = "<think></think>" + filler * (200_000 // len(filler))
-        assert without_thoughts(long + "x</think>egret") in ("egret", None)
-        assert isinstance(fenced_blocks(long), list)
+@pytest.mark.parametrize(
+    "filler",
+    ["<think> ", "```a\n", "<answer>", "</think>", "<a", "<|channel|>", "<think>x</think>", " "],
+)
+def test_long_replies_are_read_in_linear_time(filler):
+    long = "<think></think>" + filler * (200_000 // len(filler))
+    assert without_thoughts(long + "x</think>egret") in ("egret", None)
+    assert isinstance(fenced_blocks(long), list)

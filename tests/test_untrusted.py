@@ -37,20 +37,20 @@ KEPT = (
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_formulas_become_texts(text: str) -> None:
+def test_formulas_become_texts(text):
     assert spreadsheet_cell(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("value", KEPT)
-def test_numbers_and_plain_texts_are_left_alone(value: object) -> None:
+def test_numbers_and_plain_texts_are_left_alone(value):
     assert spreadsheet_cell(value) is value or spreadsheet_cell(value) == value
 
 
-def test_control_characters_are_spelled_out() -> None:
+def test_control_characters_are_spelled_out():
     assert spreadsheet_cell("a\x1b[2Jb\r") == "a\\x1b[2Jb\\r"
 
 
-def test_every_table_for_people_is_written_so() -> None:
+def test_every_table_for_people_is_written_so():
     labels = pd.DataFrame(
         [{"image": "a.jpg", "answer": HOSTILE[0], "confidence": -0.5, "nodes": []}]
     )

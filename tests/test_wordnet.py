@@ -2,20 +2,18 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import nltk
 import pytest
 
 from taxtune import wordnet as module
 from taxtune.errors import DataError
-from taxtune.wordnet import ENVIRONMENT, Synset, WordNet, find_wordnet
+from taxtune.wordnet import ENVIRONMENT, find_wordnet
 from tests.small_wordnet import write_wordnet
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _fresh(monkeypatch):
     monkeypatch.delenv(ENVIRONMENT, raising=False)
     module._at.cache_clear()
     yield
@@ -23,11 +21,9 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WordNet:
+def small(tmp_path, monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, str(write_wordnet(tmp_path / "wn", SENSES)))
-    found = find_wordnet()
-    assert found is not None
-    return found
+    return find_wordnet()
 
 
 # Senses in the order of their frequency: name, lemmas, gloss, hypernyms.
@@ -41,46 +37,47 @@ SENSES = (
 )
 
 
-def test_senses_of_a_word_in_any_form(small: WordNet) -> None:
+def test_senses_of_a_word_in_any_form(small):
     senses = small.synsets("cat")
     assert [sense.gloss for sense in senses] == ["a small hunter", "a tracked vehicle"]
     assert senses[0].lemmas == ("cat", "true cat", "Felis catus")
     assert small.synsets("Cats") == senses
-    assert small.synsets("True cats") == small.synsets("true_cat") == senses[:1]
-    assert small.synsets("dog") == small.synsets("") == small.synsets("  ") == ()
+    assert small.synsets("True cats") == senses[:1]
+    assert small.synsets("true_cat") == senses[:1]
     assert small.synsets("cat", "v") == ()
-    assert (small.version, small.source) == ("3.0", "WordNet 3.0")
+    for word in ("dog", "", "  "):
+        assert small.synsets(word) == ()
 
 
-def test_a_sense_by_its_name(small: WordNet) -> None:
+def test_a_wordnet_tells_its_version(small):
+    assert small.version == "3.0"
+    assert small.source == "WordNet 3.0"
+
+
+def test_a_sense_by_its_name(small):
     assert small.synset("cat.n.02") == small.synsets("cat")[1]
-    assert (
-        small.synset("cat.n.03")
-        is small.synset("dog.n.01")
-        is small.synset("cat")
-        is small.synset("")
-        is None
-    )
+    for name in ("cat.n.03", "dog.n.01", "cat", ""):
+        assert small.synset(name) is None
 
 
-def test_what_is_a_kind_of_what(small: WordNet) -> None:
+def test_what_is_a_kind_of_what(small):
     cat, tracked = small.synsets("cat")
-    by_name = {name: small.synsets(name)[0] for name in ("thing", "animal", "pet", "tool")}
-    assert small.hypernyms(cat) == (by_name["animal"], by_name["pet"])
-    assert small.ancestors(cat) == {cat, by_name["pet"], by_name["animal"], by_name["thing"]}
-    assert by_name["animal"] not in small.ancestors(tracked)
+    (thing,) = small.synsets("thing")
+    (animal,) = small.synsets("animal")
+    (pet,) = small.synsets("pet")
+    assert small.hypernyms(cat) == (animal, pet)
+    assert small.ancestors(cat) == {cat, pet, animal, thing}
+    assert animal not in small.ancestors(tracked)
 
 
-def test_the_information_of_a_kind(small: WordNet) -> None:
+def test_the_information_of_a_kind(small):
     # Six nouns: all are things, three animals; the cat has nothing below it.
-    thing, animal, pet, cat = (small.synsets(name)[0] for name in ("thing", "animal", "pet", "cat"))
-    assert small.information(thing) == pytest.approx(0)
-    assert small.information(animal) == pytest.approx(1 - math.log(3) / math.log(6))
-    assert small.information(pet) == pytest.approx(1 - math.log(2) / math.log(6))
-    assert small.information(cat) == 1
+    for name, nouns in (("thing", 6), ("animal", 3), ("pet", 2), ("cat", 1)):
+        information = small.information(small.synsets(name)[0])
+        assert information == pytest.approx(1 - math.log(nouns) / math.log(6))
 
 
-def test_nltks_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nltks_archive(tmp_path, monkeypatch):
     write_wordnet(tmp_path / "files" / "wordnet", SENSES)
     corpora = tmp_path / "nltk_data" / "corpora"
     corpora.mkdir(parents=True)
@@ -88,17 +85,14 @@ def test_nltks_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "nltk_data")])
     monkeypatch.setattr(module, "_SYSTEM", tmp_path / "nowhere")
     found = find_wordnet()
-    assert found is not None
     assert found.has("cat")
     assert not found.has("dog")
     assert found.version == "3.0"
-    assert [sense.gloss for sense in found.synsets("cats")] == [
-        "a small hunter",
-        "a tracked vehicle",
-    ]
+    glosses = [sense.gloss for sense in found.synsets("cats")]
+    assert glosses == ["a small hunter", "a tracked vehicle"]
 
 
-def test_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_one(tmp_path, monkeypatch):
     monkeypatch.setattr(nltk.data, "path", [])
     monkeypatch.setattr(module, "_SYSTEM", tmp_path / "nowhere")
     assert find_wordnet() is None
@@ -108,15 +102,13 @@ def test_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_wordnet() is None
 
 
-def test_a_misspelt_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_folder_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "wordnte"))
     with pytest.raises(DataError, match=r"TAXTUNE_WORDNET does not name a folder.*wordnte.*unset"):
         find_wordnet()
 
 
-def test_a_damaged_one_is_an_error_that_names_folder_and_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_one_is_an_error_that_names_folder_and_file(tmp_path, monkeypatch):
     folder = write_wordnet(tmp_path / "wn", SENSES)
     monkeypatch.setenv(ENVIRONMENT, str(folder))
     (folder / "data.noun").unlink()
@@ -137,32 +129,26 @@ def test_a_damaged_one_is_an_error_that_names_folder_and_file(
 # -- the real one ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def real() -> WordNet:
-    found = find_wordnet()
-    if found is None:
-        pytest.skip("WordNet is not installed here")
-    return found
-
-
-def test_the_real_one_knows_dogs(real: WordNet) -> None:
-    dog = real.synset("dog.n.01")
-    assert isinstance(dog, Synset)
-    assert (dog, dog.lexname) == (real.synsets("dogs")[0], "noun.animal")
+def test_the_real_one_knows_dogs(installed_wordnet):
+    dog, *_ = installed_wordnet.synsets("dogs")
+    assert dog == installed_wordnet.synset("dog.n.01")
+    assert dog.lexname == "noun.animal"
     assert "domestic dog" in dog.lemmas
-    assert {sense.name for sense in real.ancestors(dog)} >= {
-        "canine.n.02",
-        "domestic_animal.n.01",
-        "entity.n.01",
-    }
-    assert real.version.startswith("3.")
-    assert real.synsets("school buses")[0].name == "school_bus.n.01"
-    by_nltk = [
-        synset.name()
-        for synset in real.reader.synset("canine.n.02").closure(lambda s: s.hyponyms())
-    ]
-    assert real.information(real.synsets("canine")[1]) == pytest.approx(
-        1 - math.log(len(set(by_nltk)) + 1) / math.log(82_115)
-    )
-    rivers = [real.synsets(name)[0] for name in ("Danube", "Thames")]
-    assert all(real.synset("river.n.01") in real.ancestors(river) for river in rivers)
+    above = {sense.name for sense in installed_wordnet.ancestors(dog)}
+    assert above >= {"canine.n.02", "domestic_animal.n.01", "entity.n.01"}
+    assert installed_wordnet.version.startswith("3.")
+    assert installed_wordnet.synsets("school buses")[0].name == "school_bus.n.01"
+
+
+def test_the_real_ones_information_is_by_the_senses_below(installed_wordnet):
+    canine = installed_wordnet.reader.synset("canine.n.02")
+    below = {synset.name() for synset in canine.closure(lambda sense: sense.hyponyms())}
+    information = 1 - math.log(len(below) + 1) / math.log(82_115)
+    _, animal, *_ = installed_wordnet.synsets("canine")
+    assert installed_wordnet.information(animal) == pytest.approx(information)
+
+
+@pytest.mark.parametrize("name", ["Danube", "Thames"])
+def test_the_real_one_knows_rivers_by_their_names(installed_wordnet, name):
+    river, *_ = installed_wordnet.synsets(name)
+    assert installed_wordnet.synset("river.n.01") in installed_wordnet.ancestors(river)

@@ -21,9 +21,9 @@ from benchmarks.random_vlms import (
 __all__ = ["EACH_FAMILY", "FAMILIES", "TEXT_FAMILIES", "Shape", "make_checkpoint"]
 
 #: For tests that take seconds per family: two stay quick, which differ most in how they see an image.
-EACH_FAMILY = [
-    f if f in ("mllama", "smolvlm") else pytest.param(f, marks=pytest.mark.heavy) for f in FAMILIES
-]
+QUICK = ("mllama", "smolvlm")
+SLOW = [pytest.param(name, marks=pytest.mark.heavy) for name in FAMILIES if name not in QUICK]
+EACH_FAMILY = [*QUICK, *SLOW]
 
 
 def _llama(shape):
@@ -45,8 +45,9 @@ def _llama(shape):
         "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
     )
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in special}
+    sizes = TINY_TEXT | {"max_position_embeddings": 2048} | shape.text
     config = LlamaConfig(
-        **{**TINY_TEXT, "max_position_embeddings": 2048, **shape.text},
+        **sizes,
         vocab_size=len(tokenizer),
         bos_token_id=ids["<|begin_of_text|>"],
         eos_token_id=ids["<|eot_id|>"],
@@ -60,7 +61,8 @@ def _t5(shape):
 
     tokenizer = byte_tokenizer(["<pad>", "</s>"], bos=None, eos="</s>", pad="<pad>")
     pad, end = tokenizer.convert_tokens_to_ids(["<pad>", "</s>"])
-    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, **shape.text}
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+    sizes |= shape.text
     config = T5Config(
         vocab_size=len(tokenizer),
         **sizes,
@@ -77,6 +79,5 @@ TEXT_FAMILIES = {"llama": _llama, "t5": _t5}
 
 def make_checkpoint(family, parent, shape=TINY, *, seed=0):
     """Writes a tiny checkpoint of a family and returns its folder."""
-    return write_checkpoint(
-        TEXT_FAMILIES.get(family, family), parent / f"tiny-{family}-{seed}", shape, seed=seed
-    )
+    folder = parent / f"tiny-{family}-{seed}"
+    return write_checkpoint(TEXT_FAMILIES.get(family, family), folder, shape, seed=seed)

@@ -10,7 +10,6 @@ Their tokenizers have one token per letter.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 __all__ = ["make_bert", "make_clip", "make_sentence_model"]
 
@@ -29,15 +28,9 @@ def _bert_tokenizer():
     from transformers import PreTrainedTokenizerFast
 
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'()-"
-    tokens = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *letters,
-        *(f"##{letter}" for letter in letters),
-    ]
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokens += letters
+    tokens += [f"##{letter}" for letter in letters]
     vocabulary = {token: i for i, token in enumerate(tokens)}
     core = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     core.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -84,7 +77,6 @@ def make_bert(parent, *, family="bert", seed=0):
 
     folder = parent / f"tiny-{family}-{seed}"
     tokenizer = _bert_tokenizer()
-    network: Any
     if family == "bert":
         network = BertModel(BertConfig(vocab_size=len(tokenizer), **_SIZES))
     else:
@@ -103,9 +95,9 @@ def make_sentence_model(parent, *, seed=0):
     bert = make_bert(parent, seed=seed)
     transformer = Transformer(str(bert), max_seq_length=48)
     folder = parent / f"tiny-sentence-{seed}"
-    SentenceTransformer(modules=[transformer, Pooling(_SIZES["hidden_size"])], device="cpu").save(
-        str(folder)
-    )
+    modules = [transformer, Pooling(_SIZES["hidden_size"])]
+    model = SentenceTransformer(modules=modules, device="cpu")
+    model.save(str(folder))
     return folder
 
 
@@ -116,32 +108,15 @@ def make_clip(parent, *, seed=0, context_length=24):
 
     folder = parent / f"tiny-clip-{seed}"
     folder.mkdir(parents=True)
+    vision = {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16}
+    text = {"vocab_size": 49408, "width": 16, "heads": 2, "layers": 1}
+    text["context_length"] = context_length
     config = {
-        "model_cfg": {
-            "embed_dim": 16,
-            "vision_cfg": {
-                "image_size": 32,
-                "layers": 1,
-                "width": 32,
-                "head_width": 16,
-                "patch_size": 16,
-            },
-            "text_cfg": {
-                "context_length": context_length,
-                "vocab_size": 49408,
-                "width": 16,
-                "heads": 2,
-                "layers": 1,
-            },
-        },
+        "model_cfg": {"embed_dim": 16, "vision_cfg": vision, "text_cfg": text},
         "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]},
     }
     (folder / "open_clip_config.json").write_text(json.dumps(config), encoding="utf-8")
     torch.manual_seed(seed)
-    model = open_clip.CLIP(
-        config["model_cfg"]["embed_dim"],
-        config["model_cfg"]["vision_cfg"],
-        config["model_cfg"]["text_cfg"],
-    )
+    model = open_clip.CLIP(16, vision, text)
     torch.save(model.state_dict(), folder / "open_clip_model.bin")
     return f"local-dir:{folder}"

@@ -185,8 +185,9 @@ class _Reader:
             yield f"{self.schema.truth}{target.problem_after}"
         if placed.problem:
             yield f"{self.predicted}{placed.problem_after}"
-        if placed.outside and self.schema.part is not None:
-            yield f"{self.predicted}: {placed.text!r} is outside {self.schema.part.label!r}"
+        if placed.outside:  # or not known at all ("unknown"), of a whole tree
+            part = "" if self.schema.part is None else self.schema.part.label
+            yield f"{self.predicted}: {placed.text!r} is outside {part!r}"
 
     def _why_unanswered(self, record: Mapping[str, Any]) -> str:
         """Returns the reason for which a row without an answer is left out, "" where it is kept."""

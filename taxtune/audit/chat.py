@@ -106,11 +106,16 @@ def read_reply(reply: str) -> tuple[str | None, str]:
         return None, ""
     alone = _ALONE.fullmatch(text.strip())
     verdicts = [alone[1]] if alone else _VERDICT.findall(text)
-    distinct = {" ".join(re.split(r"[\s-]+", verdict.casefold())) for verdict in verdicts}
-    node = ["", *_NODE.findall(text)][-1].strip().strip("\"'`*“”‘’ ").strip()
+    distinct = set()
+    for written in verdicts:
+        words = re.split(r"[\s-]+", written.casefold())
+        distinct.add(" ".join(words))
+    *_, last = "", *_NODE.findall(text)
+    node = last.strip().strip("\"'`*“”‘’ ").strip()
     if node.casefold() in ("-", "–", "—", "n/a", "unknown"):
         node = ""
-    return distinct.pop() if len(distinct) == 1 else None, node
+    verdict = distinct.pop() if len(distinct) == 1 else None
+    return verdict, node
 
 
 def _follows(tree: Taxonomy, row: Mapping[Any, Any], node: str, verdict: str | None) -> bool:

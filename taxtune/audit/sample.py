@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
     from taxtune.taxonomy.tree import Taxonomy
 
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+
 __all__ = ["draw_sample", "merge_verdicts", "write_sample"]
 
 _COLUMNS = ("id", "answer", "times", "draws", "stage", "placement", "verdict", "node")
@@ -57,35 +60,33 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
 
     counts = Counter(answers)
     placements = mapper.place(list(counts))
-    sample = pd.DataFrame(
-        {
-            "id": [_digest(text) for text in counts],
-            "answer": list(counts),
-            "times": list(counts.values()),
-            "draws": 0,
-            "stage": [str(placement.stage) for placement in placements],
-            "placement": [join_cell(placement.path, "/") for placement in placements],
-            "verdict": "",
-            "node": "",
-            "doubtful": [placement.doubtful for placement in placements],
-            "stratum": [_stratum(placement) for placement in placements],
-        }
-    )
+    sample = pd.DataFrame({"id": [_digest(text) for text in counts]})
+    sample["answer"] = list(counts)
+    sample["times"] = list(counts.values())
+    sample["draws"] = 0
+    sample["stage"] = [str(placement.stage) for placement in placements]
+    sample["placement"] = [join_cell(placement.path, "/") for placement in placements]
+    sample["verdict"] = ""
+    sample["node"] = ""
+    sample["doubtful"] = [placement.doubtful for placement in placements]
+    sample["stratum"] = [_stratum(placement) for placement in placements]
     strata = sample.groupby("stratum")
     sizes = strata["times"].sum()
     spread = np.ones(len(sizes))
     if not sample["doubtful"].isna().any():
-        confidences = [1.0 if one.confidence is None else one.confidence for one in placements]
-        weighted = (sample["times"] * confidences).groupby(sample["stratum"]).sum()
-        mean = np.clip(weighted / sizes, _LEAST_SURE, _SUREST)
+        confidences = pd.Series([placement.confidence for placement in placements], dtype=float)
+        weighted = sample["times"] * confidences.fillna(1.0)
+        sums = weighted.groupby(sample["stratum"]).sum()
+        mean = np.clip(sums / sizes, _LEAST_SURE, _SUREST)
         spread = np.sqrt(mean * (1 - mean)).to_numpy()
     draws = _allocated(sizes.to_numpy(), spread, n)
     generator = np.random.default_rng(seed)
     for (_, members), own in zip(strata, draws, strict=True):
-        drawn = generator.multivariate_hypergeometric(members["times"].to_numpy(), int(own))
+        times = members["times"].to_numpy()
+        drawn = generator.multivariate_hypergeometric(times, int(own))
         sample.loc[members.index, "draws"] = drawn
     sample = sample[sample["draws"] > 0].reset_index(drop=True)
-    sample.attrs.update(sizes=dict(zip(sizes.index.tolist(), sizes.tolist(), strict=True)))
+    sample.attrs["sizes"] = sizes.to_dict()
     return sample
 
 
@@ -102,7 +103,7 @@ def _stratum(placement: Placement) -> str:
     return f"{placement.stage}, doubtful" if placement.doubtful else str(placement.stage)
 
 
-def _allocated(sizes: NDArray[np.int64], spread: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+def _allocated(sizes: IntArray, spread: FloatArray, n: int) -> IntArray:
     """Returns the draws of each stratum that make the variance of the stratified mean least.
 
     Each gets at least one. One by one, each goes where it lowers the variance most (Wright 2012,
@@ -112,7 +113,8 @@ def _allocated(sizes: NDArray[np.int64], spread: NDArray[np.float64], n: int) ->
     draws = np.ones_like(sizes)
     while draws.sum() < min(n, sizes.sum()):
         gains = sizes * spread / np.sqrt(draws * (draws + 1))
-        draws[np.argmax(np.where(draws < sizes, gains, -1.0))] += 1
+        gains[draws == sizes] = -1.0
+        draws[np.argmax(gains)] += 1
     return draws
 
 
@@ -146,9 +148,11 @@ def merge_verdicts(sample: pd.DataFrame, path: Path, tree: Taxonomy) -> tuple[pd
         verdict = known["verdict"]
         node = known["node"]
         is_same = known["placement"] == spreadsheet_cell(row["placement"])
+        is_same &= known["stage"] == row["stage"]
         if node:
-            verdict = verdict_of(tree, row["placement"], row["stage"], resolve_node(tree, node))
-        elif verdict and not (is_same and known["stage"] == row["stage"]):
+            belongs_to = resolve_node(tree, node)
+            verdict = verdict_of(tree, row["placement"], row["stage"], belongs_to)
+        elif verdict and not is_same:
             verdict = ""
             reopened += 1
         filled.loc[index, ["verdict", "node"]] = [verdict, node]
@@ -169,12 +173,9 @@ def _read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
         if spreadsheet_cell(node) == row["node"]:
             row["node"] = node
         if row["verdict"] not in ("", *VERDICTS):
+            remedy = f"Write {', '.join(VERDICTS)}."
             raise DataError(
-                "Unknown verdict.",
-                file=path,
-                row=line,
-                value=row["verdict"],
-                remedy=f"Write {', '.join(VERDICTS)}.",
+                "Unknown verdict.", file=path, row=line, value=row["verdict"], remedy=remedy
             )
         if row["node"]:
             try:
@@ -208,5 +209,7 @@ def write_sample(path: Path, sample: pd.DataFrame) -> None:
         TaxtuneError: If the file cannot be written.
     """
     rows = [*sample.to_dict("records"), *sample.attrs.get("others", ())]
-    cells = ([spreadsheet_cell(row[column]) for column in _COLUMNS] for row in rows)
+    cells = []
+    for row in rows:
+        cells.append([spreadsheet_cell(row[column]) for column in _COLUMNS])
     atomic.write_text(path, csv_text(_COLUMNS, cells))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -40,11 +41,16 @@ def summarise_audit(sample: pd.DataFrame, *, judge: str, notes: Sequence[str] = 
     """
     sizes = sample.attrs["sizes"]
     judged = sample[sample["verdict"] != ""]
-    parts = [(str(stage), part) for stage, part in judged.groupby("stage", sort=True)]
-    parts.append((f"confidence from {DOUBTFUL:g} on", judged[judged["doubtful"].eq(False)]))
-    parts.append((f"confidence below {DOUBTFUL:g}", judged[judged["doubtful"].eq(True)]))
-    rows = [("all", verdict, *_share(judged, verdict, sizes)) for verdict in VERDICTS]
-    rows += [(name, "right", *_share(part, "right", sizes)) for name, part in parts if len(part)]
+    is_doubtful = judged["doubtful"]
+    parts = {str(stage): part for stage, part in judged.groupby("stage", sort=True)}
+    parts[f"confidence from {DOUBTFUL:g} on"] = judged[is_doubtful.eq(False)]
+    parts[f"confidence below {DOUBTFUL:g}"] = judged[is_doubtful.eq(True)]
+    rows: list[tuple[Cell, ...]] = []
+    for verdict in VERDICTS:
+        rows.append(("all", verdict, *_share(judged, verdict, sizes)))
+    for name, part in parts.items():
+        if len(part):
+            rows.append((name, "right", *_share(part, "right", sizes)))
     table = Table(
         name="audit",
         title="Placements",
@@ -72,14 +78,19 @@ def _share(judged: pd.DataFrame, verdict: str, sizes: Mapping[str, int]) -> tupl
     if judged.empty:
         return 0, np.nan, np.nan, np.nan
     strata = judged["stratum"]
+    has_verdict = judged["verdict"] == verdict
+    with_verdict = judged["draws"].where(has_verdict, 0)
     draws = judged["draws"].groupby(strata).sum()
-    having = judged["draws"].where(judged["verdict"] == verdict, 0).groupby(strata).sum()
+    shares = with_verdict.groupby(strata).sum() / draws
     weights = draws.index.map(sizes).to_numpy(dtype=float)
-    share = float((having / draws).to_numpy() @ weights / weights.sum())
-    n = float(weights.sum() ** 2 / (weights**2 / draws).sum())
-    middle = share + _Z**2 / (2 * n)
-    half = float(_Z * np.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2)))
-    scale = 1 + _Z**2 / n
+    total = weights.sum()
+    share = float(shares.to_numpy() @ weights / total)
+    n = float(total**2 / (weights**2 / draws).sum())
+    variance = share * (1 - share) / n
+    squared = _Z**2
+    middle = share + squared / (2 * n)
+    half = _Z * math.sqrt(variance + squared / (4 * n**2))
+    scale = 1 + squared / n
     low = max(0.0, (middle - half) / scale)
     high = min(1.0, (middle + half) / scale)
     return len(judged), share, low, high
@@ -102,8 +113,9 @@ def helpful_aliases(
         The node and the alias.
     """
     judged = sample[sample["verdict"] != ""].to_dict("records")
-    placements = make_mapper(tree).place([row["answer"] for row in judged])
-    right = {}
+    answers = [row["answer"] for row in judged]
+    placements = make_mapper(tree).place(answers)
+    right: dict[str, int] = {}
     for row, placement in zip(judged, placements, strict=True):
         if row["verdict"] == "right":
             right[row["answer"]] = placement.node
@@ -120,7 +132,8 @@ def helpful_aliases(
                 continue
             aliases[node].append(name)
             mapper = make_mapper(tree.with_names(aliases=aliases))
-            if [one.node for one in mapper.place([row["answer"], *right])] == wanted:
+            placed = mapper.place([row["answer"], *right])
+            if [placement.node for placement in placed] == wanted:
                 taken.append((node, name))
                 break
             aliases[node].pop()

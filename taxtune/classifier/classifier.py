@@ -1,7 +1,8 @@
 """The classifier: a template, a model, a mapper and a policy, which put labels on images.
 
-It is saved to a folder as `classifier.json`, with the label tree as `taxonomy.json`: plain text, no pickle. The tree is
-written as the columns that `Taxonomy` is made of, since readers of other formats tidy names.
+It is saved to a folder as `classifier.json`, with the label tree as `taxonomy.json`: plain text, no
+pickle. The tree is written as the columns that `Taxonomy` is made of, since readers of other
+formats tidy names.
 """
 
 from __future__ import annotations
@@ -53,8 +54,16 @@ __all__ = [
 
 #: The columns of a row of labels.
 COLUMNS = (
-    *("image", "placement", "rank", "confidence", "answer", "placement_confidence"),
-    *("off_tree", "not_subject", "masked", "failure"),
+    "image",
+    "placement",
+    "rank",
+    "confidence",
+    "answer",
+    "placement_confidence",
+    "off_tree",
+    "not_subject",
+    "masked",
+    "failure",
 )
 #: The file that makes a folder a saved classifier.
 FILE = "classifier.json"
@@ -69,10 +78,10 @@ class Step:
     Attributes:
         label: The node's label.
         rank: Its rank, where the tree has ranks.
-        confidence: How sure it is that the image belongs there, between 0 and 1 and 1 at the root. Of several answers
-            the share that is at the node or below it; of a model's own probabilities the sum that the names there
-            hold; of a single answer how often the run's own answers were right (see `Reliability`), None where nothing
-            is known of them.
+        confidence: How sure it is that the image belongs there, between 0 and 1 and 1 at the root.
+            Of several answers it is the share at the node or below it; of a model's own
+            probabilities the sum over the names there; of a single answer the rate at which the
+            run's own answers were right (see `Reliability`), None where that is not known.
     """
 
     label: str
@@ -125,7 +134,8 @@ class Classification:
         """
         path = []
         if not (placed.off_tree or placed.not_subject):
-            nodes = tree.lineage[placed.node][: int(tree.depth[placed.node]) + 1].tolist()
+            length = int(tree.depth[placed.node]) + 1
+            nodes = tree.lineage[placed.node, :length].tolist()
             confidences = _confidences(placed, nodes, tree, reliability)
             for node, confidence in zip(nodes, confidences, strict=True):
                 path.append(Step(tree.labels[node], tree.ranks[node], confidence))
@@ -178,15 +188,14 @@ class Classification:
 
     @property
     def confidence(self) -> float | None:
-        """How sure it is that the image belongs to the node, see `Step`; None where nothing is known."""
+        """How sure it is that the image belongs to the node, see `Step`; None if that is not known."""
         return self.path[-1].confidence if self.path else None
 
     def as_row(self) -> dict[str, Any]:
-        """Returns `COLUMNS`, and as `nodes` the label, rank and confidence of each node of the path."""
-        return {
-            **{name: getattr(self, name) for name in COLUMNS},
-            "nodes": [asdict(step) for step in self.path],
-        }
+        """Returns `COLUMNS`, and as `nodes` the label, rank and confidence of each node on the path."""
+        row = {name: getattr(self, name) for name in COLUMNS}
+        row["nodes"] = [asdict(step) for step in self.path]
+        return row
 
 
 @dataclass
@@ -204,7 +213,8 @@ class Classifier:
         allowed: What may occur where and when.
         reliability: How often answers like these were right, for the confidence of a single answer.
         guarantee: What `calibrate` guarantees of the policy.
-        recipe: The settings that model and mapper are made from; None where one of them was given in Python.
+        recipe: The settings that model and mapper are made from; None if one of them was given in
+            Python.
         name: What it is called: the run's name.
     """
 
@@ -252,56 +262,58 @@ class Classifier:
         """Places images on the tree, in the order given.
 
         Args:
-            images: Files, PIL images, or the bytes of image files, also mixed; a data frame with a column `image`, and
-                `columns` where there are any; or one image alone.
+            images: Files, PIL images, or the bytes of image files, also mixed; a data frame with a
+                column `image`, and `columns` where there are any; or one image alone.
             store: Where answers are kept and looked for first; None keeps none.
 
         Raises:
             DataError: If columns are missing, or a cell cannot be used.
-            ModelError: If the model cannot answer at all. An image that cannot be read, or about which the model says
-                nothing, has a `failure` instead.
+            ModelError: If the model cannot answer at all. An image that cannot be read, or about
+                which the model says nothing, has a `failure` instead.
         """
         images, cells = self._listed(images)
         names = [_name(image) for image in images]
-        found: dict[int, Classification] = {}
+        classified: dict[int, Classification] = {}
         examples: dict[int, Example] = {}
-        requests: dict[int, list[Request]] = {}
+        requests: list[list[Request]] = []
         with tempfile.TemporaryDirectory(prefix="taxtune-images-") as folder:
             for i, image in enumerate(images):
                 file = None
                 try:
                     file = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
-                    known = self._known(cells, i, file)
-                    example = Example(names[i], file, "", 0, content_hash(file), known)
-                    ((requests[i],), _) = self._asker.requests(self._parsed, [example])
+                    context = self._context_of(i, file, cells[i] if cells else {})
+                    example = Example(names[i], file, "", 0, content_hash(file), context)
+                    own_requests, _ = self._asker.requests(self._parsed, [example])
+                    requests += own_requests
                     examples[i] = example
                 except (ImageError, TemplateError) as error:
                     reason = _without_file(str(error), image, file)
-                    found[i] = Classification(names[i], failure=reason)
-            replies = self._asker.ask(list(requests.values()), store, what="answers")
+                    classified[i] = Classification(names[i], failure=reason)
+            replies = self._asker.ask(requests, store, what="answers")
             placed = self._asker.place(replies, list(examples.values()))
-        for (i, example), own_replies, answer in zip(
-            examples.items(), replies, placed, strict=True
-        ):
+        for i, own_replies, answer in zip(examples, replies, placed, strict=True):
             cut = sum(bool(reply.cut) for reply in own_replies)
             if isinstance(answer, Failure):
-                reason = _without_file(answer.reason, images[i], example.image)
-                found[i] = Classification(names[i], failure=reason, again=answer.retryable, cut=cut)
+                reason = _without_file(answer.reason, images[i], examples[i].image)
+                result = Classification(names[i], failure=reason, again=answer.retryable, cut=cut)
             else:
-                found[i] = Classification.of(names[i], answer, self.taxonomy, self.reliability, cut)
-        return [found[i] for i in range(len(images))]
+                result = Classification.of(names[i], answer, self.taxonomy, self.reliability, cut)
+            classified[i] = result
+        return [classified[i] for i in range(len(images))]
 
     def _listed(self, images: Any) -> tuple[Sequence[Any], list[dict[str, Any]]]:
         """Lists images, in whatever form they are given, and the cells of each."""
         if isinstance(images, str | PathLike) or is_image_data(images):
             images = [images]
-        there: dict[str, Any] = {}
-        if hasattr(images, "columns"):
-            there = {column_key(str(name)): name for name in images.columns}
-        wanted = {name: there.get(column_key(name)) for name in self.columns}
-        if missing := [name for name, column in wanted.items() if column is None]:
-            remedy = f"Give a table or a data frame with the columns {', '.join(map(repr, ('image', *self.columns)))}."
-            raise DataError(f"The classifier needs {few(missing)} of each image.", remedy=remedy)
+        columns = {column_key(str(name)): name for name in getattr(images, "columns", ())}
+        wanted = {name: columns.get(column_key(name)) for name in self.columns}
+        missing = [name for name, column in wanted.items() if column is None]
+        if missing:
+            named = ", ".join(map(repr, ("image", *self.columns)))
+            raise DataError(
+                f"The classifier needs {few(missing)} of each image.",
+                remedy=f"Give a table or a data frame with the columns {named}.",
+            )
         if not hasattr(images, "columns"):
             return list(images), []
         if "image" not in images.columns:
@@ -309,17 +321,17 @@ class Classifier:
                 "The data frame has no column `image`.",
                 remedy="Give the column of images, such as frame['photo'].",
             )
-        rows = zip(*(images[column] for column in wanted.values()), strict=True) if wanted else ()
-        return list(images["image"]), [dict(zip(wanted, row, strict=True)) for row in rows]
+        cells = []
+        for row in zip(*(images[column] for column in wanted.values()), strict=True):
+            cells.append(dict(zip(wanted, row, strict=True)))
+        return list(images["image"]), cells
 
-    def _known(self, cells: Sequence[Mapping[str, Any]], i: int, file: Path) -> dict[str, Any]:
-        """Returns the values of the i-th image's variables."""
+    def _context_of(self, i: int, file: Path, cells: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the values of the i-th image's variables, from its cells and its file."""
         if not self.context:
             return {}
-        own = {
-            **(cells[i] if cells else {}),
-            **exif_values(file, [each.column for each in self.context]),
-        }
+        columns = [variable.column for variable in self.context]
+        own = {**cells, **exif_values(file, columns)}
         (values,) = values_of(self.context, [own], "images", [f"image {i + 1}"])
         if self.allowed is not None:
             list(self.allowed.groups([values]))  # tells of a month that is none
@@ -333,32 +345,37 @@ class Classifier:
     def save(self, folder: str | PathLike[str]) -> Path:
         """Writes the classifier to a folder of its own: all but the model's weights, as JSON.
 
-        A model behind a name is saved as that name with its commit; one in a folder as the path of the folder.
+        A model behind a name is saved as that name with its commit; one in a folder as the path of
+        the folder.
 
         Args:
-            folder: The folder; it must be new, empty, or hold a saved classifier, which is then replaced.
+            folder: The folder; it must be new, empty, or hold a saved classifier, which is then
+                replaced.
 
         Returns:
             The folder.
 
         Raises:
-            TaxtuneError: If it is not `portable`, the folder holds something else or cannot be written to, or the
-                commit of the model cannot be found out.
+            TaxtuneError: If it is not `portable`, the folder holds something else or cannot be
+                written to, or the commit of the model cannot be found out.
         """
-        folder, recipe, tree = Path(folder), self.recipe, self.taxonomy
-        if recipe is None or not self.portable:
+        folder = Path(folder)
+        recipe = self.recipe
+        if recipe is None:
             raise DataError(
-                "The classifier has a model or a mapper that was given in Python, which no folder can hold.",
+                "The classifier has a model or a mapper that was given in Python, which no folder "
+                "can hold.",
                 file=folder,
-                remedy="Load it from its run with the same objects: taxtune.load_classifier(run, vlm=...).",
+                remedy="Load it from its run with the same objects: "
+                "taxtune.load_classifier(run, vlm=...).",
             )
-        if (
-            folder.exists()
-            and not (folder / FILE).exists()
-            and (not folder.is_dir() or any(folder.iterdir()))
-        ):
-            message = "The folder holds something else than a classifier."
-            raise DataError(message, file=folder, remedy="Give a new or an empty folder.")
+        is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+        if not is_empty and not (folder / FILE).exists():
+            raise DataError(
+                "The folder holds something else than a classifier.",
+                file=folder,
+                remedy="Give a new or an empty folder.",
+            )
         make_folder(folder)
         saved = Saved(
             name=self.name,
@@ -370,12 +387,12 @@ class Classifier:
             vlm=_pinned(recipe),
             mapper=recipe.mapper,
             seed=recipe.seed,
-            taxonomy=tree.digest,
+            taxonomy=self.taxonomy.digest,
             reliability=self.reliability,
             guarantee=self.guarantee,
         )
         # The JSON last: without it the folder is no classifier.
-        write_json(folder / _TREE, tree_columns(tree), indent=None)
+        write_json(folder / _TREE, tree_columns(self.taxonomy), indent=None)
         write_json(folder / FILE, saved.model_dump(mode="json"))
         return folder
 
@@ -387,7 +404,8 @@ class Classifier:
         Args:
             images: As `classify` takes them.
         """
-        return np.array([one.placement for one in self.classify(images)], dtype=object)
+        placements = [result.placement for result in self.classify(images)]
+        return np.array(placements, dtype=object)
 
 
 def _confidences(
@@ -399,14 +417,15 @@ def _confidences(
     """Returns the confidence of each node of an image's path, see `Step`."""
     if placed.votes:
         votes = np.maximum(placed.votes, tree.root)
-        shares: list[float] = (tree.lineage[votes][:, : len(nodes)] == nodes).mean(axis=0).tolist()
+        agrees = tree.lineage[votes, : len(nodes)] == nodes
+        shares: list[float] = agrees.mean(axis=0).tolist()
         return shares
     if placed.path:
         return placed.probabilities[: len(nodes)]
-    if reliability is not None:
-        known: list[float] = reliability.confidences(len(nodes) - 1).tolist()
-        return known
-    return [None] * len(nodes)
+    if reliability is None:
+        return [None] * len(nodes)
+    known: list[float] = reliability.confidences(len(nodes) - 1).tolist()
+    return known
 
 
 def _name(image: Any) -> str:
@@ -414,7 +433,9 @@ def _name(image: Any) -> str:
     if not is_image_data(image):
         return str(image)
     content = image["bytes"] if isinstance(image, Mapping) else image
-    return hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).hexdigest()
+    if not isinstance(content, bytes):
+        content = content.tobytes()
+    return hashlib.sha256(content).hexdigest()
 
 
 def _without_file(reason: str, image: Any, file: Path | None) -> str:
@@ -423,7 +444,7 @@ def _without_file(reason: str, image: Any, file: Path | None) -> str:
 
 
 class Saved(BaseModel):
-    """The content of `classifier.json`: settings as a recipe has them, with the commit of the model's weights."""
+    """The content of `classifier.json`: settings as in a recipe, with the commit of the weights."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -447,17 +468,18 @@ def _pinned(recipe: Recipe) -> VLMSettings:
 
     They then mean the same anywhere.
     """
-    s = recipe.vlm
-    if not isinstance(s, LocalVLMSettings) or s.model.startswith("builtin:"):
-        return s
-    path = recipe.path(s.model)
+    vlm = recipe.vlm
+    if not isinstance(vlm, LocalVLMSettings) or vlm.model.startswith("builtin:"):
+        return vlm
+    path = recipe.path(vlm.model)
     if path.is_dir():
-        return s.model_copy(update={"model": str(path.resolve())})
-    if s.revision is not None and re.fullmatch("[0-9a-f]{40}", s.revision):
-        return s
+        return vlm.model_copy(update={"model": str(path.resolve())})
+    if vlm.revision is not None and re.fullmatch("[0-9a-f]{40}", vlm.revision):
+        return vlm
     from taxtune.models.checkpoint import checkpoint_revision
 
-    return s.model_copy(update={"revision": checkpoint_revision(s.model, s.revision)})
+    commit = checkpoint_revision(vlm.model, vlm.revision)
+    return vlm.model_copy(update={"revision": commit})
 
 
 def read_saved(folder: Path) -> Saved:
@@ -473,16 +495,23 @@ def read_saved(folder: Path) -> Saved:
         raise DataError(f"The file cannot be read: {error.strerror}.", file=file) from error
     except ValidationError as error:
         first = error.errors()[0]
-        said = ": ".join((*map(str, first["loc"]), first["msg"]))
-        message = f"This is no classifier of this version of taxtune: {said}."
-        raise DataError(message, file=file, remedy=_AGAIN) from error
+        parts = (*map(str, first["loc"]), first["msg"])
+        problem = ": ".join(parts)
+        raise DataError(
+            f"This is no classifier of this version of taxtune: {problem}.",
+            file=file,
+            remedy=_AGAIN,
+        ) from error
 
 
 def tree_columns(tree: Taxonomy) -> dict[str, Any]:
-    """Returns a tree as the columns that it is made of, those without a value left out; all can stand in JSON."""
-    columns = {"aliases": tree.aliases, "leads": tree.leads, "ranks": tree.ranks, "ids": tree.ids}
-    columns = {name: values for name, values in columns.items() if any(values)}
-    return {"labels": tree.labels, "parents": tree.parents.tolist(), **columns}
+    """Returns the columns of a tree for JSON, without those that have no value."""
+    columns: dict[str, Any] = {"labels": tree.labels, "parents": tree.parents.tolist()}
+    for name in ("aliases", "leads", "ranks", "ids"):
+        values = getattr(tree, name)
+        if any(values):
+            columns[name] = values
+    return columns
 
 
 def tree_of_columns(columns: Mapping[str, Any], file: Path | None) -> Taxonomy:

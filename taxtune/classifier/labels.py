@@ -135,7 +135,8 @@ def _rows_of_table(file: Path, find: Find) -> list[dict[str, Any]]:
     import pandas as pd
 
     records = read_table(file, what="list of images")
-    first = pd.DataFrame([record for _, record in records[:_LOOKED_AT]], dtype=object)
+    first_records = [record for _, record in records[:_LOOKED_AT]]
+    first = pd.DataFrame(first_records, dtype=object)
     columns = {}
     for column, cells in first.items():
         texts = [cell.strip() for cell in cells if isinstance(cell, str) and cell.strip()]
@@ -161,7 +162,8 @@ def _row(
     if taken:
         message = f"The list of images has a column {min(taken)!r} already."
         raise DataError(message, file=file, remedy="Rename or remove it.")
-    return {"image": image, FILE: find_file(folder, os.path.expanduser(image)), **others}
+    path = find_file(folder, os.path.expanduser(image))
+    return {"image": image, FILE: path, **others}
 
 
 def label_images(
@@ -244,8 +246,11 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
         "doubtful": found.doubtful,
         "unsure": found.confidence is not None and found.confidence < review_below,
     }
-    why = next((reason for reason, holds in reasons.items() if holds), None)
-    return {**label_cells(found), "again": found.again, "why": why}
+    holding = [reason for reason, holds in reasons.items() if holds]
+    row = label_cells(found)
+    row["again"] = found.again
+    row["why"] = holding[0] if holding else None
+    return row
 
 
 def label_cells(found: Classification) -> dict[str, Any]:

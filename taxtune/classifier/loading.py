@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = ["load_classifier"]
 
+_POLICIES: Mapping[str, Callable[..., Policy]] = {
+    "direct": Single,
+    "self_consistency": SelfConsistency,
+    "posterior": Posterior,
+}
+
 
 def load_classifier(
     run: str | PathLike[str] | TuneResult,
@@ -81,14 +87,20 @@ def load_classifier(
         policy = _policy_of_settings(changes, folder)
     if calibrated and policy is not None:
         raise DataError("A calibration has its own policy.", remedy="Leave out the other.")
-    objects = _Objects(
-        taxonomy=None if taxonomy is None else as_taxonomy(taxonomy),
-        vlm=None if vlm is None or isinstance(vlm, str) else make_model(vlm),
-        mapper=mapper,
-    )
-    settings_of_model = []
+    model = None
+    changes_of_recipe = [changes]
     if isinstance(vlm, str):  # known by its settings, as a recipe's
-        settings_of_model.append({"vlm": str(parse_model(vlm).absolute)})
+        changes_of_recipe.insert(0, {"vlm": str(parse_model(vlm).absolute)})
+    elif vlm is not None:
+        model = make_model(vlm)
+    wanted = _Wanted(
+        calibrated=calibrated,
+        policy=policy,
+        taxonomy=None if taxonomy is None else as_taxonomy(taxonomy),
+        vlm=model,
+        mapper=mapper,
+        changes=changes_of_recipe,
+    )
     if isinstance(run, TuneResult) or not (folder / FILE).exists():
         result = run if isinstance(run, TuneResult) else finished_run(folder)
         if recipe is None:
@@ -98,39 +110,57 @@ def load_classifier(
         known = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
         if vlm is None:
             known = _with_commit(known, result)
-        return _of_run(result, known, calibrated, policy, objects, [*settings_of_model, changes])
+        return _of_run(result, known, wanted)
     if recipe is not None or taxonomy is not None:
         raise DataError(
             "A saved classifier holds its recipe and its tree.",
             file=folder,
             remedy="Leave them out.",
         )
-    return _of_saved(folder, calibrated, policy, objects, [*settings_of_model, changes])
+    return _of_saved(folder, wanted)
 
 
 @dataclass(frozen=True)
-class _Objects:
-    """What was given in Python, in place of what a recipe makes."""
+class _Wanted:
+    """What is to be different from what a run or a folder says.
 
+    Attributes:
+        calibrated: Whether to use the policy that `calibrate` chose.
+        policy: Another policy.
+        taxonomy: The label tree in place of the recipe's; likewise the next two.
+        vlm: The model.
+        mapper: The mapper.
+        changes: Other values of the recipe's keys, the first ones first.
+    """
+
+    calibrated: bool
+    policy: Policy | None
     taxonomy: Taxonomy | None
     vlm: Model | None
     mapper: Mapper | None
+    changes: Sequence[Mapping[str, Any]]
 
-    def recipe(self, recipe: Recipe) -> Recipe | None:
+    def changed(self, recipe: Recipe, policy: Policy) -> Recipe:
+        """Returns a recipe with the changes, whose model is asked at the policy's temperature."""
+        for change in self.changes:
+            if "vlm.model" in change and isinstance(recipe.vlm, LocalVLMSettings):
+                # Another model has no commit of this one.
+                change = {"vlm.revision": None, **change}
+            recipe = recipe.changed(change)
+        temperature = recipe.vlm.temperature
+        if policy.samples > 1 and temperature == 0:
+            temperature = 1.0
+        return recipe.changed({"policy.samples": 1, "vlm.temperature": temperature})
+
+    def kept(self, recipe: Recipe) -> Recipe | None:
         """Returns the recipe of model and mapper, None if one of them is an object."""
         return recipe if self.vlm is None and self.mapper is None else None
 
 
-def _of_saved(
-    folder: Path,
-    calibrated: bool,
-    policy: Policy | None,
-    objects: _Objects,
-    changes: Sequence[Mapping[str, Any]],
-) -> Classifier:
+def _of_saved(folder: Path, wanted: _Wanted) -> Classifier:
     """Makes the classifier of a folder that it was saved to."""
     saved = read_saved(folder)
-    if calibrated and saved.guarantee is None:
+    if wanted.calibrated and saved.guarantee is None:
         raise DataError(
             "The classifier was saved without a calibration.",
             file=folder,
@@ -145,48 +175,40 @@ def _of_saved(
     }
     # The folder may come from anyone, so that its server needs the user's consent.
     recipe = Recipe.model_validate(groups).from_file(folder / FILE)
-    own_policy = policy or _policy(saved.policy, folder)
-    recipe = _changed(recipe, own_policy, changes)
+    policy = wanted.policy or _policy(saved.policy, folder)
+    recipe = wanted.changed(recipe, policy)
     taxonomy, _ = make_taxonomy(recipe, read_tree(folder, saved))
     return Classifier(
         template=saved.template,
         taxonomy=taxonomy,
-        model=objects.vlm or make_vlm(recipe),
-        mapper=make_mapper(recipe, taxonomy, objects.mapper),
-        policy=own_policy,
+        model=wanted.vlm or make_vlm(recipe),
+        mapper=make_mapper(recipe, taxonomy, wanted.mapper),
+        policy=policy,
         variables=saved.variables,
         context=saved.context,
         allowed=None if saved.allowed is None else Checklist(taxonomy, saved.allowed),
         reliability=saved.reliability,
-        guarantee=saved.guarantee if policy is None else None,
-        recipe=objects.recipe(recipe),
+        guarantee=saved.guarantee if wanted.policy is None else None,
+        recipe=wanted.kept(recipe),
         name=saved.name,
     )
 
 
-def _of_run(
-    result: TuneResult,
-    recipe: Recipe,
-    calibrated: bool,
-    policy: Policy | None,
-    objects: _Objects,
-    changes: Sequence[Mapping[str, Any]],
-) -> Classifier:
+def _of_run(result: TuneResult, recipe: Recipe, wanted: _Wanted) -> Classifier:
     """Makes the classifier of a finished run."""
-    winner = (
-        _Winner.calibrated(result, recipe) if calibrated else _Winner.of(result, recipe, policy)
-    )
-    recipe = _changed(winner.recipe, winner.policy, changes)
-    taxonomy, part = make_taxonomy(recipe, objects.taxonomy)
-    mapper = make_mapper(recipe, taxonomy, objects.mapper)
+    winner = _Winner.of(result, recipe, wanted)
+    recipe = wanted.changed(winner.recipe, winner.policy)
+    taxonomy, part = make_taxonomy(recipe, wanted.taxonomy)
+    mapper = make_mapper(recipe, taxonomy, wanted.mapper)
     allowed = make_checklist(recipe, taxonomy, part)
-    used = set(Template.parse(winner.template, blank(result.context)).variables)
+    template = Template.parse(winner.template, blank(result.context))
+    used = set(template.variables)
     if allowed is not None:
         used.update(allowed.variables)
     classifier = Classifier(
         template=winner.template,
         taxonomy=taxonomy,
-        model=objects.vlm or make_vlm(recipe),
+        model=wanted.vlm or make_vlm(recipe),
         mapper=mapper,
         policy=winner.policy,
         variables=winner.recipe.prompt.variables,
@@ -194,7 +216,7 @@ def _of_run(
         allowed=allowed,
         reliability=_reliability(result, taxonomy),
         guarantee=winner.guarantee,
-        recipe=objects.recipe(recipe),
+        recipe=wanted.kept(recipe),
         name=result.name,
     )
     recorded = result.provenance.facts.get("Mapper", {})
@@ -218,8 +240,11 @@ class _Winner:
     guarantee: RiskGuarantee | None = None
 
     @classmethod
-    def of(cls, result: TuneResult, recipe: Recipe, policy: Policy | None) -> _Winner:
-        """Returns the winner with a policy, that of the run where None is given."""
+    def of(cls, result: TuneResult, recipe: Recipe, wanted: _Wanted) -> _Winner:
+        """Returns the winner with the wanted policy, or else that of the run."""
+        if wanted.calibrated:
+            return cls.calibrated(result, recipe)
+        policy = wanted.policy
         if policy is None and result.selection is not None and result.selection.policy:
             policy = _policy(result.selection.policy, Path(result.folder))
         return cls(recipe, str(result.best.template), policy or make_policy(recipe))
@@ -236,9 +261,8 @@ class _Winner:
             )
         temperature = calibration.identity.get("vlm.temperature")
         if temperature and calibration.names is None:
-            recipe = recipe.changed(
-                {"policy.samples": calibration.samples, "vlm.temperature": temperature}
-            )
+            samples = calibration.samples
+            recipe = recipe.changed({"policy.samples": samples, "vlm.temperature": temperature})
         guarantee = RiskGuarantee(
             calibration.risk, calibration.confidence_level, calibration.images
         )
@@ -258,19 +282,6 @@ def _with_commit(recipe: Recipe, result: TuneResult) -> Recipe:
     return recipe.changed({"vlm.revision": commit})
 
 
-def _changed(recipe: Recipe, policy: Policy, changes: Sequence[Mapping[str, Any]]) -> Recipe:
-    """Returns a recipe with changes, whose model is asked at the policy's temperature."""
-    for change in changes:
-        if "vlm.model" in change and isinstance(recipe.vlm, LocalVLMSettings):
-            # Another model has no commit of this one.
-            change = {"vlm.revision": None, **change}
-        recipe = recipe.changed(change)
-    temperature = recipe.vlm.temperature
-    if policy.samples > 1 and temperature == 0:
-        temperature = 1.0
-    return recipe.changed({"policy.samples": 1, "vlm.temperature": temperature})
-
-
 def _policy_of_settings(settings: Mapping[str, Any], folder: Path) -> Policy | None:
     """Returns the self-consistency that settings ask for, None if they do not."""
     named = {}
@@ -281,18 +292,13 @@ def _policy_of_settings(settings: Mapping[str, Any], folder: Path) -> Policy | N
 
 
 def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
-    """Makes the policy that a record names."""
-    kinds: dict[object, Callable[..., Policy]] = {
-        "direct": Single,
-        "self_consistency": SelfConsistency,
-        "posterior": Posterior,
-    }
+    """Returns the policy that a record names."""
     settings = dict(identity)
     kind = settings.pop("kind", None)
     if kind == "self_consistency" and settings.get("samples") == 1:
         return Single()
     try:
-        return kinds[kind](**settings)
+        return _POLICIES[kind](**settings)
     except (KeyError, TypeError):
         raise DataError(
             "There is no such policy.",
@@ -314,7 +320,8 @@ def _reliability(result: TuneResult, tree: Taxonomy) -> Reliability | None:
     for row in result.heldout_winner.rows:
         if row.node is None or row.off_tree:
             continue
-        if row.target >= len(tree) or "/".join(tree.path(row.target)) != row.truth:
+        path = tree.path(row.target) if row.target < len(tree) else ()
+        if "/".join(path) != row.truth:
             raise DataError(
                 "The tree has changed since the run: its nodes are no longer those of the run's "
                 "labels.",

@@ -100,15 +100,19 @@ class ScoreCalibration(BaseModel):
             DataError: If it cannot be read, or was written by another version of taxtune.
         """
         try:
-            found = cls.model_validate_json(Path(file).read_bytes())
-            _ = [found.nodes[path] for path in found.groups if path != _ELSEWHERE]
+            calibration = cls.model_validate_json(Path(file).read_bytes())
+            for path in calibration.groups:
+                _ = path == _ELSEWHERE or calibration.nodes[path]
         except OSError as error:
             raise DataError(f"The file cannot be read: {error.strerror}.", file=file) from error
         except (ValidationError, DataError, KeyError) as error:
-            said = str(error).splitlines()[0].rstrip(".")
-            message = f"The file is no calibration of a classifier's scores: {said}."
-            raise DataError(message, file=file, remedy=_AGAIN) from error
-        return found
+            problem = str(error).splitlines()[0].rstrip(".")
+            raise DataError(
+                f"The file is no calibration of a classifier's scores: {problem}.",
+                file=file,
+                remedy=_AGAIN,
+            ) from error
+        return calibration
 
     @property
     def chosen(self) -> ThresholdLevel:
@@ -123,7 +127,8 @@ class ScoreCalibration(BaseModel):
     @cached_property
     def nodes(self) -> dict[str, int]:
         """The number of each node, by its path."""
-        return {"/".join(self.tree.path(node)): node for node in range(len(self.tree))}
+        numbers = range(len(self.tree))
+        return {"/".join(self.tree.path(node)): node for node in numbers}
 
     def place(self, scores: Scores) -> tuple[Paths, NDArray[np.int64]]:
         """Returns the paths of scores, and the depth at which each is to end, shape (n,)."""
@@ -140,7 +145,8 @@ class ScoreCalibration(BaseModel):
         thresholds = {}
         for path, group in self.groups.items():
             thresholds[self.nodes.get(path, -1)] = group.level.threshold
-        nodes = _known(_grouped(self.tree, paths, self.by), list(thresholds))
+        nodes = _grouped(self.tree, paths, self.by)
+        nodes = _known(nodes, list(thresholds))
         for node, threshold in thresholds.items():
             depths = np.where(nodes == node, _depths(paths, threshold), depths)
         return paths, depths
@@ -163,25 +169,27 @@ class ScoreCalibration(BaseModel):
         if not isinstance(scores, Scores):
             scores = read_scores(scores, tree, columns)
         paths, depths = self.place(scores)
-        found = []
+        classified = []
         for i, image in enumerate(scores.images):
-            path = paths.nodes[i, : depths[i] + 1].tolist()
-            shares = paths.shares[i, : depths[i] + 1].tolist()
+            length = depths[i] + 1
+            path = paths.nodes[i, :length].tolist()
+            shares = paths.shares[i, :length].tolist()
+            node = path[-1]
             placed = PlacedAnswer(
                 answer=None,
-                node=path[-1],
-                placement="/".join(tree.path(path[-1])),
+                node=node,
+                placement="/".join(tree.path(node)),
                 off_tree=False,
-                abstained=path[-1] == tree.root,
+                abstained=node == tree.root,
                 stage="scores",
                 confidence=shares[-1],
                 path=tuple(path),
                 probabilities=tuple(shares),
             )
-            found.append(Classification.of(image, placed, tree))
+            classified.append(Classification.of(image, placed, tree))
         for image in scores.missing:
-            found.append(Classification(image, failure="There are no scores."))
-        return found
+            classified.append(Classification(image, failure="There are no scores."))
+        return classified
 
 
 def calibrate_scores(
@@ -221,9 +229,11 @@ def calibrate_scores(
     names = match_names(found.images, labels)
     both = [i for i, image in enumerate(found.images) if image in names]
     if not both:
-        message = "No image has both scores and a label: they are called differently."
-        remedy = "The names of the images must be the same in both files."
-        raise DataError(message, value=(found.images[0], next(iter(labels))), remedy=remedy)
+        raise DataError(
+            "No image has both scores and a label: they are called differently.",
+            value=(found.images[0], next(iter(labels))),
+            remedy="The names of the images must be the same in both files.",
+        )
     unknown = [image for image in found.images if image not in names]
     without_scores = sorted(labels.keys() - names.values())
     if unknown:
@@ -233,14 +243,17 @@ def calibrate_scores(
         counts = f"{len(without_scores):,} of {len(labels):,}"
         note(f"{counts} images with a label have no scores: {few(without_scores)}")
     images = tuple(found.images[i] for i in both)
+    target = np.array([labels[names[image]] for image in images])
+    used = Scores(images, found.nodes[both], found.weights[both])
+    source = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
     return guaranteed(
         tree,
-        Scores(images, found.nodes[both], found.weights[both]),
-        np.array([labels[names[image]] for image in images]),
+        used,
+        target,
         risk,
         confidence_level,
         by,
-        source=str(scores) if isinstance(scores, str | Path) else "scores given in Python",
+        source=source,
         missing=len(without_scores),
     )
 
@@ -259,9 +272,9 @@ def guaranteed(
 
     See `calibrate_scores`.
     """
-    for value, what in ((risk, "risk"), (confidence_level, "confidence")):
+    for name, value in {"risk": risk, "confidence": confidence_level}.items():
         if value is not None and not 0 < value < 1:
-            raise TaxtuneError(f"The {what} must be between 0 and 1.", value=value)
+            raise TaxtuneError(f"The {name} must be between 0 and 1.", value=value)
     needed = images_needed(risk, confidence_level, worst=worst_loss(tree))
     n = len(target)
     if n < needed:
@@ -277,7 +290,8 @@ def guaranteed(
     order = np.random.default_rng(0).permutation(by_name)
     target = target[order]
     paths = weighted_paths(tree, scores.nodes[order], scores.weights[order])
-    best_paths = weighted_paths(tree, scores.best()[order][:, np.newaxis])
+    best = scores.best()[order]
+    best_paths = weighted_paths(tree, best[:, np.newaxis])
     judge = partial(threshold_levels, tree, risk=risk, confidence=confidence_level)
     levels = judge(paths, target)
     compared = {"argmax": judge(best_paths, target, thresholds=[1.0])[1]}
@@ -287,7 +301,8 @@ def guaranteed(
     if by is not None:
         nodes = _grouped(tree, paths, str(by))
         own, counts = np.unique(nodes, return_counts=True)
-        nodes = _known(nodes, own[(own >= 0) & (counts >= needed)].tolist())
+        large = own[(own >= 0) & (counts >= needed)]
+        nodes = _known(nodes, large.tolist())
         for node in np.unique(nodes).tolist():
             members = nodes == node
             images = int(members.sum())
@@ -319,11 +334,15 @@ def _grouped(tree: Taxonomy, paths: Paths, by: str) -> NDArray[np.int64]:
     """
     if by.isdecimal() and 0 < int(by) <= tree.height:
         return paths.nodes[:, int(by)]
-    has_rank = np.array([(rank or "").casefold() == by.casefold() for rank in tree.ranks])
+    wanted = by.casefold()
+    has_rank = np.array([(rank or "").casefold() == wanted for rank in tree.ranks])
     if not has_rank.any():
         ranks = ", ".join(dict.fromkeys(filter(None, tree.ranks))) or "none"
-        remedy = f"Its ranks: {ranks}; or give a depth, 1 to {tree.height}."
-        raise TaxtuneError("The tree has no such rank.", value=by, remedy=remedy)
+        raise TaxtuneError(
+            "The tree has no such rank.",
+            value=by,
+            remedy=f"Its ranks: {ranks}; or give a depth, 1 to {tree.height}.",
+        )
     is_group = (paths.nodes >= 0) & has_rank[paths.nodes]
     nodes: NDArray[np.int64] = np.where(is_group, paths.nodes, -1).max(axis=1)
     return nodes

@@ -208,8 +208,9 @@ class _Names:
     @cached_property
     def _folded(self) -> dict[str, list[int]]:
         nodes: dict[str, dict[int, None]] = defaultdict(dict)
-        for node in range(len(self.tree)):
-            for name in self.tree.names(node):
+        labelled = zip(self.tree.labels, self.tree.aliases, strict=True)
+        for node, (label, aliases) in enumerate(labelled):
+            for name in (label, *aliases):  # a name that only leads to a node is no reference to it
                 nodes[_fold(name)][node] = None
         nodes.pop("", None)
         return {key: [*own] for key, own in nodes.items()}

@@ -115,7 +115,8 @@ def read_labelled(
         rows = _pairs(source, name)
     faults: list[str] = []
     for row in rows:
-        image = _named_image(row.image)
+        cell = _without_reference(row.image)
+        image = _named_image(cell)
         label = label_text(row.label)
         missing = []
         if image is None:
@@ -123,7 +124,7 @@ def read_labelled(
         if not label:
             missing.append(label_column)
         if missing or image is None:
-            odd = [value for value in (row.image, row.label) if _is_odd(value)]
+            odd = [value for value in (cell, row.label) if _is_odd(value)]
             got = f" (got {odd[0]!r:.60})" if odd else ""
             faults.append(f"  {row.where}: no {' and '.join(missing)}{got}")
         else:
@@ -138,14 +139,19 @@ def read_labelled(
         )
 
 
+def _without_reference(image: object) -> object:
+    """Returns a cell with an image; of a data set's reference to a file the file's path."""
+    if isinstance(image, dict) and not is_image_data(image):
+        return image.get("path")
+    return image
+
+
 def _named_image(image: object) -> str | Callable[[], object] | None:
     """Returns the name of an image, or a function that returns it. None where there is no image."""
     if callable(image):
         return image
     if is_image_data(image):
         return lambda: image
-    if isinstance(image, dict):  # a data set's reference to a file
-        image = image.get("path")
     return (str(image) if isinstance(image, Path) else label_text(image)) or None
 
 

@@ -102,21 +102,21 @@ class Draft:
             taxonomy: The tree's file, or builtin:NAME.
             model: The vision-language model.
         """
-        kind, name = parse_model(model)
-        if kind == "local" and Path(name).is_dir():
-            model = f"local:{_path(Path(name), file)}"
-        recipe = {
-            "name": re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine",
-            "taxonomy": {"path": _path(taxonomy, file)},
-            "data": self._data(file),
-            "prompt": {
-                "question": f"What {self.word} is this?",
-                "domain": self.word,
-                "ranks": list(self.subject.ranks),
-                "examples": list(self.subject.examples),
-            },
-            "vlm": {"model": model},
+        kind, weights = parse_model(model)
+        if kind == "local" and Path(weights).is_dir():
+            model = f"local:{_path(Path(weights), file)}"
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-")
+        prompt = {
+            "question": f"What {self.word} is this?",
+            "domain": self.word,
+            "ranks": list(self.subject.ranks),
+            "examples": list(self.subject.examples),
         }
+        recipe: dict[str, object] = {"name": name or "mine"}
+        recipe["taxonomy"] = {"path": _path(taxonomy, file)}
+        recipe["data"] = self._data(file)
+        recipe["prompt"] = prompt
+        recipe["vlm"] = {"model": model}
         written = yaml.safe_dump(
             recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
         )
@@ -203,7 +203,9 @@ def _path(path: Path, recipe: Path) -> str:
     # moved as a whole.
     base = recipe.resolve().parent
     full = path.resolve()
-    return full.relative_to(base).as_posix() if full.is_relative_to(base) else str(full)
+    if full.is_relative_to(base):
+        return full.relative_to(base).as_posix()
+    return str(full)
 
 
 # -- what the images show --------------------------------------------------------------------------
@@ -262,12 +264,14 @@ def _name(tree: Taxonomy, node: int) -> str:
 
 def _ranks(tree: Taxonomy, node: int, targets: Sequence[int]) -> tuple[str, ...]:
     """Returns the ranks below a node on the paths to the targets, by their mean depth."""
-    nodes = np.unique(np.concatenate([tree.ancestors(target) for target in set(targets)]))
+    lineages = [tree.ancestors(target) for target in set(targets)]
+    nodes = np.unique(np.concatenate(lineages))
     depths: dict[str, list[int]] = {}
     for ancestor in nodes.tolist():
         rank = tree.ranks[ancestor]
-        if rank is not None and tree.depth[ancestor] > tree.depth[node]:
-            depths.setdefault(rank, []).append(int(tree.depth[ancestor]))
+        depth = int(tree.depth[ancestor])
+        if rank is not None and depth > tree.depth[node]:
+            depths.setdefault(rank, []).append(depth)
     ranks = sorted(depths, key=lambda rank: (np.mean(depths[rank]), rank))
     return tuple(ranks[:_MOST_RANKS])
 
@@ -277,12 +281,15 @@ def _examples(
 ) -> tuple[str, ...]:
     """Returns names on the path to a leaf that no image shows, or else to the rarest label."""
     leaves = tree.leaves[tree.is_ancestor(node, tree.leaves)]
-    images = np.bincount(np.asarray(targets), minlength=len(tree))[leaves]
-    deepest = tree.depth[np.asarray(targets)].max()
+    labels = np.asarray(targets)
+    images = np.bincount(labels, minlength=len(tree))
+    deepest = tree.depth[labels].max()
+    shallower = np.abs(tree.depth[leaves] - deepest)
     # Of leaves alike in both the first: which it is depends on the tree alone.
-    order = np.lexsort((np.abs(tree.depth[leaves] - deepest), images))
+    order = np.lexsort((shallower, images[leaves]))
     ancestors = tree.ancestors(int(leaves[order[0]]))
-    path = ancestors[tree.depth[ancestors] > tree.depth[node]].tolist()
+    is_below = tree.depth[ancestors] > tree.depth[node]
+    path = ancestors[is_below].tolist()
     if len(path) > 3:
         path = [path[0], path[(len(path) - 1) // 2], path[-1]]
     names = [word] if word else []
@@ -334,9 +341,14 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
     if nested and (source.kind == "folder" or len(nested) == len(written)):
         # As images in folders are looked up: underscores may stand for spaces, and a number may
         # stand in front.
-        paths = [f"thing/{label_references(label)[-1]}".split("/") for label in written]
-        tree = Taxonomy.from_paths([[part.strip() for part in path] for path in paths])
+        paths = []
+        for label in written:
+            *_, reference = label_references(label)
+            parts = ["thing", *reference.split("/")]
+            paths.append([part.strip() for part in parts])
+        tree = Taxonomy.from_paths(paths)
         return MadeTree(tree, file, origin="as the labels' folders lie in one another")
-    choices, made = tree_by_wordnet(as_labels(written, folders=source.kind == "folder"))
+    labels = as_labels(written, folders=source.kind == "folder")
+    choices, made = tree_by_wordnet(labels)
     origin = "from WordNet's hypernyms of the labels"
     return MadeTree(made.taxonomy, file, origin=origin, choices=choices)

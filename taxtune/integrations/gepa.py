@@ -15,6 +15,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -155,11 +156,11 @@ class GepaProposer(Proposer):
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the reflection model and a hash of its prompts."""
-        own_prompt = hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16]
+        digest = hashlib.sha256(_reflection_prompt().encode())
         identity: dict[str, str | int | float | None] = {"kind": "gepa"}
         for key, value in self.model.identity.items():
             identity[f"reflection.{key}"] = value
-        identity["prompts_digest"] = Messages().digest + own_prompt
+        identity["prompts_digest"] = Messages().digest + digest.hexdigest()[:16]
         if self.pictures:
             identity["reflection.pictures"] = self.pictures
         return identity
@@ -230,8 +231,8 @@ class GepaProposer(Proposer):
             calls = min(calls, rung.templates * rung.images)
         with AnswerStore(tuner.answers) as store:
             adapter = Adapter(experiment, store, pictures=self.pictures)
-            system = Messages().first(history, goal, budget=0, count=len)[0]["content"]
-            reflection = _Reflection(self.model, system, store, adapter)
+            messages = Messages().first(history, goal, budget=0, count=len)
+            reflection = _Reflection(self.model, messages[0]["content"], store, adapter)
             perfect = None
             if not experiment.objective.needs:
                 # A minibatch of exact answers teaches nothing.
@@ -253,12 +254,12 @@ class GepaProposer(Proposer):
         if reflection.error is not None:
             raise reflection.error
         templates = [candidate[COMPONENT] for candidate in searched.candidates]
-        iterations = {(template, example.id) for template in templates for example in first_images}
-        self._spent = {
-            **spent_on(reflection.replies),
-            "trace": tuple(adapter.shown),
-            "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
-        }
+        ids = [example.id for example in first_images]
+        iterations = set(product(templates, ids))
+        tried = len(set(adapter.asked) - iterations)
+        self._spent = spent_on(reflection.replies)
+        self._spent["trace"] = tuple(adapter.shown)
+        self._spent["trials"] = replace(adapter.usage, tried=tried)
         parents = [", ".join(map(str, numbers)) for numbers in searched.parents]
         return list(zip(templates, parents, strict=True))[1:]
 
@@ -330,9 +331,11 @@ class Adapter:
             self.experiment.rules.check(template)
         except TemplateError as error:
             reason = f"Refused: {error}"
-            refused = [
-                SampleResult(e.id, e.image.name, e.target, "", failure=reason) for e in batch
-            ]
+            refused = []
+            for example in batch:
+                image = example.image.name
+                row = SampleResult(example.id, image, example.target, "", failure=reason)
+                refused.append(row)
             return EvaluationBatch(
                 outputs=[None] * len(batch),
                 scores=[REFUSED] * len(batch),
@@ -343,8 +346,9 @@ class Adapter:
         evaluation = self._evaluator.evaluate(parsed, batch)
         rows = list(evaluation.rows)
         self.usage += evaluation.usage.new()
-        new = [row for row in rows if row.answer is not None and not row.from_store]
-        self.asked += [(template, row.example) for row in new]
+        for row in rows:
+            if row.answer is not None and not row.from_store:
+                self.asked.append((template, row.example))
         values = [self.value(row) if _is_rated(row) else None for row in rows]
         known = [value for value in values if value is not None]
         if not known and evaluation.retryable:
@@ -377,14 +381,11 @@ class Adapter:
         hidden = hidden_answers(rows, goal, template=prompt)
         for (row, value), answer in zip(answered, hidden, strict=True):
             image = f"{self._numbers[row.example]} of {len(self.examples)}"
-            records.append(
-                {
-                    "Image": image + tiles.get(row.example, ""),
-                    "Answer": answer.text,
-                    "Feedback": feedback(self.experiment.taxonomy, self.experiment.domain, row),
-                    "Score": f"{value:.2f}",
-                }
-            )
+            record = {"Image": image + tiles.get(row.example, "")}
+            record["Answer"] = answer.text
+            record["Feedback"] = feedback(self.experiment.taxonomy, self.experiment.domain, row)
+            record["Score"] = f"{value:.2f}"
+            records.append(record)
         return dict.fromkeys(components_to_update, records)
 
     def _show_failures(
@@ -475,7 +476,8 @@ def image_value(objective: Objective, row: SampleResult) -> float:
     Raises:
         TaxtuneError: If the objective is not a finite number.
     """
-    scores = TemplateScores(n=1, means=ScoreTable.of_rows([row.values]).means())
+    table = ScoreTable.of_rows([row.values])
+    scores = TemplateScores(n=1, means=table.means())
     total = objective.aimed(scores)
     weights = 1.0
     for constraint in objective.constraints:

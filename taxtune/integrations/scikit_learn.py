@@ -85,19 +85,19 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             self.clf_ = self.clf
         except NotFittedError:
             _, counts = np.unique(labels, return_counts=True)
-            fitted, X, known, _, _, targets = train_test_split(  # noqa: N806
-                X,
-                labels,
-                targets,
-                test_size=0.5,
-                stratify=labels if counts.min() > 1 else None,
-                random_state=self.random_state,
+            strata = labels if counts.min() > 1 else None
+            seed = self.random_state
+            halves = train_test_split(
+                X, labels, targets, test_size=0.5, stratify=strata, random_state=seed
             )
+            fitted, X, known, _, _, targets = halves  # noqa: N806
             self.clf_ = clone(self.clf).fit(fitted, known)
+        scores = self._scores(X)
         self.calibration_ = guaranteed(
-            self.tree_, self._scores(X), targets, self.risk, self.confidence, self.by
+            self.tree_, scores, targets, self.risk, self.confidence, self.by
         )
-        self.classes_ = np.array(list(self.calibration_.nodes), dtype=object)
+        paths = list(self.calibration_.nodes)
+        self.classes_ = np.array(paths, dtype=object)
         return self
 
     def predict(self, X: Any) -> NDArray[np.object_]:  # noqa: N803
@@ -118,7 +118,9 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def score(self, X: Any, y: ArrayLike) -> float:  # noqa: N803
         """Returns the mean hR: how specific the predictions are while the risk is kept."""
-        return score(self.tree_, self._nodes(X), self._targets(np.asarray(y))).hr
+        nodes = self._nodes(X)
+        targets = self._targets(np.asarray(y))
+        return score(self.tree_, nodes, targets).hr
 
     def _nodes(self, X: Any) -> NDArray[np.int64]:  # noqa: N803
         check_is_fitted(self, "calibration_")
@@ -130,8 +132,10 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def _targets(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         find = target_finder(self.tree_)
-        nodes = {label: find(str(label)) for label in np.unique(labels).tolist()}
-        problems = [target.problem for target in nodes.values() if target.node is None]
+        distinct, positions = np.unique(labels, return_inverse=True)
+        targets = [find(str(label)) for label in distinct.tolist()]
+        problems = [target.problem for target in targets if target.node is None]
         if problems:
             raise DataError(f"{len(problems):,} labels are not on the tree: {few(problems)}")
-        return np.array([nodes[label].node for label in labels.tolist()], dtype=np.int64)
+        nodes = np.array([target.node for target in targets], dtype=np.int64)
+        return nodes[positions]

@@ -10,7 +10,10 @@ from taxtune.progress import track_each
 
 __all__ = ["average_precision", "bootstrap_average_precision", "resample_counts"]
 
+BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
+#: Number of draws of each image in each resample, shape (images, resamples).
+Draws = NDArray[np.float32]
 
 # Entries of the table of resampled counts that are gathered for one label at a time.
 _GATHERED = 8_000_000
@@ -32,12 +35,13 @@ def average_precision(scores: ArrayLike, positive: ArrayLike) -> FloatArray:
     truth = np.asarray(positive, dtype=bool)
     result = np.full(values.shape[1], np.nan)
     for label in track_each(range(values.shape[1]), "labels"):
-        if truth[:, label].any():
-            result[label] = average_precision_score(truth[:, label], values[:, label])
+        shown = truth[:, label]
+        if shown.any():
+            result[label] = average_precision_score(shown, values[:, label])
     return result
 
 
-def resample_counts(images: int, resamples: int, seed: int) -> NDArray[np.float32]:
+def resample_counts(images: int, resamples: int, seed: int) -> Draws:
     """Returns the number of draws of each image in each resample, shape (images, resamples)."""
     drawn = resample(
         lambda counts: counts.astype(np.float32), images, resamples=resamples, seed=seed
@@ -65,16 +69,16 @@ def bootstrap_average_precision(
     truth = np.asarray(positive, dtype=bool)
     weights = np.asarray(counts, dtype=np.float32)
     labels = values.shape[1]
-    result = np.full((labels, weights.shape[1]), np.nan)
+    resamples = weights.shape[1]
+    result = np.full((labels, resamples), np.nan)
     for label in track_each(range(labels), "labels"):
-        if truth[:, label].any():
-            result[label] = _resampled_precision(values[:, label], truth[:, label], weights)
+        shown = truth[:, label]
+        if shown.any():
+            result[label] = _resampled_precision(values[:, label], shown, weights)
     return result
 
 
-def _resampled_precision(
-    scores: FloatArray, positive: NDArray[np.bool_], weights: NDArray[np.float32]
-) -> FloatArray:
+def _resampled_precision(scores: FloatArray, positive: BoolArray, weights: Draws) -> FloatArray:
     """Returns the average precision of one label in each resample, shape (resamples,)."""
     order = np.argsort(-scores, kind="stable")
     ordered = -scores[order]
@@ -85,17 +89,22 @@ def _resampled_precision(
     ends = np.searchsorted(ordered, ordered_own, side="right")
     own_ends = np.searchsorted(ordered_own, ordered_own, side="right") - 1
     cuts, place = np.unique(ends, return_inverse=True)
-    result = np.full(weights.shape[1], np.nan)
+    starts = [0, *cuts[:-1]]
+    shown = order[own]
+    ahead = order[: cuts[-1]]
+    resamples = weights.shape[1]
+    result = np.full(resamples, np.nan)
     step = max(1, _GATHERED // len(scores))
-    for start in range(0, len(result), step):
+    for start in range(0, resamples, step):
         part = slice(start, start + step)
-        copies = weights[order[own], part].astype(np.float64)
-        counted = weights[order[: cuts[-1]], part]
-        sums = np.add.reduceat(counted, [0, *cuts[:-1]], axis=0)
-        above = np.cumsum(sums, axis=0, dtype=np.float64)[place]
+        copies = weights[shown, part].astype(np.float64)
+        sums = np.add.reduceat(weights[ahead, part], starts, axis=0)
+        up_to_cut = np.cumsum(sums, axis=0, dtype=np.float64)
+        n_above = up_to_cut[place] - copies
+        own_above = np.cumsum(copies, axis=0)[own_ends]
         # What is not drawn weighs 0, whatever its precision.
-        right = np.cumsum(copies, axis=0)[own_ends] - copies + 1
-        precision = right / (above - copies + 1)
+        right = own_above - copies + 1
+        precision = right / (n_above + 1)
         total = (copies * precision).sum(axis=0)
         with np.errstate(invalid="ignore"):
             result[part] = total / copies.sum(axis=0)

@@ -123,9 +123,11 @@ class Notes:
         counts = dict(self._times)
         for sentence, texts in self._texts.items():
             counts[sentence] = len(texts)
-        return tuple(
-            sentence.replace("{n}", f"{number:,}") for sentence, number in counts.items() if number
-        )
+        sentences = []
+        for sentence, number in counts.items():
+            if number:
+                sentences.append(sentence.replace("{n}", f"{number:,}"))
+        return tuple(sentences)
 
 
 class Measure(ABC):
@@ -176,11 +178,10 @@ class Measure(ABC):
         for row, (_, given) in enumerate(zip(answers, references, strict=True)):
             rows += [row] * len(given)
             alternatives += given
-        scores = self.scores(
-            [answers[row] for row in rows],
-            alternatives,
-            questions=None if questions is None else [questions[row] for row in rows],
-        )
+        repeated = [answers[row] for row in rows]
+        if questions is not None:
+            questions = [questions[row] for row in rows]
+        scores = self.scores(repeated, alternatives, questions=questions)
         best = np.full(len(answers), np.nan)
         # fmax takes the number where the other is NaN
         np.fmax.at(best, np.array(rows, dtype=np.int64), scores)
@@ -385,7 +386,12 @@ class PairsMeasure(Measure):
         """
         check_texts(answers, references, paired=False)
         table = np.full((len(answers), len(references)), np.nan)
-        columns = [i for i, reference in enumerate(references) if not self.is_empty(reference)]
+        columns = []
+        prepared = []
+        for column, reference in enumerate(references):
+            if not self.is_empty(reference):
+                columns.append(column)
+                prepared.append(self.prepared(reference))
         rows: defaultdict[str, list[int]] = defaultdict(list)
         for row, answer in enumerate(answers):
             if self.is_empty(answer):
@@ -393,12 +399,14 @@ class PairsMeasure(Measure):
                 self._notes.count(EMPTY_ANSWER, len(columns))
             else:
                 rows[self.prepared(answer)].append(row)
-        self._notes.count(EMPTY_REFERENCE, len(answers) * (len(references) - len(columns)))
+        n_empty = len(references) - len(columns)
+        self._notes.count(EMPTY_REFERENCE, len(answers) * n_empty)
         if rows and columns:
-            computed = self.table(list(rows), [self.prepared(references[i]) for i in columns])
+            computed = self.table(list(rows), prepared)
             for same, values in zip(rows.values(), computed, strict=True):
                 table[np.ix_(same, columns)] = values
-        self._notes.count(NO_NUMBER, int(np.isnan(table[:, columns]).sum()))
+        is_unscored = np.isnan(table[:, columns])
+        self._notes.count(NO_NUMBER, int(is_unscored.sum()))
         return table
 
     def table(self, answers: Sequence[str], references: Sequence[str]) -> FloatArray:

@@ -62,7 +62,9 @@ def upper_bound(losses: ArrayLike, confidence: float) -> float:
         return _log_capital(losses, stakes, mean) + math.log(level)
 
     # The capital grows with the mean that is bet against, and at 0 nothing can be won.
-    return float(brentq(excess, 0.0, 1.0)) if excess(1.0) > 0 else 1.0
+    if excess(1.0) <= 0:
+        return 1.0
+    return float(brentq(excess, 0.0, 1.0))
 
 
 def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
@@ -76,7 +78,9 @@ def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, not {level}")
     losses = _checked(losses)
-    return float(np.exp(-_log_capital(losses, _stakes(losses, level), risk)))
+    stakes = _stakes(losses, level)
+    capital = _log_capital(losses, stakes, risk)
+    return float(np.exp(-capital))
 
 
 def poisson_bound(
@@ -104,15 +108,19 @@ def poisson_bound(
         )
     losses = _checked(losses)
     n = images or len(losses)
-    mean = float(losses.mean()) + typical / n
-    variance = float((losses**2).sum()) / (len(losses) * n) + (typical / n) ** 2
-    quantile = chi2.ppf(confidence, 2 * mean**2 / variance)
-    return min(1.0, float(variance / (2 * mean) * quantile))
+    next_loss = typical / n
+    squares = float((losses**2).sum())
+    mean = float(losses.mean()) + next_loss
+    variance = squares / (len(losses) * n) + next_loss**2
+    quantile = float(chi2.ppf(confidence, 2 * mean**2 / variance))
+    scale = variance / (2 * mean)
+    return min(1.0, scale * quantile)
 
 
 def errorless_images(least: float, confidence: float) -> int:
     """Returns the number of images without an error that prove a mean in [0, 1)."""
-    return max(1, math.ceil(-ASSUMED_LOSS * math.log(1 - confidence) / (1 - least)))
+    losses = -ASSUMED_LOSS * math.log(1 - confidence)
+    return max(1, math.ceil(losses / (1 - least)))
 
 
 def highest_provable(images: int, confidence: float) -> float:
@@ -133,14 +141,17 @@ def images_to_certify(
         confidence: In (0, 1).
         typical: Size of the loss that may come next, in (0, 1]; see `poisson_bound`.
     """
-    if 1 - np.asarray(losses, dtype=np.float64).mean() <= least:
+    mean = np.asarray(losses, dtype=np.float64).mean()
+    if 1 - mean <= least:
         return None
 
     def is_proven(images: int) -> bool:
-        return poisson_bound(losses, confidence, typical=typical, images=images) <= 1 - least
+        bound = poisson_bound(losses, confidence, typical=typical, images=images)
+        return bound <= 1 - least
 
-    enough = bisect_left(range(_MOST_LABELLED + 1), True, lo=1, key=is_proven)
-    return enough if enough <= _MOST_LABELLED else None
+    numbers = range(_MOST_LABELLED + 1)
+    enough = bisect_left(numbers, True, lo=1, key=is_proven)
+    return enough if enough in numbers else None
 
 
 def _checked(losses: ArrayLike) -> FloatArray:
@@ -162,7 +173,8 @@ def _stakes(losses: FloatArray, level: float) -> FloatArray:
     means = (0.5 + np.cumsum(losses)) / seen
     variances = (0.25 + np.cumsum((losses - means) ** 2)) / seen
     known = np.concatenate([[0.25], variances[:-1]])
-    stakes: FloatArray = np.sqrt(-2 * np.log(level) / (len(losses) * known))
+    squares = -2 * np.log(level) / (len(losses) * known)
+    stakes: FloatArray = np.sqrt(squares)
     return np.minimum(1.0, stakes)
 
 

@@ -1,4 +1,4 @@
-"""What a confidence is worth, and what hangs on the placements that the mapper doubts.
+"""What a confidence is worth.
 
 *Risk at a coverage* is the share of wrong placements among those that the confidence puts first, at
 the share of all that is kept (Geifman and El-Yaniv 2017, "Selective classification for deep neural
@@ -15,28 +15,22 @@ orders.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.metrics.hierarchical import flags, precision_recall
-from taxtune.taxonomy.tree import Taxonomy
-
 __all__ = [
     "COVERAGES",
-    "Doubt",
     "aurc_parts",
     "calibration_error",
-    "influence_of_doubt",
     "risk_at_coverage",
 ]
 
 #: The coverages at which studies and benchmarks show the risk.
 COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
-BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 def risk_at_coverage(
@@ -81,12 +75,13 @@ def aurc_parts(confidence: ArrayLike, correct: ArrayLike) -> FloatArray:
     rank = np.arange(1, len(right) + 1)
     risk = np.cumsum(1 - right) / rank
     weights = _tail_sums(1 / rank)
-    by_rank = np.stack([risk, weights, _tail_sums(risk / rank)])
+    later_risks = _tail_sums(risk / rank)
+    by_rank = np.stack([risk, weights, later_risks])
     # Of placements with the same confidence the mean over their ranks.
-    _, group, size = np.unique(-np.asarray(confidence), return_inverse=True, return_counts=True)
+    group, size = _groups(np.asarray(confidence))
     starts = np.cumsum(size) - size
-    means = np.add.reduceat(by_rank, starts, axis=1) / size
-    own, weight, others = means[:, group]
+    sums = np.add.reduceat(by_rank, starts, axis=1)
+    own, weight, others = (sums / size)[:, group]
     loss = 1 - np.asarray(correct, dtype=np.float64)
     parts: FloatArray = own + loss * weight - others
     return parts
@@ -104,8 +99,10 @@ def calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: int = 10)
     one, and each counts with its size.
     """
     sure, right = _ranked(confidence, correct)
-    distances = [abs(float(gaps.sum())) for gaps in np.array_split(sure - right, bins)]
-    return float(sum(distances)) / len(sure)
+    distance = 0.0
+    for gaps in np.array_split(sure - right, bins):
+        distance += abs(float(gaps.sum()))
+    return distance / len(sure)
 
 
 def _ranked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -127,61 +124,13 @@ def _ranked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, Floa
             f"correct must be shares in [0, 1] of shape {sure.shape}, "
             f"not of shape {right.shape} or beyond"
         )
-    _, group, size = np.unique(-sure, return_inverse=True, return_counts=True)
+    group, size = _groups(sure)
     share = np.bincount(group, right) / size
     order = np.argsort(group, kind="stable")
     return sure[order], share[group[order]]
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """What hangs on doubtful placements.
-
-    Attributes:
-        n: Number of doubtful placements.
-        wrong: hP and hR, by "hp" and "hr", if all of them are wrong.
-        without: hP and hR of the others; None where there are none.
-    """
-
-    n: int
-    wrong: dict[str, float] = field(hash=False)
-    without: dict[str, float] | None = field(default=None, hash=False)
-
-
-def influence_of_doubt(
-    taxonomy: Taxonomy,
-    predicted: ArrayLike,
-    target: ArrayLike,
-    doubtful: Sequence[bool | None] | BoolArray,
-    *,
-    off_tree: ArrayLike | None = None,
-) -> Doubt | None:
-    """Returns hP and hR with the doubtful placements wrong, and without them.
-
-    A wrong one counts as a child of the root that is never right, and as it is where that is less.
-    The result is None unless it is known of every placement whether it is doubtful.
-
-    Args:
-        taxonomy: The tree.
-        predicted: Node numbers, shape (n,), n ≥ 1.
-        target: Node numbers, shape (n,).
-        doubtful: Which placements are doubtful, shape (n,). None stands for not known.
-        off_tree: See `overlap`.
-    """
-    if any(value is None for value in doubtful):
-        return None
-    scores = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
-    plain = np.stack(scores)
-    n = plain.shape[1]
-    unsure = flags(np.asarray(doubtful, dtype=bool), n)
-    off = np.ones(n, dtype=bool)
-    lowest = np.stack(precision_recall(taxonomy, predicted, target, off_tree=off))
-    at_most = np.minimum(plain, lowest)
-    wrong = np.where(unsure, at_most, plain)
-    without = None if unsure.all() else _means(plain[:, ~unsure])
-    return Doubt(n=int(unsure.sum()), wrong=_means(wrong), without=without)
-
-
-def _means(scores: FloatArray) -> dict[str, float]:
-    hp, hr = scores
-    return {"hp": float(hp.mean()), "hr": float(hr.mean())}
+def _groups(confidence: FloatArray) -> tuple[IntArray, IntArray]:
+    """Returns the group of equal confidences that each is in, the surest first, and their sizes."""
+    _, group, size = np.unique(-confidence, return_inverse=True, return_counts=True)
+    return group, size

@@ -125,7 +125,8 @@ def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> l
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
     n_shared = taxonomy.shared(predicted, target)
-    is_on_path = n_shared > np.minimum(taxonomy.depth[predicted], taxonomy.depth[target])
+    shallower = np.minimum(taxonomy.depth[predicted], taxonomy.depth[target])
+    is_on_path = n_shared > shallower
     ranks: list[str | None] = [None] * len(target)
     for i in np.flatnonzero(~is_on_path):
         first_missed = taxonomy.lineage[target[i], n_shared[i]]
@@ -153,15 +154,15 @@ def classify_by_measures(
         raise ValueError(
             f"inclusion has shape {verdicts.shape}, similarity {cosines.shape}; both must be (n,)"
         )
-    types = []
-    for verdict, cosine in zip(verdicts.tolist(), cosines.tolist(), strict=True):
-        if np.isnan(verdict) or np.isnan(cosine):
-            types.append(MeasuredType.UNSCORED)
-        elif cosine >= high:
-            types.append(MeasuredType.CORRECT if verdict >= 0.5 else MeasuredType.GRANULARITY)
-        else:
-            types.append(MeasuredType.AMBIGUITY if verdict >= 0.5 else MeasuredType.DISCRIMINATION)
-    return types
+    is_included = verdicts >= 0.5
+    is_similar = cosines >= high
+    types = np.array([MeasuredType.DISCRIMINATION] * len(verdicts), dtype=object)
+    types[is_included] = MeasuredType.AMBIGUITY
+    types[is_similar] = MeasuredType.GRANULARITY
+    types[is_included & is_similar] = MeasuredType.CORRECT
+    types[np.isnan(verdicts) | np.isnan(cosines)] = MeasuredType.UNSCORED
+    result: list[MeasuredType] = types.tolist()
+    return result
 
 
 def costs(
@@ -200,20 +201,23 @@ def costs(
     import pandas as pd
 
     hp, hr = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
-    answers = pd.DataFrame({"hp": hp, "hr": hr, "type": list(map(str, types))})
+    answers = pd.DataFrame({"hp": hp, "hr": hr})
+    answers["type"] = list(map(str, types))
     listed = list(map(str, order or dict.fromkeys(types)))
     unknown = set(answers["type"]) - {*listed}
     if unknown:
         raise ValueError(f"types that are not listed: {sorted(unknown)}")
     losses = {}
     for name in ("hp", "hr"):
+        loss = 1 - answers[name]
         for kind in listed:
-            loss = (1 - answers[name]).where(answers["type"] == kind, 0.0)
-            losses[f"{name} {kind}"] = loss.to_numpy()
+            own = loss.where(answers["type"] == kind, 0.0)
+            losses[f"{name} {kind}"] = own.to_numpy()
     sample = Sample(parts=losses, keys=tuple(losses.values()))
     intervals = bootstrap(sample, resamples=resamples, seed=seed)
     by_type = answers.groupby("type")
-    table = pd.DataFrame({"count": by_type.size().reindex(listed, fill_value=0)})
+    counts = by_type.size().reindex(listed, fill_value=0)
+    table = counts.to_frame("count")
     table["share"] = table["count"] / len(answers)
     table[["hp", "hr"]] = by_type[["hp", "hr"]].mean()
     for name in ("hp", "hr"):
@@ -260,24 +264,31 @@ def worst_regions(
 
     _, targets = check_nodes(taxonomy, predicted, target)
     hp, hr = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
-    answers = pd.DataFrame({"hp": hp, "hr": hr, "loss": (1 - hp) / len(hp)})
+    answers = pd.DataFrame({"hp": hp, "hr": hr})
+    answers["loss"] = (1 - hp) / len(hp)
     answers["type"] = list(map(str, types))
-    answers["node"] = pd.Series([taxonomy.ancestors(node) for node in targets.tolist()])
-    by_node = answers.explode("node").astype({"node": int}).groupby("node")
-    nodes = by_node.agg(
-        count=("hp", "size"), hp=("hp", "mean"), hr=("hr", "mean"), hp_cost=("loss", "sum")
-    )
+    lineages = [taxonomy.ancestors(node) for node in targets.tolist()]
+    answers["node"] = pd.Series(lineages)
+    answers = answers.explode("node").astype({"node": int})
+    by_node = answers.groupby("node")
+    nodes = by_node.size().to_frame("count")
+    nodes[["hp", "hr"]] = by_node[["hp", "hr"]].mean()
+    nodes["hp_cost"] = by_node["loss"].sum()
     nodes = nodes[nodes["count"] >= least]
     parents = np.asarray(taxonomy.parents)[nodes.index]
-    of_child = nodes["hp_cost"].groupby(parents).max().reindex(nodes.index, fill_value=0)
+    costliest = nodes["hp_cost"].groupby(parents).max()
+    of_child = costliest.reindex(nodes.index, fill_value=0)
     is_explained = of_child >= explained * nodes["hp_cost"]
     nodes = nodes[(nodes["hp_cost"] > 0) & ~is_explained]
     # Rounded, as equal losses that were added in another order differ in the last digits.
     rounded = nodes["hp_cost"].round(12)
-    nodes = nodes.iloc[np.argsort(-rounded.to_numpy(), kind="stable")].head(most)
+    order = np.argsort(-rounded.to_numpy(), kind="stable")
+    nodes = nodes.iloc[order[:most]]
     worst = []
     for node in nodes.index:
         own = by_node.get_group(node)["type"]
         worst += Counter(own[own != ErrorType.CORRECT]).most_common(1)
-    nodes = nodes.assign(worst=[kind for kind, _ in worst], worst_count=[n for _, n in worst])
-    return nodes.reset_index()
+    nodes = nodes.reset_index()
+    nodes["worst"] = [kind for kind, _ in worst]
+    nodes["worst_count"] = [count for _, count in worst]
+    return nodes

@@ -93,21 +93,6 @@ class Information:
         smoothed = f", smoothed by {self.smoothing:g}" if self.smoothing else ""
         return f"by {self.source}{smoothed}"
 
-    def overlap(
-        self, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Returns the information of answer, deepest common node and truth, shape (n,) each.
-
-        It is in bits, at least 0. Arguments and errors are those of `hierarchical.overlap`.
-        """
-        tree = self.taxonomy
-        predicted, target = check_nodes(tree, predicted, target)
-        off = flags(off_tree, predicted.size)
-        common = np.where(off, tree.root, tree.lca(predicted, target))
-        of_off_tree = self.content[tree.root] + self.off_tree
-        answered = np.where(off, of_off_tree, self.content[predicted])
-        return answered, self.content[common], self.content[target]
-
 
 @dataclass(frozen=True, slots=True)
 class InformationScores:
@@ -171,13 +156,15 @@ def frequency_information(
     masses = np.zeros(len(taxonomy))
     masses += np.asarray(frequencies, dtype=np.float64)
     masses[taxonomy.leaves] += smoothing
-    if not (np.isfinite(masses) & (masses >= 0)).all():
+    is_valid = np.isfinite(masses) & (masses >= 0)
+    if not is_valid.all():
         raise ValueError("frequencies and smoothing must be finite and not negative")
     for nodes in reversed(_levels(taxonomy)):
         np.add.at(masses, taxonomy.parents[nodes], masses[nodes])
     unseen = np.flatnonzero(masses == 0)
     if unseen.size:
-        names = ", ".join("/".join(taxonomy.path(node)) for node in unseen[:_NAMED].tolist())
+        some = unseen[:_NAMED].tolist()
+        names = ", ".join("/".join(taxonomy.path(node)) for node in some)
         more = f" and {unseen.size - _NAMED:,} more" if unseen.size > _NAMED else ""
         raise DataError(
             f"{unseen.size:,} of {len(taxonomy):,} nodes never occur, so naming them would be "
@@ -214,10 +201,21 @@ def information_values(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Returns ihP, ihR, remaining uncertainty and misinformation of each example, shape (n,) each.
 
-    ihP and ihR lie in [0, 1]; the others are in bits.
+    ihP and ihR lie in [0, 1]; the others are in bits, at least 0. Arguments and errors are those of
+    `hierarchical.overlap`.
     """
-    answered, shared, true = information.overlap(predicted, target, off_tree=off_tree)
-    return _quotient(shared, answered), _quotient(shared, true), true - shared, answered - shared
+    tree = information.taxonomy
+    content = information.content
+    predicted, target = check_nodes(tree, predicted, target)
+    off = flags(off_tree, predicted.size)
+    common = np.where(off, tree.root, tree.lca(predicted, target))
+    of_off_tree = content[tree.root] + information.off_tree
+    answered = np.where(off, of_off_tree, content[predicted])
+    shared = content[common]
+    true = content[target]
+    ihp = _quotient(shared, answered)
+    ihr = _quotient(shared, true)
+    return ihp, ihr, true - shared, answered - shared
 
 
 def information_scores(
@@ -229,25 +227,23 @@ def information_scores(
 ) -> InformationScores:
     """Returns the information-weighted scores of a set of placed examples.
 
-    The arguments are those of `Information.overlap`.
+    The arguments are those of `hierarchical.overlap`.
 
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
     """
-    precision, recall, remaining, wrong = information_values(
-        information, predicted, target, off_tree=off_tree
-    )
-    if precision.size == 0:
+    values = information_values(information, predicted, target, off_tree=off_tree)
+    if values[0].size == 0:
         raise ValueError("there are no examples to score")
-    ihp = float(precision.mean())
-    ihr = float(recall.mean())
+    ihp, ihr, remaining, wrong = (float(column.mean()) for column in values)
+    target_bits = information.content[np.asarray(target)]
     return InformationScores(
         ihp=ihp,
         ihr=ihr,
         ihf=harmonic_mean(ihp, ihr),
-        remaining_uncertainty=float(remaining.mean()),
-        misinformation=float(wrong.mean()),
-        target_bits=float(information.content[np.asarray(target)].mean()),
+        remaining_uncertainty=remaining,
+        misinformation=wrong,
+        target_bits=float(target_bits.mean()),
     )
 
 
@@ -257,19 +253,16 @@ def _quotient(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 def _levels(taxonomy: Taxonomy) -> list[IntArray]:
     """Returns the nodes of each depth below the root, the shallowest first."""
-    return [np.flatnonzero(taxonomy.depth == depth) for depth in range(1, taxonomy.height + 1)]
+    depths = range(1, taxonomy.height + 1)
+    return [np.flatnonzero(taxonomy.depth == depth) for depth in depths]
 
 
 def _from_masses(
     taxonomy: Taxonomy, masses: FloatArray | IntArray, *, source: str, smoothing: float = 0.0
 ) -> Information:
     weight = np.zeros(len(taxonomy))
+    of_parents = masses[taxonomy.parents[1:]]
     # The quotient of equal masses is exactly 1: an only child weighs exactly nothing.
-    weight[1:] = np.log2(masses[taxonomy.parents[1:]] / masses[1:])
-    return Information(
-        taxonomy,
-        weight,
-        off_tree=off_tree_weight(taxonomy, weight),
-        source=source,
-        smoothing=smoothing,
-    )
+    weight[1:] = np.log2(of_parents / masses[1:])
+    off_tree = off_tree_weight(taxonomy, weight)
+    return Information(taxonomy, weight, off_tree=off_tree, source=source, smoothing=smoothing)

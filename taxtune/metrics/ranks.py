@@ -77,31 +77,29 @@ class RankIntervals:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """The number of nodes per example and rank, shape (n, ranks) each.
+    """The number of nodes of a rank for each example, shape (n,) each.
 
     Attributes:
-        ranks: The ranks, the broadest first.
+        rank: The rank.
         predicted: Nodes that the answer names.
         relevant: Nodes on the target's path.
         right: Nodes in both.
     """
 
-    ranks: list[str]
+    rank: str
     predicted: IntArray
     relevant: IntArray
     right: IntArray
 
-    def scores(self) -> list[RankScores]:
-        """Returns the counts at each rank over all examples."""
-        return [
-            RankScores(
-                rank=rank,
-                n_predicted=int(self.predicted[:, i].sum()),
-                n_relevant=int(self.relevant[:, i].sum()),
-                right=int(self.right[:, i].sum()),
-            )
-            for i, rank in enumerate(self.ranks)
-        ]
+    @property
+    def scores(self) -> RankScores:
+        """The counts over all examples."""
+        return RankScores(
+            rank=self.rank,
+            n_predicted=int(self.predicted.sum()),
+            n_relevant=int(self.relevant.sum()),
+            right=int(self.right.sum()),
+        )
 
 
 def rank_of(taxonomy: Taxonomy, node: int) -> str:
@@ -127,7 +125,8 @@ def rank_scores(
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
     """
-    return _count(taxonomy, predicted, target, off_tree).scores()
+    ranks = _count(taxonomy, predicted, target, off_tree)
+    return [counts.scores for counts in ranks]
 
 
 def bootstrap_ranks(
@@ -145,29 +144,28 @@ def bootstrap_ranks(
     Arguments and errors are those of `rank_scores` and, for the resampling, of
     `statistics.bootstrap`.
     """
-    counts = _count(taxonomy, predicted, target, off_tree)
-    if not counts.ranks:  # a tree of its root alone
+    ranks = _count(taxonomy, predicted, target, off_tree)
+    if not ranks:  # a tree of its root alone
         return []
     parts = {}
     wholes = {}
-    for score, named in (("precision", counts.predicted), ("recall", counts.relevant)):
-        for i in range(len(counts.ranks)):
-            parts[f"{score} {i}"] = counts.right[:, i].astype(np.float64)
-            wholes[f"{score} {i}"] = named[:, i].astype(np.float64)
-    sample = Sample(
-        parts=parts,
-        wholes=wholes,
-        keys=[*counts.right.T, *counts.predicted.T, *counts.relevant.T],
-    )
+    for i, counts in enumerate(ranks):
+        right = counts.right.astype(np.float64)
+        parts[f"precision {i}"] = right
+        wholes[f"precision {i}"] = counts.predicted.astype(np.float64)
+        parts[f"recall {i}"] = right
+        wholes[f"recall {i}"] = counts.relevant.astype(np.float64)
+    keys = [counts.right for counts in ranks]
+    keys += [counts.predicted for counts in ranks]
+    keys += [counts.relevant for counts in ranks]
+    sample = Sample(parts=parts, wholes=wholes, keys=keys)
     intervals = bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)
-    return [
-        RankIntervals(
-            scores=scores,
-            precision=_within_range(intervals[f"precision {i}"]),
-            recall=_within_range(intervals[f"recall {i}"]),
-        )
-        for i, scores in enumerate(counts.scores())
-    ]
+    result = []
+    for i, counts in enumerate(ranks):
+        precision = _within_range(intervals[f"precision {i}"])
+        recall = _within_range(intervals[f"recall {i}"])
+        result.append(RankIntervals(scores=counts.scores, precision=precision, recall=recall))
+    return result
 
 
 def _within_range(interval: Interval) -> Interval | None:
@@ -182,28 +180,36 @@ def _within_range(interval: Interval) -> Interval | None:
 
 def _count(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, off_tree: ArrayLike | None
-) -> _Counts:
+) -> list[_Counts]:
+    """Returns the counts at each rank, the broadest first, answers off the tree last."""
     predicted, target = check_nodes(taxonomy, predicted, target)
     if predicted.size == 0:
         raise ValueError("there are no examples to score")
     off = flags(off_tree, predicted.size)
     placed = np.where(off, taxonomy.root, predicted)  # an answer off the tree names nothing on it
-    ranks, positions = _ordered_ranks(taxonomy, taxonomy.lineage[np.unique([placed, target]), 1:])
+    on_paths = np.unique([placed, target])
+    ranks, positions = _ordered_ranks(taxonomy, taxonomy.lineage[on_paths, 1:])
     # The nodes in both paths are those of the lowest common ancestor.
     common = taxonomy.lca(placed, target)
     nodes, index = np.unique([placed, target, common], return_inverse=True)
     paths = taxonomy.lineage[nodes, 1:]
-    at_ranks = np.zeros((len(nodes), len(ranks)), dtype=np.int64)
+    shape = (len(nodes), len(ranks))
+    at_ranks = np.zeros(shape, dtype=np.int64)
     rows, levels = np.nonzero(paths >= 0)
-    np.add.at(at_ranks, (rows, positions[paths[rows, levels]]), 1)
+    columns = positions[paths[rows, levels]]
+    np.add.at(at_ranks, (rows, columns), 1)
     n_predicted, n_relevant, n_right = at_ranks[index.reshape(3, -1)]
+    counts = []
+    for i, rank in enumerate(ranks):
+        at_rank = _Counts(
+            rank=rank, predicted=n_predicted[:, i], relevant=n_relevant[:, i], right=n_right[:, i]
+        )
+        counts.append(at_rank)
     if off.any():
-        none = np.zeros((off.size, 1), dtype=np.int64)
-        ranks = [*ranks, OFF_TREE_RANK]
-        n_predicted = np.hstack([n_predicted, off[:, np.newaxis]])
-        n_relevant = np.hstack([n_relevant, none])
-        n_right = np.hstack([n_right, none])
-    return _Counts(ranks=ranks, predicted=n_predicted, relevant=n_relevant, right=n_right)
+        none = np.zeros(off.size, dtype=np.int64)
+        named = off.astype(np.int64)
+        counts.append(_Counts(rank=OFF_TREE_RANK, predicted=named, relevant=none, right=none))
+    return counts
 
 
 def _ordered_ranks(taxonomy: Taxonomy, paths: IntArray) -> tuple[list[str], IntArray]:
@@ -225,7 +231,8 @@ def _ordered_ranks(taxonomy: Taxonomy, paths: IntArray) -> tuple[list[str], IntA
     code_of = np.full(len(taxonomy) + 1, -1)  # one more, for the -1 of short paths
     code_of[nodes] = codes
     broader = _broader(code_of[paths], len(ranks))
-    depth = np.bincount(codes, taxonomy.depth[nodes]) / np.bincount(codes)
+    depths = np.bincount(codes, taxonomy.depth[nodes])
+    depth = depths / np.bincount(codes)
     order = np.lexsort((depth, broader.sum(axis=0)))
     positions[nodes] = np.argsort(order)[codes]
     return ranks[order].tolist(), positions
@@ -241,8 +248,9 @@ def _broader(paths: IntArray, n: int) -> BoolArray:
     above = np.zeros((n, n), dtype=np.int64)
     for upper in range(paths.shape[1]):
         for lower in range(upper + 1, paths.shape[1]):
-            has_both = paths[:, lower] >= 0
-            np.add.at(above, (paths[has_both, upper], paths[has_both, lower]), 1)
+            long_paths = paths[paths[:, lower] >= 0]
+            pairs = (long_paths[:, upper], long_paths[:, lower])
+            np.add.at(above, pairs, 1)
     broader: BoolArray = above > above.T
     # Transitive where paths do not contradict one another: then the number of broader ranks is the
     # order.

@@ -20,26 +20,15 @@ from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.metrics.base import (
-    FloatArray,
-    FunctionMeasure,
-    Measure,
-    MeasureKind,
-    MeasureSettings,
-    name_scores,
-)
+from taxtune.metrics.base import FunctionMeasure, Measure, MeasureKind, MeasureSettings
 from taxtune.plugins import find_plugin, names_near, plugin_names
 
 __all__ = [
     "MEASURES",
-    "FloatArray",
-    "FunctionMeasure",
     "Measure",
-    "MeasureKind",
     "MeasureSettings",
     "make_measure",
     "measure",
-    "name_scores",
     "split_spec",
 ]
 
@@ -63,7 +52,8 @@ class _Registry(UserDict[str, MeasureKind]):
         return any(name == known for known in self)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self.data, *plugin_names(_GROUP)]))
+        names = [*self.data, *plugin_names(_GROUP)]
+        return iter(dict.fromkeys(names))
 
 
 #: All measures by kind, in the order in which they are listed.
@@ -72,8 +62,9 @@ MEASURES: MutableMapping[str, MeasureKind] = _Registry()
 
 def _construct(made: type, model: str | None, settings: MeasureSettings) -> Measure:
     """Returns a measure; a class without a constructor of its own takes no arguments."""
-    has_constructor = getattr(made, "__init__", None) is not Measure.__init__
-    measure: Measure = made(model, settings) if has_constructor else made()
+    constructor = getattr(made, "__init__", None)
+    has_own = constructor is not Measure.__init__
+    measure: Measure = made(model, settings) if has_own else made()
     return measure
 
 
@@ -94,7 +85,8 @@ def _own(
     """Lists a measure whose class, "module:Class" of taxtune, is imported when it is made."""
 
     def make(model: str | None, settings: MeasureSettings) -> Measure:
-        return _construct(resolve_name(f"taxtune.{place}"), model, settings)
+        made = resolve_name(f"taxtune.{place}")
+        return _construct(made, model, settings)
 
     MEASURES[kind] = MeasureKind(
         kind=kind,
@@ -256,23 +248,28 @@ def measure(
     Raises:
         TaxtuneError: If the name has a colon or is that of one of taxtune's own measures.
     """
-    if not name or ":" in name or name != name.strip():
+    is_one_word = name != "" and name == name.strip()
+    if not is_one_word or ":" in name:
         raise TaxtuneError("The name of a measure must be one word without a colon.", value=name)
     if name in _OWN:
         raise TaxtuneError(
             "taxtune already has a measure with this name.", value=name, remedy="Use another name."
         )
 
+    shown = label or name
+
     def register(made: Made) -> Made:
         def make(model: str | None, settings: MeasureSettings) -> Measure:
-            if not isinstance(made, type):
-                return FunctionMeasure(name, label or name, made, needs_question=needs_question)
-            return _construct(made, model, settings)
+            if isinstance(made, type):
+                return _construct(made, model, settings)
+            return FunctionMeasure(name, shown, made, needs_question=needs_question)
 
+        docstring = (made.__doc__ or "").strip()
+        first_line, _, _ = docstring.partition("\n")
         kind = MeasureKind(
             kind=name,
-            label=label or name,
-            summary=summary or (made.__doc__ or "").strip().partition("\n")[0],
+            label=shown,
+            summary=summary or first_line,
             source=source,
             factory=make,
             default_model=default_model,
@@ -298,13 +295,14 @@ def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
     name, colon, model = spec.partition(":")
     kind = MEASURES.get(name)
     if kind is None:
-        raise DataError("Unknown measure.", value=spec, remedy=names_near(name, MEASURES))
+        remedy = names_near(name, MEASURES)
+        raise DataError("Unknown measure.", value=spec, remedy=remedy)
     if colon and kind.default_model is None:
-        raise DataError(f"The measure {name} has no model.", value=spec, remedy=f"Write {name}.")
+        remedy = f"Write {name}."
+        raise DataError(f"The measure {name} has no model.", value=spec, remedy=remedy)
     if colon and not model:
-        raise DataError(
-            "The measure's model is empty.", value=spec, remedy=f"Write {name} or {name}:MODEL."
-        )
+        remedy = f"Write {name} or {name}:MODEL."
+        raise DataError("The measure's model is empty.", value=spec, remedy=remedy)
     return kind, model or kind.default_model
 
 
@@ -327,7 +325,10 @@ def make_measure(
     if isinstance(spec, Measure):
         return spec
     if not isinstance(spec, str):
-        name = getattr(spec, "__name__", type(spec).__name__)
+        type_name = type(spec).__name__
+        name = getattr(spec, "__name__", type_name)
         return FunctionMeasure(name, name, spec)
     kind, model = split_spec(spec)
-    return kind.factory(model, settings or MeasureSettings())
+    if settings is None:
+        settings = MeasureSettings()
+    return kind.factory(model, settings)

@@ -10,7 +10,7 @@ hierarchical risk–coverage curve, and the area below it is hAURC (Goren, Galil
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,34 +99,23 @@ class Selective:
 
 
 def selective_scores(
-    confidence: ArrayLike,
-    hp: ArrayLike,
-    right: ArrayLike | None = None,
-    ranks: tuple[RankCalibration, ...] = (),
-    curve: ClimbingCurve | None = None,
+    confidence: ArrayLike, hp: ArrayLike, right: ArrayLike | None = None
 ) -> Selective:
-    """Returns the measures of a confidence.
+    """Returns the measures of a confidence, without those at each rank and the curve.
 
     Args:
         confidence: The confidence of each answer, shape (n,).
         hp: The hP of each answer, shape (n,).
         right: Whether each node is on the truth's path, shape (n,); None where the confidence is
             not the probability of that.
-        ranks: Calibration at each rank.
-        curve: The hierarchical risk–coverage curve.
     """
     aurc = float(aurc_parts(confidence, hp).mean())
     risks = tuple(risk_at_coverage(confidence, hp))
+    selective = Selective(aurc=aurc, risks=risks)
     if right is None:
-        return Selective(aurc=aurc, risks=risks)
-    return Selective(
-        aurc=aurc,
-        risks=risks,
-        calibration_error=calibration_error(confidence, right),
-        brier=_brier(confidence, right),
-        ranks=ranks,
-        curve=curve,
-    )
+        return selective
+    error = calibration_error(confidence, right)
+    return replace(selective, calibration_error=error, brier=_brier(confidence, right))
 
 
 def rank_calibration(
@@ -145,16 +134,17 @@ def rank_calibration(
     right = is_right[on_path]
     names = [rank_of(taxonomy, node) for node in nodes.tolist()]
     ranks, codes = np.unique(names, return_inverse=True)
-    depths = np.bincount(codes, taxonomy.depth[nodes]) / np.bincount(codes)
+    counts = np.bincount(codes)
+    depths = np.bincount(codes, taxonomy.depth[nodes]) / counts
     calibrations = []
     for code in np.argsort(depths, kind="stable"):
-        own_sure = sure[codes == code]
-        own_right = right[codes == code]
+        at_rank = codes == code
+        confidences = sure[at_rank]
         calibration = RankCalibration(
             rank=str(ranks[code]),
-            n=len(own_sure),
-            calibration_error=calibration_error(own_sure, own_right),
-            brier=_brier(own_sure, own_right),
+            n=int(counts[code]),
+            calibration_error=calibration_error(confidences, right[at_rank]),
+            brier=_brier(confidences, right[at_rank]),
         )
         calibrations.append(calibration)
     return tuple(calibrations)
@@ -179,7 +169,8 @@ def climbing_curve(
     path = np.asarray(path)
     shares = np.asarray(shares, dtype=np.float64)
     on_path = path[:, 1:] >= 0
-    if (np.diff(shares, axis=1)[on_path] > 1e-9).any():
+    rises = np.diff(shares, axis=1)[on_path]
+    if (rises > 1e-9).any():
         raise ValueError("shares must not rise along the path")
     values = _values_on_paths(taxonomy, path, np.asarray(target))
     # As the threshold falls below a node's share, its image goes one step down; those of equal
@@ -187,26 +178,26 @@ def climbing_curve(
     thresholds = shares[:, 1:][on_path]
     order = np.argsort(-thresholds, kind="stable")
     thresholds = thresholds[order]
-    changes = np.diff(values, axis=2)[:, on_path][:, order]
-    steps = changes.cumsum(axis=1) / len(path)
-    is_last = np.append(np.diff(thresholds) < 0, True)[: len(thresholds)]
+    changes = np.diff(values, axis=2)[:, on_path]
+    steps = changes[:, order].cumsum(axis=1) / len(path)
+    falls = np.diff(thresholds) < 0
+    is_last = np.append(falls, True)[: len(thresholds)]
     ends = np.flatnonzero(is_last)
     start = values[:, :, 0].mean(axis=1, keepdims=True)
-    steps = np.column_stack([np.zeros(4), steps[:, ends]])
-    curve = (start + steps).clip(0, 1)
-    area = _area(curve[0], curve[1])
-    loss_area = _area(curve[0], 1 - curve[2])
-    kept = np.unique(np.linspace(0, len(ends), _POINTS).round().astype(int))
+    no_step = np.zeros(4)
+    steps = np.column_stack([no_step, steps[:, ends]])
+    coverage, risk, hp, hr = (start + steps).clip(0, 1)
+    points = np.linspace(0, len(ends), _POINTS).round()
+    kept = np.unique(points.astype(int))
     needed = [None, *thresholds[ends].tolist()]
-    coverage, risk, hp, hr = (tuple(values.tolist()) for values in curve[:, kept])
     return ClimbingCurve(
         threshold=tuple(needed[i] for i in kept),
-        coverage=coverage,
-        risk=risk,
-        hp=hp,
-        hr=hr,
-        area=area,
-        loss_area=loss_area,
+        coverage=tuple(coverage[kept].tolist()),
+        risk=tuple(risk[kept].tolist()),
+        hp=tuple(hp[kept].tolist()),
+        hr=tuple(hr[kept].tolist()),
+        area=_area(coverage, risk),
+        loss_area=_area(coverage, 1 - hp),
     )
 
 
@@ -218,10 +209,13 @@ def _values_on_paths(taxonomy: Taxonomy, path: IntArray, target: IntArray) -> Fl
     right = (path >= 0) & (path == taxonomy.lineage[target])
     shared = right.cumsum(axis=1)
     root_bits = np.log2(taxonomy.leaves_below(taxonomy.root))
-    bits = np.log2(taxonomy.leaves_below(np.maximum(path, taxonomy.root)))
+    nodes = np.maximum(path, taxonomy.root)
+    bits = np.log2(taxonomy.leaves_below(nodes))
     coverage = 1 - bits / (root_bits or 1.0)
-    hp = shared / np.arange(1, path.shape[1] + 1)
-    hr = shared / (taxonomy.depth[target][:, np.newaxis] + 1)
+    lengths = np.arange(1, path.shape[1] + 1)
+    target_lengths = taxonomy.depth[target] + 1
+    hp = shared / lengths
+    hr = shared / target_lengths[:, np.newaxis]
     return np.stack([coverage, 1.0 - right, hp, hr])
 
 

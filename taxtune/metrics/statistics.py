@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.hierarchical import is_exact, overlap
-from taxtune.metrics.information import Information, information_values
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Sample",
     "bootstrap",
     "hierarchical_sample",
-    "information_sample",
     "interval_and_p",
     "paired_bootstrap",
     "percentiles",
@@ -147,27 +145,10 @@ def hierarchical_sample(
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
     hp = n_shared / n_predicted
     hr = n_shared / n_target
-    parts = {
-        "hp": hp,
-        "hr": hr,
-        "accuracy": is_exact(hp, hr).astype(float),
-        "depth": n_predicted - 1.0,
-    }
+    accuracy = is_exact(hp, hr).astype(float)
+    depth = n_predicted - 1.0
+    parts = {"hp": hp, "hr": hr, "accuracy": accuracy, "depth": depth}
     return Sample(parts=parts, names=METRICS, keys=(n_predicted, n_shared), common=(n_target,))
-
-
-def information_sample(
-    information: Information,
-    predicted: ArrayLike,
-    target: ArrayLike,
-    *,
-    off_tree: ArrayLike | None = None,
-) -> Sample:
-    """Returns the sample of the information-weighted scores (`INFORMATION_METRICS`)."""
-    values = information_values(information, predicted, target, off_tree=off_tree)
-    means = [name for name in INFORMATION_METRICS if name not in _HARMONIC]
-    parts = dict(zip(means, values, strict=True))
-    return Sample(parts=parts, names=INFORMATION_METRICS, keys=values)
 
 
 def bootstrap(
@@ -191,16 +172,15 @@ def bootstrap(
     intervals: dict[str, Interval] = {}
     for sample in samples:
         _check(sample.n, resamples, confidence, least=0)
-        keys = None if sample.keys is None else [*sample.keys, *sample.common]
-        examples = _Examples.of(sample.n, keys)
+        examples = _Examples.of(sample)
         statistic = _statistic(sample, examples.rows)
         estimate = examples.estimate(statistic)
         drawn = np.empty((0, len(estimate)))
         if resamples:
             drawn = resample(statistic, examples.drawn, resamples=resamples, seed=seed)
-        for i, name in enumerate(sample.statistics):
-            low, high = percentiles(drawn[:, i], confidence)
-            intervals[name] = Interval(estimate=float(estimate[i]), low=low, high=high)
+        for name, value, values in zip(sample.statistics, estimate, drawn.T, strict=True):
+            low, high = percentiles(values, confidence)
+            intervals[name] = Interval(estimate=float(value), low=low, high=high)
     return intervals
 
 
@@ -224,7 +204,8 @@ def paired_bootstrap(
     """
     differences: dict[str, PairedDifference] = {}
     for a, b in pairs:
-        if a.n != b.n or list(a.parts) != list(b.parts):
+        is_pair = a.n == b.n and list(a.parts) == list(b.parts)
+        if not is_pair:
             raise ValueError(f"{_described(a)} cannot be paired with {_described(b)}")
         _check(a.n, resamples, confidence)
         differences |= _paired_differences(a, b, resamples, confidence, seed)
@@ -241,28 +222,29 @@ def _paired_differences(
     if len(a.parts) == 1 and a.wholes is None:
         # The difference of two means is a mean of differences, few of which are distinct.
         (name,) = a.parts
-        a = Sample.mean(name, a.parts[name] - b.parts[name])
+        differences = a.parts[name] - b.parts[name]
+        a = Sample.mean(name, differences)
         b = Sample.mean(name, np.zeros(a.n))
-    keys = None if a.keys is None or b.keys is None else [*a.keys, *b.keys, *a.common]
-    examples = _Examples.of(a.n, keys)
+    examples = _Examples.of(a, b)
     of_a = _statistic(a, examples.rows)
     of_b = _statistic(b, examples.rows)
 
-    def difference(drawn: FloatArray) -> FloatArray:
+    def change(drawn: FloatArray) -> FloatArray:
         return of_a(drawn) - of_b(drawn)
 
-    estimate = examples.estimate(difference)
-    drawn = resample(difference, examples.drawn, resamples=resamples, seed=seed)
-    differences = {}
-    for i, name in enumerate(a.statistics):
+    estimate = examples.estimate(change)
+    drawn = resample(change, examples.drawn, resamples=resamples, seed=seed)
+    paired = {}
+    for name, value, values in zip(a.statistics, estimate, drawn.T, strict=True):
+        differs = np.zeros(a.n, dtype=bool)
         columns = (name,) if name in a.parts else _HARMONIC[name]
-        differs = np.any([_differs(a, b, column) for column in columns], axis=0)
+        for column in columns:
+            differs |= _differs(a, b, column)
         moved = int(differs[examples.rows] @ examples.counts)
-        low, high, p_value = interval_and_p(drawn[:, i], confidence, moved)
-        differences[name] = PairedDifference(
-            difference=float(estimate[i]), low=low, high=high, p_value=p_value
-        )
-    return differences
+        low, high, p_value = interval_and_p(values, confidence, moved)
+        difference = float(value)
+        paired[name] = PairedDifference(difference, low=low, high=high, p_value=p_value)
+    return paired
 
 
 def resample(
@@ -307,7 +289,8 @@ def _draw_examples(rng: np.random.Generator, n: int, resamples: int) -> IntArray
     """Returns the number of draws of each of n examples, shape (resamples, n)."""
     drawn = rng.integers(0, n, size=(resamples, n))
     drawn += np.arange(resamples)[:, np.newaxis] * n
-    return np.bincount(drawn.ravel(), minlength=resamples * n).reshape(resamples, n)
+    counts = np.bincount(drawn.ravel(), minlength=resamples * n)
+    return counts.reshape(resamples, n)
 
 
 def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
@@ -317,7 +300,7 @@ def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, f
     """
     defined = samples[np.isfinite(samples)]
     if not defined.size:
-        return float("nan"), float("nan")
+        return math.nan, math.nan
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
     return float(low), float(high)
@@ -344,17 +327,21 @@ def interval_and_p(
     """
     drawn = np.sort(differences[np.isfinite(differences)])
     if not drawn.size:
-        return float("nan"), float("nan"), float("nan")
+        return math.nan, math.nan, math.nan
     drawn[np.abs(drawn) <= _TIE] = 0.0
     level = 1 - confidence
     total = len(drawn) + 1
-    count = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    not_above = int((drawn <= 0).sum())
+    not_below = int((drawn >= 0).sum())
+    count = min(not_above, not_below)
     p_value = min(1.0, 2 * (1 + count) / total)
     if moved is not None:
-        p_value = max(p_value, min(1.0, 2.0 ** (1 - min(moved, 1000))))
+        least = 2.0 ** (1 - min(moved, 1000))
+        p_value = max(p_value, min(1.0, least))
     # The first value that the test does not refute; the subtrahend is far above rounding and below
     # a whole number.
-    first = max(math.ceil(level * total / 2 - 1 - 1e-9), 1) - 1
+    place = math.ceil(level * total / 2 - 1 - 1e-9)
+    first = max(place, 1) - 1
     low = float(drawn[first])
     high = float(drawn[-1 - first])
     if p_value >= level:
@@ -387,21 +374,27 @@ class _Examples:
     drawn: int | IntArray
 
     @classmethod
-    def of(cls, n: int, keys: Sequence[AnyArray] | None) -> _Examples:
-        """Returns the distinct ones of n examples; without keys each is one."""
-        if keys is None:
-            return cls(rows=np.arange(n), counts=np.ones(n, dtype=np.int64), drawn=n)
+    def of(cls, *samples: Sample) -> _Examples:
+        """Returns the distinct examples of samples of the same ones; without keys each is one."""
+        n = samples[0].n
+        columns: list[AnyArray] = []
+        for sample in samples:
+            if sample.keys is None:
+                return cls(rows=np.arange(n), counts=np.ones(n, dtype=np.int64), drawn=n)
+            columns += sample.keys
+        columns += samples[0].common
         code = np.zeros(n, dtype=np.int64)
-        for column in keys:
-            _, place = np.unique(column, return_inverse=True)
+        for column in columns:
+            values, place = np.unique(column, return_inverse=True)
             # Numbering the rows anew after each column keeps the code small.
-            _, code = np.unique(code * (int(place.max()) + 1) + place, return_inverse=True)
+            _, code = np.unique(code * len(values) + place, return_inverse=True)
         _, rows, counts = np.unique(code, return_index=True, return_counts=True)
         return cls(rows=rows, counts=counts, drawn=counts)
 
     def estimate(self, statistic: Statistic) -> FloatArray:
         """Returns a statistic of the examples themselves: of the draw that takes each once."""
-        estimate: FloatArray = statistic(np.atleast_2d(self.counts.astype(np.float64)))[0]
+        once = self.counts.astype(np.float64)
+        estimate: FloatArray = statistic(once[np.newaxis])[0]
         return estimate
 
 
@@ -428,7 +421,8 @@ def _statistic(sample: Sample, rows: IntArray) -> Statistic:
             values = sums / drawn[0].sum()  # as many are drawn in each resample
         else:
             below = drawn @ wholes
-            values = np.divide(sums, below, out=np.full_like(sums, np.nan), where=below > 0)
+            undefined = np.full_like(sums, np.nan)
+            values = np.divide(sums, below, out=undefined, where=below > 0)
         columns = dict(zip(sample.parts, values.T, strict=True))
         for name in sample.statistics:
             if name not in columns:
@@ -442,4 +436,5 @@ def _statistic(sample: Sample, rows: IntArray) -> Statistic:
 def _harmonic_means(first: FloatArray, second: FloatArray) -> FloatArray:
     """Returns the harmonic means, elementwise; 0 where both are 0."""
     total = first + second
-    return np.divide(2 * first * second, total, out=np.zeros_like(total), where=total > 0)
+    zeros = np.zeros_like(total)
+    return np.divide(2 * first * second, total, out=zeros, where=total > 0)

@@ -88,6 +88,11 @@ class Predictions:
         """ihP, ihR, remaining uncertainty and misinformation, shape (n,) each."""
         return information_values(self.information, self.nodes, self.target, off_tree=self.off_tree)
 
+    def table(self) -> ScoreTable:
+        """Returns the table of the scores that nodes alone have, without confidences."""
+        unknown = np.full(len(self.nodes), np.nan)
+        return ScoreTable(self.scores(), confidence=unknown)
+
     def scores(self) -> dict[str, FloatArray]:
         """Returns every score that nodes alone have, by name, shape (n,) each."""
         columns = {}
@@ -106,6 +111,9 @@ class Score:
     Attributes:
         label: What it is called in tables.
         meaning: What it is called in a sentence; the label where left out.
+        title: What it is called in a summary, which has room for more than the label; the label
+            where left out.
+        headline: Whether it is one of the few that MLflow charts.
         digits: Decimals that are shown.
         of_nodes: The score of each image from its node, shape (n,).
         of_table: The score of each image from other columns of a table, shape (n,).
@@ -115,6 +123,8 @@ class Score:
 
     label: str
     meaning: str | None = None
+    title: str | None = None
+    headline: bool = False
     digits: int = 3
     of_nodes: Callable[[Predictions], FloatArray] | None = None
     of_table: Callable[[ScoreTable], FloatArray] | None = None
@@ -132,9 +142,11 @@ def _selective_hp(table: ScoreTable) -> FloatArray:
     """Returns each image's part of the selective hP, see `aurc_parts`; NaN without confidence."""
     hp = table.columns["hp"]
     answered = ~np.isnan(hp)
+    confidence = table.confidence[answered]
     parts = np.full(len(hp), np.nan)
-    if answered.any() and not np.isnan(table.confidence[answered]).any():
-        parts[answered] = 1 - aurc_parts(table.confidence[answered], hp[answered])
+    if answered.any() and not np.isnan(confidence).any():
+        losses = aurc_parts(confidence, hp[answered])
+        parts[answered] = 1 - losses
     return parts
 
 
@@ -143,15 +155,29 @@ SCORES: dict[str, Score] = {
     "hp": Score(
         label="hP",
         meaning="hierarchical precision (hP)",
+        title="precision hP",
+        headline=True,
         of_nodes=lambda predictions: predictions.hp,
     ),
     "hr": Score(
         label="hR",
         meaning="hierarchical recall (hR)",
+        title="recall hR",
+        headline=True,
         of_nodes=lambda predictions: predictions.hr,
     ),
-    "hf": Score(label="hF", meaning="hierarchical F (hF)", harmonic=("hp", "hr")),
-    "accuracy": Score(label="accuracy", meaning="exact accuracy", of_table=_accuracy),
+    "hf": Score(
+        label="hF",
+        meaning="hierarchical F (hF)",
+        headline=True,
+        harmonic=("hp", "hr"),
+    ),
+    "accuracy": Score(
+        label="accuracy",
+        meaning="exact accuracy",
+        headline=True,
+        of_table=_accuracy,
+    ),
     "depth": Score(
         label="depth",
         digits=2,
@@ -160,11 +186,13 @@ SCORES: dict[str, Score] = {
     "ihp": Score(
         label="ihP",
         meaning="information-weighted hierarchical precision (ihP)",
+        title="precision ihP, in bits",
         of_nodes=lambda predictions: predictions.bits[0],
     ),
     "ihr": Score(
         label="ihR",
         meaning="information-weighted hierarchical recall (ihR)",
+        title="recall ihR, in bits",
         of_nodes=lambda predictions: predictions.bits[1],
     ),
     "ihf": Score(
@@ -188,11 +216,12 @@ SCORES: dict[str, Score] = {
         of_nodes=lambda predictions: predictions.information.content[predictions.target],
         fixed=True,
     ),
-    "abstained": Score(label="abstained"),
-    "off_tree": Score(label="off the tree"),
+    "abstained": Score(label="abstained", headline=True),
+    "off_tree": Score(label="off the tree", headline=True),
     "selective_hp": Score(
         label="selective hP",
         meaning="hP of the surest answers, averaged over all coverages (1 − AURC)",
+        headline=True,
         of_table=_selective_hp,
     ),
 }
@@ -237,8 +266,10 @@ class ScoreTable:
             rows: The values of each image by name. None, or a name left out, is no value.
         """
         columns = {}
-        for name in dict.fromkeys(itertools.chain(["hp", "hr", "confidence"], *rows)):
-            columns[name] = np.array([row.get(name) for row in rows], dtype=np.float64)
+        names = itertools.chain(["hp", "hr", "confidence"], *rows)
+        for name in dict.fromkeys(names):
+            values = [row.get(name) for row in rows]
+            columns[name] = np.array(values, dtype=np.float64)
         confidence = columns.pop("confidence")
         return cls(columns, confidence)
 
@@ -273,10 +304,12 @@ class ScoreTable:
             return precision
         p = float(np.nanmean(precision))
         r = float(np.nanmean(recall))
-        if p + r == 0:
+        total = p + r
+        if total == 0:
             return np.zeros(len(self))
-        change = r * r * (precision - p) + p * p * (recall - r)
-        return 2 * (p * r * (p + r) + change) / (p + r) ** 2
+        by_precision = r * r * (precision - p)
+        by_recall = p * p * (recall - r)
+        return 2 * (p * r * total + (by_precision + by_recall)) / total**2
 
     def part(self, images: BoolArray | slice) -> ScoreTable:
         """Returns the table of some of the images."""
@@ -305,10 +338,13 @@ class ScoreTable:
         error = float(known.std(ddof=1)) / len(known) ** 0.5
         return error if error > 1e-9 else None
 
-    def intervals(self, seed: int) -> dict[str, Interval]:
-        """Returns the bootstrap interval of each score that has a value."""
-        intervals = bootstrap(*self._samples(), seed=seed)
-        return {name: ends for name, ends in intervals.items() if not np.isnan(ends.estimate)}
+    def intervals(self, seed: int, resamples: int = 2000) -> dict[str, Interval]:
+        """Returns the 95 % bootstrap interval of each score that has a value."""
+        intervals = {}
+        for name, interval in bootstrap(*self._samples(), resamples=resamples, seed=seed).items():
+            if not np.isnan(interval.estimate):
+                intervals[name] = interval
+        return intervals
 
     def differences(self, other: ScoreTable, seed: int) -> dict[str, PairedDifference]:
         """Returns the paired differences, this table minus another one of the same images.
@@ -321,24 +357,25 @@ class ScoreTable:
                 pairs.append((own, others))
                 continue
             (name,) = own.parts
-            both = ~np.isnan(own.parts[name]) & ~np.isnan(others.parts[name])
+            values = own.parts[name]
+            other_values = others.parts[name]
+            both = ~np.isnan(values) & ~np.isnan(other_values)
             if both.any():
-                first = Sample.mean(name, own.parts[name][both])
-                second = Sample.mean(name, others.parts[name][both])
+                first = Sample.mean(name, values[both])
+                second = Sample.mean(name, other_values[both])
                 pairs.append((first, second))
         return paired_bootstrap(*pairs, seed=seed)
 
     def _samples(self) -> list[Sample]:
         """Returns the samples to draw from: paths together, bits together, each other score alone."""
-        hp, hr, depth = (self.column(name) for name in ("hp", "hr", "depth"))
-        paths = {"hp": hp, "hr": hr, "accuracy": self.column("accuracy"), "depth": depth}
+        paths = {name: self.column(name) for name in METRICS if name != "hf"}
         bits = {name: self.column(name) for name in INFORMATION_METRICS if name != "ihf"}
         # Of the same depth and hP, a lower hR is a longer path of the truth: with these keys the
         # order is that of the three lengths.
-        samples = [
-            Sample(paths, names=METRICS, keys=(depth, hp), common=(-hr,)),
-            Sample(bits, names=INFORMATION_METRICS, keys=tuple(bits.values())),
-        ]
+        keys = (paths["depth"], paths["hp"])
+        longer = -paths["hr"]
+        samples = [Sample(paths, names=METRICS, keys=keys, common=[longer])]
+        samples.append(Sample(bits, names=INFORMATION_METRICS, keys=tuple(bits.values())))
         for name in self.names:
             is_fixed = name in SCORES and SCORES[name].fixed
             if not is_fixed and name not in (*METRICS, *INFORMATION_METRICS):
@@ -366,6 +403,11 @@ class TemplateScores:
         if name not in SCORES or name not in self.means:
             raise AttributeError(f"the scores hold no {name!r}")
         return self.means[name]
+
+    @property
+    def selective_hp(self) -> float | None:
+        """The selective hP, see `SCORES`; None if an answer has no confidence."""
+        return self.means.get("selective_hp")
 
     @property
     def measures(self) -> dict[str, float]:

@@ -49,13 +49,14 @@ class ImageUrls:
         if sha256 is None:
             return data_url(load_image(path))
         key = (path, sha256)
-        if key not in self._cache:
-            url = data_url(load_image(path, sha256=sha256))
-            if len(url) > self._room:
-                return url
+        if key in self._cache:
+            return self._cache[key]
+        url = data_url(load_image(path, sha256=sha256))
+        # Another thread may have made the same URL meanwhile.
+        if key not in self._cache and len(url) <= self._room:
             self._cache[key] = url
             self._room -= len(url)
-        return self._cache[key]
+        return url
 
 
 def data_url(image: Image.Image, side: int = MAX_SIDE) -> str:

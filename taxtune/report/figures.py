@@ -20,7 +20,13 @@ from taxtune.report.drawing import (
     look_of,
     padded,
 )
-from taxtune.report.formatting import Result, number, result_runs, template_name
+from taxtune.report.formatting import (
+    Result,
+    number,
+    result_runs,
+    template_name,
+    tuning_scores,
+)
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 from taxtune.tuning.selection import best_so_far
 
@@ -33,6 +39,8 @@ __all__ = ["draw_curves", "draw_plane", "selective_figure"]
 #: How far apart, in iterations, the bars of an iteration's scores stand.
 _SHIFT = 0.16
 _NAN = float("nan")
+#: From the baseline to another template on the plane.
+_ARROW = {"arrowstyle": "-|>", "lw": 1.2, "alpha": 0.8, "shrinkA": 7, "shrinkB": 9}
 
 
 def draw_plane(result: Result) -> Figure:
@@ -78,9 +86,9 @@ def draw_plane(result: Result) -> Figure:
 
 def _set_limits(axes: Axes, result: Result) -> None:
     runs = result_runs(result)
-    scored = [record.scores for run in runs for record in run.iterations]
-    xs = [scores.hr for scores in scored if scores is not None]
-    ys = [scores.hp for scores in scored if scores is not None]
+    scored = [scores for run in runs for scores in tuning_scores(run)]
+    xs = [scores.hr for scores in scored]
+    ys = [scores.hp for scores in scored]
     for held in result.heldout:
         xs += _extent(held, "hr")
         ys += _extent(held, "hp")
@@ -103,12 +111,12 @@ def _extent(held: HeldoutResult, metric: str) -> list[float]:
 
 
 def _draw_iterations(axes: Axes, run: TuneResult) -> None:
-    scored = [record.scores for record in run.iterations if record.scores is not None]
+    scored = tuning_scores(run)
     if not scored:
         return
     # Those that may win are asked about more images.
     sizes = sorted({scores.n for scores in scored})
-    images = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    images = " to ".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1])))
     goal = metric_name(run.objective)
     label = f"tuning for {goal}\n{len(scored)} templates, {images} tuning images"
     look = look_of(run.objective)
@@ -132,7 +140,7 @@ def _draw_heldout(axes: Axes, result: Result) -> None:
     for held in result.heldout:
         is_contender = held.name in looks
         look = looks.get(held.name, Look(INK, "D"))
-        name = _legend_name(held.name, result) if is_contender else template_name(held.name)
+        name = _legend_name(held.name, result)
         x = held.scores.hr
         y = held.scores.hp
         images = f"{held.scores.n} {held.split} images"
@@ -153,15 +161,8 @@ def _draw_heldout(axes: Axes, result: Result) -> None:
             label=label,
         )
         if baseline is not None and is_contender:
-            arrow = {
-                "arrowstyle": "-|>",
-                "color": look.colour,
-                "lw": 1.2,
-                "alpha": 0.8,
-                "shrinkA": 7,
-                "shrinkB": 9,
-            }
             start = (baseline.scores.hr, baseline.scores.hp)
+            arrow = _ARROW | {"color": look.colour}
             axes.annotate("", (x, y), start, arrowprops=arrow, zorder=4)
 
 
@@ -176,7 +177,7 @@ def _looks(result: Result) -> dict[str, Look]:
 
 
 def _legend_name(name: str, result: Result) -> str:
-    """Returns a contender's name in the legend; a winner is called by its objective."""
+    """Returns a template's name in the legend; a winner is called by its objective."""
     if isinstance(result, TuneResult) and name == "winner":
         return f"{template_name(result.objective)} winner"
     shown = template_name(name)
@@ -237,15 +238,15 @@ def selective_figure(
     for name, (hr, hp) in curves.items():
         axes.plot(hr, hp, color=colours[name], lw=1.8, zorder=2, label=name)
         precisions += hp
-    for (name, (x, y)), marker in zip(points.items(), cycle(MARKER_CYCLE), strict=False):
+    for name, marker in zip(points, cycle(MARKER_CYCLE), strict=False):
+        x, y = points[name]
         own_curve = (colours[curve] for curve in curves if name.startswith(curve))
-        label = f"{name}\nhP {number(y)}, hR {number(x)}"
         axes.plot(
             x,
             y,
             marker,
             ms=8.5,
-            label=label,
+            label=f"{name}\nhP {number(y)}, hR {number(x)}",
             color=next(own_curve, INK),
             mec=PAPER,
             mew=1.0,
@@ -283,8 +284,7 @@ def _draw_panel(axes: Axes, run: TuneResult) -> None:
     from matplotlib.ticker import MaxNLocator
 
     _draw_best(axes, run)
-    scored = [record.scores for record in run.iterations if record.scores is not None]
-    known = {key for scores in scored for key in scores.means}
+    known = {key for scores in tuning_scores(run) for key in scores.means}
     metrics = [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
     drawn: list[float] = []
     for i, metric in enumerate(metrics):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.metrics.table import SCORES, TemplateScores
-from taxtune.tuning.records import ComparisonResult, TuneResult
+from taxtune.tuning.records import ComparisonResult, HeldoutResult, SampleResult, TuneResult
 
 __all__ = [
     "MINUS",
@@ -21,10 +22,12 @@ __all__ = [
     "number",
     "paired",
     "result_runs",
+    "rows_by_image",
     "score_of",
     "signed",
     "template_name",
     "title",
+    "tuning_scores",
 ]
 
 Result = TuneResult | ComparisonResult
@@ -81,6 +84,20 @@ def result_runs(result: Result) -> tuple[TuneResult, ...]:
     return result.runs if isinstance(result, ComparisonResult) else (result,)
 
 
+def rows_by_image(heldout: Sequence[HeldoutResult]) -> dict[str, dict[str, SampleResult]]:
+    """Returns the templates' rows of each image: by example, then by the template's name."""
+    images: dict[str, dict[str, SampleResult]] = {}
+    for held in heldout:
+        for row in held.rows:
+            images.setdefault(row.example, {})[held.name] = row
+    return images
+
+
+def tuning_scores(run: TuneResult) -> list[TemplateScores]:
+    """Returns the scores of the iterations on the tuning images, of those that have scores."""
+    return [record.scores for record in run.iterations if record.scores is not None]
+
+
 def title(result: Result) -> str:
     """Returns the title of a result: its objectives, or the templates that were evaluated."""
     objectives = dict.fromkeys(metric_name(run.objective) for run in result_runs(result))
@@ -113,7 +130,7 @@ def longest_answer(result: Result) -> int | None:
 def failed_calls(result: Result) -> str | None:
     """Returns the counts of failed calls by kind, those made again included; None if none failed."""
     parts = []
-    for who, counts in result.faults.items():
-        kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in counts.items())
-        parts.append(f"{sum(counts.values()):,} of the {who} ({kinds})")
+    for model, counts in result.faults.items():
+        kinds = [f"{kind.replace('_', ' ')} {count:,}" for kind, count in counts.items()]
+        parts.append(f"{sum(counts.values()):,} of the {model} ({', '.join(kinds)})")
     return "; ".join(parts) or None

@@ -12,17 +12,16 @@ import base64
 import io
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from taxtune.errors import TaxtuneError
 from taxtune.images import load_image
 from taxtune.metrics.names import metric_name
-from taxtune.report.formatting import Result, number, template_name
+from taxtune.report.formatting import Result, number, rows_by_image, template_name
 from taxtune.report.summary import (
     ABSTAINED,
     EXACT,
@@ -61,9 +60,11 @@ _SMALL_SIDE = 112
 _FEW = 500
 
 #: Each template's row of one image, by the template's name.
-Rows = dict[str, SampleResult]
+Rows = Mapping[str, SampleResult]
 #: A group of the tree, as the path to it, and the one named in its place.
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
+#: The values that an image has of each filter, by the filter's name.
+Facts = dict[str, list[str]]
 
 
 class Change(NamedTuple):
@@ -127,27 +128,27 @@ def confused_pairs(result: Result) -> dict[str, Any] | None:
     """
     if not result.heldout:
         return None
-    answered = [_answered(held.rows) for held in result.heldout]
-    examples = set.intersection(*map(set, answered))
-    counts = []
-    for rows in answered:
-        pairs = [_wrong_turn(rows[example]) for example in examples]
-        counts.append(Counter(pair for pair in pairs if pair is not None))
-    most = reduce(or_, counts)
-    if not most:
-        return None
+    templates = [held.name for held in result.heldout]
+    counts: dict[str, Counter[Pair]] = {name: Counter() for name in templates}
     images: Counter[tuple[str, ...]] = Counter()
-    for example in examples:
-        path = answered[0][example].truth.split("/")
-        images.update(tuple(path[:length]) for length in range(1, len(path) + 1))
-    total = sum(counts, Counter())
-    ordered = sorted(most, key=lambda pair: (-most[pair], -total[pair], pair))
-    stronger = [pair for i, pair in enumerate(ordered) if pair[::-1] not in ordered[:i]]
-    names = [template_name(held.name) for held in result.heldout]
+    for rows in rows_by_image(result.heldout).values():
+        if len(rows) < len(templates) or not all(map(_is_answered, rows.values())):
+            continue
+        for name, row in rows.items():
+            pair = _wrong_turn(row)
+            if pair is not None:
+                counts[name][pair] += 1
+        path = row.truth.split("/")
+        for length in range(1, len(path) + 1):
+            images[tuple(path[:length])] += 1
+    stronger = _stronger_pairs(list(counts.values()))
+    if not stronger:
+        return None
+    names = [template_name(name) for name in templates]
     shown = []
     for truth, named in stronger[:_PAIRS]:
-        there = [count[truth, named] for count in counts]
-        back = [count[named, truth] for count in counts]
+        there = [count[truth, named] for count in counts.values()]
+        back = [count[named, truth] for count in counts.values()]
         shown.append(
             {
                 "truth": truth[-1],
@@ -161,9 +162,23 @@ def confused_pairs(result: Result) -> dict[str, Any] | None:
     return {"title": "Confused groups", "pairs": shown}
 
 
-def _answered(rows: Sequence[SampleResult]) -> dict[str, SampleResult]:
-    known = [row for row in rows if row.placement is not None and row.unrated is None]
-    return {row.example: row for row in known}
+def _is_answered(row: SampleResult) -> bool:
+    return row.placement is not None and row.unrated is None
+
+
+def _stronger_pairs(counts: Sequence[Counter[Pair]]) -> list[Pair]:
+    """Returns the stronger direction of each confused pair, the most frequent pair first."""
+    most: Counter[Pair] = Counter()
+    total: Counter[Pair] = Counter()
+    for count in counts:
+        most |= count
+        total += count
+    ordered = sorted(most, key=lambda pair: (-most[pair], -total[pair], pair))
+    stronger: list[Pair] = []
+    for truth, named in ordered:
+        if (named, truth) not in stronger:
+            stronger.append((truth, named))
+    return stronger
 
 
 def _wrong_turn(row: SampleResult) -> Pair | None:
@@ -179,26 +194,24 @@ def _wrong_turn(row: SampleResult) -> Pair | None:
 
 def all_images(result: Result) -> dict[str, Any] | None:
     """Returns the held-out images and the filters that choose among them; None if there are none."""
-    images: dict[str, Rows] = {}
-    for held in result.heldout:
-        for row in held.rows:
-            images.setdefault(row.example, {})[held.name] = row
+    images = rows_by_image(result.heldout)
     if not images:
         return None
     changes = {example: _changes(rows, result.contenders) for example, rows in images.items()}
-    directions = list(SYMBOLS)
-
-    def rank(example: str) -> int:
-        ranks = [directions.index(each.direction) for each in changes[example].values()]
-        return min(ranks, default=0)
-
-    examples = sorted(images, key=rank)
+    examples = sorted(images, key=lambda example: _rank(changes[example]))
     pictures = small_copies(examples, result.provenance.images)
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     cards = []
+    known: list[Facts] = []
     for example in examples:
-        picture = pictures.get(example)
-        cards.append(_card(images[example], changes[example], subjects, picture))
+        rows = images[example]
+        facts = [_facts(rows.get(name), changes[example].get(name)) for name in subjects]
+        known += facts
+        card = _card(rows, changes[example])
+        card["picture"] = pictures.get(example)
+        # The values of each filter that the image has with each of the templates.
+        card["facts"] = json.dumps(facts, ensure_ascii=False)
+        cards.append(card)
     split = result.heldout[0].split
     return {
         "title": f"All {split} images",
@@ -206,7 +219,7 @@ def all_images(result: Result) -> dict[str, Any] | None:
         "cards": cards,
         "symbols": SYMBOLS,
         "subjects": [template_name(name) for name in subjects],
-        "filters": _filters(images.values(), changes.values(), subjects),
+        "filters": _filters(known),
         "without_picture": len(images) - len(pictures),
     }
 
@@ -218,34 +231,37 @@ def _changes(rows: Rows, contenders: Sequence[str]) -> dict[str, Change]:
     return {name: change(rows["baseline"], rows[name]) for name in contenders if name in rows}
 
 
-def _card(
-    rows: Rows, changes: Mapping[str, Change], subjects: Sequence[str], picture: str | None
-) -> dict[str, Any]:
-    row = next(iter(rows.values()))  # image and truth are the same in all
-    truth = row.truth.split("/")
+def _rank(changes: Mapping[str, Change]) -> int:
+    """Returns the place of an image's most important change in the order of `SYMBOLS`."""
+    directions = list(SYMBOLS)
+    return min((directions.index(change.direction) for change in changes.values()), default=0)
+
+
+def _card(rows: Rows, changes: Mapping[str, Change]) -> dict[str, Any]:
+    answers = []
     spoken = []
-    for name, of in rows.items():
-        spoken.append(f"{template_name(name)}: {_short(of.answer or 'no answer', 80)}")
+    for name, row in rows.items():
+        answers.append(_answer(name, row, changes.get(name)))
+        spoken.append(f"{template_name(name)}: {_short(row.answer or 'no answer', 80)}")
+    # Image and truth are the same for all templates.
+    truth = row.truth.split("/")
     return {
         "image": row.image,
         "label": truth[-1],
         "truth": truth,
-        "picture": picture,
         "alt": f"{truth[-1]}. {'; '.join(spoken)}",
-        "answers": [_answer(name, of, changes.get(name)) for name, of in rows.items()],
-        # The values of each filter that the image has with each of the templates.
-        "facts": json.dumps(
-            [_facts(rows.get(name), changes.get(name)) for name in subjects], ensure_ascii=False
-        ),
+        "answers": answers,
     }
 
 
-def _facts(row: SampleResult | None, changed: Change | None) -> dict[str, list[str]]:
-    return {
-        "change": [] if changed is None else list(changed),
-        "error": [] if row is None else [state_of(row)],
-        "placement": [] if row is None else [_DOUBTS[row.doubtful]],
-    }
+def _facts(row: SampleResult | None, changed: Change | None) -> Facts:
+    facts: Facts = {"change": [], "error": [], "placement": []}
+    if changed is not None:
+        facts["change"] = list(changed)
+    if row is not None:
+        facts["error"] = [state_of(row)]
+        facts["placement"] = [_DOUBTS[row.doubtful]]
+    return facts
 
 
 def _answer(name: str, row: SampleResult, changed: Change | None) -> dict[str, Any]:
@@ -255,10 +271,11 @@ def _answer(name: str, row: SampleResult, changed: Change | None) -> dict[str, A
     missing: list[str] = []
     if row.placement is not None:
         shared, wrong, missing = draw_path(row)
-    scores = {"hP": row.hp, "hR": row.hr}
-    for key, value in row.measures.items():
-        if value is not None:
-            scores[metric_name(key)] = value
+    measures = {key: value for key, value in row.measures.items() if value is not None}
+    scores = {"hp": row.hp, "hr": row.hr, **measures}
+    stage = row.stage
+    if row.doubtful is not None:
+        stage = f"{stage}, {_confidence(row)}"
     remarks = [f"{metric_name(key)}: {text}" for key, text in row.remarks.items()]
     remarks += [f"{column}: {value}" for column, value in row.context.items() if value]
     if row.masked is not None:
@@ -273,33 +290,35 @@ def _answer(name: str, row: SampleResult, changed: Change | None) -> dict[str, A
         "failure": row.failure,
         "path": [("shared", shared), ("wrong", wrong)],
         "missing": missing,
-        "scores": [(score, number(value)) for score, value in scores.items()],
-        "stage": row.stage if row.doubtful is None else f"{row.stage}, {_sureness(row)}",
+        "scores": [(metric_name(key), number(value)) for key, value in scores.items()],
+        "stage": stage,
         "remarks": remarks,
     }
 
 
-def _sureness(row: SampleResult) -> str:
+def _confidence(row: SampleResult) -> str:
     """Returns the confidence of a placement; of several answers it is a share of them."""
-    sure = f"{'share' if row.votes else 'confidence'} {number(row.confidence)}"
-    return f"{sure}: {_DOUBTS[True]}" if row.doubtful else sure
+    kind = "share" if row.votes else "confidence"
+    text = f"{kind} {number(row.confidence)}"
+    return f"{text}: {_DOUBTS[True]}" if row.doubtful else text
 
 
-def _filters(
-    images: Collection[Rows], changes: Collection[Mapping[str, Change]], subjects: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Returns the filters that have a choice: each with groups of values, and the values' names."""
-    changed = {change for image in changes for change in image.values()}
+def _filters(known: Sequence[Facts]) -> list[dict[str, Any]]:
+    """Returns the filters that have a choice: each with groups of values, and the values' names.
+
+    Args:
+        known: The values of each image with each template.
+    """
+    changes = {tuple(facts["change"]) for facts in known if facts["change"]}
+    states = {state for facts in known for state in facts["error"]}
+    doubts = {doubt for facts in known for doubt in facts["placement"]} - {""}
     directions = {}
     for direction in SYMBOLS:
-        words = sorted(change.words for change in changed if change.direction == direction)
+        words = sorted(words for changed, words in changes if changed == direction)
         names = {word: word for word in words}
         if words and words != [direction]:
             names = {direction: f"all {direction}", **names}
         directions[direction] = names
-    shown = [row for rows in images for name, row in rows.items() if name in subjects]
-    states = {state_of(row) for row in shown}
-    doubts = {_DOUBTS[row.doubtful] for row in shown} - {""}
     error = {state: state for state in STATES if state in states}
     placement = {doubt: doubt for doubt in sorted(doubts)}
     filters: list[dict[str, Any]] = [

@@ -21,6 +21,7 @@ from taxtune.report.formatting import (
     failed_calls,
     number,
     result_runs,
+    rows_by_image,
     signed,
     template_name,
     title,
@@ -63,6 +64,8 @@ _SIGNS = {
     GENERAL: ("✓", "better"),
     EXACT: ("✓", "better"),
 }
+#: The states of answers that say something that is not true.
+_UNTRUE = (WRONG, OFF_TREE)
 _SIDE = 320  # pixels of the first screen's image
 
 
@@ -126,12 +129,9 @@ def render_report(result: Result, *, plane: Path | None = None, history: Path | 
         "account": _account(result),
         "gallery": gallery.all_images(result),  # last, since it is as long as there are images
     }
-    return page(
-        "report.html.j2",
-        title=title(result),
-        first=_first_screen(result),
-        sections={name: section for name, section in sections.items() if section is not None},
-    )
+    shown = {name: section for name, section in sections.items() if section is not None}
+    first = _first_screen(result)
+    return page("report.html.j2", title=title(result), first=first, sections=shown)
 
 
 def _first_screen(result: Result) -> dict[str, Any] | None:
@@ -159,12 +159,13 @@ def backed_off(result: Result) -> list[SampleResult]:
     baseline = result.heldout_baseline
     if baseline is None:
         return []
-    wrong = {row.example: row for row in baseline.rows if state_of(row) in (WRONG, OFF_TREE)}
+    # The hP of the baseline's wrong answers.
+    wrong = {row.example: row.hp or 0 for row in baseline.rows if state_of(row) in _UNTRUE}
     for held in result.heldout:
         rows = [row for row in held.rows if row.example in wrong and state_of(row) == GENERAL]
         if rows:
             # Of those the ones first that the baseline all but knew.
-            return sorted(rows, key=lambda row: (-(row.hr or 0), -(wrong[row.example].hp or 0)))
+            return sorted(rows, key=lambda row: (-(row.hr or 0), -wrong[row.example]))
     return []
 
 
@@ -185,11 +186,7 @@ def _example(result: Result) -> dict[str, Any] | None:
         if picture is not None:
             shown = row
             break
-    answers = {}
-    for held in result.heldout:
-        for row in held.rows:
-            if row.example == shown.example:
-                answers[held.name] = row
+    answers = rows_by_image(result.heldout)[shown.example]
     return {"truth": shown.truth.split("/"), "picture": picture, "answers": answers}
 
 
@@ -207,10 +204,13 @@ def _scores(result: Result) -> dict[str, Any] | None:
 
 def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[str, Any]:
     runs = result_runs(result)
+    curves = None
+    if runs:
+        curves = _drawing(lambda: draw_curves(result), "history", history)
     return {
         "title": "Curves",
         "plane": _drawing(lambda: draw_plane(result), "plane", plane),
-        "history": _drawing(lambda: draw_curves(result), "history", history) if runs else None,
+        "history": curves,
         "selective": _selective(result),
         "tables": [iteration_table(run) for run in runs],
         "split": result.heldout[0].split if result.heldout else "held-out",
@@ -223,12 +223,13 @@ def _selective(result: Result) -> str | None:
     points = {}
     ends = {}
     for held in result.heldout:
-        curve = held.selective and held.selective.curve
-        if curve:
-            name = template_name(held.name)
-            curves[name] = (curve.hr, curve.hp)
-            points[f"{name}: as it answers"] = (held.scores.hr, held.scores.hp)
-            ends[f"{name}: the deepest nodes"] = (curve.hr[-1], curve.hp[-1])
+        if held.selective is None or held.selective.curve is None:
+            continue
+        curve = held.selective.curve
+        name = template_name(held.name)
+        curves[name] = (curve.hr, curve.hp)
+        points[f"{name}: as it answers"] = (held.scores.hr, held.scores.hp)
+        ends[f"{name}: the deepest nodes"] = (curve.hr[-1], curve.hp[-1])
     if not curves:
         return None
     return _drawing(lambda: selective_figure(curves, points | ends), "selective")
@@ -242,9 +243,10 @@ def _drawing(draw: Callable[[], Figure], prefix: str, drawn: Path | None = None)
 
 
 def _account(result: Result) -> dict[str, Any]:
-    facts = {"Calls": dict(account_lines(result.usage)), **result.provenance.facts}
-    facts.pop("Effort", None)  # the account of the time when the run was finished
+    calls = dict(account_lines(result.usage))
     failed = failed_calls(result)
     if failed is not None:
-        facts["Calls"]["failed, those made again included"] = failed
+        calls["failed, those made again included"] = failed
+    facts = {"Calls": calls, **result.provenance.facts}
+    facts.pop("Effort", None)  # the account of the time when the run was finished
     return {"title": "Account", "facts": facts, "provenance": result.provenance}

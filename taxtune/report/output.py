@@ -71,9 +71,8 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise ValueError(
-                    f"Table {self.name}: {len(row)} cells for {len(self.columns)} columns: {row!r}"
-                )
+                cells = f"{len(row)} cells for {len(self.columns)} columns"
+                raise ValueError(f"Table {self.name}: {cells}: {row!r}")
 
     @classmethod
     def from_records(
@@ -140,16 +139,16 @@ class Table:
         widest = [max(map(len, column), default=0) for column in zip(*cells, strict=True)]
         widest = widest or [0] * len(self.columns)
         natural = sum(map(max, map(len, self.columns), widest)) + 2 * len(self.columns)
-        drawn = RichTable(
-            box=None if right else box.SIMPLE_HEAD, pad_edge=not right, title=self.title or None
-        )
+        is_narrow = width is not None and natural > width
+        frame = None if right else box.SIMPLE_HEAD
+        drawn = RichTable(box=frame, pad_edge=not right, title=self.title or None)
         drawn.title_justify = "left"
         for i, (column, is_number) in enumerate(zip(self.columns, self.numeric, strict=True)):
-            if not (is_number or (right and i > 0)):
+            if not is_number and (i == 0 or not right):
                 drawn.add_column(Text(column), overflow="fold")
                 continue
             head = column
-            if width is not None and natural > width:
+            if is_narrow:
                 # A number that is cut short would be another number: its heading is folded instead.
                 head = "\n".join(textwrap.wrap(column, max(9, widest[i])))
             drawn.add_column(Text(head), justify="right", min_width=widest[i], no_wrap=True)
@@ -166,7 +165,7 @@ class Table:
     def markdown(self) -> str:
         """Returns the table as Markdown, with its title above and its notes below."""
         ruler = ["---:" if is_number else "---" for is_number in self.numeric]
-        head, *rows = [[_escaped(cell) for cell in row] for row in [self.columns, *self.shown()]]
+        head, *rows = [list(map(_escaped, row)) for row in [self.columns, *self.shown()]]
         lines = [f"**{self.title}**", ""] if self.title else []
         lines += [f"| {' | '.join(row)} |" for row in [head, ruler, *rows]]
         lines.append("")
@@ -250,13 +249,14 @@ class StudyReport:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as `--json` prints it."""
+        notes = {table.name: list(table.notes) for table in self.tables if table.notes}
         return {
             "study": self.study,
             "title": self.title,
             "taxtune": version(),
             "settings": plain(self.settings),
             "tables": {table.name: table.records() for table in self.tables},
-            "table_notes": {table.name: list(table.notes) for table in self.tables if table.notes},
+            "table_notes": notes,
             "notes": list(self.notes),
             **plain(self.data),
         }
@@ -297,13 +297,15 @@ def cut(name: str, longest: int) -> str:
     name = visible(" ".join(name.split()))
     if len(name) > longest:
         tail = longest // 2
-        name = f"{name[: longest - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
+        head = longest - tail - 1
+        name = f"{name[:head].rstrip()}…{name[-tail:].lstrip()}"
     return name.replace("$", r"\$")
 
 
 def node_name(taxonomy: Taxonomy, node: int) -> str:
     """Returns a node's label, with its common name where it has another."""
-    label, common = taxonomy.labels[node], taxonomy.common_name(node)
+    label = taxonomy.labels[node]
+    common = taxonomy.common_name(node)
     return label if common == label else f"{label} ({common})"
 
 
@@ -334,7 +336,8 @@ def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
     # A pipe has no width: nothing is wrapped or cut.
     width = console.width if console.is_terminal else None
     for table in report.tables:
-        for line in [*table.lines(width), *(f"  {text}" for text in table.notes)]:
+        notes = [f"  {text}" for text in table.notes]
+        for line in [*table.lines(width), *notes]:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
     for text in report.notes:
         note(text)
@@ -374,17 +377,19 @@ def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **
     from markupsafe import Markup
 
     environment = _environment()
-    # Script and style are our own, so that they need no escaping.
-    script = Markup((_TEMPLATES / "report.js").read_text("utf-8"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    script = (_TEMPLATES / "report.js").read_text("utf-8")
+    css = (_TEMPLATES / "report.css").read_text("utf-8")
+    digest = hashlib.sha256(script.encode()).digest()
     bodies = []
     for name, section in (sections or {}).items():
-        body = Markup(environment.get_template(f"sections/{name}.html.j2").render(**section))
+        partial = environment.get_template(f"sections/{name}.html.j2")
+        body = Markup(partial.render(**section))
         bodies.append({"name": name, "title": section["title"], "body": body})
     return environment.get_template(template).render(
-        css=Markup((_TEMPLATES / "report.css").read_text("utf-8")),
-        script=script,
-        script_hash=f"sha256-{digest}",
+        # Script and style are our own, so that they need no escaping.
+        css=Markup(css),
+        script=Markup(script),
+        script_hash=f"sha256-{base64.b64encode(digest).decode('ascii')}",
         sections=bodies,
         **values,
     )

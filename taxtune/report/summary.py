@@ -1,7 +1,7 @@
-"""The summary of a run with which terminal, report and MLflow begin: counts, scores, verdict, prompt, cost, next step.
+"""The summary of a run with which terminal, report and MLflow begin.
 
-The verdict has one wording everywhere, for each of three states: a winner is certified, passes alone, or is the best
-estimate.
+It has counts, scores, verdict, prompt, cost and the next step. The verdict has one wording
+everywhere, for each of three states: a winner is certified, passes alone, or is the best estimate.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from taxtune.errors import command
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
+from taxtune.metrics.table import SCORES
 from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.report.formatting import (
     Result,
@@ -57,13 +59,11 @@ __all__ = [
     "verdict",
 ]
 
-EXACT, GENERAL, ABSTAINED, WRONG, OFF_TREE = (
-    "exact",
-    "right, but general",
-    "abstained",
-    "wrong",
-    "off the tree",
-)
+EXACT = "exact"
+GENERAL = "right, but general"
+ABSTAINED = "abstained"
+WRONG = "wrong"
+OFF_TREE = "off the tree"
 MISSING = "missing"
 #: The states of answers, in the order in which they are shown.
 STATES = (WRONG, OFF_TREE, ABSTAINED, GENERAL, EXACT, MISSING)
@@ -71,12 +71,6 @@ STATES = (WRONG, OFF_TREE, ABSTAINED, GENERAL, EXACT, MISSING)
 _ALWAYS = (WRONG, GENERAL, EXACT)
 #: The most templates that have a column each; of more, each has a row.
 _COLUMNS = 4
-_LONG = {
-    "hp": "precision hP",
-    "hr": "recall hR",
-    "ihp": "precision ihP, in bits",
-    "ihr": "recall ihR, in bits",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,25 +125,28 @@ class Winner:
     @property
     def where(self) -> str:
         """Its iteration: "iteration 3 of 8"."""
-        return (
-            f"iteration {self.run.winner} of {len(self.run.iterations) - 1}"
-            if self.run.winner
-            else "the baseline"
-        )
+        if not self.run.winner:
+            return "the baseline"
+        return f"iteration {self.run.winner} of {len(self.run.iterations) - 1}"
 
     @property
     def placed_by(self) -> str:
-        """The policy that places its answers, or what the model's own probabilities would bring; else empty."""
-        policy = {} if self.run.selection is None else self.run.selection.policy
-        if policy.get("kind", "direct") == "direct":
+        """The policy that places its answers, or else what the model's probabilities would bring.
+
+        It is empty if there is neither.
+        """
+        policy: dict[str, Any] = {}
+        if self.run.selection is not None:
+            policy = dict(self.run.selection.policy)
+        kind = str(policy.pop("kind", "direct"))
+        if kind == "direct":
             return self.run.where.get("probabilities", "")
-        settings = ", ".join(
-            f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}"
-            for key, value in policy.items()
-            if key != "kind"
-        )
-        kind = str(policy["kind"]).replace("_", "-")
-        return f"Placed by {kind}{f' ({settings})' if settings else ''}."
+        settings = []
+        for key, value in policy.items():
+            text = f"{value:.6g}" if isinstance(value, float) else str(value)
+            settings.append(f"{key} {text}")
+        shown = f" ({', '.join(settings)})" if settings else ""
+        return f"Placed by {kind.replace('_', '-')}{shown}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +177,13 @@ class Summary:
 
 
 def state_of(row: SampleResult) -> str:
-    """Returns an answer's state, one of `STATES`: an answer that is right, but not to the bottom, is general."""
+    """Returns an answer's state, one of `STATES`; one that is right, but not exact, is general."""
     if row.hp is None or row.hr is None or row.placement is None:
         return MISSING
-    if row.off_tree or row.abstained:
-        return OFF_TREE if row.off_tree else ABSTAINED
+    if row.off_tree:
+        return OFF_TREE
+    if row.abstained:
+        return ABSTAINED
     if row.exact:
         return EXACT
     return GENERAL if row.hp == 1 else WRONG
@@ -192,141 +191,143 @@ def state_of(row: SampleResult) -> str:
 
 def summarise(result: Result) -> Summary:
     """Returns the summary of a tuning run, a comparison or an evaluation."""
-    runs = dict(result.named_runs)
-    states = {held.name: Counter(map(state_of, held.rows)) for held in result.heldout}
-    shown = tuple(
-        state
-        for state in STATES
-        if state in _ALWAYS or any(counts[state] for counts in states.values())
-    )
-    keys = _scores(result)
-    first = next(iter(result.heldout), None)
+    counts = {held.name: Counter(map(state_of, held.rows)) for held in result.heldout}
+    given = set().union(_ALWAYS, *counts.values())
+    states = tuple(state for state in STATES if state in given)
+    scores = _scores(result)
     limit = longest_answer(result)
+    columns = []
+    for held in result.heldout:
+        column = Column(
+            name=held.name,
+            title="tuned" if held.name == "winner" else template_name(held.name),
+            counts={state: counts[held.name][state] for state in states},
+            scores={key: score_of(held.scores, key) for key in scores},
+            changes=_changes(result, held, scores),
+            doubt=held.doubt,
+            selective=held.selective,
+            masked=sum(row.masked is not None for row in held.rows),
+            cut=cut_in_words(held.rows, limit),
+        )
+        columns.append(column)
+    winners = tuple(_winner(result, name, run) for name, run in result.named_runs)
+    following = None
+    if winners:
+        folder = winners[0].run.folder
+        following = command("classify", folder, "PHOTOS", "--out", "labels.csv")
     return Summary(
-        images=0 if first is None else len(first.rows),
-        split="held-out" if first is None else first.split,
-        counts=shown,
-        scores=keys,
-        columns=tuple(
-            Column(
-                held.name,
-                "tuned" if held.name == "winner" else template_name(held.name),
-                {state: states[held.name][state] for state in shown},
-                {key: score_of(held.scores, key) for key in keys},
-                _changes(result, held, keys),
-                held.doubt,
-                held.selective,
-                sum(row.masked is not None for row in held.rows),
-                cut_in_words(held.rows, limit),
-            )
-            for held in result.heldout
-        ),
-        winners=tuple(
-            Winner(
-                name,
-                _heading(result, run),
-                run,
-                _aim(run).measure or run.objective,
-                verdict(run),
-                run.best.prompt or run.best.template or "",
-                next(
-                    (
-                        file
-                        for end in ("txt", "j2")
-                        if (file := Path(run.folder) / f"winner.{end}").exists()
-                    ),
-                    None,
-                ),
-            )
-            for name, run in runs.items()
-        ),
+        images=len(result.heldout[0].rows) if result.heldout else 0,
+        split=result.heldout[0].split if result.heldout else "held-out",
+        counts=states,
+        scores=scores,
+        columns=tuple(columns),
+        winners=winners,
         cost=cost_line(result.usage),
         report=result.where.get("report"),
-        next=next(
-            (
-                command("classify", run.folder, "PHOTOS", "--out", "labels.csv")
-                for run in runs.values()
-            ),
-            None,
-        ),
+        next=following,
+    )
+
+
+def _winner(result: Result, name: str, run: TuneResult) -> Winner:
+    heading = "Prompt"
+    if not isinstance(result, TuneResult):
+        heading = f"Prompt tuned for {metric_name(run.objective)}"
+    folder = Path(run.folder)
+    files = [folder / "winner.txt", folder / "winner.j2"]
+    return Winner(
+        name=name,
+        heading=heading,
+        run=run,
+        aim=_aim(run).measure or run.objective,
+        verdict=verdict(run),
+        prompt=run.best.prompt or run.best.template or "",
+        file=next(filter(Path.exists, files), None),
     )
 
 
 def summary_table(summary: Summary) -> Table:
-    """Returns the counts and scores: a column per template, or a row per template where there are many.
+    """Returns the counts and scores: a column per template, or of many templates a row each.
 
-    Of a front, which may be long, the winner alone is shown. Of one template the difference from its baseline is a
-    column too.
+    Of a front, which may be long, the winner alone is shown. Of one template the difference from
+    its baseline is a column too.
     """
     columns = shown_columns(summary)
-    where = "tuning images" if summary.split == "tuning" else "images the search never saw"
-    head = f"On {summary.images:,} {where if summary.winners or summary.split == 'tuning' else 'held-out images'}"
-    cells = {
-        column.title: [
-            *(f"{column.counts[state]:,}" for state in summary.counts),
-            *(number(column.scores[key], key) for key in summary.scores),
-        ]
-        for column in columns
-    }
+    images = "held-out images"
+    if summary.split == "tuning":
+        images = "tuning images"
+    elif summary.winners:
+        images = "images the search never saw"
+    head = f"On {summary.images:,} {images}"
+    cells = {}
+    for column in columns:
+        counts = [f"{column.counts[state]:,}" for state in summary.counts]
+        scores = [number(column.scores[key], key) for key in summary.scores]
+        cells[column.title] = counts + scores
     if len(columns) > _COLUMNS:
-        heads = (head, *summary.counts, *(metric_name(key) for key in summary.scores))
+        names = [metric_name(key) for key in summary.scores]
+        rows = [(f"  {title}", *values) for title, values in cells.items()]
         return Table(
-            "summary", "", heads, tuple((f"  {title}", *values) for title, values in cells.items())
+            name="summary", title="", columns=(head, *summary.counts, *names), rows=tuple(rows)
         )
-    if len(columns) == 2 and (change := columns[1].changes):
-        changes = [difference(change[key], key) if key in change else "" for key in summary.scores]
-        cells[" "] = [*[""] * len(summary.counts), *changes]
+    if len(columns) == 2 and columns[1].changes:
+        changes = [""] * len(summary.counts)
+        for key in summary.scores:
+            change = columns[1].changes.get(key)
+            changes.append("" if change is None else difference(change, key))
+        cells[" "] = changes
     names = [f"  {name}" for name in (*summary.counts, *summary.scores.values())]
-    return Table("summary", "", (head, *cells), tuple(zip(names, *cells.values(), strict=True)))
+    return Table(
+        name="summary",
+        title="",
+        columns=(head, *cells),
+        rows=tuple(zip(names, *cells.values(), strict=True)),
+    )
 
 
 def shown_columns(summary: Summary) -> list[Column]:
     """Returns the templates that `summary_table` shows."""
+    if not summary.winners:
+        return list(summary.columns)
     winners = {winner.name for winner in summary.winners}
-    return [
-        column
-        for column in summary.columns
-        if not winners or column.name in winners or not column.changes
-    ]
+    return [column for column in summary.columns if column.name in winners or not column.changes]
 
 
 def doubt_in_words(doubt: Doubt) -> str:
-    """Returns the influence of doubtful placements: "hP 0.950, hR 0.720 without them; 0.890, 0.690 if wrong"."""
-    sure = (
-        doubt.without
-        and f"hP {number(doubt.without['hp'])}, hR {number(doubt.without['hr'])} without them; "
-    )
-    return f"{sure or 'hP, hR '}{number(doubt.wrong['hp'])}, {number(doubt.wrong['hr'])} if wrong"
+    """Returns the influence of doubtful placements.
+
+    It reads "hP 0.950, hR 0.720 without them; 0.890, 0.690 if wrong".
+    """
+    without = "hP, hR "
+    if doubt.without:
+        hp = number(doubt.without["hp"])
+        hr = number(doubt.without["hr"])
+        without = f"hP {hp}, hR {hr} without them; "
+    return f"{without}{number(doubt.wrong['hp'])}, {number(doubt.wrong['hr'])} if wrong"
 
 
 def doubt_lines(summary: Summary) -> list[str]:
-    """Returns the influence of doubtful placements, a line for each template of `summary_table` that has some.
+    """Returns the influence of doubtful placements on each template of `summary_table` in a line.
 
-    Where the confidence is known at each node, the worth of it follows; and so do images that a checklist moves, and
-    answers that were cut off.
+    Where the confidence is known at each node, its worth follows; and so do images that a checklist
+    moves, and answers that were cut off.
     """
     lines = []
     for column in shown_columns(summary):
+        title = column.title
         if column.cut:
-            lines.append(f"{column.title}: {column.cut}")
+            lines.append(f"{title}: {column.cut}")
         if column.masked:
-            lines.append(
-                f"{column.title}: {column.masked:,} of {summary.images:,} placed elsewhere by the checklist"
-            )
-        if (doubt := column.doubt) and doubt.n:
-            lines.append(f"{column.title}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}")
-        if (one := column.selective) and one.calibration_error is not None:
-            worth = f"AURC {number(one.aurc)}, calibration error {number(one.calibration_error)}"
-            lines.append(f"{column.title}, confidence: {worth}")
+            moved = f"{column.masked:,} of {summary.images:,}"
+            lines.append(f"{title}: {moved} placed elsewhere by the checklist")
+        doubt = column.doubt
+        if doubt is not None and doubt.n:
+            lines.append(f"{title}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}")
+        selective = column.selective
+        if selective is not None and selective.calibration_error is not None:
+            error = number(selective.calibration_error)
+            worth = f"AURC {number(selective.aurc)}, calibration error {error}"
+            lines.append(f"{title}, confidence: {worth}")
     return lines
-
-
-def _heading(result: Result, run: TuneResult) -> str:
-    return (
-        "Prompt"
-        if isinstance(result, TuneResult)
-        else f"Prompt tuned for {metric_name(run.objective)}"
-    )
 
 
 def verdict(run: TuneResult) -> str:
@@ -343,18 +344,19 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
         selection: The choice.
         aim: The objective of the run.
     """
-    images = _tuning_images(selection.images)
+    images = _counted(selection.images, "tuning image")
     if selection.chose_threshold and selection.status == "estimate":
         return (
             f"Best estimate, not certified: its threshold was chosen on the {images}; "
             "taxtune calibrate makes a promise."
         )
-    proven = " and ".join(
-        f"{metric_name(held.measure)} is at least {number(held.low, held.measure)} with "
-        f"{100 * held.confidence:g} % confidence"
-        for held in selection.held
-        if held.confidence > 0.5
-    )
+    bounds = []
+    for held in selection.held:
+        if held.confidence > 0.5:
+            low = number(held.low, held.measure)
+            confidence = f"{100 * held.confidence:g} % confidence"
+            bounds.append(f"{metric_name(held.measure)} is at least {low} with {confidence}")
+    proven = " and ".join(bounds)
     if selection.status == "certified":
         return f"Certified: {proven} ({images})."
     if selection.status == "passes-alone":
@@ -365,10 +367,10 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
     missed = [held for held in selection.held if held.missed]
     if selection.status == "estimate" and missed:
         return f"Best estimate, not certified: {_wanting(missed[0], images)}."
-    goal = " and ".join(
-        f"{metric_name(held.measure)} at least {number(held.goal, held.measure)}"
-        for held in missed or selection.held
-    )
+    goals = []
+    for held in missed or selection.held:
+        goals.append(f"{metric_name(held.measure)} at least {number(held.goal, held.measure)}")
+    goal = " and ".join(goals)
     if missed:
         return f"No prompt has {goal} on average; this one comes nearest ({images})."
     name = metric_name(aim.measure or aim.objective)
@@ -386,22 +388,31 @@ def _wanting(held: Held, images: str) -> str:
         mean = number(held.mean, held.measure)
         near = "short of" if held.mean < held.goal - 1e-9 else "too close to"
         return f"its {name} is {mean} on {images}, {near} the goal {goal} ({proven})"
-    photos = f"{held.more:,} more photo{'' if held.more == 1 else 's'}"
+    photos = _counted(held.more, "more photo")
     return f"label {photos} for tuning to prove {name} {goal} ({proven})"
 
 
 def _scores(result: Result) -> dict[str, str]:
-    """Returns the names of the scores that matter: hP, hR, and what the runs aim at and hold, with its goal."""
+    """Returns the names of the scores that matter, by key.
+
+    They are hP, hR, and what the runs hold, with its goal, and aim at.
+    """
     runs = [run for _, run in result.named_runs]
-    aims = [measure for run in runs if (measure := _aim(run).measure)]
     held = [key for run in runs for key in run.bounds]
+    objectives = [run.objective for run in runs]
+    aims = [_aim(run).measure for run in runs]
+    known = {key for scored in result.heldout for key in scored.scores.means}
     names = {}
-    for key in dict.fromkeys(("hp", "hr", *held, *(run.objective for run in runs), *aims)):
-        if any(score_of(scored.scores, key) is not None for scored in result.heldout):
-            goals = {number(run.bounds[key], key) for run in runs if run.bounds.get(key)}
-            names[key] = _LONG.get(key, metric_name(key)) + (
-                f" (goal {goals.pop()})" if len(goals) == 1 else ""
-            )
+    for key in dict.fromkeys(("hp", "hr", *held, *objectives, *aims)):
+        if key is None or key not in known:
+            continue
+        name = metric_name(key)
+        if key in SCORES:
+            name = SCORES[key].title or name
+        goals = {number(run.bounds[key], key) for run in runs if run.bounds.get(key)}
+        if len(goals) == 1:
+            name += f" (goal {goals.pop()})"
+        names[key] = name
     return names
 
 
@@ -415,15 +426,20 @@ def _changes(
     baseline = result.heldout_baseline
     if baseline is None or baseline is held:
         return {}
-    changes = {key: paired(result, held.name, baseline.name, key) for key in keys}
-    return {key: change for key, change in changes.items() if change is not None}
+    changes = {}
+    for key in keys:
+        change = paired(result, held.name, baseline.name, key)
+        if change is not None:
+            changes[key] = change
+    return changes
 
 
-def _tuning_images(count: int) -> str:
-    return f"{count:,} tuning image{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    """Returns a count with its noun: "1 call", "2,000 calls"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-# -- goal, power and cost ----------------------------------------------------------------------------------------------
+# -- goal, power and cost --------------------------------------------------------------------------
 
 
 def _duration(seconds: float) -> str:
@@ -437,29 +453,27 @@ def _duration(seconds: float) -> str:
 
 def cost_line(usage: Usage) -> str:
     """Returns the calls of a run, their price and the time in a line."""
-    asked = {"": usage.vlm, "LLM ": usage.proposer, "judge ": usage.judge}
-    asked = {who: each for who, each in asked.items() if not who or each != ModelUsage()}
-    parts = [
-        f"{each.calls:,} {who}call{'' if each.calls == 1 else 's'}" for who, each in asked.items()
-    ]
-    parts.insert(1, f"{usage.vlm.from_store:,} cached")
-    unknown = any(each.cost_usd is None and each.calls for each in asked.values())
-    if usage.cost_usd is not None or not unknown:
-        usd = usage.cost_usd or 0.0
-        parts.append(
-            ("under $0.01" if 0 < usd < 0.005 else f"${usd:,.2f}")
-            + (" and more" if unknown else "")
-        )
-    else:
-        parts.append("price unknown")
-    return ", ".join([*parts, _duration(usage.seconds)])
+    parts = [_counted(usage.vlm.calls, "call"), f"{usage.vlm.from_store:,} cached"]
+    if usage.proposer != ModelUsage():
+        parts.append(_counted(usage.proposer.calls, "LLM call"))
+    if usage.judge != ModelUsage():
+        parts.append(_counted(usage.judge.calls, "judge call"))
+    models = (usage.vlm, usage.proposer, usage.judge)
+    unknown = any(model.cost_usd is None and model.calls for model in models)
+    usd = usage.cost_usd or 0.0
+    price = "under $0.01" if 0 < usd < 0.005 else f"${usd:,.2f}"
+    if unknown:
+        price = "price unknown" if usage.cost_usd is None else f"{price} and more"
+    return ", ".join([*parts, price, _duration(usage.seconds)])
 
 
 def account_lines(usage: Usage) -> list[tuple[str, str]]:
     """Returns the calls of a run and their cost as named lines, one per model."""
     lines = [("VLM calls", _asked(usage.vlm))]
-    others = (("LLM calls", usage.proposer), ("judge calls", usage.judge))
-    lines += [(name, _asked(each)) for name, each in others if each != ModelUsage()]
+    if usage.proposer != ModelUsage():
+        lines.append(("LLM calls", _asked(usage.proposer)))
+    if usage.judge != ModelUsage():
+        lines.append(("judge calls", _asked(usage.judge)))
     return [*lines, ("time", _duration(usage.seconds))]
 
 
@@ -478,24 +492,24 @@ def _asked(usage: ModelUsage) -> str:
 
 def goal_in_words(spec: ObjectiveSpec) -> str:
     """Returns the goal in words: "the highest hR, with hP at least 0.980 (90 % confidence)"."""
-    what = meaning(spec.objective) if spec.measure is None else metric_name(spec.measure)
-    return ", ".join([f"the highest {what}", *(f"with {_held(each)}" for each in spec.constraints)])
+    aim = meaning(spec.objective) if spec.measure is None else metric_name(spec.measure)
+    parts = [f"the highest {aim}"]
+    parts += [f"with {_held(constraint)}" for constraint in spec.constraints]
+    return ", ".join(parts)
 
 
 def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
-    """Returns the bound that the tuning images can prove of each score that is held with a confidence."""
+    """Returns the bounds that the tuning images can prove, of scores that are held with a confidence."""
     lines = []
     for power in dict.fromkeys(powers):
-        name, images = (
-            metric_name(power.measure),
-            f"{power.images:,} image{'' if power.images == 1 else 's'}",
-        )
-        text = (
-            f"without a single error, {images} prove {name} {number(power.provable, power.measure)} with "
-            f"{100 * power.confidence:g} % confidence"
-        )
-        if (more := power.needed - power.images) > 0:
-            text += f": label {more:,} more photo{'' if more == 1 else 's'}, or raise data.tuning, to prove "
+        images = _counted(power.images, "image")
+        provable = f"{metric_name(power.measure)} {number(power.provable, power.measure)}"
+        text = f"without a single error, {images} prove {provable} with "
+        text += f"{100 * power.confidence:g} % confidence"
+        more = power.needed - power.images
+        if more > 0:
+            photos = _counted(more, "more photo")
+            text += f": label {photos}, or raise data.tuning, to prove "
             text += number(power.goal, power.measure)
         lines.append(text)
     return lines
@@ -504,10 +518,8 @@ def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
 def _held(constraint: Constraint) -> str:
     name = metric_name(constraint.measure)
     if constraint.of is not None:
-        return f"{name} at least {constraint.least:.0%}".replace("%", " %") + " of the baseline's"
-    sure = (
-        ""
-        if constraint.confidence == 0.5
-        else f" ({constraint.confidence:.0%} confidence)".replace("%", " %")
-    )
-    return f"{name} at least {number(constraint.least)}{sure}"
+        return f"{name} at least {100 * constraint.least:.0f} % of the baseline's"
+    goal = f"{name} at least {number(constraint.least)}"
+    if constraint.confidence == 0.5:
+        return goal
+    return f"{goal} ({100 * constraint.confidence:.0f} % confidence)"

@@ -7,7 +7,14 @@ from taxtune.metrics.confidence import COVERAGES
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.metrics.table import SCORES
-from taxtune.report.formatting import MINUS, Result, longest_answer, score_of, template_name
+from taxtune.report.formatting import (
+    MINUS,
+    Result,
+    longest_answer,
+    score_of,
+    template_name,
+    tuning_scores,
+)
 from taxtune.report.output import Cell, Table
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult, cut_in_words
 
@@ -18,24 +25,28 @@ def score_table(result: Result) -> Table:
     """Returns the held-out scores and paired differences, with 95 % intervals and p values."""
     rows: list[dict[str, Cell]] = []
     for key in _shown_scores(result.heldout):
+        score = metric_name(key)
         for held in result.heldout:
-            row: dict[str, Cell] = {"score": metric_name(key), "template": template_name(held.name)}
+            row: dict[str, Cell] = {"score": score, "template": template_name(held.name)}
             row["value"] = score_of(held.scores, key)
-            rows.append(row | _ends(held.intervals.get(key)) | {"p": None})
+            row |= _ends(held.intervals.get(key))
+            rows.append(row | {"p": None})
         for pair in result.differences:
             change = pair.metrics.get(key)
             if change is not None:
                 names = f"{template_name(pair.name)} {MINUS} {template_name(pair.other)}"
-                row = {"score": metric_name(key), "template": names, "value": change.difference}
-                rows.append(row | _ends(change) | {"p": change.p_value})
+                row = {"score": score, "template": names, "value": change.difference}
+                row |= _ends(change)
+                rows.append(row | {"p": change.p_value})
     notes = [
         "Differences are paired over the same images; bootstrap intervals and two-sided p values."
     ]
-    failed = [row for held in result.heldout for row in held.rows if row.failure is not None]
-    missing = len({row.example for row in failed})
+    missing = set()
+    for held in result.heldout:
+        missing |= {row.example for row in held.rows if row.failure is not None}
     if missing:
         notes.append(
-            f"{missing:,} images without an answer to some template count for none of its scores."
+            f"{len(missing):,} images without an answer to some template count for none of its scores."
         )
     title = "Scores"
     if result.heldout:
@@ -46,10 +57,11 @@ def score_table(result: Result) -> Table:
 
 def _shown_scores(heldout: tuple[HeldoutResult, ...]) -> dict[str, None]:
     """Returns the keys of the scores to show, in their order."""
-    if not heldout:
-        return {}
     keys = dict.fromkeys(key for held in heldout for key in held.scores.means)
-    return {key: None for key in keys if key not in SCORES or not SCORES[key].fixed}
+    for key, score in SCORES.items():
+        if score.fixed:
+            keys.pop(key, None)
+    return keys
 
 
 def _ends(ends: Interval | PairedDifference | None) -> dict[str, Cell]:
@@ -127,14 +139,14 @@ def rank_table(result: Result) -> Table:
         for ranked in held.ranks:
             name = ranked.scores.rank
             order.setdefault(name, len(order))
-            shares = {
-                "precision": (ranked.precision, ranked.scores.n_predicted),
-                "recall": (ranked.recall, ranked.scores.n_relevant),
-            }
-            for kind, (share, count) in shares.items():
+            counts = {"precision": ranked.scores.n_predicted, "recall": ranked.scores.n_relevant}
+            for kind, count in counts.items():
+                share: Interval | None = getattr(ranked, kind)
                 row: dict[str, Cell] = {"rank": name, "template": template_name(held.name)}
-                row |= {"share": kind, "value": None if share is None else share.estimate}
-                rows.append(row | _ends(share) | {"of": count})
+                row["share"] = kind
+                row["value"] = None if share is None else share.estimate
+                row |= _ends(share)
+                rows.append(row | {"of": count})
     rows.sort(key=lambda row: order[str(row["rank"])])
     note = "Precision is of the answers that name the rank, recall of the images that have it."
     return Table.from_records("ranks", "Precision and recall at each rank", rows, notes=[note])
@@ -142,8 +154,7 @@ def rank_table(result: Result) -> Table:
 
 def iteration_table(run: TuneResult) -> Table:
     """Returns every iteration of a run with its scores on the tuning images and its template."""
-    scored = [record.scores for record in run.iterations if record.scores is not None]
-    own = [key for scores in scored for key in scores.measures]
+    own = [key for scores in tuning_scores(run) for key in scores.measures]
     limit = longest_answer(run)
     rows: list[dict[str, Cell]] = []
     for record in run.iterations:
@@ -151,8 +162,10 @@ def iteration_table(run: TuneResult) -> Table:
         for key in dict.fromkeys(("hp", "hr", "hf", "accuracy", *own)):
             row[metric_name(key)] = score_of(record.scores, key)
         row["images"] = None if record.scores is None else record.scores.n
-        remarks = ["winner"] if record.iteration == run.winner else []
-        row["remarks"] = "; ".join([*remarks, *_remarks(record, limit)])
+        remarks = _remarks(record, limit)
+        if record.iteration == run.winner:
+            remarks.insert(0, "winner")
+        row["remarks"] = "; ".join(remarks)
         row["template"] = record.template or ""
         rows.append(row)
     title = f"Tuning for {metric_name(run.objective)}: {len(run.iterations):,} iterations"

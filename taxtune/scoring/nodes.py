@@ -6,7 +6,7 @@ They are hP, hR, hF, accuracy and depth, the same in bits, and precision and rec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,20 +16,14 @@ from taxtune.answers import AnswerTable
 from taxtune.answers.targets import make_information
 from taxtune.mapping import Mapper, Placement
 from taxtune.mapping.config import DOUBTFUL
-from taxtune.metrics import (
-    Information,
-    Interval,
-    bootstrap,
-    bootstrap_ranks,
-    hierarchical_sample,
-    information_sample,
-    information_values,
-    precision_recall,
-)
-from taxtune.metrics.confidence import COVERAGES, Doubt, influence_of_doubt
+from taxtune.metrics.confidence import COVERAGES
+from taxtune.metrics.doubt import Doubt, influence_of_doubt
+from taxtune.metrics.information import Information
 from taxtune.metrics.names import metric_name
-from taxtune.metrics.ranks import RankIntervals
+from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks
 from taxtune.metrics.selective import Selective, selective_scores
+from taxtune.metrics.statistics import Interval
+from taxtune.metrics.table import Predictions
 from taxtune.progress import note, track
 from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.taxonomy import Domain, Taxonomy
@@ -43,6 +37,8 @@ Mask = NDArray[np.bool_]
 _CONFIDENCE = 0.95
 _AT_ONCE = 1_000
 _MOST_ROWS = 20
+#: The scores of each answer.
+_ROW_SCORES = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
 #: The scores that have a unit.
 _IN_UNITS = ("depth", "remaining_uncertainty", "misinformation")
 _HEADS = ("score", "estimate", "low", "high")
@@ -69,20 +65,22 @@ def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
     with track("placing answers", len(distinct)) as task:
         for start in range(0, len(distinct), _AT_ONCE):
             some = distinct[start : start + _AT_ONCE]
-            placements.update(zip(some, mapper.place(some), strict=True))
+            placed = mapper.place(some)
+            placements.update(zip(some, placed, strict=True))
             task.advance(len(some))
     return [placements[text] for text in texts]
 
 
-def as_child(mapper: Mapper, placements: Iterable[Placement | None]) -> Mask:
+def as_child(mapper: Mapper, placements: Sequence[Placement | None]) -> Mask:
     """Returns which placements are scored as a child of the root that is never right, shape (n,).
 
     They are those off the tree, unless the mapper's settings (`MapperConfig.off_tree`) score these
     as the root. A missing answer has the placement None.
     """
-    is_child = mapper.identity().get("off_tree") == "child"
+    if mapper.identity().get("off_tree") != "child":
+        return np.zeros(len(placements), dtype=bool)
     off_tree = [placement is not None and placement.off_tree for placement in placements]
-    return np.array(off_tree, dtype=bool) & is_child
+    return np.array(off_tree, dtype=bool)
 
 
 def interval_cells(interval: Interval | None) -> tuple[float | None, float | None, float | None]:
@@ -125,13 +123,16 @@ def score_answers(
     information = make_information(
         taxonomy, frequencies, smoothing=smoothing, targets=table.targets, part=part
     )
-    full_scores = None
+    predictions = table.predictions(information)
+    full_predictions = None
+    full_intervals: dict[str, Interval] = {}
     if part is not None:
-        full_table = table.on_full(part)
+        full_targets = part.on_full(table.targets)
         full_information = make_information(
-            part.full, frequencies, smoothing=smoothing, targets=full_table.targets
+            part.full, frequencies, smoothing=smoothing, targets=full_targets
         )
-        full_scores = full_table.intervals(full_information, resamples, seed)
+        full_predictions = table.on_full(part, full_information)
+        full_intervals = full_predictions.table().intervals(seed, resamples)
     ranks = bootstrap_ranks(
         taxonomy,
         table.nodes,
@@ -144,26 +145,29 @@ def score_answers(
     scores = _Scores(
         table=table,
         part=part,
-        information=information,
-        on_part=table.intervals(information, resamples, seed),
-        on_full=full_scores,
+        predictions=predictions,
+        full_predictions=full_predictions,
+        on_part=predictions.table().intervals(seed, resamples),
+        on_full=full_intervals,
         ranks=ranks,
-        doubt=table.doubt(),
-        selective=table.selective(),
+        doubt=table.doubt(predictions),
+        selective=table.selective(predictions.hp),
     )
-    summary = scores.summary(resamples, seed)
+    data = scores.summary(resamples, seed)
+    data["rows"] = scores.rows()
+    settings = {
+        "file": answers.file,
+        "taxonomy": taxonomy.source,
+        "frequencies": frequencies,
+        "smoothing": smoothing,
+    }
     return StudyReport(
         study="score",
         title="Scores of answers",
-        settings={
-            "file": answers.file,
-            "taxonomy": taxonomy.source,
-            "frequencies": frequencies,
-            "smoothing": smoothing,
-        },
+        settings=settings,
         tables=scores.tables(),
         notes=answers.notes,
-        data={**summary, "rows": scores.rows()},
+        data=data,
     )
 
 
@@ -173,20 +177,18 @@ class _PlacedTable:
 
     Attributes:
         answers: The answers.
-        taxonomy: The tree.
         nodes: The node of each answer, shape (n,).
         targets: The node of each target, shape (n,).
+        off_tree: Which answers are scored as a child of the root, shape (n,).
         placements: How the answers were placed. Empty where the rows have nodes instead.
-        off_tree: Which answers are scored as a child of the root, shape (n,). None for given nodes.
         mapper: The mapper's identity. None for given nodes.
     """
 
     answers: AnswerTable
-    taxonomy: Taxonomy
     nodes: IntArray
     targets: IntArray
+    off_tree: Mask
     placements: Sequence[Placement] = ()
-    off_tree: Mask | None = None
     mapper: dict[str, Any] | None = None
 
     @classmethod
@@ -195,64 +197,60 @@ class _PlacedTable:
         targets = np.array([row.target for row in answers.rows], dtype=np.int64)
         if answers.has_nodes:
             nodes = np.array([row.predicted for row in answers.rows], dtype=np.int64)
-            return cls(answers, taxonomy, nodes, targets)
+            off_tree = np.zeros(len(nodes), dtype=bool)
+            return cls(answers=answers, nodes=nodes, targets=targets, off_tree=off_tree)
         mapper = mapper or Mapper(taxonomy)
-        placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
+        texts = [row.answer or "" for row in answers.rows]
+        placements = place_texts(mapper, texts)
+        nodes = np.array([placement.node for placement in placements], dtype=np.int64)
         return cls(
             answers=answers,
-            taxonomy=taxonomy,
-            nodes=np.array([placement.node for placement in placements], dtype=np.int64),
+            nodes=nodes,
             targets=targets,
-            placements=placements,
             off_tree=as_child(mapper, placements),
+            placements=placements,
             mapper=dict(mapper.identity()),
-        )
-
-    def on_full(self, part: Domain) -> _PlacedTable:
-        """Returns the same answers on the whole of which the tree is a part."""
-        return replace(
-            self,
-            taxonomy=part.full,
-            nodes=part.on_full(self.nodes),
-            targets=part.on_full(self.targets),
         )
 
     def count(self, claim: Literal["abstained", "off_tree"]) -> int:
         """Returns the number of answers that abstain, or are off the tree."""
         return sum(getattr(placement, claim) for placement in self.placements)
 
-    def precision_recall(self) -> tuple[FloatArray, FloatArray]:
-        """Returns hP and hR of each answer, shape (n,) each."""
-        return precision_recall(self.taxonomy, self.nodes, self.targets, off_tree=self.off_tree)
-
-    def intervals(self, information: Information, resamples: int, seed: int) -> dict[str, Interval]:
-        """Returns the scores on the tree and in bits, by name."""
-        on_tree = hierarchical_sample(
-            self.taxonomy, self.nodes, self.targets, off_tree=self.off_tree
+    def predictions(self, information: Information) -> Predictions:
+        """Returns the nodes as they are scored on their tree."""
+        return Predictions(
+            information=information, nodes=self.nodes, target=self.targets, off_tree=self.off_tree
         )
-        in_bits = information_sample(information, self.nodes, self.targets, off_tree=self.off_tree)
-        return bootstrap(on_tree, in_bits, resamples=resamples, confidence=_CONFIDENCE, seed=seed)
 
-    def doubt(self) -> Doubt | None:
+    def on_full(self, part: Domain, information: Information) -> Predictions:
+        """Returns the nodes as they are scored on the whole of which their tree is a part."""
+        nodes = part.on_full(self.nodes)
+        targets = part.on_full(self.targets)
+        return Predictions(
+            information=information, nodes=nodes, target=targets, off_tree=self.off_tree
+        )
+
+    def doubt(self, predictions: Predictions) -> Doubt | None:
         """Returns the influence of doubtful placements. None where that is not known of each."""
         if self.answers.has_nodes:
             return None
         doubtful = [placement.doubtful for placement in self.placements]
-        return influence_of_doubt(
-            self.taxonomy, self.nodes, self.targets, doubtful, off_tree=self.off_tree
-        )
+        return influence_of_doubt(predictions, doubtful)
 
-    def selective(self) -> Selective | None:
-        """Returns the worth of the confidence.
+    def selective(self, hp: FloatArray) -> Selective | None:
+        """Returns the worth of the confidence for answers with this hP.
 
         It is the mapper's, or the column `confidence` beside nodes. The mapper's is no probability
         that the node is exactly right; a column is, if it is in [0, 1].
         """
-        hp, _ = self.precision_recall()
         if not self.answers.has_nodes:
-            confidence = np.array([one.confidence for one in self.placements], dtype=np.float64)
-            return None if np.isnan(confidence).any() else selective_scores(confidence, hp)
-        column: list[Any] = [row.fields.get("confidence") for row in self.answers.rows]
+            given = [placement.confidence for placement in self.placements]
+            confidence = np.array(given, dtype=np.float64)
+            if np.isnan(confidence).any():
+                return None
+            return selective_scores(confidence, hp)
+        rows = self.answers.rows
+        column: list[Any] = [row.fields.get("confidence") for row in rows]
         try:
             confidence = np.array(column, dtype=np.float64)
         except ValueError:
@@ -264,7 +262,8 @@ class _PlacedTable:
                     "not scored"
                 )
             return None
-        if ((confidence < 0) | (confidence > 1)).any():
+        is_outside = (confidence < 0) | (confidence > 1)
+        if is_outside.any():
             return selective_scores(confidence, hp)
         return selective_scores(confidence, hp, hp == 1)
 
@@ -276,9 +275,10 @@ class _Scores:
     Attributes:
         table: The answers.
         part: What their tree is a part of. None for a whole tree.
-        information: Weights of the tree's nodes.
+        predictions: Their nodes as they are scored on their tree.
+        full_predictions: The same on the whole tree. None where theirs is the whole.
         on_part: The scores on their tree, by name.
-        on_full: The scores on the whole tree. None where theirs is the whole.
+        on_full: The scores on the whole tree. Empty where theirs is the whole.
         ranks: Precision and recall at each rank.
         doubt: What hangs on doubtful placements.
         selective: The worth of the confidence.
@@ -286,20 +286,27 @@ class _Scores:
 
     table: _PlacedTable
     part: Domain | None
-    information: Information
+    predictions: Predictions
+    full_predictions: Predictions | None
     on_part: dict[str, Interval]
-    on_full: dict[str, Interval] | None
+    on_full: dict[str, Interval]
     ranks: Sequence[RankIntervals]
     doubt: Doubt | None
     selective: Selective | None
 
     @property
     def _target_depth(self) -> float:
-        return float(self.table.taxonomy.depth[self.table.targets].mean())
+        depths = self._information.taxonomy.depth[self.table.targets]
+        return float(depths.mean())
 
     @property
     def _target_bits(self) -> float:
-        return float(self.information.content[self.table.targets].mean())
+        bits = self._information.content[self.table.targets]
+        return float(bits.mean())
+
+    @property
+    def _information(self) -> Information:
+        return self.predictions.information
 
     def summary(self, resamples: int, seed: int) -> dict[str, Any]:
         """Returns all scores as plain values, with what they were drawn with."""
@@ -309,7 +316,8 @@ class _Scores:
             ("root", "abstained", "off_tree", "doubtful", "selective", "full_scores")
         )
         if self.part is not None:
-            summary["root"] = "/".join(self.part.full.path(self.part.root))
+            root = self.part.full.path(self.part.root)
+            summary["root"] = "/".join(root)
         if table.mapper is not None:
             summary["abstained"] = table.count("abstained")
             summary["off_tree"] = table.count("off_tree")
@@ -317,53 +325,49 @@ class _Scores:
             summary["doubtful"] = {"below": DOUBTFUL, **asdict(self.doubt)}
         if self.selective is not None:
             summary["selective"] = asdict(self.selective)
-        if self.on_full is not None:
+        if self.on_full:
             summary["full_scores"] = _as_dicts(self.on_full)
         summary["ranks"] = []
         for row in self.ranks:
             intervals = asdict(row)
             counts = intervals.pop("scores")
             summary["ranks"].append(counts | intervals)
-        return summary | {
-            "scored": "placement" if answers.has_nodes else "answer",
-            "n": len(answers.rows),
-            "left_out": list(answers.unanswered),
-            "outside": list(answers.outside),
-            "confidence_level": _CONFIDENCE,
-            "resamples": resamples,
-            "seed": seed,
-            "scores": _as_dicts(self.on_part),
-            "targets": {"depth": self._target_depth, "bits": self._target_bits},
-            "information": self.information.as_dict(),
-            "mapper": table.mapper,
-        }
+        summary["scored"] = "placement" if answers.has_nodes else "answer"
+        summary["n"] = len(answers.rows)
+        summary["left_out"] = list(answers.unanswered)
+        summary["outside"] = list(answers.outside)
+        summary["confidence_level"] = _CONFIDENCE
+        summary["resamples"] = resamples
+        summary["seed"] = seed
+        summary["scores"] = _as_dicts(self.on_part)
+        summary["targets"] = {"depth": self._target_depth, "bits": self._target_bits}
+        summary["information"] = self._information.as_dict()
+        summary["mapper"] = table.mapper
+        return summary
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the scores of each answer."""
         table = self.table
-        tree = table.taxonomy
-        hp, hr = table.precision_recall()
-        bits = information_values(
-            self.information, table.nodes, table.targets, off_tree=table.off_tree
-        )
-        scores = {"hp": hp, "hr": hr}
-        names = ("ihp", "ihr", "remaining_uncertainty", "misinformation")
-        scores.update(zip(names, bits, strict=True))
-        if self.part is not None:
-            scores["full_hp"], scores["full_hr"] = table.on_full(self.part).precision_recall()
-        columns: dict[str, Iterable[Any]] = {
-            "row": [row.row for row in table.answers.rows],
-            "truth": ["/".join(tree.path(node)) for node in table.targets.tolist()],
-            "placement": ["/".join(tree.path(node)) for node in table.nodes.tolist()],
-        }
-        for name, values in scores.items():
-            columns[name] = values.tolist()
+        columns: dict[str, Iterable[Any]] = {}
+        columns["row"] = [row.row for row in table.answers.rows]
+        columns["truth"] = self._paths(table.targets)
+        columns["placement"] = self._paths(table.nodes)
+        scores = self.predictions.scores()
+        for name in _ROW_SCORES:
+            columns[name] = scores[name].tolist()
+        if self.full_predictions is not None:
+            columns["full_hp"] = self.full_predictions.hp.tolist()
+            columns["full_hr"] = self.full_predictions.hr.tolist()
         if table.placements:
             columns["stage"] = [str(placement.stage) for placement in table.placements]
             for name in ("answer", "evidence", "confidence", "abstained", "off_tree"):
                 columns[name] = [getattr(placement, name) for placement in table.placements]
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def _paths(self, nodes: IntArray) -> list[str]:
+        tree = self._information.taxonomy
+        return ["/".join(tree.path(node)) for node in nodes.tolist()]
 
     def tables(self) -> tuple[Table, ...]:
         """Returns the tables of the scores, of those with a unit, and of the ranks."""
@@ -378,27 +382,27 @@ class _Scores:
             recall = interval_cells(row.recall)
             counts = row.scores
             ranks.append((counts.rank, counts.n_predicted, *precision, counts.n_relevant, *recall))
-        return (
-            Table("scores", "Scores with 95 % intervals", _HEADS, tuple(plain)),
-            Table(
-                "bits", "Depth and information", _HEADS, tuple(in_units), dict.fromkeys(_HEADS, 2)
-            ),
-            Table("ranks", "At each rank", _RANK_HEADS, tuple(ranks), notes=tuple(self._notes())),
-        )
+        notes = tuple(self._notes())
+        digits = dict.fromkeys(_HEADS, 2)
+        scores = Table("scores", "Scores with 95 % intervals", _HEADS, tuple(plain))
+        bits = Table("bits", "Depth and information", _HEADS, tuple(in_units), digits)
+        at_ranks = Table("ranks", "At each rank", _RANK_HEADS, tuple(ranks), notes=notes)
+        return scores, bits, at_ranks
 
     def _labelled(self) -> Iterator[tuple[str, str, Interval]]:
         """Yields each score with its label and its key, those on the whole tree last."""
         where = "" if self.part is None else f" on {self.part.label}"
-        for key in self.on_part:
-            name = metric_name(key)
-            label = name if key == "accuracy" else f"{name}{where}"
-            yield label, key, self.on_part[key]
-        if self.part is None or self.on_full is None:
+        for key, interval in self.on_part.items():
+            label = metric_name(key)
+            if key != "accuracy":
+                label += where
+            yield label, key, interval
+        if self.part is None:
             return
-        for key in self.on_full:
+        for key, interval in self.on_full.items():
             # Whether a node is exactly right does not depend on the root.
             if key != "accuracy":
-                yield f"{metric_name(key)} on {self.part.full_label}", key, self.on_full[key]
+                yield f"{metric_name(key)} on {self.part.full_label}", key, interval
 
     def _notes(self) -> list[str]:
         notes = [self._examples_note()]
@@ -414,7 +418,7 @@ class _Scores:
             notes.append(_left_out_note(answers.outside, reason))
         notes.append(
             f"targets: mean depth {self._target_depth:.2f}, mean information "
-            f"{self._target_bits:.2f} bits ({self.information.counted})"
+            f"{self._target_bits:.2f} bits ({self._information.counted})"
         )
         return notes
 

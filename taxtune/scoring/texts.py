@@ -10,12 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.answers import AnswerTable
 from taxtune.errors import DataError
-from taxtune.metrics import Interval, Sample, bootstrap
 from taxtune.metrics.registry import Measure
-from taxtune.report.output import StudyReport, Table
+from taxtune.metrics.statistics import Interval, Sample, bootstrap
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.scoring.nodes import interval_cells
 
 __all__ = ["check_questions", "mean_interval", "measure_answers", "measured_report"]
+
+FloatArray = NDArray[np.float64]
+
+_COLUMNS = ("measure", "mean", "low", "high", "scored", "unscored")
+_NOTE = "low and high: 95 % bootstrap interval of the mean over the scored answers."
 
 
 def check_questions(name: str, answers: AnswerTable) -> None:
@@ -33,7 +38,7 @@ def check_questions(name: str, answers: AnswerTable) -> None:
             )
 
 
-def measure_answers(measure: Measure, answers: AnswerTable) -> NDArray[np.float64]:
+def measure_answers(measure: Measure, answers: AnswerTable) -> FloatArray:
     """Returns the score of each answer, shape (n,). NaN is unscored.
 
     Raises:
@@ -67,8 +72,10 @@ def mean_interval(
         return None
     # A draw over few different values is the same as one over answers, and less work.
     few = len(np.unique(values)) * 10 < len(values)
-    sample = Sample({"mean": values}, keys=(values,) if few else None)
-    return bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)["mean"]
+    keys = [values] if few else None
+    sample = Sample({"mean": values}, keys=keys)
+    intervals = bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)
+    return intervals["mean"]
 
 
 def measured_report(
@@ -93,35 +100,31 @@ def measured_report(
     Raises:
         DataError: If a measure needs questions and the answers have none.
     """
-    scores: dict[str, NDArray[np.float64]] = {}
-    means = []
+    scores: dict[str, FloatArray] = {}
+    means: list[tuple[Cell, ...]] = []
     notes = list(answers.notes)
     for measure in measures:
         values = measure_answers(measure, answers)
         scores[measure.name] = values
         notes += [f"{measure.label}: {text}" for text in measure.notes]
         unscored = int(np.isnan(values).sum())
+        scored = len(values) - unscored
         interval = mean_interval(values, resamples=resamples, seed=seed)
-        means.append((measure.name, *interval_cells(interval), len(values) - unscored, unscored))
-    table = Table(
-        name="measures",
-        title="Mean score",
-        columns=("measure", "mean", "low", "high", "scored", "unscored"),
-        rows=tuple(means),
-        notes=("low and high: 95 % bootstrap interval of the mean over the scored answers.",),
-    )
+        means.append((measure.name, *interval_cells(interval), scored, unscored))
+    table = Table("measures", "Mean score", _COLUMNS, tuple(means), notes=(_NOTE,))
     rows = []
-    for i, row in enumerate(answers.rows):
-        scored: dict[str, Any] = {"row": row.row, "answer": row.answer or ""}
-        scored["references"] = list(row.references)
-        scored["scores"] = {name: values[i] for name, values in scores.items()}
-        rows.append(scored)
+    for i, answer in enumerate(answers.rows):
+        row: dict[str, Any] = {"row": answer.row, "answer": answer.answer or ""}
+        row["references"] = list(answer.references)
+        row["scores"] = {name: values[i] for name, values in scores.items()}
+        rows.append(row)
     identities = [measure.identity() for measure in measures]
+    left_out = list(answers.unanswered)
     return StudyReport(
         study="measure",
         title="Text measures of answers",
         settings={**settings, "measures": identities},
         tables=(table,),
         notes=tuple(notes),
-        data={"n": len(rows), "left_out": list(answers.unanswered), "rows": rows},
+        data={"n": len(rows), "left_out": left_out, "rows": rows},
     )

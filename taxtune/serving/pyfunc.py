@@ -64,11 +64,10 @@ def read_image(text: str, *, content_only: bool = False) -> Path | bytes:
     """
     is_data = text[:5].lower() == "data:"
     content = _decode(text, is_data=is_data)
-    if not content_only and not is_data:
-        # A JPEG in base64 begins with "/9j/", as a path may.
-        is_file = len(text) <= _LONGEST_PATH and Path(text).exists()
-        if is_file or not content:
-            return Path(text)
+    may_be_path = not content_only and not is_data
+    # A JPEG in base64 begins with "/9j/", as a path may.
+    if may_be_path and (not content or (len(text) <= _LONGEST_PATH and Path(text).exists())):
+        return Path(text)
     if not content:
         raise ImageError(
             "The text is not an image file in base64.",

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from taxtune.answers import AnswerRow, AnswerTable
 from taxtune.answers.matching import align, excluded_records, split_by
 from taxtune.errors import DataError
+from taxtune.metrics.base import name_scores
 from taxtune.metrics.consensus import Cider
 from taxtune.metrics.hierarchical import score
-from taxtune.metrics.registry import Measure, name_scores
+from taxtune.metrics.registry import Measure
 from taxtune.scoring.nodes import as_child, place_texts
 from taxtune.studies.settings import ContestantSettings, check_inputs
 from taxtune.taxonomy import Domain, Taxonomy

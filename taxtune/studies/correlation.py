@@ -25,7 +25,7 @@ from taxtune.metrics.registry import Measure, split_spec
 from taxtune.options import EnglishNamesOption, SeedOption, measure_option
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.frames import groups, records
-from taxtune.studies.output import draw_curves, frame_table, part_path
+from taxtune.studies.output import draw_curves, frame_table, node_paths, part_path
 from taxtune.studies.pairs import PairSampler
 from taxtune.studies.published import published
 from taxtune.studies.settings import (
@@ -129,26 +129,30 @@ def run(settings: CorrelationSettings) -> StudyReport:
     taus = correlate(pairs, measures)
     curves = score_curves(pairs, measures)
     labels = [measure.label for measure in measures]
-    names = {m.name: m.label if labels.count(m.label) == 1 else m.name for m in measures}
+    names = {}
+    for measure in measures:
+        is_alone = labels.count(measure.label) == 1
+        names[measure.name] = measure.label if is_alone else measure.name
     record = settings.record()
     record["root"] = part_path(part)
     record["nodes"] = len(taxonomy)
     record["leaves"] = len(taxonomy.leaves)
-    named = [node for node in range(len(taxonomy)) if len(taxonomy.names(node)) > 1]
-    record["nodes_with_common_name"] = len(named)
+    counts = [len(taxonomy.names(node)) for node in range(len(taxonomy))]
+    record["nodes_with_common_name"] = sum(count > 1 for count in counts)
     record["measures"] = [measure.identity() for measure in measures]
+    paper = _paper_table(taus, names, labels)
+    intervals = _intervals_table(taus, names)
+    figures = {}
+    if len(curves):
+        figures["correlation"] = partial(_draw, curves, taus, names)
     return StudyReport(
         study="correlation",
         title="Do text measures reflect how close two labels are on the tree? (paper 1, §5)",
         settings=record,
-        tables=(
-            _paper_table(taus, names, labels),
-            _intervals_table(taus, names),
-            _pairs_table(taxonomy, pairs),
-        ),
-        figures={"correlation": partial(_draw, curves, taus, names)} if len(curves) else {},
+        tables=(paper, intervals, _pairs_table(taxonomy, pairs)),
+        figures=figures,
         notes=_notes(measures, taus),
-        data={"correlations": taus.to_dict("records"), "curves": curves.to_dict("records")},
+        data={"correlations": records(taus), "curves": records(curves)},
     )
 
 
@@ -161,32 +165,35 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFram
     sampler = PairSampler(taxonomy)
     frames = []
     # A generator for each, so that neither set depends on how much the other draws.
-    for metric, seed in zip(_METRICS, np.random.SeedSequence(settings.seed).spawn(2), strict=True):
+    seeds = np.random.SeedSequence(settings.seed).spawn(len(_METRICS))
+    for metric, seed in zip(_METRICS, seeds, strict=True):
+        rng = np.random.default_rng(seed)
         drawn = sampler.sample(
             settings.pairs,
-            np.random.default_rng(seed),
+            rng,
             nearest=settings.nearest,
             farthest=settings.farthest,
             ancestors=metric == "hr",
             draw=settings.draw,
         )
+        drawn["metric"] = metric
         hp, hr = precision_recall(taxonomy, drawn["node"], drawn["leaf"])
-        frames.append(drawn.assign(metric=metric, value=hp if metric == "hp" else hr))
+        drawn["value"] = hp if metric == "hp" else hr
+        frames.append(drawn)
     pairs = pd.concat(frames, ignore_index=True)
-    is_common = settings.labels == "common"
-    labels = {}
-    for node in {*pairs["leaf"], *pairs["node"]}:
-        labels[node] = taxonomy.common_name(node) if is_common else taxonomy.labels[node]
-    pairs["reference"] = pairs["leaf"].map(labels)
-    pairs["answer"] = pairs["node"].map(labels)
+    names = pd.Series(taxonomy.labels)
+    if settings.labels == "common":
+        names = pd.Series([taxonomy.common_name(node) for node in range(len(taxonomy))])
+    pairs["reference"] = pairs["leaf"].map(names)
+    pairs["answer"] = pairs["node"].map(names)
     return pairs[["metric", "leaf", "node", "reference", "answer", "distance", "value"]]
 
 
 def _write_pairs(pairs: pd.DataFrame, taxonomy: Taxonomy, path: Path) -> None:
     """Writes the pairs with their scores as CSV, nodes as paths."""
-    nodes = {*pairs["leaf"], *pairs["node"]}
-    paths = {node: "/".join(taxonomy.path(node)) for node in nodes}
-    written = pairs.assign(leaf=pairs["leaf"].map(paths), node=pairs["node"].map(paths))
+    written = pairs.copy()
+    for column in ("leaf", "node"):
+        written[column] = node_paths(taxonomy, pairs[column])
     atomic.make_folder(path.parent)
     atomic.write_text(path, written.to_csv(index=False, lineterminator="\n"))
 
@@ -252,10 +259,10 @@ def kendall(x: ArrayLike, y: ArrayLike) -> dict[str, float]:
 def _standard_error(x: FloatArray, y: FloatArray) -> float:
     """Returns the asymptotic standard error of τ-b; NaN where it would take too long."""
     n = len(x)
+    if len(np.unique(x)) > len(np.unique(y)):
+        x, y = y, x
     _, x_code, x_counts = np.unique(x, return_inverse=True, return_counts=True)
     _, y_code, y_counts = np.unique(y, return_inverse=True, return_counts=True)
-    if len(x_counts) > len(y_counts):
-        x_code, x_counts, y_code, y_counts = y_code, y_counts, x_code, x_counts
     if len(x_counts) > _MOST_VALUES:
         return float("nan")
     # For each example: the number of examples that it agrees with in order, less those that it disagrees with.
@@ -300,8 +307,7 @@ def _paper_table(taus: pd.DataFrame, names: Mapping[str, str], labels: list[str]
             "A measure or metric with the same value for all pairs has no correlation (–)."
         )
     title = "Kendall's τ of measures with hP and hR, and Table 1 of the paper"
-    digits = dict.fromkeys(cells.columns[1:], 2)
-    return frame_table("correlation", title, cells, *notes, digits=digits)
+    return frame_table("correlation", title, cells, *notes, digits=2)
 
 
 def _intervals_table(taus: pd.DataFrame, names: Mapping[str, str]) -> Table:

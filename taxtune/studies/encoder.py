@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -25,7 +24,7 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.frames import groups, in_order
+from taxtune.studies.frames import groups, records, sorted_by
 from taxtune.studies.level_texts import (
     HELD_OUT,
     Levels,
@@ -113,7 +112,9 @@ def run(settings: EncoderSettings) -> StudyReport:
         TaxtuneError: If the tree has nothing to draw, there is no such similarity, or its model cannot be loaded.
     """
     taxonomy, part = settings.read_tree()
-    answers = None if settings.answers is None else read_annotated(settings.answers, taxonomy, part)
+    answers = None
+    if settings.answers is not None:
+        answers = read_annotated(settings.answers, taxonomy, part)
     return compare_encoders(taxonomy, settings, answers, part)
 
 
@@ -145,48 +146,52 @@ def place_all(
     tasks = language_tasks(taxonomy, levels, settings.per_level, leafing)
     sets = [held_out, named]
     if answers is not None:
-        placed = answers.frame[["answer", "target"]].rename(columns={"answer": "text"})
-        sets.append(placed.assign(kind="placed answers"))
+        placed = answers.frame[["target"]].assign(kind="placed answers")
+        placed["text"] = answers.frame["answer"]
+        sets.append(placed)
         notes += answers.notes
     texts = pd.concat(sets, ignore_index=True)
     if texts.empty:
         raise DataError("There are no texts to place.", remedy="Give a --template, or --answers.")
     texts["level"] = texts["target"].map(levels.of)
     is_held_out = texts["kind"] == HELD_OUT
+    held_out, others = texts[is_held_out], texts[~is_held_out]
     # All encoders are made before the first works for minutes: one may not exist.
     for spec in settings.encoder:
         if split_name(spec)[1].startswith("clip-i2t:"):
             raise DataError("The encoder needs images, but the texts have none.", value=spec)
     scorers = make_scorers(settings.encoder, tree_names(taxonomy), settings, measures=False)
     reduced = without_names(taxonomy, hidden)
-    parts = []
+    kept = tree_names(reduced)
+    parts = {}
     for scorer in scorers:
         language = _classified(taxonomy, scorer, tasks, levels, settings.seed)
-        whole = _placed(taxonomy, scorer, texts[~is_held_out])
+        whole = _placed(taxonomy, scorer, others)
         # The encoder must not know the names that were taken off: lexical weighs n-grams by all names it has seen.
-        kept = tree_names(reduced)
         scorer.similarity.fit(kept.vocabulary)
-        part = _placed(reduced, scorer._replace(names=kept), texts[is_held_out])
-        parts.append(pd.concat([part, whole, language]).assign(encoder=scorer.name))
-    frame = pd.concat(parts, ignore_index=True).astype({"node": np.int64, "target": np.int64})
-    frame = frame.sort_values("kind", key=lambda kind: pd.factorize(kind)[0], kind="stable")
-    return frame, levels, {scorer.name: scorer.spec for scorer in scorers}, notes
+        part = _placed(reduced, scorer._replace(names=kept), held_out)
+        parts[scorer.name] = pd.concat([part, whole, language], ignore_index=True)
+    frame = pd.concat(parts, names=["encoder", "row"]).reset_index("encoder")
+    frame = frame.astype({"node": np.int64, "target": np.int64})
+    frame = sorted_by(frame, "kind", frame["kind"].unique())
+    specs = {scorer.name: scorer.spec for scorer in scorers}
+    return frame, levels, specs, notes
 
 
 def _placed(taxonomy: Taxonomy, scorer: Scorer, texts: pd.DataFrame) -> pd.DataFrame:
     """Returns the texts with their node, once per way; a blank text's nearest node is the root."""
     mapper = Mapper(taxonomy, scorer.similarity)
-    nodes: dict[str, dict[str, int]] = {NEAREST: {}, MAPPER: {}}
+    rows = []
     for batch, table in scorer.tables(sorted(texts["text"].unique())):
-        nearest, _ = nearest_nodes(taxonomy, table)
-        for text, row, node in zip(batch, table, nearest.tolist(), strict=True):
-            is_blank = not any(map(str.isalnum, text))
-            nodes[NEAREST][text] = taxonomy.root if is_blank else node
-            nodes[MAPPER][text] = mapper.place_scored(text, row).node
-    ways = []
-    for way, by_text in nodes.items():
-        ways.append(texts.assign(way=way, node=texts["text"].map(by_text)))
-    return pd.concat(ways)
+        nodes, _ = nearest_nodes(taxonomy, table)
+        for text, row, nearest in zip(batch, table, nodes.tolist(), strict=True):
+            if not any(map(str.isalnum, text)):
+                nearest = taxonomy.root
+            placement = mapper.place_scored(text, row)
+            rows.append((text, nearest, placement.node))
+    by_text = pd.DataFrame(rows, columns=["text", NEAREST, MAPPER])
+    placed = texts.merge(by_text, how="left", on="text")
+    return placed.melt(list(texts), [NEAREST, MAPPER], var_name="way", value_name="node")
 
 
 def language_tasks(
@@ -201,27 +206,25 @@ def language_tasks(
     leaves = taxonomy.leaves
     if len(leaves) > per_level:
         leaves = np.sort(rng.choice(leaves, size=per_level, replace=False))
-    texts = {
-        "common name": {v: taxonomy.common_name(v) for v in leaves.tolist()},
-        "label": {v: taxonomy.labels[v] for v in leaves.tolist()},
-    }
-    nameless = [v for v in leaves.tolist() if len(taxonomy.names(v)) == 1]
-    for leaf in nameless:
-        del texts["common name"][leaf]
-    rows: list[dict[str, Any]] = []
-    sizes = levels.of.value_counts()
-    for way, of_leaf in texts.items():
-        for level in levels.names:
-            if sizes[level] == 1:
-                continue
-            for leaf, text in of_leaf.items():
-                path = taxonomy.ancestors(leaf)[:-1].tolist()
-                above = [node for node in path if levels.of[node] == level]
-                if above:
-                    row = {"kind": _LANGUAGE, "way": way, "level": level, "text": text}
-                    rows.append(row | {"target": above[-1], "classes": int(sizes[level])})
-    columns = ["kind", "way", "level", "text", "target", "classes"]
-    return pd.DataFrame(rows, columns=columns)
+    pairs = []
+    for leaf in leaves.tolist():
+        pairs += [(leaf, node) for node in taxonomy.ancestors(leaf)[:-1].tolist()]
+    tasks = pd.DataFrame(pairs, columns=["leaf", "target"])
+    tasks["level"] = tasks["target"].map(levels.of)
+    tasks["classes"] = tasks["level"].map(levels.of.value_counts())
+    is_choice = tasks["level"].isin(levels.names) & (tasks["classes"] > 1)
+    tasks = tasks[is_choice]
+    # Of two ancestors on one level the lower one counts.
+    tasks = tasks.drop_duplicates(["leaf", "level"], keep="last")
+    tasks = sorted_by(tasks, "level", levels.names)
+    nameless = [leaf for leaf in leaves if len(taxonomy.names(leaf)) == 1]
+    named = tasks[~tasks["leaf"].isin(nameless)].assign(way="common name")
+    named["text"] = named["leaf"].map(taxonomy.common_name)
+    labelled = tasks.assign(way="label")
+    labelled["text"] = labelled["leaf"].map(taxonomy.labels.__getitem__)
+    both = pd.concat([named, labelled], ignore_index=True)
+    both["kind"] = _LANGUAGE
+    return both[["kind", "way", "level", "text", "target", "classes"]]
 
 
 def _classified(
@@ -269,7 +272,8 @@ def compare_encoders(
     if part is not None:
         tables.append(_both_trees(part, placed))
     tables.append(_language_table(language))
-    figures = {"encoder-levels": partial(draw_curves, _drawn(own, "hf", order), "hF")}
+    curves = _drawn(own, "hf", order)
+    figures = {"encoder-levels": partial(draw_curves, curves, "hF")}
     if len(language):
         accuracies = _drawn(language, "accuracy", order)
         figures["encoder-language"] = partial(draw_curves, accuracies, "accuracy")
@@ -278,25 +282,26 @@ def compare_encoders(
     record["levels"] = levels.names
     record["level"] = levels.by
     record["confidence_level"] = 0.95
+    recommendation = {"similarity": choice, "reason": reason}
+    data: dict[str, Any] = {"recommendation": recommendation}
+    data["excluded"] = [] if answers is None else list(answers.excluded)
+    data["scores"] = records(scores)
+    data["differences"] = differences
+    shown = [table for table in tables if table.rows]
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at each level of the taxonomy",
         settings=record,
-        tables=tuple(table for table in tables if table.rows),
+        tables=tuple(shown),
         figures=figures,
         notes=(*notes, reason),
-        data={
-            "excluded": [] if answers is None else list(answers.excluded),
-            "recommendation": {"similarity": choice, "reason": reason},
-            "scores": scores.to_dict("records"),
-            "differences": differences.to_dict("records"),
-        },
+        data=data,
     )
 
 
 def _scores(
     taxonomy: Taxonomy, placed: pd.DataFrame, order: Sequence[str], settings: EncoderSettings
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+) -> tuple[pd.DataFrame, list[dict[str, Any]], pd.DataFrame]:
     """Scores every encoder and every pair on each kind of text, way of placing and level.
 
     The intervals of the differences are widened (Bonferroni) so that those of all levels of a kind and way and of all
@@ -318,27 +323,28 @@ def _scores(
         levels = {level: by_level[level] for level in order if level in by_level}
         if not is_language:
             levels[_ALL] = group
-        alpha = (1 - 0.95) / max(1, len(levels) * len(pairs))
+        comparisons = max(1, len(levels) * len(pairs))
+        alpha = (1 - 0.95) / comparisons
         metric = "accuracy" if is_language else settings.metric
         for level, texts in levels.items():
             about = {"kind": kind, "way": way, "level": level}
             encoders = groups(texts, "encoder")
-            scores.append(_level_scores(scorer, texts, is_language).assign(**about))
+            level_scores = _level_scores(scorer, texts, is_language)
+            scores.append(level_scores.assign(**about))
             wins: Counter[str] = Counter()
             for first, second in pairs:
                 changes = scorer.differences(encoders[first], encoders[second], 1 - alpha)
-                for name, change in changes.items():
-                    row = about | {"first": first, "second": second, "metric": name}
-                    differences.append(row | asdict(change))
-                if changes[metric].p_value < alpha:
-                    wins[first if changes[metric].difference > 0 else second] += 1
-            best = [name for name in encoders if pairs and wins[name] == len(encoders) - 1]
-            verdicts.append(about | {"best": best[0] if best else NO_EVIDENCE})
-    return (
-        pd.concat(scores, ignore_index=True),
-        pd.DataFrame(differences),
-        pd.DataFrame(verdicts),
-    )
+                pair = about | {"first": first, "second": second}
+                differences += records(changes.reset_index(names="metric").assign(**pair))
+                if changes["p_value"][metric] < alpha:
+                    wins[first if changes["difference"][metric] > 0 else second] += 1
+            best = NO_EVIDENCE
+            for name, count in wins.items():
+                if count == len(encoders) - 1:
+                    best = name
+            verdicts.append(about | {"best": best})
+    all_scores = pd.concat(scores, ignore_index=True)
+    return all_scores, differences, pd.DataFrame(verdicts)
 
 
 def _level_scores(scorer: PlacementScorer, texts: pd.DataFrame, is_language: bool) -> pd.DataFrame:
@@ -362,10 +368,7 @@ def _recommendation(
     winners = verdicts[is_overall & (verdicts["best"] != NO_EVIDENCE)]
     if winners.empty:
         return None, "For a recipe: no evidence that the mapper's similarity matters on this tree."
-    texts = [
-        f"{best} on {kind}" for kind, best in zip(winners["kind"], winners["best"], strict=True)
-    ]
-    by_kind = "; ".join(texts)
+    by_kind = "; ".join(winners["best"] + " on " + winners["kind"])
     if winners["best"].nunique() > 1:
         choose = "choose the kind most like your answers."
         return None, f"For a recipe: the kinds of text disagree ({by_kind}); {choose}"
@@ -378,14 +381,13 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
 
     "language only" comes with the share of the most frequent class.
     """
-    shown = scores[(scores["metric"] == metric) & scores["level"].isin(order)]
-    shown = shown.rename(columns={"encoder": "series"})
-    share = shown.dropna(subset="largest").drop_duplicates(["way", "level"]).copy()
-    share["series"] = "always the most frequent class"
-    share["estimate"] = share["largest"]
+    is_shown = (scores["metric"] == metric) & scores["level"].isin(order)
+    shown = scores[is_shown].rename(columns={"encoder": "series"})
+    share = shown.dropna(subset="largest").drop_duplicates(["way", "level"])
+    share = share.assign(series="always the most frequent class", estimate=share["largest"])
     share[["low", "high"]] = np.nan
     drawn = pd.concat([shown, share], ignore_index=True)
-    drawn = drawn.sort_values("level", key=lambda level: in_order(level, order), kind="stable")
+    drawn = sorted_by(drawn, "level", order)
     return drawn.rename(columns={"kind": "panel", "level": "x"})
 
 
@@ -393,15 +395,14 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
 
 
 def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], metric: str) -> Table:
-    keys = ["kind", "way"]
-    wide = verdicts.pivot(index=keys, columns="level", values="best")
-    wide = wide.reindex(verdicts.drop_duplicates(keys).set_index(keys).index)
+    by_level = verdicts.set_index(["kind", "way", "level"])["best"]
+    wide = by_level.unstack(sort=False)
+    wide.index.names = ["text", "placed by"]
     levels = [level for level in (*order, _ALL) if level in wide]
-    cells = wide[levels].reset_index().rename(columns={"kind": "text", "way": "placed by"})
     return frame_table(
         "encoder",
         "Which encoder is better, and where there is evidence",
-        cells,
+        wide[levels].reset_index(),
         f"An encoder is named if its {_NAMES[metric]} (language only: accuracy) is higher than that of every other "
         "encoder and the interval of the paired difference excludes 0; the intervals of a row hold jointly with 95 % "
         "confidence.",
@@ -410,25 +411,26 @@ def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], metric: str) -
 
 def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
     keys = ["way", "level", "n", "encoder"]
-    cells = wide_intervals(scores, keys, _NAMES, ["estimate", "low", "high"]).reset_index()
+    cells = wide_intervals(scores, keys, _NAMES).reset_index()
     return frame_table(name, f"Text: {kind}", cells.rename(columns={"way": "placed by"}))
 
 
 def _language_table(scores: pd.DataFrame) -> Table:
     keys = ["way", "level", "n", "classes", "largest", "encoder"]
-    cells = wide_intervals(scores, keys, _NAMES, ["estimate", "low", "high"]).reset_index()
-    cells = cells.rename(columns={"way": "leaf's name"}).astype({"classes": int})
-    return frame_table(
-        "encoder-language",
-        "Language only: a leaf's name to its ancestor at each level, top-1 (paper 3, Appendix B)",
-        cells,
-        "largest: the accuracy of always answering the most frequent class.",
+    cells = wide_intervals(scores, keys, _NAMES).reset_index()
+    cells = cells.rename(columns={"way": "leaf's name"})
+    cells["classes"] = cells["classes"].astype(int)
+    title = (
+        "Language only: a leaf's name to its ancestor at each level, top-1 (paper 3, Appendix B)"
     )
+    note = "largest: the accuracy of always answering the most frequent class."
+    return frame_table("encoder-language", title, cells, note)
 
 
 def _both_trees(part: Domain, placed: pd.DataFrame) -> Table:
     """Returns hP, hR and hF on both trees by kind of text, way and encoder."""
     name = "text (placed by, encoder)"
     own = placed[placed["kind"] != _LANGUAGE].copy()
-    own[name] = own["kind"] + " (" + own["way"] + ", " + own["encoder"] + ")"
+    placed_by = own["way"] + ", " + own["encoder"]
+    own[name] = own["kind"] + " (" + placed_by + ")"
     return both_trees_table(part, own, name)

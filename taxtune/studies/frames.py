@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["groups", "in_order", "records"]
+__all__ = ["groups", "in_order", "records", "sorted_by"]
 
 
 def groups(frame: pd.DataFrame, by: str | list[str]) -> dict[Any, pd.DataFrame]:
@@ -16,8 +16,14 @@ def groups(frame: pd.DataFrame, by: str | list[str]) -> dict[Any, pd.DataFrame]:
 
 
 def in_order(values: pd.Series, order: Iterable[Any]) -> pd.Series[int]:
-    """Returns the position of each value in an order, as a key to sort a frame by."""
+    """Returns the position of each value in an order."""
     return values.map({value: i for i, value in enumerate(order)})
+
+
+def sorted_by(frame: pd.DataFrame, column: str, order: Iterable[Any]) -> pd.DataFrame:
+    """Returns the rows in the order of a column's values, those of one value as they are."""
+    positions = in_order(frame[column], order)
+    return frame.iloc[positions.argsort(kind="stable")]
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -72,14 +73,16 @@ def _raters(settings: JudgeStudySettings) -> list[Rater]:
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
     check_inputs(specs, "rated answers", questions=True)
     has_captions = settings.caption_column is not None
-    kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
+    texts = [spec if isinstance(spec, str) else spec.name for spec in specs]
+    counts = Counter(text.partition(":")[0] for text in texts)
     raters = []
-    for measure, spec, kind in zip(settings.measures(specs), specs, kinds, strict=True):
+    for measure, text in zip(settings.measures(specs), texts, strict=True):
+        kind, _, model = text.partition(":")
         name = measure.label
-        if kinds.count(kind) > 1:
-            model = spec.partition(":")[2] if isinstance(spec, str) else ""
+        if counts[kind] > 1:
             name = f"{name} ({model or 'default'})"
-        raters.append(Rater(name, measure, has_captions and isinstance(measure, Lave)))
+        reads_captions = has_captions and isinstance(measure, Lave)
+        raters.append(Rater(name, measure, reads_captions))
     for model in dict.fromkeys(settings.judge):
         raters += _lave_raters(model, settings)
     for rater in raters:
@@ -104,7 +107,8 @@ def _lave_raters(model: str, settings: JudgeStudySettings) -> list[Rater]:
     }
     raters = []
     for variant, options in variants.items():
-        raters.append(Rater(name + variant, Lave(model, shared, options=options)))
+        lave = Lave(model, shared, options=options)
+        raters.append(Rater(name + variant, lave))
     if has_captions:
         raters.append(Rater(f"{name}, with caption", Lave(model, shared), captions=True))
     return raters
@@ -119,7 +123,8 @@ def rate_answers(
     accuracy and CIDEr are defined for all references at once.
     """
     measure = rater.measure
-    texts, references = answers["answer"].tolist(), answers["references"].tolist()
+    texts = answers["answer"].tolist()
+    references = answers["references"].tolist()
     questions = answers["question"].tolist() if measure.needs_questions else None
     if isinstance(measure, Lave):
         captions = [caption or None for caption in answers["caption"]] if rater.captions else None
@@ -148,16 +153,16 @@ def correlate(
     human_code, *codes = [_codes(row) for row in (human, *scores[scored])]
 
     def statistic(counts: FloatArray) -> FloatArray:
-        values = np.full((len(counts), 2, len(scores)), np.nan)
+        values = np.full((len(counts), len(scores), 2), np.nan)
         for value, drawn in zip(values, counts, strict=True):
-            of_measures = [_rank_correlations(code, human_code, drawn) for code in codes]
-            value[:, scored] = np.transpose(of_measures)
+            value[scored] = [_rank_correlations(code, human_code, drawn) for code in codes]
             task.advance(1)
-        return values
+        return np.swapaxes(values, 1, 2)
 
+    n = len(human)
     with track("resamples", resamples + 1) as task:
-        drawn = resample(statistic, len(human), resamples=resamples, seed=seed)
-        return statistic(np.ones((1, len(human))))[0], drawn
+        drawn = resample(statistic, n, resamples=resamples, seed=seed)
+        return statistic(np.ones((1, n)))[0], drawn
 
 
 def _codes(values: FloatArray) -> IntArray:
@@ -168,13 +173,16 @@ def _codes(values: FloatArray) -> IntArray:
 
 def _rank_correlations(x: IntArray, y: IntArray, counts: FloatArray) -> tuple[float, float]:
     """Returns ρ and τ-b of two columns of ranks from how often each row is drawn; NaN where a side is constant."""
-    rows, columns = int(x.max()) + 1, int(y.max()) + 1
-    if rows * columns > _CELLS:
+    shape = int(x.max()) + 1, int(y.max()) + 1
+    cells = shape[0] * shape[1]
+    if cells > _CELLS:
         return _sorted_correlations(x, y, counts)
-    table = np.bincount(x * columns + y, counts, rows * columns).reshape(rows, columns)
-    of_rows, of_columns = table.sum(axis=1), table.sum(axis=0)
-    x_ranks, y_ranks = _centred_ranks(of_rows), _centred_ranks(of_columns)
-    spread = (of_rows * x_ranks**2).sum() * (of_columns * y_ranks**2).sum()
+    table = np.bincount(x * shape[1] + y, counts, cells).reshape(shape)
+    of_rows = table.sum(axis=1)
+    of_columns = table.sum(axis=0)
+    x_ranks = _centred_ranks(of_rows)
+    y_ranks = _centred_ranks(of_columns)
+    spread = (of_rows @ x_ranks**2) * (of_columns @ y_ranks**2)
     untied = _untied_pairs(of_rows) * _untied_pairs(of_columns)
     if spread <= 0 or untied <= 0:
         return np.nan, np.nan
@@ -182,28 +190,31 @@ def _rank_correlations(x: IntArray, y: IntArray, counts: FloatArray) -> tuple[fl
     left_below = below.cumsum(axis=1) - below
     right_below = below.sum(axis=1, keepdims=True) - left_below - below
     agreed = (table * (left_below - right_below)).sum()
-    return float(x_ranks @ table @ y_ranks / np.sqrt(spread)), float(agreed / np.sqrt(untied))
+    rho = x_ranks @ table @ y_ranks / np.sqrt(spread)
+    return float(rho), float(agreed / np.sqrt(untied))
 
 
 def _centred_ranks(totals: FloatArray) -> FloatArray:
     """Returns the mid-rank of each value, less the mean of all ranks, from how often each value occurs."""
-    return np.asarray(totals.cumsum() - (totals - 1) / 2 - (totals.sum() + 1) / 2)
+    ranks = totals.cumsum() - (totals - 1) / 2
+    return np.asarray(ranks - (totals.sum() + 1) / 2)
 
 
 def _untied_pairs(totals: FloatArray) -> float:
     """Returns the number of pairs of different values from how often each value occurs."""
-    n = totals.sum()
-    return float(n * (n - 1) - (totals * (totals - 1)).sum()) / 2
+    return float(totals.sum() ** 2 - (totals**2).sum()) / 2
 
 
 def _sorted_correlations(x: IntArray, y: IntArray, counts: FloatArray) -> tuple[float, float]:
     from scipy import stats
 
-    rows = np.repeat(np.arange(len(counts)), counts.astype(np.int64))
-    x, y = x[rows], y[rows]
+    times = counts.astype(np.int64)
+    x = np.repeat(x, times)
+    y = np.repeat(y, times)
     if not np.ptp(x) or not np.ptp(y):
         return np.nan, np.nan
-    return float(stats.spearmanr(x, y).statistic), float(stats.kendalltau(x, y).statistic)
+    rho = stats.spearmanr(x, y).statistic
+    return float(rho), float(stats.kendalltau(x, y).statistic)
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -236,21 +247,24 @@ def judge_answers(
     for group, rated in groups(kept, "group").items():
         if group:
             by_group[group], _ = _correlated(known.loc[rated.index], rated["human"], settings)
-    tables = [
-        _main_table(raters, overall, scores.isna().sum(), known.mean()),
-        _differences_table(overall["Spearman ρ"], drawn, known),
-    ]
+    rho = overall["Spearman ρ"]
+    main = overall.copy()
+    main.insert(1, "unscored", scores.isna().sum())
+    main.insert(2, "mean score", known.mean())
+    tables = [_main_table(main, raters), _differences_table(rho, drawn, known)]
     if by_group:
         tables.append(_groups_table(overall, by_group))
     vqa = [rater.name for rater in raters if rater.kind == "vqa-accuracy"]
     if vqa and answers["human"].min() >= 0 and answers["human"].max() == 1:
         categories = [name for name in answers["category"].unique() if name]
         tables.append(_missed_table(kept, known, known[vqa[0]], categories))
-    more_notes = _notes(overall["Spearman ρ"], drawn, scores, is_common)
+    more_notes = _notes(rho, drawn, scores, is_common)
     for rater in raters:
         for note in rater.measure.notes:
             more_notes.append(note if note.startswith(rater.name) else f"{rater.name}: {note}")
     label = "correlation with human ratings (95 % interval)"
+    figure = partial(draw_dots, _drawn(overall, by_group), label, zero=True)
+    data = {"groups": _group_records(by_group), "answers": _records(answers, scores, rationales)}
     record = settings.record()
     record["measures"] = {rater.name: rater.measure.identity() for rater in raters}
     return StudyReport(
@@ -258,12 +272,9 @@ def judge_answers(
         title="How well measures agree with people",
         settings=record,
         tables=tuple(table for table in tables if table.rows),
-        figures={"correlations": partial(draw_dots, _drawn(overall, by_group), label, zero=True)},
+        figures={"correlations": figure},
         notes=(*notes, *more_notes),
-        data={
-            "groups": _group_records(by_group),
-            "answers": _records(answers, scores, rationales),
-        },
+        data=data,
     )
 
 
@@ -291,12 +302,12 @@ def _correlated(
     """
     columns = scores.to_numpy(np.float64).T
     ratings = np.asarray(human, dtype=np.float64)
-    values, drawn = correlate(columns, ratings, resamples=settings.resamples, seed=settings.seed)
-    correlations = pd.DataFrame(index=pd.Index(scores.columns, name="measure"))
-    correlations["answers"] = len(human)
+    resamples, seed = settings.resamples, settings.seed
+    values, drawn = correlate(columns, ratings, resamples=resamples, seed=seed)
+    correlations = pd.DataFrame({"answers": len(human)}, scores.columns.rename("measure"))
     for i, names in enumerate((_INTERVALS[:3], _INTERVALS[3:])):
-        ends = np.array([percentiles(resampled) for resampled in drawn[:, i].T])
-        correlations[names] = np.column_stack([values[i], ends])
+        correlations[names[0]] = values[i]
+        correlations[names[1:]] = [percentiles(resampled) for resampled in drawn[:, i].T]
     return correlations, drawn[:, 0]
 
 
@@ -311,10 +322,12 @@ def _records(
 ) -> list[dict[str, Any]]:
     """Returns id, row, human rating, scores and, where there are judges, rationales of every answer."""
     rows = records(answers[["id", "row", "human"]])
-    for i, (row, own) in enumerate(zip(rows, records(scores), strict=True)):
+    for row, own in zip(rows, records(scores), strict=True):
         row["scores"] = own
-        if rationales:
-            row["rationales"] = {name: texts[i] for name, texts in rationales.items()}
+    if rationales:
+        texts = pd.DataFrame(rationales, dtype=object)
+        for row, own in zip(rows, records(texts), strict=True):
+            row["rationales"] = own
     return rows
 
 
@@ -327,7 +340,8 @@ def _notes(
         causes = ", ".join(f"{name} {count:,}" for name, count in unscored.items() if count)
         left_out = f"{int((~is_common).sum()):,} of {len(scores):,} answers are left out"
         notes.append(f"{left_out} because not every measure scored them (unscored: {causes}).")
-    for name, constant in zip(rho.index, np.isnan(drawn).sum(axis=0), strict=True):
+    constants = np.isnan(drawn).sum(axis=0)
+    for name, constant in zip(rho.index, constants, strict=True):
         if constant and not np.isnan(rho[name]):
             resamples = f"{constant:,} of {len(drawn):,} resamples"
             notes.append(f"{name}: constant in {resamples}, which are left out of its interval.")
@@ -337,19 +351,11 @@ def _notes(
 # -- tables and the figure --------------------------------------------------------------------------------------------
 
 
-def _main_table(
-    raters: Sequence[Rater],
-    overall: pd.DataFrame,
-    unscored: pd.Series[int],
-    means: pd.Series[float],
-) -> Table:
-    printed = published("paper4-table2").dropna(subset="measure").set_index("measure")["overall"]
+def _main_table(cells: pd.DataFrame, raters: Sequence[Rater]) -> Table:
+    table = published("paper4-table2").dropna(subset="measure")
     # LAVE's own row depends on the language model, and none of the paper's three need be the one used here.
-    printed = printed.drop("lave")
-    cells = overall.copy()
-    cells.insert(1, "unscored", unscored)
-    cells.insert(2, "mean score", means)
-    cells["paper 4 ρ"] = printed.reindex([rater.kind for rater in raters]).to_numpy() / 100
+    printed = table.set_index("measure")["overall"].drop("lave") / 100
+    cells["paper 4 ρ"] = [printed.get(rater.kind) for rater in raters]
     return frame_table(
         "correlations",
         "Correlation with human ratings",
@@ -381,9 +387,8 @@ def _differences_table(rho: pd.Series[float], drawn: FloatArray, scores: pd.Data
     for first, second in itertools.combinations(scored, 2):
         pair = resampled[[first, second]].dropna()
         difference = (pair[first] - pair[second]).to_numpy()
-        low, high, p = interval_and_p(difference)
-        row = {"measure": first, "other": second, "difference": rho[first] - rho[second]}
-        rows.append(row | {"low": low, "high": high, "p": p, "p (t-test)": _t_test(pair)})
+        row = [first, second, rho[first] - rho[second]]
+        rows.append([*row, *interval_and_p(difference), _t_test(pair)])
     columns = ["measure", "other", "difference", "low", "high", "p", "p (t-test)"]
     cells = pd.DataFrame(rows, columns=columns)
     # Holm (1979): the i-th smallest of m p values times m - i, and never less than the one before.
@@ -419,9 +424,9 @@ def _missed_table(
 ) -> Table:
     """Returns the mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4)."""
     is_missed = (answers["human"] == 1) & (vqa < _MISSED)
-    lucky = int(((answers["human"] == 0) & (vqa > _MISSED)).sum())
-    names = published("paper4-table1").set_index("category")["percent"]
-    printed = names.set_axis(names.index.str.casefold())
+    is_lucky = (answers["human"] == 0) & (vqa > _MISSED)
+    printed = published("paper4-table1").set_index("category")["percent"]
+    printed.index = printed.index.str.casefold()
     rows: list[dict[Any, Any]] = []
     for name in [*categories, "all"]:
         chosen = is_missed & ((answers["category"] == name) | (name == "all"))
@@ -431,7 +436,7 @@ def _missed_table(
             row["paper 4 %"] = printed.get(name.casefold())
         rows.append(row | scores[chosen].mean().to_dict())
     notes = [
-        f"The reverse, people: 0 and VQA accuracy above {_MISSED}: {lucky:,} answers.",
+        f"The reverse, people: 0 and VQA accuracy above {_MISSED}: {is_lucky.sum():,} answers.",
         "Paper 4: 16.33 % of its answers are missed, and 1.72 % the reverse.",
     ]
     if categories:
@@ -450,9 +455,9 @@ def _drawn(overall: pd.DataFrame, by_group: Mapping[str, pd.DataFrame]) -> pd.Da
     for group, table in by_group.items():
         series[f"{group} ({table['answers'].iloc[0]:,})"] = table
     panels = {"Spearman's ρ": _INTERVALS[:3], "Kendall's τ": _INTERVALS[3:]}
-    parts = []
+    parts = {}
     for panel, columns in panels.items():
         for name, table in series.items():
-            part = table.loc[order, columns].set_axis(["estimate", "low", "high"], axis=1)
-            parts.append(part.assign(panel=panel, series=name))
-    return pd.concat(parts).rename_axis("name").reset_index()
+            part = table.loc[order, columns]
+            parts[panel, name] = part.set_axis(["estimate", "low", "high"], axis=1)
+    return pd.concat(parts, names=["panel", "series", "name"]).reset_index()

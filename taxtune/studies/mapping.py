@@ -28,7 +28,7 @@ from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.contestants import place_distinct
 from taxtune.studies.frames import groups, records
-from taxtune.studies.output import both_trees_table, draw_dots, frame_table, part_path
+from taxtune.studies.output import both_trees_table, draw_dots, frame_table, node_paths, part_path
 from taxtune.studies.placements import PlacementScorer, wide_intervals
 from taxtune.studies.scorers import (
     UNPLACED,
@@ -135,7 +135,8 @@ def place_all(
     name = f"default mapper, {label or spec}"
     parts.append(default.assign(base=name, mapper=name, way=DEFAULT))
     positions = range(len(keys))
-    frame = pd.concat([part.loc[keys].assign(answer=positions) for part in parts])
+    by_answer = [part.loc[keys].assign(answer=positions) for part in parts]
+    frame = pd.concat(by_answer)
     frame = frame.join(answers.frame[["target", "acceptable"]], on="answer")
     choices = zip(frame["node"], frame["acceptable"], strict=True)
     frame["acceptable"] = [node in nodes for node, nodes in choices]
@@ -150,14 +151,12 @@ def _read_texts(answers: pd.Series[str]) -> tuple[list[str], list[str]]:
     texts = stripped.str[:longest]
     is_blank = ~texts.map(lambda text: any(map(str.isalnum, text)))
     if is_blank.any():
-        notes.append(
-            f"{is_blank.sum():,} answers have no letter or digit; every method places them on the root"
-        )
+        nothing = "have no letter or digit; every method places them on the root"
+        notes.append(f"{is_blank.sum():,} answers {nothing}")
     is_cut = stripped.str.len() > longest
     if is_cut.any():
-        notes.append(
-            f"{is_cut.sum():,} answers are truncated to their first {longest:,} characters"
-        )
+        start = f"are truncated to their first {longest:,} characters"
+        notes.append(f"{is_cut.sum():,} answers {start}")
     return texts.mask(is_blank, "").tolist(), notes
 
 
@@ -211,7 +210,8 @@ def mapping_report(
     nodes = _nodes_by_mapper(frame)
     # The share of answers that each two mappers place on the same node, of those that both have placed.
     agreement = nodes.where(nodes >= 0).corr(_agreement)  # type: ignore[arg-type]  # the stubs lack it
-    tables = [_scores_table(taxonomy, frame, scores), _intervals_table(scores, settings.resamples)]
+    tables = [_scores_table(taxonomy, frame, scores)]
+    tables.append(_intervals_table(scores, settings.resamples))
     if part is not None:
         tables.append(both_trees_table(part, frame, "mapper"))
     tables.append(_differences_table(scorer, frame))
@@ -223,16 +223,12 @@ def mapping_report(
     record["n"] = len(answers.frame)
     record["confidence_level"] = 0.95
     record["identities"] = identities
-    figures = {
-        "mapping-scores": partial(draw_dots, _drawn(scores), "score, 95 % interval"),
-        "mapping-agreement": partial(_draw_agreement, agreement),
-    }
-    data = {
-        "excluded": list(answers.excluded),
-        "scores": scores.to_dict("records"),
-        "styles": styles.to_dict("records"),
-        "answers": _records(taxonomy, answers, nodes),
-    }
+    figures = {"mapping-scores": partial(draw_dots, _drawn(scores), "score, 95 % interval")}
+    figures["mapping-agreement"] = partial(_draw_agreement, agreement)
+    data: dict[str, Any] = {"excluded": list(answers.excluded)}
+    data["scores"] = records(scores)
+    data["styles"] = records(styles)
+    data["answers"] = _records(taxonomy, answers, nodes)
     return StudyReport(
         study="mapping",
         title="How well measures place answers on the taxonomy, alone and with Algorithm 1",
@@ -246,11 +242,15 @@ def mapping_report(
 
 def _nodes_by_mapper(frame: pd.DataFrame) -> pd.DataFrame:
     """Returns the nodes with a row per answer and a column per mapper; mappers of one way stand together."""
-    mappers = frame.drop_duplicates("mapper").set_index("mapper")
-    order: list[str] = []
-    for way in (ALONE, ALGORITHM, DEFAULT):
-        order += mappers.index[mappers["way"] == way].tolist()
-    return frame.pivot(index="answer", columns="mapper", values="node")[order]
+    nodes = frame.pivot(index="answer", columns="mapper", values="node")
+    alone, listing, default = _mappers(frame)
+    return nodes[alone + listing + default]
+
+
+def _mappers(frame: pd.DataFrame) -> list[list[str]]:
+    """Returns the names of the mappers of each way."""
+    by_way = frame.groupby("way")["mapper"].unique()
+    return [by_way[way].tolist() for way in (ALONE, ALGORITHM, DEFAULT)]
 
 
 def _agreement(first: FloatArray, second: FloatArray) -> float:
@@ -261,13 +261,13 @@ def _records(
     taxonomy: Taxonomy, answers: AnnotatedAnswers, nodes: pd.DataFrame
 ) -> list[dict[str, Any]]:
     """Returns row, answer, truth and the node by each mapper of every answer, nodes as paths."""
-    used = {*answers.frame["target"], *np.unique(nodes)} - {UNPLACED}
+    used = set(np.unique(nodes)) - {UNPLACED}
     paths = {node: "/".join(taxonomy.path(node)) for node in used}
     frame = answers.frame[["row", "answer"]].copy()
-    frame["truth"] = answers.frame["target"].map(paths)
+    frame["truth"] = node_paths(taxonomy, answers.frame["target"])
     rows = records(frame)
-    for record, placed in zip(rows, nodes.to_dict("records"), strict=True):
-        record["placed"] = {name: paths.get(node) for name, node in placed.items()}
+    for row, placed in zip(rows, records(nodes), strict=True):
+        row["placed"] = {name: paths.get(node) for name, node in placed.items()}
     return rows
 
 
@@ -277,10 +277,10 @@ def _scores(scorer: PlacementScorer, frame: pd.DataFrame) -> pd.DataFrame:
     for answers in groups(frame[frame["node"] != UNPLACED], "mapper").values():
         scores = scorer.scores(answers, ["mapper", "base", "way"])
         # Of n resampled answers a binomial number is acceptable.
+        n = len(answers)
         share = float(answers["acceptable"].mean())
-        rng = np.random.default_rng(scorer.seed)
-        drawn = rng.binomial(len(answers), share, size=scorer.resamples) / len(answers)
-        low, high = percentiles(drawn)
+        drawn = np.random.default_rng(scorer.seed).binomial(n, share, size=scorer.resamples)
+        low, high = percentiles(drawn / n)
         acceptable = scores.iloc[:1].assign(metric="acceptable", estimate=share, low=low, high=high)
         parts += [scores, acceptable]
     return pd.concat(parts, ignore_index=True)
@@ -292,8 +292,7 @@ def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series[str]) -> p
     There are no rows where no answer has a style.
     """
     named = style.fillna("–")
-    sizes = named.value_counts(sort=False)
-    sizes = sizes.sort_values(ascending=False, kind="stable")
+    sizes = named.value_counts(sort=False).sort_values(ascending=False, kind="stable")
     if style.isna().all():
         sizes = sizes.iloc[:0]
     placed = frame[frame["node"] != UNPLACED].copy()
@@ -304,8 +303,8 @@ def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series[str]) -> p
     placed["depth"] = taxonomy.depth[nodes]
     metrics = ["hp", "hr", "accuracy", "acceptable", "depth"]
     means = placed.groupby(["style", "mapper"])[metrics].mean()
-    hf = 2 * means["hp"] * means["hr"] / (means["hp"] + means["hr"])
-    means.insert(2, "hf", hf)
+    total = means["hp"] + means["hr"]
+    means.insert(2, "hf", 2 * means["hp"] * means["hr"] / total)
     mappers = frame["mapper"].unique()
     index = pd.MultiIndex.from_product([sizes.index, mappers], names=["style", "mapper"])
     wide = means.reindex(index).reset_index()
@@ -329,11 +328,12 @@ def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame)
     counts.loc[counts["way"] != ALONE, "tied"] = None
     counts.loc[counts["way"] != DEFAULT, ["abstained", "off the tree"]] = None
     means = wide_intervals(scores, ["mapper"], _SHOWN, ["estimate"])
-    cells = counts[["way", "n"]].join(means).join(counts.drop(columns=["way", "n"]))
+    cells = counts.pop("n").to_frame().join(means)
+    cells = cells.join(counts.drop(columns="way"))
     return frame_table(
         "mapping",
         "Placements compared with those of people",
-        cells.drop(columns="way").reset_index(),
+        cells.reset_index(),
         "tied: answers for which several nodes shared the highest score, which --ties decides; unscored: answers that "
         "the measure did not score, which are excluded.",
         "An answer off the tree counts as placed on the root, where people place what the tree lacks: this study "
@@ -350,10 +350,7 @@ def _intervals_table(scores: pd.DataFrame, resamples: int) -> Table:
 def _differences_table(scorer: PlacementScorer, frame: pd.DataFrame) -> Table:
     """Returns the gains of each measure by Algorithm 1, and of the default mapper over each with Algorithm 1."""
     by_mapper = groups(frame.set_index("answer"), "mapper")
-    alone, listing, default = [
-        [name for name, answers in by_mapper.items() if answers["way"].iloc[0] == way]
-        for way in (ALONE, ALGORITHM, DEFAULT)
-    ]
+    alone, listing, default = _mappers(frame)
     pairs = [*zip(listing, alone, strict=True), *itertools.product(default, listing)]
     rows = []
     for first_name, second_name in pairs:
@@ -362,13 +359,14 @@ def _differences_table(scorer: PlacementScorer, frame: pd.DataFrame) -> Table:
         if not both.any():
             continue
         changes = scorer.differences(first[both], second[both])
-        row: dict[str, Any] = {"first": first_name, "second": second_name, "n": int(both.sum())}
+        row: dict[str, Any] = {"first": first_name, "second": second_name}
+        row["n"] = int(both.sum())
         for metric, prefix in (("hf", ""), ("accuracy", "acc. ")):
-            change = changes[metric]
-            row[_SHOWN[metric]] = change.difference
-            row[f"{prefix}low"] = change.low
-            row[f"{prefix}high"] = change.high
-            row[f"{prefix}p"] = change.p_value
+            change = changes.loc[metric]
+            row[_SHOWN[metric]] = change["difference"]
+            row[f"{prefix}low"] = change["low"]
+            row[f"{prefix}high"] = change["high"]
+            row[f"{prefix}p"] = change["p_value"]
         rows.append(row)
     title = "Paired differences, first minus second, on the same answers"
     digits = {"p": 4, "acc. p": 4}
@@ -380,7 +378,8 @@ def _confidence_table(default: pd.DataFrame) -> Table:
     confidence = default["confidence"].astype(float)
     right = default["acceptable"]
     row = {"mapper": default["mapper"].iloc[0], "n": len(default)}
-    for coverage, risk in zip(COVERAGES, risk_at_coverage(confidence, right), strict=True):
+    risks = risk_at_coverage(confidence, right)
+    for coverage, risk in zip(COVERAGES, risks, strict=True):
         row[f"risk at {coverage:.0%}"] = risk
     row["calibration error"] = calibration_error(confidence, right)
     return frame_table(
@@ -400,9 +399,8 @@ def _styles_table(styles: pd.DataFrame) -> Table:
 
 def _agreement_table(agreement: pd.DataFrame) -> Table:
     title = "Share of answers that two mappers place on the same node (paper 1, Figure 4)"
-    digits = dict.fromkeys(map(str, agreement), 2)
     cells = agreement.reset_index(names="mapper")
-    return frame_table("mapping-agreement", title, cells, digits=digits)
+    return frame_table("mapping-agreement", title, cells, digits=2)
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -19,7 +18,9 @@ from taxtune.metrics.statistics import (
 from taxtune.studies.frames import groups
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["PlacementScorer", "wide_intervals"]
+__all__ = ["PlacementScorer", "interval_frame", "wide_intervals"]
+
+_ENDS = ["estimate", "low", "high"]
 
 
 @dataclass(frozen=True)
@@ -46,33 +47,40 @@ class PlacementScorer:
             self.taxonomy, placed["node"], placed["target"], off_tree=off_tree
         )
 
-    def intervals(self, placed: pd.DataFrame) -> dict[str, Interval]:
-        """Returns the scores with 95 % intervals, by metric."""
-        return bootstrap(self.sample(placed), resamples=self.resamples, seed=self.seed)
+    def intervals(self, placed: pd.DataFrame) -> pd.DataFrame:
+        """Returns the scores with 95 % intervals: estimate, low and high by metric."""
+        intervals = bootstrap(self.sample(placed), resamples=self.resamples, seed=self.seed)
+        return interval_frame(intervals)
 
     def scores(self, placed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         """Returns a row per group and metric: the columns of `by`, metric, estimate, low, high."""
-        rows = []
+        scores = {}
         for key, group in groups(placed, by).items():
-            for metric, interval in self.intervals(group).items():
-                row: dict[str, Any] = dict(zip(by, key, strict=True))
-                rows.append({**row, "metric": metric, **asdict(interval)})
-        return pd.DataFrame(rows, columns=[*by, "metric", "estimate", "low", "high"])
+            scores[key] = self.intervals(group)
+        table: pd.DataFrame = pd.concat(scores, names=[*by, "metric"]).reset_index()
+        return table
 
     def differences(
         self, first: pd.DataFrame, second: pd.DataFrame, confidence: float = 0.95
-    ) -> dict[str, PairedDifference]:
-        """Returns the paired differences, first minus second, of two placements of the same answers, by metric."""
-        return paired_bootstrap(
-            (self.sample(first), self.sample(second)),
-            resamples=self.resamples,
-            confidence=confidence,
-            seed=self.seed,
+    ) -> pd.DataFrame:
+        """Returns the paired differences, first minus second, of two placements of the same answers.
+
+        The columns are difference, low, high and p_value, by metric.
+        """
+        samples = self.sample(first), self.sample(second)
+        differences = paired_bootstrap(
+            samples, resamples=self.resamples, confidence=confidence, seed=self.seed
         )
+        return interval_frame(differences)
+
+
+def interval_frame(intervals: Mapping[str, Interval | PairedDifference]) -> pd.DataFrame:
+    """Returns a row per interval or difference, with a column per field; the index holds the keys."""
+    return pd.DataFrame(list(intervals.values()), index=list(intervals))
 
 
 def wide_intervals(
-    scores: pd.DataFrame, by: list[str], shown: dict[str, str], ends: Iterable[str]
+    scores: pd.DataFrame, by: list[str], shown: dict[str, str], ends: Sequence[str] = _ENDS
 ) -> pd.DataFrame:
     """Returns scores with a row per group, in their order, and a column per metric and end: "hP", "hP low", ...
 
@@ -82,11 +90,11 @@ def wide_intervals(
         shown: The metrics to show, with their headings.
         ends: Which of estimate, low and high to show.
     """
-    groups = scores.drop_duplicates(by).set_index(by).index
-    wide = scores.pivot(index=by, columns="metric", values=["estimate", "low", "high"])
+    order = scores.drop_duplicates(by).set_index(by).index
+    wide = scores.pivot(index=by, columns="metric", values=_ENDS)
     columns = {}
     for metric, heading in shown.items():
         for end in ends:
             name = heading if end == "estimate" else f"{heading} {end}"
             columns[name] = wide[end, metric]
-    return pd.DataFrame(columns).reindex(groups)
+    return pd.DataFrame(columns).reindex(order)

@@ -6,8 +6,8 @@ Everything works on three frames: a row per model, prompt and example (the place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,13 +22,7 @@ from taxtune.answers.records import run_evaluations, split_run
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
 from taxtune.metrics.registry import Measure
-from taxtune.metrics.statistics import (
-    SIGNIFICANCE,
-    Interval,
-    PairedDifference,
-    Sample,
-    paired_bootstrap,
-)
+from taxtune.metrics.statistics import SIGNIFICANCE, Sample, paired_bootstrap
 from taxtune.options import ResamplesOption, measure_option
 from taxtune.progress import track_each
 from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
@@ -81,6 +75,10 @@ _READINGS = {
     (0, 1): "more recall",
     (0, -1): "less recall",
 }
+_ARROW_LOOK = {"arrowstyle": "-|>", "lw": 1.5, "shrinkA": 4, "shrinkB": 5, "mutation_scale": 12}
+# The columns of the table of gains.
+_GAINS = ["model", "prompt", "measure", "scored", "missing", "unscored"]
+_GAINS += ["mean", "mean low", "mean high", "in both", "gain", "low", "high", "p"]
 _LONGEST = 40  # characters of a name in the figure
 
 
@@ -122,12 +120,9 @@ def run(settings: PromptsSettings) -> StudyReport:
     mapper = settings.mapper(taxonomy)
     placed = place_answers(mapper, contest.answers)
     report = compare_prompts(taxonomy, placed, settings, part)
-    return replace(
-        report,
-        settings={**report.settings, "mapper": mapper.identity()},
-        notes=(*contest.notes, *report.notes),
-        data={"excluded": contest.excluded},
-    )
+    record = {**report.settings, "mapper": mapper.identity()}
+    notes = (*contest.notes, *report.notes)
+    return replace(report, settings=record, notes=notes, data={"excluded": contest.excluded})
 
 
 def _read_models(
@@ -178,23 +173,24 @@ def compare_prompts(
         DataError: If a model has a single prompt or lacks the baseline, or no example was answered under both prompts.
     """
     scorer = PlacementScorer(taxonomy, settings.resamples, settings.seed)
-    by_prompt = groups(placed, _KEY)
-    answers = {key: group.reset_index(drop=True) for key, group in by_prompt.items()}
+    answers: dict[tuple[str, str], pd.DataFrame] = {}
     prompts: dict[str, list[str]] = {}
-    for model, prompt in answers:
+    for (model, prompt), group in groups(placed, _KEY).items():
+        answers[model, prompt] = group.reset_index(drop=True)
         prompts.setdefault(model, []).append(prompt)
     starts = _baselines(prompts, settings.baseline)
     scores, arrows = _scores(scorer, answers, starts)
     measures = settings.measures(settings.measure)
     check_headings(measures)
-    tables = [
-        _prompts_table(
-            answer_counts(placed, _KEY), scores, _trivial_answers(taxonomy, answers, starts)
-        ),
-        _arrows_table(arrows),
-        _differences_table(arrows),
-    ]
-    figures: dict[str, Callable[[], Figure]] = {"arrows": partial(_draw_arrows, arrows)}
+    trivial = []
+    for model, start in starts.items():
+        targets = answers[model, start]["target"].to_numpy()
+        name = model if len(starts) > 1 else None
+        trivial.append(trivial_answer(taxonomy, targets, name))
+    tables = [_prompts_table(answer_counts(placed, _KEY), scores, trivial)]
+    tables.append(_arrows_table(arrows))
+    tables.append(_differences_table(arrows))
+    figures = {"arrows": partial(_draw_arrows, arrows)}
     record = settings.record()
     record["models"] = prompts
     record["baseline"] = starts
@@ -203,19 +199,21 @@ def compare_prompts(
         gains = _gains(placed, starts, measures, scorer, settings.reference)
         tables.append(_gains_table(gains))
         label = "gain over the baseline prompt, in points of 100"
-        figures["gains"] = partial(draw_dots, _drawn(arrows, gains), label, scale=100, zero=True)
+        dots = _drawn(arrows, gains)
+        figures["gains"] = partial(draw_dots, dots, label, scale=100, zero=True)
         record["measures"] = [measure.identity() for measure in measures]
     if part is not None:
-        name = "model and prompt"
-        named = placed.assign(**{name: placed["model"] + ": " + placed["prompt"]})
-        tables.append(both_trees_table(part, named, name))
+        named = placed.copy()
+        named["model and prompt"] = placed["model"] + ": " + placed["prompt"]
+        tables.append(both_trees_table(part, named, "model and prompt"))
+    notes = measure_notes(measures)
     return StudyReport(
         study="prompts",
         title=_TITLE,
         settings=record,
         tables=tuple(tables),
         figures=figures,
-        notes=tuple(measure_notes(measures)),
+        notes=tuple(notes),
     )
 
 
@@ -242,12 +240,14 @@ def _scores(
 
     The scores have a row per model, prompt and metric: estimate, low, high, over the prompt's own answers. The
     differences have a row per model, other prompt and metric: examples (answered under both), difference, low, high,
-    p_value, and the two prompts' scores on these examples: start, start_low, start_high, end, end_low, end_high.
+    p_value, and the two prompts' scores on these examples: start_estimate, start_low, start_high, end_estimate, end_low
+    and end_high.
     """
     scores: list[pd.DataFrame] = []
-    arrows: list[dict[str, Any]] = []
+    arrows: dict[tuple[str, str, str, int], pd.DataFrame] = {}
     for model, prompt in track_each(list(answers), "prompts scored"):
-        own, start = answers[model, prompt], starts[model]
+        start = starts[model]
+        own = answers[model, prompt]
         base = answers[model, start]
         known = own["node"] >= 0
         both = known & (base["node"] >= 0)
@@ -261,26 +261,12 @@ def _scores(
         scores.append(scorer.scores(own[known], _KEY))
         if prompt == start:
             continue
-        ends = scorer.intervals(own[both])
-        begins = scorer.intervals(base[both])
-        for metric, change in scorer.differences(own[both], base[both]).items():
-            arrow = {"model": model, "from": start, "to": prompt, "examples": int(both.sum())}
-            arrow["metric"] = metric
-            for side, interval in (("start", begins[metric]), ("end", ends[metric])):
-                arrow[side] = interval.estimate
-                arrow[f"{side}_low"] = interval.low
-                arrow[f"{side}_high"] = interval.high
-            arrows.append(arrow | asdict(change))
-    return pd.concat(scores, ignore_index=True), pd.DataFrame(arrows)
-
-
-def _trivial_answers(taxonomy: Taxonomy, answers: Answers, starts: Mapping[str, str]) -> list[str]:
-    """Returns a note per model on the trivial answer."""
-    notes = []
-    for model, start in starts.items():
-        targets = answers[model, start]["target"].to_numpy()
-        notes.append(trivial_answer(taxonomy, targets, model if len(starts) > 1 else None))
-    return notes
+        changes = scorer.differences(own[both], base[both])
+        changes = changes.join(scorer.intervals(base[both]).add_prefix("start_"))
+        changes = changes.join(scorer.intervals(own[both]).add_prefix("end_"))
+        arrows[model, start, prompt, int(both.sum())] = changes
+    moved = pd.concat(arrows, names=[*_ARROW, "metric"]).reset_index()
+    return pd.concat(scores, ignore_index=True), moved
 
 
 # -- measures of text -------------------------------------------------------------------------------------------------
@@ -316,30 +302,25 @@ def _gains(
             row["unscored"] = len(own) - missing - row["scored"]
             row |= _gain(own, base, prompt != starts[model], scorer)
             rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=_GAINS)
 
 
 def _gain(
     own: FloatArray, base: FloatArray, is_other: bool, scorer: PlacementScorer
 ) -> dict[str, float]:
     """Returns the mean of a measure and, of another prompt than the baseline, its gain, as cells of the table."""
-    mean = mean_interval(own, resamples=scorer.resamples, seed=scorer.seed)
-    mean = mean or Interval(np.nan, np.nan, np.nan)
+    resamples, seed = scorer.resamples, scorer.seed
     both = ~np.isnan(own + base)
-    gain = PairedDifference(np.nan, np.nan, np.nan, np.nan)
+    cells: dict[str, float] = {"in both": int(both.sum())}
+    mean = mean_interval(own, resamples=resamples, seed=seed)
+    if mean is not None:
+        cells |= {"mean": mean.estimate, "mean low": mean.low, "mean high": mean.high}
     if is_other and both.any():
         pair = Sample.mean("gain", own[both]), Sample.mean("gain", base[both])
-        gain = paired_bootstrap(pair, resamples=scorer.resamples, seed=scorer.seed)["gain"]
-    return {
-        "mean": mean.estimate,
-        "mean low": mean.low,
-        "mean high": mean.high,
-        "in both": int(both.sum()),
-        "gain": gain.difference,
-        "low": gain.low,
-        "high": gain.high,
-        "p": gain.p_value,
-    }
+        gain = paired_bootstrap(pair, resamples=resamples, seed=seed)["gain"]
+        cells |= {"gain": gain.difference, "p": gain.p_value}
+        cells |= {"low": gain.low, "high": gain.high}
+    return cells
 
 
 def _drawn(arrows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
@@ -347,9 +328,11 @@ def _drawn(arrows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
     moved = arrows[arrows["metric"].isin(["hp", "hr"])].copy()
     moved["panel"] = moved["metric"].map(_SHOWN)
     ours = moved.rename(columns={"to": "prompt", "difference": "estimate"})
-    texts = gains.dropna(subset="gain").rename(columns={"measure": "panel", "gain": "estimate"})
+    texts = gains.rename(columns={"measure": "panel", "gain": "estimate"})
+    texts = texts.dropna(subset="estimate")
     drawn = pd.concat([ours, texts], ignore_index=True)
-    return drawn.assign(name=drawn["model"] + ": " + drawn["prompt"], series="")
+    drawn["name"] = drawn["model"] + ": " + drawn["prompt"]
+    return drawn.assign(series="")
 
 
 def _read_answer(reply: str) -> str:
@@ -361,46 +344,38 @@ def _read_answer(reply: str) -> str:
 
 
 def _prompts_table(counts: pd.DataFrame, scores: pd.DataFrame, trivial: Sequence[str]) -> Table:
-    wide = wide_intervals(scores, _KEY, _SHOWN, ["estimate", "low", "high"])
+    wide = wide_intervals(scores, _KEY, _SHOWN)
     cells = counts.join(wide.drop(columns=["accuracy low", "accuracy high"]))
-    return frame_table(
-        "prompts",
-        _TITLE,
-        cells.reset_index(),
-        "Intervals are 95 % bootstrap intervals over the examples.",
-        *missing_note(int(counts["missing"].sum()), _OVER),
-        *trivial,
-    )
+    notes = ["Intervals are 95 % bootstrap intervals over the examples."]
+    notes += missing_note(int(counts["missing"].sum()), _OVER)
+    return frame_table("prompts", _TITLE, cells.reset_index(), *notes, *trivial)
 
 
 def _arrows_table(arrows: pd.DataFrame) -> Table:
-    wide = arrows.pivot(index=_ARROW, columns="metric", values=["difference", "p_value"])
-    cells = pd.DataFrame({f"Δ{shown}": wide["difference", m] for m, shown in _SHOWN.items()})
-    moved = np.sign(wide["difference"]).where(wide["p_value"] < SIGNIFICANCE, 0)
+    by_metric = arrows.set_index([*_ARROW, "metric"])
+    difference = by_metric["difference"].unstack(sort=False)
+    p_value = by_metric["p_value"].unstack(sort=False)
+    cells = difference[list(_SHOWN)].rename(columns=_SHOWN).add_prefix("Δ")
+    moved = difference.apply(np.sign).where(p_value < SIGNIFICANCE, 0)
     directions = zip(moved["hp"], moved["hr"], strict=True)
     cells["reading"] = [_READINGS[direction] for direction in directions]
-    order = pd.MultiIndex.from_frame(arrows[_ARROW].drop_duplicates())
     return frame_table(
         "arrows",
         "From the baseline prompt to the others",
-        cells.reindex(order).reset_index(),
+        cells.reset_index(),
         "The other prompt minus the baseline, on the examples answered under both. A metric has changed if the p value "
         "of its paired difference is below 0.05; “precision for recall”: hP up, hR down.",
     )
 
 
 def _differences_table(arrows: pd.DataFrame) -> Table:
-    shown = arrows[arrows["metric"].isin(_SHOWN)].copy()
+    shown = arrows[["model", "to", "metric", "difference", "low", "high", "p_value"]].copy()
     shown["metric"] = shown["metric"].map(_SHOWN)
-    cells = shown[["model", "to", "metric", "difference", "low", "high", "p_value"]]
     names = {"to": "prompt", "low": "2.5 %", "high": "97.5 %", "p_value": "p"}
-    return frame_table(
-        "differences",
-        "Paired differences to the baseline prompt",
-        cells.rename(columns=names),
-        "Two-sided p-value of the paired bootstrap.",
-        digits={"p": 4},
-    )
+    cells = shown.dropna(subset="metric").rename(columns=names)
+    title = "Paired differences to the baseline prompt"
+    note = "Two-sided p-value of the paired bootstrap."
+    return frame_table("differences", title, cells, note, digits={"p": 4})
 
 
 def _gains_table(gains: pd.DataFrame) -> Table:
@@ -431,30 +406,37 @@ def _draw_arrows(arrows: pd.DataFrame) -> Figure:
     hp = arrows[arrows["metric"] == "hp"].reset_index(drop=True)
     hr = arrows[arrows["metric"] == "hr"].reset_index(drop=True)
     ends = ["start_low", "start_high", "end_low", "end_high"]
-    axes.set_xlim(*padded(hr[ends].to_numpy().ravel().tolist()))
-    axes.set_ylim(*padded(hp[ends].to_numpy().ravel().tolist()))
+    axes.set_xlim(padded(hr[ends].to_numpy().ravel().tolist()))
+    axes.set_ylim(padded(hp[ends].to_numpy().ravel().tolist()))
     draw_iso_lines(axes)
-    models, prompts = list(hp["model"].unique()), list(hp["to"].unique())
+    models = list(hp["model"].unique())
+    prompts = list(hp["to"].unique())
     starts = " / ".join(hp["from"].unique())
-    handles = [Line2D([], [], marker="o", ms=6.5, mfc=PAPER, mec=INK, mew=1.5, ls="none")]
+    hollow = Line2D([], [], marker="o", ms=6.5, mfc=PAPER, mec=INK, mew=1.5, ls="none")
+    handles = [hollow]
     labels = [cut(f"from: {starts}", _LONGEST)]
     for (_, y), (_, x) in zip(hp.iterrows(), hr.iterrows(), strict=True):
-        model, prompt = models.index(y["model"]), prompts.index(y["to"])
-        colour = CYCLE[(model if len(models) > 1 else prompt) % len(CYCLE)]
-        marker = MARKER_CYCLE[(prompt if len(prompts) > 1 else model) % len(MARKER_CYCLE)]
+        model = models.index(y["model"])
+        prompt = prompts.index(y["to"])
+        of_colour = model if len(models) > 1 else prompt
+        of_marker = prompt if len(prompts) > 1 else model
+        colour = CYCLE[of_colour % len(CYCLE)]
+        marker = MARKER_CYCLE[of_marker % len(MARKER_CYCLE)]
         # The one start of a single model's arrows belongs to none of them.
         start_colour = INK if len(models) == 1 else colour
         size = 11 if marker == "*" else 8
         _draw_cross(axes, x, y, "start", start_colour)
         _draw_cross(axes, x, y, "end", colour)
-        _draw_arrow(axes, x, y, colour)
-        axes.plot(
-            x["start"], y["start"], "o", ms=6.5, mfc=PAPER, mec=start_colour, mew=1.5, zorder=5
-        )
-        axes.plot(x["end"], y["end"], marker, ms=size, mfc=colour, mec=PAPER, mew=0.9, zorder=6)
-        handles.append(Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5))
+        start = x["start_estimate"], y["start_estimate"]
+        end = x["end_estimate"], y["end_estimate"]
+        axes.plot(*start, "o", ms=6.5, mfc=PAPER, mec=start_colour, mew=1.5, zorder=5)
+        axes.plot(*end, marker, ms=size, mfc=colour, mec=PAPER, mew=0.9, zorder=6)
+        look = _ARROW_LOOK | {"color": colour}
+        axes.annotate("", end, start, arrowprops=look, zorder=4)
+        handle = Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5)
+        handles.append(handle)
         name = cut(f"{y['model']}: {y['to']}", _LONGEST)
-        labels.append(f"{name}\nhP {y['end']:.3f}, hR {x['end']:.3f}")
+        labels.append(f"{name}\nhP {end[1]:.3f}, hR {end[0]:.3f}")
     axes.set_xlabel("hierarchical recall, hR")
     axes.set_ylabel("hierarchical precision, hP")
     axes.legend(
@@ -470,19 +452,8 @@ def _draw_arrows(arrows: pd.DataFrame) -> Figure:
 
 def _draw_cross(axes: Axes, x: pd.Series, y: pd.Series, end: str, colour: str) -> None:
     """Draws the intervals of hR (x) and hP (y) at one end of an arrow."""
-    low, high = f"{end}_low", f"{end}_high"
-    axes.hlines(y[end], x[low], x[high], color=colour, lw=1.0, alpha=0.35, zorder=2)
-    axes.vlines(x[end], y[low], y[high], color=colour, lw=1.0, alpha=0.35, zorder=2)
-
-
-def _draw_arrow(axes: Axes, x: pd.Series, y: pd.Series, colour: str) -> None:
-    look = {
-        "arrowstyle": "-|>",
-        "color": colour,
-        "lw": 1.5,
-        "shrinkA": 4,
-        "shrinkB": 5,
-        "mutation_scale": 12,
-    }
-    start, end = (x["start"], y["start"]), (x["end"], y["end"])
-    axes.annotate("", end, start, arrowprops=look, zorder=4)
+    center = f"{end}_estimate"
+    ends = [f"{end}_low", f"{end}_high"]
+    faint = (colour, 0.35)
+    axes.hlines(y[center], *x[ends], color=faint, lw=1.0, zorder=2)
+    axes.vlines(x[center], *y[ends], color=faint, lw=1.0, zorder=2)

@@ -86,15 +86,19 @@ def log_traces(
     if not store.spans:
         return []
     client = TracingClient(store.uri)
+    files = images or {}
     seconds = template.usage.seconds / max(1, len(template.rows))
     began = time.time_ns() - int(template.usage.seconds * 1e9)
+    ended = began + int(seconds * 1e9)
+    rows = sorted(template.rows, key=lambda row: _hash(row.example, 64))
     ids = []
     spans: list[Any] = []
-    for row in sorted(template.rows, key=lambda row: _hash(row.example, 64))[:number]:
+    for row in rows[:number]:
         trace = "tr-" + _hash(f"{identity}\0{row.example}", 32)
-        steps = _steps(row, prompt(row), model, (images or {}).get(row.example))
-        client.start_trace(_trace_info(row, trace, run, store.experiment, began, seconds, steps))
-        spans += _spans(row, trace, began, began + int(seconds * 1e9), steps)
+        steps = _steps(row, prompt(row), model, files.get(row.example))
+        head = _trace_info(row, trace, run, store.experiment, began, seconds, steps)
+        client.start_trace(head)
+        spans += _spans(row, trace, began, ended, steps)
         ids.append(trace)
     if spans:
         client.log_spans(store.experiment, spans)
@@ -154,11 +158,13 @@ def _spans(row: SampleResult, trace: str, began: int, ended: int, steps: Steps) 
     from mlflow.entities import Span
 
     spans = []
+    parent = None
     for i, (name, attributes) in enumerate(steps.items()):
+        identity = _hash(f"{trace}{i}", 16)
         span = {
             "trace_id": trace,
-            "span_id": _hash(f"{trace}{i}", 16),
-            "parent_span_id": _hash(f"{trace}0", 16) if i else None,
+            "span_id": identity,
+            "parent_span_id": parent,
             "name": name,
             "start_time_unix_nano": began if i < 2 else ended,  # the model takes the time
             "end_time_unix_nano": ended,
@@ -166,6 +172,7 @@ def _spans(row: SampleResult, trace: str, began: int, ended: int, steps: Steps) 
             "attributes": {"mlflow.traceRequestId": json.dumps(trace), **attributes},
         }
         spans.append(Span.from_dict(span))
+        parent = parent or identity
     return spans
 
 
@@ -179,21 +186,18 @@ def _hash(text: str, digits: int) -> str:
 
 def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> Steps:
     """Returns the steps of an image; without an answer none places or scores it."""
-    picture = None if file is None else thumbnail(file)
-    content: list[Any] = [{"type": "text", "text": prompt}]
-    if picture is not None:
-        content.insert(0, {"type": "image_url", "image_url": {"url": picture}})
-    messages = {"messages": [{"role": "user", "content": content}]}
+    image = {"image": row.image, "example": row.example}
+    question = _question(prompt, file)
     asked = {"mlflow.message.format": "openai", "from_store": row.from_store}
     if model:
         asked["mlflow.llm.model"] = model
-    image = {"image": row.image, "example": row.example}
     if row.answer is None:
         return {
             "classify": _step("CHAIN", image, None),
-            "ask": _step("CHAT_MODEL", messages, None) | _as_json(asked),
+            "ask": _step("CHAT_MODEL", question, None, asked),
         }
-    reply = {"choices": [{"message": {"role": "assistant", "content": row.answer}}]}
+    message = {"role": "assistant", "content": row.answer}
+    reply = {"choices": [{"message": message}]}
     placed = {
         "placement": row.placement,
         "stage": row.stage,
@@ -201,27 +205,40 @@ def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> Ste
         "off_tree": row.off_tree,
         "abstained": row.abstained,
     }
-    scores = {**row.scores, **row.measures}
-    scored: dict[str, Any] = {key: value for key, value in scores.items() if value is not None}
-    if row.unrated is not None:
-        scored["unrated"] = row.unrated
+    answer = {"answer": row.answer}
     compared = {"placement": row.placement, "truth": row.truth}
+    scores = {**row.scores, **row.measures, "unrated": row.unrated}
+    known = {key: value for key, value in scores.items() if value is not None}
     return {
-        "classify": _step("CHAIN", image, {"answer": row.answer, **placed}),
-        "ask": _step("CHAT_MODEL", messages, reply) | _as_json(asked),
-        "place": _step("PARSER", {"answer": row.answer}, placed),
-        "score": _step("EVALUATOR", compared, scored | row.remarks),
+        "classify": _step("CHAIN", image, answer | placed),
+        "ask": _step("CHAT_MODEL", question, reply, asked),
+        "place": _step("PARSER", answer, placed),
+        "score": _step("EVALUATOR", compared, known | row.remarks),
     }
 
 
-def _step(kind: str, inputs: object, outputs: object) -> dict[str, str]:
-    return _as_json(
-        {"mlflow.spanType": kind, "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs}
-    )
+def _question(prompt: str, file: Path | None) -> dict[str, Any]:
+    """Returns the messages to a model: a small copy of the image, if there is one, and the prompt."""
+    content: list[Any] = []
+    picture = None if file is None else thumbnail(file)
+    if picture is not None:
+        content.append({"type": "image_url", "image_url": {"url": picture}})
+    content.append({"type": "text", "text": prompt})
+    message = {"role": "user", "content": content}
+    return {"messages": [message]}
 
 
-def _as_json(values: Mapping[str, object]) -> dict[str, str]:
-    return {key: json.dumps(value) for key, value in values.items()}
+def _step(
+    kind: str, inputs: object, outputs: object, further: Mapping[str, object] | None = None
+) -> dict[str, str]:
+    """Returns the attributes of a span, as JSON."""
+    attributes = {
+        "mlflow.spanType": kind,
+        "mlflow.spanInputs": inputs,
+        "mlflow.spanOutputs": outputs,
+    }
+    attributes |= further or {}
+    return {key: json.dumps(value) for key, value in attributes.items()}
 
 
 # -- templates as prompts --------------------------------------------------------------------------
@@ -230,7 +247,8 @@ def _as_json(values: Mapping[str, object]) -> dict[str, str]:
 def registered_name(name: str, *, dots: bool = False) -> str:
     """Returns a name for the registry; what MLflow does not take become dashes (models: dots too)."""
     foreign = r"[^A-Za-z0-9_.-]+" if dots else r"[^A-Za-z0-9_-]+"
-    return re.sub(foreign, "-", name).strip("-") or "taxtune"
+    taken = re.sub(foreign, "-", name)
+    return taken.strip("-") or "taxtune"
 
 
 def register_prompts(
@@ -255,36 +273,42 @@ def register_prompts(
     name = registered_name(result.name, dots=True)
     known = _known_versions(client, name, root)
     held = {scored.template: scored.scores for scored in result.heldout}
-    best = best_so_far(result.iterations)
     addresses = {}
-    for record, leader in zip(result.iterations, best, strict=True):
-        is_baseline = record.iteration == 0
-        is_winner = record.iteration == result.winner
-        if record.template is None or not (is_baseline or is_winner or leader is record):
-            continue
-        if record.template not in known:
-            made = mlflow.genai.register_prompt(
-                name,
-                record.template,
-                commit_message=_message(record, result.objective),
-                tags={_RUN: root},
+    for record in _milestones(result):
+        template = str(record.template)
+        if template not in known:
+            message = _message(record, result.objective)
+            prompt = mlflow.genai.register_prompt(
+                name, template, commit_message=message, tags={_RUN: root}
             )
-            known[record.template] = int(made.version)
-        version = known[record.template]
+            known[template] = int(prompt.version)
+        version = known[template]
         tags = {"objective": result.objective, _ITERATION: str(record.iteration)}
-        tags |= _heldout_tags(held.get(record.template))
+        tags |= _heldout_tags(held.get(template))
         # Not with the version: MLflow would give them to the prompt, too.
         for key, value in tags.items():
             client.set_prompt_version_tag(name, version, key, shorten(value, TAG_LIMIT))
-        if is_baseline:
+        if record.iteration == 0:
             mlflow.genai.set_prompt_alias(name, "baseline", version)
-        if is_winner:
-            mlflow.genai.set_prompt_alias(name, re.sub(r"[^\w-]+", "-", result.objective), version)
+        if record.iteration == result.winner:
+            alias = re.sub(r"[^\w-]+", "-", result.objective)
+            mlflow.genai.set_prompt_alias(name, alias, version)
         address = f"prompts:/{name}/{version}"
         addresses[record.iteration] = address
         for run in runs.get(record.iteration, ()):
             client.link_prompt_version_to_run(run, address)
     return addresses
+
+
+def _milestones(result: TuneResult) -> list[IterationRecord]:
+    """Returns the baseline, each template that became the best so far, and the winner."""
+    milestones = []
+    best = best_so_far(result.iterations)
+    for record, leader in zip(result.iterations, best, strict=True):
+        is_milestone = leader is record or record.iteration in (0, result.winner)
+        if record.template is not None and is_milestone:
+            milestones.append(record)
+    return milestones
 
 
 def _known_versions(client: Any, name: str, root: str) -> dict[str, int]:
@@ -316,7 +340,8 @@ def _message(record: IterationRecord, objective: str) -> str:
 
 
 def _heldout_tags(scores: TemplateScores | None) -> dict[str, str]:
-    return {f"heldout.{key}": f"{value:.4f}" for key, value in headline_metrics(scores).items()}
+    metrics = headline_metrics(scores)
+    return {f"heldout.{key}": f"{value:.4f}" for key, value in metrics.items()}
 
 
 def log_classifier(result: TuneResult, run: str, folder: Path) -> str:
@@ -340,15 +365,19 @@ def log_classifier(result: TuneResult, run: str, folder: Path) -> str:
     versions = client.search_model_versions(f"name = '{name}' and run_id = '{run}'")
     if versions:
         return f"models:/{name}/{versions[0].version}"
-    tags = {"objective": result.objective}
+    objective = {"objective": result.objective}
     with warnings.catch_warnings():
         # The signature is given, and an image is no example that MLflow could show.
         warnings.filterwarnings("ignore", message=".*input example was not provided")
         model = mlflow.pyfunc.log_model(
-            **as_pyfunc(folder), name=name, tags=tags, model_type="classifier", step=result.winner
+            **as_pyfunc(folder),
+            name=name,
+            tags=objective,
+            model_type="classifier",
+            step=result.winner,
         )
+    tags = objective | _heldout_tags(result.heldout_winner.scores)
     status = None if result.selection is None else result.selection.status
-    tags |= _heldout_tags(result.heldout_winner.scores)
     if status is not None:
         tags[TARGET_REACHED] = status
     if not client.search_registered_models(f"name = '{name}'"):

@@ -12,7 +12,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,10 +133,10 @@ class MLflowTracker:
         self._variables = variables or {}
         self._vlm = str(parameters.get("resolved", {}).get("vlm", {}).get("model", ""))
         try:
-            with self._in_force() as mlflow:
+            with in_force(self._store()):
                 if group is not None:
-                    self._above = self._group_run(mlflow, group, parameters)
-                self._run = self._continued(mlflow, run_id)
+                    self._above = self._group_run(group, parameters)
+                self._run = self._continued(run_id)
                 if self._run is None:
                     tags = {_KIND: "tuning run", _NOTE: values.UNFINISHED, **tags}
                     self._run = self._new_run(name, tags, self._above)
@@ -145,17 +145,23 @@ class MLflowTracker:
                             f"MLflow does not know the run {run_id}; "
                             "its iterations will be recorded again."
                         )
-                self._log_recipe(mlflow, self._run, parameters)
-                for run in self._search(mlflow, _PARENT, self._run):
-                    self._runs[run.info.run_name] = run.info.run_id
-                    if run.data.tags.get(_RECORDED) == "true":
-                        asked = int(run.data.metrics.get("images", 0))
-                        self._recorded[int(run.data.tags[_ITERATION])] = (run.info.run_id, asked)
+                self._log_recipe(self._run, parameters)
+                self._find_iterations(self._run)
                 return self._run
         except TaxtuneError:
             raise
         except Exception as error:
             raise unusable(self._uri, error) from error
+
+    def _find_iterations(self, run: str) -> None:
+        """Finds the iterations that a continued run has recorded."""
+        for nested in self._search(_PARENT, run):
+            child = nested.info.run_id
+            self._runs[nested.info.run_name] = child
+            tags = nested.data.tags
+            if tags.get(_RECORDED) == "true":
+                images = int(nested.data.metrics.get("images", 0))
+                self._recorded[int(tags[_ITERATION])] = (child, images)
 
     def iteration(self, record: IterationRecord, best: IterationRecord | None = None) -> None:
         """Records an iteration as a nested run, unless it is recorded already.
@@ -165,11 +171,12 @@ class MLflowTracker:
             best: The best iteration so far, for the tuning run's curves.
         """
         number = record.iteration
-        if self._recorded.get(number, ("", -1))[1] >= len(record.rows):
+        _, images = self._recorded.get(number, ("", -1))
+        if images >= len(record.rows):
             return
         try:
-            with self._in_force() as mlflow:
-                self._record(mlflow, record, best)
+            with in_force(self._store()):
+                self._record(record, best)
             self.unrecorded.discard(number)
         except Exception as error:
             # One note is enough: `finish` tries again.
@@ -187,16 +194,16 @@ class MLflowTracker:
         if self.unrecorded:
             numbers = ", ".join(map(str, sorted(self.unrecorded)))
             note(f"MLflow has no record of iterations {numbers}; the run's folder has one.")
-        with self._attempt("the result"), self._in_force() as mlflow:
-            self._finish(mlflow, result)
-        with self._attempt("the templates as prompts"), self._in_force() as mlflow:
-            self._register_prompts(mlflow, result)
-        with self._attempt("traces"), self._in_force():
+        with self._attempt("the result"):
+            self._finish(result)
+        with self._attempt("the templates as prompts"):
+            self._register_prompts(result)
+        with self._attempt("traces"):
             for held in result.heldout:
                 self._trace(str(self._run), held, f"heldout/{held.name}")
         if result.heldout:
-            with self._attempt("the winner as a model"), self._in_force() as mlflow:
-                self._log_classifier(mlflow, result)
+            with self._attempt("the winner as a model"):
+                self._log_classifier(result)
 
     def group(self, result: ComparisonResult, group: ComparisonGroup) -> str | None:
         """Records the result of runs that belong together; it replaces an earlier record of them.
@@ -208,8 +215,8 @@ class MLflowTracker:
             TaxtuneError: If the store cannot be reached at all.
         """
         self._store()
-        with self._attempt("the comparison"), self._in_force() as mlflow:
-            self._finish_group(mlflow, result, group)
+        with self._attempt("the comparison"):
+            self._finish_group(result, group)
         return self._above
 
     def close(self, status: str = "FINISHED") -> None:
@@ -225,10 +232,11 @@ class MLflowTracker:
         if status != "FINISHED":
             runs = [*self._runs.values(), self._run, self._above]
             ended = ["RUNNING"]
-        with self._attempt("the end of the run"), self._in_force() as mlflow:
+        with self._attempt("the end of the run"):
+            client = self._store().client
             for run in runs:
-                if run is not None and mlflow.get_run(run).info.status in ended:
-                    mlflow.MlflowClient().set_terminated(run, status)
+                if run is not None and client.get_run(run).info.status in ended:
+                    client.set_terminated(run, status)
 
     def where(self) -> str:
         """Returns the command or the address that shows the record."""
@@ -240,15 +248,12 @@ class MLflowTracker:
             self._opened = open_store(self._experiment, self._folder, self._uri)
         return self._opened
 
-    def _in_force(self) -> AbstractContextManager[Any]:
-        """Returns a block in which MLflow's fluent API is about the store; it yields `mlflow`."""
-        return in_force(self._store())
-
     @contextmanager
     def _attempt(self, what: str) -> Iterator[None]:
-        """Notes an error of the block in place of raising it."""
+        """Puts the store in force for the block, and notes an error of it in place of raising it."""
         try:
-            yield
+            with in_force(self._store()):
+                yield
         except Exception as error:
             note(f"MLflow could not record {what}: {short_reason(error)}")
             self._failed = True
@@ -256,11 +261,13 @@ class MLflowTracker:
     # -- runs --------------------------------------------------------------------------------------
 
     @contextmanager
-    def _active(self, mlflow: Any, run: str, status: str = "RUNNING") -> Iterator[Path]:
+    def _active(self, run: str, status: str = "RUNNING") -> Iterator[Path]:
         """Makes a run the active one for the block, and gives it a status; "FAILED" after an error.
 
         Yields a folder whose files become artifacts; files of the same names are replaced.
         """
+        import mlflow
+
         mlflow.start_run(run_id=run, nested=True)
         ended = "FAILED"
         try:
@@ -287,8 +294,10 @@ class MLflowTracker:
         store = self._store()
         return str(store.client.create_run(store.experiment, tags=texts, run_name=name).info.run_id)
 
-    def _continued(self, mlflow: Any, run_id: str | None) -> str | None:
+    def _continued(self, run_id: str | None) -> str | None:
         """Returns the run to continue; None if the store does not know it."""
+        import mlflow
+
         if run_id is None:
             return None
         try:
@@ -299,19 +308,17 @@ class MLflowTracker:
             raise
         if run.info.lifecycle_stage != "active":
             return None
-        with self._active(mlflow, run_id):
+        with self._active(run_id):
             if self._above is not None:
                 mlflow.set_tag(_PARENT, self._above)
         return run_id
 
-    def _group_run(
-        self, mlflow: Any, group: ComparisonGroup, parameters: Mapping[str, Any] | None
-    ) -> str:
+    def _group_run(self, group: ComparisonGroup, parameters: Mapping[str, Any] | None) -> str:
         """Returns the run above those of a group, which continues, or which is made."""
-        known = self._search(mlflow, _GROUP, group.identity)
+        known = self._search(_GROUP, group.identity)
         if known:
             run = str(known[-1].info.run_id)  # the first that was made
-            with self._active(mlflow, run):
+            with self._active(run):
                 pass
         else:
             tags = {_KIND: "comparison", _GROUP: group.identity, _NOTE: values.UNFINISHED}
@@ -320,37 +327,45 @@ class MLflowTracker:
             shared = dict(parameters)
             shared.pop("objective", None)
             shared.pop("resolved", None)
-            self._log_recipe(mlflow, run, shared)
+            self._log_recipe(run, shared)
         return run
 
-    def _log_recipe(self, mlflow: Any, run: str, parameters: Mapping[str, Any]) -> None:
+    def _log_recipe(self, run: str, parameters: Mapping[str, Any]) -> None:
+        import mlflow
+
         # MLflow refuses to change a parameter, and a resumed run has them.
         known = mlflow.get_run(run).data.params
-        new = [pair for pair in values.parameter_texts(parameters) if pair[0] not in known]
+        texts = values.parameter_texts(parameters)
+        new = [(name, text) for name, text in texts if name not in known]
         for start in range(0, len(new), _PARAMETERS_PER_CALL):
-            mlflow.log_params(dict(new[start : start + _PARAMETERS_PER_CALL]), run_id=run)
+            batch = new[start : start + _PARAMETERS_PER_CALL]
+            mlflow.log_params(dict(batch), run_id=run)
         recipe = plain(parameters)
         recipe.pop("resolved", None)
         text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
         mlflow.log_text(text, "recipe.yaml", run_id=run)
 
-    def _search(self, mlflow: Any, tag: str, value: str) -> list[Any]:
+    def _search(self, tag: str, value: str) -> list[Any]:
+        import mlflow
+
         experiments = [self._store().experiment]
         query = f"tags.`{tag}` = '{value}'"
         return list(mlflow.search_runs(experiments, query, output_format="list"))
 
     # -- iterations --------------------------------------------------------------------------------
 
-    def _record(self, mlflow: Any, record: IterationRecord, best: IterationRecord | None) -> None:
+    def _record(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Records an iteration, or the images that it was asked about since it was recorded.
 
         A step of its metrics is a number of images, which grows.
         """
+        import mlflow
+
         number = record.iteration
         is_new = number not in self._recorded
         run = self._iteration_run(record)
         status = "FINISHED" if record.state == "complete" else "FAILED"
-        with self._active(mlflow, run, status) as folder:
+        with self._active(run, status) as folder:
             values.write_iteration(folder, record, self._images)
             parameters = {"iteration": number, **record.parameters}
             mlflow.log_params(dict(values.parameter_texts(parameters)))
@@ -360,7 +375,7 @@ class MLflowTracker:
                 curves = {"objective": record.value, **values.headline_metrics(record.scores)}
                 curves["best.objective"] = None if best is None else best.value
                 mlflow.log_metrics(values.finite(curves), step=number, run_id=self._run)
-        mlflow.MlflowClient().set_tag(run, _RECORDED, "true")
+        self._store().client.set_tag(run, _RECORDED, "true")
         self._recorded[number] = (run, len(record.rows))
 
     def _iteration_run(self, record: IterationRecord) -> str:
@@ -399,8 +414,10 @@ class MLflowTracker:
 
     # -- results -----------------------------------------------------------------------------------
 
-    def _finish(self, mlflow: Any, result: TuneResult) -> None:
-        with self._active(mlflow, str(self._run)) as folder:
+    def _finish(self, result: TuneResult) -> None:
+        import mlflow
+
+        with self._active(str(self._run)) as folder:
             values.write_result(folder, result, self._images)
             if result.iterations:
                 mlflow.set_tag(_NOTE, values.about_result(result))
@@ -412,12 +429,14 @@ class MLflowTracker:
             spent = {"seconds": usage.seconds, "cost_usd": usage.cost_usd}
             mlflow.log_metrics(values.finite(spent))
 
-    def _finish_group(self, mlflow: Any, result: ComparisonResult, group: ComparisonGroup) -> None:
-        run = self._group_run(mlflow, group, None)
+    def _finish_group(self, result: ComparisonResult, group: ComparisonGroup) -> None:
+        import mlflow
+
+        run = self._group_run(group, None)
         self._above = run
         if not self._images:  # its runs were finished before
             self._images = {key: Path(file) for key, file in result.provenance.images.items()}
-        with self._active(mlflow, run, "FINISHED") as folder:
+        with self._active(run, "FINISHED") as folder:
             values.write_result(folder, result, self._images)
             mlflow.set_tag(_NOTE, values.about_result(result))
             for held in result.heldout:
@@ -426,14 +445,16 @@ class MLflowTracker:
                 (folder / f"template_{name}.j2").write_text(held.template, encoding="utf-8")
                 mlflow.log_metrics(values.heldout_metrics(held, held.name))
 
-    def _register_prompts(self, mlflow: Any, result: TuneResult) -> None:
+    def _register_prompts(self, result: TuneResult) -> None:
+        import mlflow
+
         run = str(self._run)
         runs = {number: [run, child] for number, (child, _) in self._recorded.items()}
         addresses = entities.register_prompts(result, root=self._above or run, runs=runs)
-        with self._active(mlflow, run):
+        with self._active(run):
             mlflow.set_tag("taxtune.prompt", addresses[result.winner])
 
-    def _log_classifier(self, mlflow: Any, result: TuneResult) -> None:
+    def _log_classifier(self, result: TuneResult) -> None:
         """Logs the winner as a model that MLflow can serve, if nothing of it was given in Python."""
         from taxtune.classifier import load_classifier
 
@@ -443,12 +464,10 @@ class MLflowTracker:
             return
         if not classifier.portable:
             return
-        with (
-            self._active(mlflow, str(self._run)),
-            tempfile.TemporaryDirectory(prefix="taxtune-") as saved,
-        ):
+        run = str(self._run)
+        with self._active(run), tempfile.TemporaryDirectory(prefix="taxtune-") as saved:
             folder = classifier.save(Path(saved) / "classifier")
-            entities.log_classifier(result, str(self._run), folder)
+            entities.log_classifier(result, run, folder)
 
 
 class TrackingCallback(Callback):

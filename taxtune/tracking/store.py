@@ -205,8 +205,8 @@ def takes_spans(uri: str) -> bool:
 
 
 @contextlib.contextmanager
-def in_force(store: TrackingStore) -> Iterator[Any]:
-    """Makes a store and its experiment those of MLflow's fluent API for the block; yields `mlflow`."""
+def in_force(store: TrackingStore) -> Iterator[None]:
+    """Makes a store and its experiment those of MLflow's fluent API for the block."""
     import mlflow
     from mlflow.tracking import fluent
 
@@ -225,7 +225,7 @@ def in_force(store: TrackingStore) -> Iterator[Any]:
         with _quiet():
             mlflow.set_tracking_uri(store.uri)
             os.environ["MLFLOW_EXPERIMENT_ID"] = store.experiment
-            yield mlflow
+            yield
     finally:
         fluent._active_experiment_id = chosen
         mlflow.set_tracking_uri(before["MLFLOW_TRACKING_URI"])

@@ -12,7 +12,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -20,9 +20,10 @@ from textwrap import wrap
 from typing import Any
 
 from taxtune.errors import command
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.table import SCORES, TemplateScores
 from taxtune.recipe import flatten
-from taxtune.report.formatting import Result, score_of
+from taxtune.report.formatting import Result, rows_by_image
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
@@ -30,7 +31,6 @@ from taxtune.report.tables import rank_table, score_table
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, count_cut
 
 __all__ = [
-    "HEADLINE",
     "PICTURES",
     "TABLES",
     "TAG_LIMIT",
@@ -46,7 +46,6 @@ __all__ = [
     "parameter_texts",
     "shorten",
     "write_result",
-    "write_table",
 ]
 
 #: Characters of a parameter; MLflow takes 6,000, and 500 before version 2.8.
@@ -55,8 +54,6 @@ PARAMETER_LIMIT = 500
 TAG_LIMIT = 4_500
 #: Files of tables, which MLflow's pages show.
 TABLES = ("examples.json", "heldout.json", "ranks.json", "heldout_images.json")
-#: The scores that are metrics.
-HEADLINE = ("hp", "hr", "hf", "accuracy", "off_tree", "abstained", "selective_hp")
 UNFINISHED = "*The run is not finished.*"
 _WIDTH = 96  # characters of a line of a template
 #: How many rows of a table have pictures: the worst of an iteration.
@@ -80,14 +77,6 @@ _FIELDS = (
     "abstained",
     "off_tree",
 )
-_HEADINGS = {
-    "hp": "hP",
-    "hr": "hR",
-    "ihp": "ihP",
-    "ihr": "ihR",
-    "off_tree": "off the tree",
-    "from_store": "from store",
-}
 #: Columns by name, all of the same length.
 Columns = dict[str, list[Any]]
 
@@ -113,25 +102,35 @@ def finite(values: Mapping[str, float | None]) -> dict[str, float]:
 
 def headline_metrics(scores: TemplateScores | None) -> dict[str, float]:
     """Returns the headline scores of a template and those of the run's own measures, if any."""
+    metrics: dict[str, float] = {}
     if scores is None:
-        return {}
-    own = {re.sub(r"[^\w. -]", "-", key): value for key, value in scores.measures.items()}
-    return finite({key: score_of(scores, key) for key in HEADLINE} | own)
+        return metrics
+    for key, mean in scores.means.items():
+        if key not in SCORES:
+            metrics[_metric_key(key)] = mean
+        elif SCORES[key].headline:
+            metrics[key] = mean
+    return finite(metrics)
+
+
+def _metric_key(name: str) -> str:
+    """Returns a name with dashes for the characters that MLflow's metrics cannot have."""
+    return re.sub(r"[^\w. -]", "-", name)
 
 
 def iteration_metrics(record: IterationRecord) -> dict[str, float]:
     """Returns an iteration's metrics, without unknown ones (a price, a failed iteration's hP)."""
-    return finite(
-        {
-            "objective": record.value,
-            **headline_metrics(record.scores),
-            "images": len(record.rows),
-            "missing": record.missing,
-            "cut": count_cut(record.rows)[0] or None,
-            "seconds": record.usage.seconds,
-            "cost_usd": record.usage.cost_usd,
-        }
-    )
+    cut, _ = count_cut(record.rows)
+    metrics = {
+        "objective": record.value,
+        **headline_metrics(record.scores),
+        "images": len(record.rows),
+        "missing": record.missing,
+        "cut": cut or None,
+        "seconds": record.usage.seconds,
+        "cost_usd": record.usage.cost_usd,
+    }
+    return finite(metrics)
 
 
 def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, float]:
@@ -154,7 +153,7 @@ def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, f
         metrics["calibration_error"] = selective.calibration_error
         metrics["brier"] = selective.brier
         metrics["haurc"] = None if selective.curve is None else selective.curve.area
-    end = "" if name is None else "/" + re.sub(r"[^\w. -]", "-", name)
+    end = "" if name is None else f"/{_metric_key(name)}"
     return {f"heldout/{key}{end}": value for key, value in finite(metrics).items()}
 
 
@@ -178,17 +177,19 @@ def write_iteration(folder: Path, record: IterationRecord, images: Mapping[str, 
     """
     if record.template is not None:
         (folder / "template.j2").write_text(record.template, encoding="utf-8")
-    data: dict[str, Any] = {"scores": all_scores(record)}
+    _write_json(folder / "scores.json", all_scores(record))
     if record.rejected:
         refused = [{"template": template, "reason": reason} for template, reason in record.rejected]
-        data["rejected"] = {"rejected": refused}
+        _write_json(folder / "rejected.json", {"rejected": refused})
     if record.trace:
-        data["trace"] = {"trace": [asdict(turn) for turn in record.trace]}
-    for stem, content in data.items():
-        text = json.dumps(plain(content), ensure_ascii=False, indent=2)
-        (folder / f"{stem}.json").write_text(text, encoding="utf-8")
+        _write_json(folder / "trace.json", {"trace": [asdict(turn) for turn in record.trace]})
     table = example_table(record.rows)
-    write_table(folder, "examples.json", table, images=images, pictures=PICTURES)
+    _write_table(folder, "examples.json", table, images=images, pictures=PICTURES)
+
+
+def _write_json(file: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(plain(content), ensure_ascii=False, indent=2)
+    file.write_text(text, encoding="utf-8")
 
 
 def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> None:
@@ -197,14 +198,11 @@ def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> No
     The tables are the held-out scores with intervals and differences, the scores by rank, and the
     held-out images.
     """
-    for name, table in {
-        "heldout.json": score_table(result),
-        "ranks.json": rank_table(result),
-    }.items():
-        columns = zip(table.columns, map(list, zip(*table.rows, strict=True)), strict=False)
-        write_table(folder, name, dict(columns))
+    for name, table in (("heldout.json", score_table(result)), ("ranks.json", rank_table(result))):
+        if table.rows:
+            _write_rows(folder / name, table.columns, table.rows)
     by_image = image_table(result.heldout)
-    write_table(folder, "heldout_images.json", by_image, images=images, pictures=HELDOUT_PICTURES)
+    _write_table(folder, "heldout_images.json", by_image, images=images, pictures=HELDOUT_PICTURES)
     source = Path(result.folder)
     # With result.json and provenance.json `load_run` reads the run where its folder is not there.
     for name in ("report.html", "result.json", "provenance.json", "winner.txt", "winner.j2"):
@@ -218,7 +216,7 @@ def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> No
 
 def example_table(rows: Sequence[SampleResult]) -> Columns:
     """Returns one row per image, as columns, the worst first; a failed call lacks most values."""
-    rows = sorted(rows, key=_worth)
+    rows = sorted(rows, key=_quality)
     shown = [*_FIELDS]
     if any(row.masked for row in rows):
         shown.append("masked")
@@ -228,22 +226,23 @@ def example_table(rows: Sequence[SampleResult]) -> Columns:
     table: Columns = {}
     flat = [row.as_row() for row in rows]
     for field in shown:
-        table[_HEADINGS.get(field, field)] = [row.get(field) for row in flat]
+        table[_heading(field)] = [row.get(field) for row in flat]
     for key in dict.fromkeys(key for row in rows for key in row.measures):
         table[key] = [row.measures.get(key) for row in rows]
     return table
 
 
+def _heading(field: str) -> str:
+    return metric_name(field).replace("_", " ")
+
+
 def image_table(heldout: Sequence[HeldoutResult]) -> Columns:
     """Returns one row per held-out image with all templates' answers, what changed most first."""
-    images: dict[str, dict[str, SampleResult]] = {}
-    for held in heldout:
-        for row in held.rows:
-            images.setdefault(row.example, {})[held.name] = row
+    images = rows_by_image(heldout)
 
     def change(example: str) -> tuple[float, float]:
-        worth = [_worth(row) for row in images[example].values()]
-        return min(worth) - max(worth), min(worth)
+        qualities = [_quality(row) for row in images[example].values()]
+        return min(qualities) - max(qualities), min(qualities)
 
     examples = sorted(images, key=change)
     shown = [next(iter(images[example].values())) for example in examples]
@@ -251,23 +250,23 @@ def image_table(heldout: Sequence[HeldoutResult]) -> Columns:
     for held in heldout:
         rows = [images[example].get(held.name) for example in examples]
         for field in ("answer", "placement", "hp", "hr"):
-            column = f"{held.name}: {_HEADINGS.get(field, field)}"
+            column = f"{held.name}: {_heading(field)}"
             table[column] = [getattr(row, field, None) for row in rows]
     return table | {"example": examples}
 
 
-def _worth(row: SampleResult) -> float:
+def _quality(row: SampleResult) -> float:
     """Returns hP and hR together; a row without them, as the call failed, is below all others."""
     return -1.0 if row.hp is None or row.hr is None else row.hp + row.hr
 
 
-def write_table(
+def _write_table(
     folder: Path,
     name: str,
     columns: Columns,
     *,
-    images: Mapping[str, Path] | None = None,
-    pictures: int = 0,
+    images: Mapping[str, Path],
+    pictures: int,
 ) -> None:
     """Writes a table with pictures, if it has rows, as MLflow's pages show it.
 
@@ -277,26 +276,31 @@ def write_table(
     Args:
         folder: A folder that becomes a run's artifacts.
         name: The file's name; it ends in .json.
-        columns: The columns; pictures need one called "example".
+        columns: The columns, one of them called "example".
         images: Image files by example id.
         pictures: How many rows have the image's small copy in a first column; the others have a grey
             square, since MLflow shows a column as pictures only if all of its cells are some.
     """
-    if not any(columns.values()):
+    examples = columns["example"]
+    if not examples:
         return
-    if pictures:
-        beside = Path("table_images", Path(name).stem)
-        (folder / beside).mkdir(parents=True, exist_ok=True)
-        cells = []
-        for number, example in enumerate(columns["example"]):
-            file = (images or {}).get(example) if number < pictures else None
-            picture = None if file is None else small_jpeg(file, _SIDE)
-            path = (beside / ("none.jpg" if picture is None else f"{number:03d}.jpg")).as_posix()
-            (folder / path).write_bytes(picture or _grey_square())
-            cells.append({"type": "image", "filepath": path, "compressed_filepath": path})
-        columns = {"picture": cells, **columns}
-    data = {"columns": list(columns), "data": plain(list(zip(*columns.values(), strict=True)))}
-    (folder / name).write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
+    beside = Path("table_images", Path(name).stem)
+    (folder / beside).mkdir(parents=True, exist_ok=True)
+    cells = []
+    for number, example in enumerate(examples):
+        file = images.get(example) if number < pictures else None
+        picture = None if file is None else small_jpeg(file, _SIDE)
+        stem = "none" if picture is None else f"{number:03d}"
+        path = (beside / f"{stem}.jpg").as_posix()
+        (folder / path).write_bytes(picture or _grey_square())
+        cells.append({"type": "image", "filepath": path, "compressed_filepath": path})
+    rows = zip(cells, *columns.values(), strict=True)
+    _write_rows(folder / name, ["picture", *columns], rows)
+
+
+def _write_rows(file: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    data = {"columns": list(columns), "data": plain(list(rows))}
+    file.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
 
 
 @cache

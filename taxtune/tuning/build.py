@@ -125,8 +125,9 @@ def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
         TaxtuneError: If a part cannot be read or made.
     """
     recipe = setup.recipe
+    folder = setup.folder
     taxonomy, part = make_taxonomy(recipe, setup.taxonomy)
-    data = make_data(recipe, taxonomy, part, setup.examples, setup.folder)
+    data = make_data(recipe, taxonomy, part, setup.examples, folder)
     domain = trivial_node(recipe, taxonomy, data.examples)
     if not recipe.prompt.domain:
         recipe = recipe.changed({"prompt.domain": taxonomy.common_name(domain)})
@@ -139,7 +140,7 @@ def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
     made = make_objective(recipe, objective, setup.metrics)
     return Experiment(
         recipe=recipe,
-        folder=setup.folder,
+        folder=folder,
         given=setup.given,
         taxonomy=taxonomy,
         part=part,
@@ -154,19 +155,21 @@ def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
         proposer=proposer,
         objective=made,
         own_metrics=setup.metrics,
-        metrics=make_metrics(recipe, made, setup.metrics, taxonomy, setup.folder),
+        metrics=make_metrics(recipe, made, setup.metrics, taxonomy, folder),
     )
 
 
 def build_each(setup: Setup, objectives: Sequence[AnyObjective | None]) -> list[Experiment]:
     """Returns an experiment for each objective, which share all other parts; see `build`."""
     first = build(setup, objectives[0])
-    return [first, *(tuned_for(first, objective) for objective in objectives[1:])]
+    others = [tuned_for(first, objective) for objective in objectives[1:]]
+    return [first, *others]
 
 
 def tuned_for(experiment: Experiment, objective: AnyObjective | None) -> Experiment:
     """Returns the experiment with another objective, and the metrics that it needs."""
-    recipe, own = experiment.recipe, experiment.own_metrics
+    recipe = experiment.recipe
+    own = experiment.own_metrics
     made = make_objective(recipe, objective, own)
     metrics = make_metrics(recipe, made, own, experiment.taxonomy, experiment.folder)
     return replace(experiment, objective=made, metrics=metrics)
@@ -186,11 +189,12 @@ def make_taxonomy(recipe: Recipe, given: Taxonomy | None = None) -> tuple[Taxono
         The tree, restricted to `taxonomy.root` if the recipe has one; and that part of the whole
         tree, None if the tree is the whole.
     """
-    source: str | Taxonomy = recipe.taxonomy.path
+    path = recipe.taxonomy.path
+    source: str | Taxonomy = path
     if given is not None:
         source = given
-    elif not recipe.taxonomy.path.startswith("builtin:"):
-        source = str(recipe.path(recipe.taxonomy.path))
+    elif not path.startswith("builtin:"):
+        source = str(recipe.path(path))
     names = source != "builtin:fieldguide"  # whose tree brings its own
     return read_part(source, root=recipe.taxonomy.root, names=names)
 
@@ -290,11 +294,14 @@ def _load_examples(
     folder: Path,
 ) -> Sequence[Example]:
     """Returns the labelled images, with the cells that are wanted of them."""
-    data, domain = recipe.data, recipe.taxonomy.domain
+    data = recipe.data
+    domain = None
+    if recipe.taxonomy.domain is not None:
+        domain = taxonomy.resolve(recipe.taxonomy.domain)
     load = partial(
         load_examples,
         taxonomy=taxonomy,
-        domain=None if domain is None else taxonomy.resolve(domain),
+        domain=domain,
         part=part,
         columns=data.context.columns,
     )
@@ -341,7 +348,8 @@ def make_vlm(recipe: Recipe) -> Model:
     from taxtune.execution import deploy
     from taxtune.models import ModelSettings, RetryPolicy
 
-    vlm, temperature = recipe.vlm, sampling_temperature(recipe)
+    vlm = recipe.vlm
+    temperature = sampling_temperature(recipe)
     if isinstance(vlm, LocalVLMSettings):
         shared = vlm.model_dump(exclude={"kind", "model", "temperature"})
         if vlm.device in SPREAD:
@@ -396,7 +404,7 @@ def _language_model(recipe: Recipe, name: str) -> ModelName:
     if kind == "local" and model:
         path = recipe.path(model)
         if path.exists():
-            return ModelName(kind, str(path))
+            model = str(path)
     return ModelName(kind, model)
 
 

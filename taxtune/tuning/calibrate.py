@@ -28,7 +28,7 @@ from taxtune.policies import (
 )
 from taxtune.progress import note
 from taxtune.recipe import Recipe, flatten, load_recipe
-from taxtune.tuning.asker import Asker
+from taxtune.tuning.asker import Asker, answer_limit
 from taxtune.tuning.build import (
     LabelledData,
     further_examples,
@@ -101,11 +101,9 @@ class Calibration:
         """The calibrated policy; None where only answering the root always keeps the guarantee."""
         if self.threshold is None:
             return None
-        return (
-            SelfConsistency(self.samples, self.threshold)
-            if self.names is None
-            else Posterior(self.threshold, self.names)
-        )
+        if self.names is None:
+            return SelfConsistency(self.samples, self.threshold)
+        return Posterior(self.threshold, self.names)
 
     @property
     def chosen(self) -> ThresholdLevel:
@@ -199,9 +197,9 @@ class CalibrationRun:
         """What asks the run's model; for several answers at a temperature at which they differ."""
         recipe = self.settings
         if self.policy.samples > 1:
-            temperature = (
-                sampling_temperature(recipe) if recipe.policy.samples > 1 else _TEMPERATURE
-            )
+            temperature: float | None = _TEMPERATURE
+            if recipe.policy.samples > 1:
+                temperature = sampling_temperature(recipe)
             recipe = recipe.changed({"vlm.temperature": temperature})
         return Asker(
             model=make_vlm(recipe) if self.vlm is None else make_model(self.vlm),
@@ -222,8 +220,9 @@ class CalibrationRun:
         """
         recipe = self.settings
         splits = make_splits(recipe, self.run_data.examples)
+        used = (*splits.tuning, *splits.heldout)
         known = set(self.result.provenance.images)
-        if known and known != {example.id for example in (*splits.tuning, *splits.heldout)}:
+        if known and known != {example.id for example in used}:
             raise DataError(
                 "The images are not those that the run was tuned on and judged by.",
                 file=self.folder,
@@ -233,7 +232,6 @@ class CalibrationRun:
         if self.data is not None:
             variables = self.run_data.variables
             pool = further_examples(recipe, *self.tree, self.data, self.folder, variables)
-        used = (*splits.tuning, *splits.heldout)
         unused = remaining(pool, used, most=self.images, seed=recipe.seed)
         if not unused:
             raise DataError(
@@ -247,14 +245,12 @@ class CalibrationRun:
     @property
     def described(self) -> str:
         """Which images these are, in words."""
-        if self.data is not None:
-            name = (
-                os.fspath(self.data)
-                if isinstance(self.data, str | Path)
-                else "images given in Python"
-            )
-            return f"{name}, without images of the run's splits"
-        return "images of the run's data that are in neither split"
+        if self.data is None:
+            return "images of the run's data that are in neither split"
+        name = "images given in Python"
+        if isinstance(self.data, str | Path):
+            name = os.fspath(self.data)
+        return f"{name}, without images of the run's splits"
 
     @cached_property
     def needed(self) -> int:
@@ -284,10 +280,11 @@ class CalibrationRun:
         tree, _ = self.tree
         rows = self._answered_rows()
         placed = [row.placed for row in rows if row.placed is not None]
+        targets = [row.target for row in rows]
         levels = threshold_levels(
             tree,
             recorded_paths(tree, placed),
-            [row.target for row in rows],
+            targets,
             self.risk,
             self.confidence,
             self.policy.thresholds,
@@ -332,8 +329,7 @@ class CalibrationRun:
         with AnswerStore(answers_of(self.folder)) as store:
             evaluator = Evaluator(self.asker, leaf_information(self.tree[0]), store)
             evaluation = evaluator.evaluate(self.template, self.examples)
-        limit = getattr(getattr(vlm, "settings", None), "max_tokens", None)
-        cut = cut_in_words(evaluation.rows, limit)
+        cut = cut_in_words(evaluation.rows, answer_limit(vlm))
         if cut:
             note(cut)
         rows = [row for row in evaluation.rows if row.node is not None]

@@ -102,7 +102,8 @@ def candidates_of(
         if image not in meant:
             continue
         row = rows[meant[image]]
-        sums = np.bincount(np.maximum(scores.nodes[row], 0), scores.weights[row], len(taxonomy))
+        nodes = np.maximum(scores.nodes[row], 0)
+        sums = np.bincount(nodes, scores.weights[row], len(taxonomy))
         sums[taxonomy.root] = 0.0
         found[image] = []
         for node in np.argsort(-sums, kind="stable")[:top].tolist():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taxtune.data import Example
 from taxtune.data.context import Variable
@@ -162,13 +163,17 @@ class Experiment:
         split: Literal["heldout", "tuning"] = "heldout",
     ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
         """Asks about the images of a split with each template; see `compare_templates`."""
-        is_heldout = split == "heldout"
+        examples = self.splits.tuning
+        name = "tuning"
+        if split == "heldout":
+            examples = self.splits.heldout
+            name = "held-out"
         return compare_templates(
             evaluator,
             templates,
-            self.splits.heldout if is_heldout else self.splits.tuning,
+            examples,
             on_heldout,
-            split="held-out" if is_heldout else split,
+            split=name,
             seed=self.recipe.seed,
             max_missing=self.recipe.max_missing,
         )
@@ -177,22 +182,17 @@ class Experiment:
     def rules(self) -> TemplateRules:
         """What a template may be."""
         labels = label_names(self.taxonomy, self.domain, self.splits.tuning)
-        return TemplateRules.of(
-            self.recipe.prompt, self.context, self.splits, labels, self._group_names()
-        )
+        groups = self._group_names()
+        return TemplateRules.of(self.recipe.prompt, self.context, self.splits, labels, groups)
 
     def _group_names(self) -> tuple[str, ...]:
         """Returns the names of groups of the tuning images' labels, if they earn credit."""
         if GRADED.isdisjoint(measures_of(self.objective)):
             return ()
         prompt = self.recipe.prompt
-        return group_names(
-            self.taxonomy,
-            self.domain,
-            [example.target for example in self.splits.tuning],
-            [example.target for example in self.splits.heldout],
-            own=(prompt.baseline, prompt.question, prompt.domain, *prompt.ranks, *prompt.examples),
-        )
+        own = (prompt.baseline, prompt.question, prompt.domain, *prompt.ranks, *prompt.examples)
+        heldout = [example.target for example in self.splits.heldout]
+        return group_names(self.taxonomy, self.domain, self._targets.tolist(), heldout, own=own)
 
     def notes(self) -> list[str]:
         """Returns notes on the baseline and on images whose truth or place the checklist lacks.
@@ -205,9 +205,18 @@ class Experiment:
     @cached_property
     def trivial(self) -> tuple[float, float]:
         """HP and hR of always answering the domain's root on the tuning split."""
-        target = np.array([example.target for example in self.splits.tuning])
-        scores = score(self.taxonomy, np.full_like(target, self.domain), target)
+        scores = score(self.taxonomy, self._trivial_nodes, self._targets)
         return scores.hp, scores.hr
+
+    @cached_property
+    def _targets(self) -> NDArray[np.int64]:
+        """The targets of the tuning images, shape (n,)."""
+        return np.array([example.target for example in self.splits.tuning], dtype=np.int64)
+
+    @property
+    def _trivial_nodes(self) -> NDArray[np.int64]:
+        """The domain's root for each tuning image, shape (n,)."""
+        return np.full_like(self._targets, self.domain)
 
     @cached_property
     def _described(self) -> tuple[Known, ...]:
@@ -215,14 +224,13 @@ class Experiment:
 
     def goal(self) -> Goal:
         """Returns the goal as the proposer sees it."""
-        target = np.array([example.target for example in self.splits.tuning])
-        trivial = np.full_like(target, self.domain)
-        bits = information_scores(self.weights, trivial, target)
+        trivial_hp, trivial_hr = self.trivial
+        bits = information_scores(self.weights, self._trivial_nodes, self._targets)
         prompt = self.recipe.prompt
         return Goal(
             objective=self.objective,
-            trivial_hp=self.trivial[0],
-            trivial_hr=self.trivial[1],
+            trivial_hp=trivial_hp,
+            trivial_hr=trivial_hr,
             domain=prompt.domain,
             question=prompt.question,
             ranks=list(prompt.ranks),
@@ -340,8 +348,9 @@ def make_rungs(
         tuning: Size of the tuning split.
     """
     iterations, budget = recipe.limits(policy.samples)
-    calls = budget.vlm_calls
-    images = None if calls is None else calls // policy.samples
+    images = None
+    if budget.vlm_calls is not None:
+        images = budget.vlm_calls // policy.samples
     first = min(recipe.data.first_rung or tuning, tuning)
     always = int(objective.held_to_baseline)
     return rungs(first, tuning, iterations + 1, images, always=always)

@@ -311,6 +311,10 @@ class History:
         """Returns the finished iterations in their order."""
         return list(self._records.values())
 
+    def record(self, iteration: int) -> IterationRecord:
+        """Returns a finished iteration."""
+        return self._records[iteration]
+
     def templates(self) -> tuple[str, ...]:
         """Returns every template that was proposed so far, also of an unfinished iteration."""
         return tuple(self._proposals[number].template for number in sorted(self._proposals))

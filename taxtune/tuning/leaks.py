@@ -68,7 +68,8 @@ def find_labels(text: str, labels: Iterable[str]) -> list[str]:
     forms = [_forms(word) for word in words]
     found: dict[str, None] = {}
     for start in range(len(words)):
-        for name in {name for form in forms[start] for name in index.get(form, ())}:
+        beginning = {name for form in forms[start] for name in index.get(form, ())}
+        for name in beginning:
             end = start + len(name)
             if end <= len(words) and all(map(_meet, name, forms[start:end])):
                 found[" ".join(words[start:end])] = None
@@ -119,7 +120,9 @@ def group_names(
     tuning = set(tuning)
     labels = taxonomy.leaves[taxonomy.is_ancestor(domain, taxonomy.leaves)]
     images = np.array(sorted(tuning.union(heldout)))
-    groups = {node for target in tuning for node in taxonomy.ancestors(target)[:-1].tolist()}
+    groups: set[int] = set()
+    for target in tuning:
+        groups.update(taxonomy.ancestors(target)[:-1].tolist())
     names: set[str] = set()
     for node in groups:
         is_below = taxonomy.is_ancestor(domain, node) and not taxonomy.is_ancestor(node, domain)
@@ -154,7 +157,8 @@ def _words(text: str) -> list[str]:
     """Returns the words of a text, in lower case and without accents."""
     decomposed = unicodedata.normalize("NFKD", text)
     # Marks are accents; format characters (zero-width joiners and the like) would hide a word.
-    plain = "".join(c for c in decomposed if unicodedata.category(c) not in ("Mn", "Cf"))
+    shown = [char for char in decomposed if unicodedata.category(char) not in ("Mn", "Cf")]
+    plain = "".join(shown)
     return _WORD.findall(_APOSTROPHES.sub("", plain).casefold().translate(_LOOKALIKES))
 
 

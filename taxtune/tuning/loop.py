@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
+from taxtune.tuning.asker import answer_limit
 from taxtune.tuning.calibrate import posterior_offer
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
@@ -285,10 +287,11 @@ class Tuner:
         experiment = self.experiment
         if not experiment.policy.is_open:
             return evaluator, selection
+        winner = self.history.record(selection.winner)
         threshold = final_threshold(
             experiment.taxonomy,
             experiment.weights,
-            self._record(selection.winner).rows,
+            winner.rows,
             experiment.objective,
             off_tree=evaluator.off_tree,
         )
@@ -304,13 +307,11 @@ class Tuner:
         objective = experiment.objective
         records = self.history.records()
         templates = {}
-        for name, record in (("baseline", records[0]), ("winner", self._record(selection.winner))):
+        winner = self.history.record(selection.winner)
+        for name, record in {"baseline": records[0], "winner": winner}.items():
             templates[name] = experiment.rules.parse(record.template or "")
-        heldout, differences = experiment.compare(
-            evaluator,
-            templates,
-            lambda name, images: self.callbacks.tell("on_heldout", name, images),
-        )
+        on_heldout = partial(self.callbacks.tell, "on_heldout")
+        heldout, differences = experiment.compare(evaluator, templates, on_heldout)
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
             name=experiment.recipe.name,
@@ -333,12 +334,6 @@ class Tuner:
         offer = posterior_offer(experiment, evaluator, result)
         return replace(result, where=result.where | offer)
 
-    def _record(self, iteration: int) -> IterationRecord:
-        for record in self.history.records():
-            if record.iteration == iteration:
-                return record
-        raise LookupError(iteration)
-
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, None once all are done or the budget is spent."""
         records = self.history.records()
@@ -350,18 +345,20 @@ class Tuner:
         if budget.usd is not None:
             new &= (spent.cost_usd or 0.0) < budget.usd
         if budget.vlm_calls is not None:  # drafts count in place of templates
-            new &= (len(records) + 1) * rung.images + spent.tried <= rung.templates * rung.images
+            asked = (len(records) + 1) * rung.images + spent.tried
+            new &= asked <= rung.templates * rung.images
         return self.history.claim(rung.templates - 1, new=new)
 
     def _ask_more(self, evaluator: Evaluator, iteration: int, images: int) -> None:
         """Asks a template that may win about so many of the tuning images."""
         start = time.monotonic()
-        record = self._record(iteration)
+        record = self.history.record(iteration)
         assert record.template is not None  # it was asked with
         examples = self.experiment.splits.tuning[:images]
         template = self.experiment.rules.parse(record.template)
         evaluation = evaluator.evaluate(template, examples)
-        usage = record.usage + replace(evaluation.usage, seconds=time.monotonic() - start)
+        usage = replace(evaluation.usage, seconds=time.monotonic() - start)
+        usage = record.usage + usage
         before = (*record.before, record.rows) if self.experiment.policy.is_open else ()
         grown = replace(record, rows=evaluation.rows, usage=usage, before=before)
         grown = self._judged(grown, evaluation, examples)
@@ -388,7 +385,11 @@ class Tuner:
                 before = known.get(held.template)
                 usages[held.template] = held.usage if before is None else before + held.usage.new()
         self.history.set_note("heldout usage", _USAGES.dump_python(usages))
-        return tuple(replace(held, usage=usages.pop(held.template, held.usage)) for held in heldout)
+        accounted = []
+        for held in heldout:
+            usage = usages.pop(held.template, held.usage)
+            accounted.append(replace(held, usage=usage))
+        return tuple(accounted)
 
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
         """Returns the iteration's record, and whether the proposer has nothing more to propose."""
@@ -406,15 +407,14 @@ class Tuner:
             with count_faults() as faults, track("proposing a template"):
                 proposal = claim.proposal or self._propose(claim, drafts, faults)
         except ProposalFailed as failure:
-            usage = replace(
-                failure.spent.trials + drafts.usage(),
-                proposer=_proposer_usage(failure.spent, faults),
-                seconds=time.monotonic() - start,
-            )
+            trials = failure.spent.trials + drafts.usage()
+            proposer = _proposer_usage(failure.spent, faults)
+            usage = replace(trials, proposer=proposer, seconds=time.monotonic() - start)
             return self._failed(claim.iteration, failure, usage), failure.final
 
         template = experiment.rules.parse(proposal.template)
         evaluation = evaluator.evaluate(template, examples)
+        usage = replace(proposal.trials + evaluation.usage, seconds=time.monotonic() - start)
         record = IterationRecord(
             iteration=claim.iteration,
             state="complete",
@@ -425,7 +425,7 @@ class Tuner:
             rows=evaluation.rows,
             trace=tuple(proposal.trace),
             policy=dict(experiment.policy.identity()),
-            usage=replace(proposal.trials + evaluation.usage, seconds=time.monotonic() - start),
+            usage=usage,
         )
         record = self._judged(record, evaluation, examples)
         if claim.iteration == 0:
@@ -471,16 +471,12 @@ class Tuner:
         scores = evaluation.scores
         most = self.experiment.recipe.max_missing * len(examples)
         if scores is not None and len(evaluation.failures) <= most:
-            baseline = scores if record.iteration == 0 else self.history.records()[0].scores
-            return replace(
-                record,
-                scores=scores,
-                value=objective.value(scores, baseline),
-                feasible=objective.feasible(scores, baseline) and not record.cut_short,
-            )
+            baseline = scores if record.iteration == 0 else self.history.record(0).scores
+            value = objective.value(scores, baseline)
+            feasible = objective.feasible(scores, baseline) and not record.cut_short
+            return replace(record, scores=scores, value=value, feasible=feasible)
         check_images_there(examples)
-        limit = getattr(getattr(self.experiment.vlm, "settings", None), "max_tokens", None)
-        cut = cut_in_words(record.rows, limit)
+        cut = cut_in_words(record.rows, answer_limit(self.experiment.vlm))
         what = "answer or no rating" if objective.needs else "answer"
         first = evaluation.failures[0].rstrip(".")
         reason = f"{len(evaluation.failures)} of {len(examples)} images have no {what}"
@@ -511,7 +507,10 @@ class Tuner:
         most = self.experiment.recipe.max_off_tree
         if len(off_tree) <= most * len(answered):
             return
-        truths = {" ".join(str(row.answer).split())[:100]: row.truth for row in off_tree}
+        truths = {}
+        for row in off_tree:
+            answer = " ".join(str(row.answer).split())
+            truths[answer[:100]] = row.truth
         shown = [f"{answer!r} for {truth}" for answer, truth in list(truths.items())[:3]]
         raise TaxonomyError(
             f"{len(off_tree)} of the baseline's {len(answered)} answers to the tuning images "
@@ -537,13 +536,15 @@ class Tuner:
         if claim.iteration == 0:
             proposal = Proposal(experiment.recipe.prompt.baseline)
         else:
-            earlier = self.history.templates()
+            goal = experiment.goal()
+            if drafts.left != 0:
+                goal = replace(goal, ask=drafts)
             proposal = experiment.proposer.propose(
                 self.history.records(),
-                replace(experiment.goal(), ask=None if drafts.left == 0 else drafts),
+                goal,
                 iteration=claim.iteration,
                 seed=experiment.recipe.seed,
-                check=lambda template: experiment.rules.check(template, earlier),
+                check=partial(experiment.rules.check, earlier=self.history.templates()),
             )
             tried = proposal.trials + drafts.usage(proposal.template)
             trials = replace(tried, proposer=_proposer_usage(proposal, faults))
@@ -605,7 +606,9 @@ class _Drafts:
     @property
     def left(self) -> int | None:
         """Images that may still be asked about, None if there is no bound."""
-        return None if self._most is None else max(0, self._most - sum(self._images.values()))
+        if self._most is None:
+            return None
+        return max(0, self._most - sum(self._images.values()))
 
     def usage(self, submitted: str | None = None) -> Usage:
         """Returns the usage of all drafts but `submitted`, whose images the iteration counts."""
@@ -621,6 +624,7 @@ def _proposer_usage(proposed: Proposal, faults: Mapping[str, int]) -> ModelUsage
         cost_usd=proposed.cost_usd,
         faults=dict(faults),
     )
-    if not usage.tokens and not usage.faults:
-        return usage
-    return replace(usage, calls=len(proposed.rejected) + bool(proposed.template))
+    if usage.tokens or usage.faults:
+        calls = len(proposed.rejected) + bool(proposed.template)
+        usage = replace(usage, calls=calls)
+    return usage

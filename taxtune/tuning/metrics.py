@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.metrics.registry import name_scores
+from taxtune.metrics.base import name_scores
 from taxtune.metrics.table import SCORES, TemplateScores
 from taxtune.progress import note
 from taxtune.tuning.records import ModelUsage, SampleResult
@@ -63,7 +63,8 @@ class FunctionMetric:
         Raises:
             TaxtuneError: If the function fails, or returns what is neither a number nor None.
         """
-        return MetricValues(np.array([self._value(row) for row in rows], dtype=np.float64))
+        values = [self._value(row) for row in rows]
+        return MetricValues(np.array(values, dtype=np.float64))
 
     def _value(self, row: SampleResult) -> float:
         try:
@@ -111,30 +112,35 @@ class MeasureMetric:
         """
         answers = [row.answer or "" for row in rows]
         tree = self._taxonomy
-        references = [
-            list(dict.fromkeys([tree.labels[row.target], tree.common_name(row.target)]))
-            for row in rows
-        ]
+        references = []
+        for row in rows:
+            names = (tree.labels[row.target], tree.common_name(row.target))
+            references.append(list(dict.fromkeys(names)))
         questions = [self._question] * len(rows)
         rate = getattr(self.measure, "rate", None)
         if rate is None:
             return MetricValues(name_scores(self.measure, answers, references, questions=questions))
         verdicts: Verdicts = rate(answers, references, questions)
-        missing = np.isnan(verdicts.values)
-        unread, unasked = "the judge's reply holds no rating", "the judge was not asked"
-        reasons = tuple(
-            (unread if reply is not None else problem or unasked) if none else None
-            for none, reply, problem in zip(
-                missing, verdicts.replies, verdicts.problems, strict=True
-            )
-        )
-        if missing.any():
-            first = next(reason for reason in reasons if reason is not None)
-            note(
-                f"{int(missing.sum())} of {len(answers)} answers have no rating; the first: {first}"
-            )
+        reasons: list[str | None] = []
+        for value, reply, problem in zip(
+            verdicts.values, verdicts.replies, verdicts.problems, strict=True
+        ):
+            reason = None
+            if np.isnan(value):
+                reason = problem or "the judge was not asked"
+                if reply is not None:
+                    reason = "the judge's reply holds no rating"
+            reasons.append(reason)
+        missing = [reason for reason in reasons if reason is not None]
+        if missing:
+            counts = f"{len(missing)} of {len(answers)}"
+            note(f"{counts} answers have no rating; the first: {missing[0]}")
         return MetricValues(
-            verdicts.values, verdicts.replies, reasons, verdicts.usage, verdicts.retryable
+            values=verdicts.values,
+            remarks=verdicts.replies,
+            reasons=tuple(reasons),
+            account=verdicts.usage,
+            retryable=verdicts.retryable,
         )
 
     def identity(self) -> dict[str, Any]:
@@ -143,8 +149,8 @@ class MeasureMetric:
 
     def check(self) -> list[str]:
         """Checks that a judge can be asked, without asking; returns what the user should know."""
-        check = getattr(self.measure, "check", None)
-        return list(check() or ()) if check is not None else []
+        check = getattr(self.measure, "check", list)
+        return list(check() or ())
 
 
 Metric = FunctionMetric | MeasureMetric
@@ -162,6 +168,7 @@ def as_metrics(given: Mapping[str, Callable[[SampleResult], Any]] | None) -> dic
             called.
     """
     taken = {*SCORES, *(field.name for field in fields(TemplateScores))}
+    metrics: dict[str, Metric] = {}
     for name, function in (given or {}).items():
         if name in taken or not name.replace("_", "").replace("-", "").isalnum():
             raise DataError(
@@ -175,4 +182,5 @@ def as_metrics(given: Mapping[str, Callable[[SampleResult], Any]] | None) -> dic
                 value=function,
                 remedy="Give a function that takes a row.",
             )
-    return {name: FunctionMetric(name, function) for name, function in (given or {}).items()}
+        metrics[name] = FunctionMetric(name, function)
+    return metrics

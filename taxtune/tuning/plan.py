@@ -65,15 +65,19 @@ class PowerAnalysis:
 
 def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...]:
     """Returns the bound that so many images can prove of each score held with a confidence."""
-    return tuple(
-        PowerAnalysis(
-            *(held.measure, held.least, held.confidence, images),
-            provable=highest_provable(images, held.confidence),
-            needed=errorless_images(held.least, held.confidence),
-        )
-        for held in objective.constraints
-        if held.confidence > 0.5 and held.of is None and held.least < 1
-    )
+    analyses = []
+    for held in objective.constraints:
+        if held.confidence > 0.5 and held.of is None and held.least < 1:
+            analysis = PowerAnalysis(
+                measure=held.measure,
+                goal=held.least,
+                confidence=held.confidence,
+                images=images,
+                provable=highest_provable(images, held.confidence),
+                needed=errorless_images(held.least, held.confidence),
+            )
+            analyses.append(analysis)
+    return tuple(analyses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,8 @@ def make_plan(
     judged = sum(asks_a_model(name) for name in names)
     in_the_end = heldout * (1 + len(names))
     # Runs that are compared ask about the baseline once.
-    asked = sum(searched) + drafts * len(names) - (len(names) - 1) * first.images + in_the_end
+    saved = (len(names) - 1) * first.images
+    asked = sum(searched) + drafts * len(names) - saved + in_the_end
     arbiter_calls = 0
     arbiter_usd: float | None = None
     if arbiter is not None:
@@ -177,6 +182,9 @@ def make_plan(
         arbiter_usd = None if price is None else price * arbiter_calls
     if images.splits is None:
         goals = []
+    power: list[PowerAnalysis] = []
+    for goal in goals:
+        power += analyse_power(goal, tuning)
     return Plan(
         name=recipe.name,
         goals=tuple(goal.spec for goal in goals),
@@ -187,7 +195,7 @@ def make_plan(
         tuning_images=tuning,
         heldout_images=heldout,
         rungs=ladders[0],
-        power=tuple(power for goal in goals for power in analyse_power(goal, tuning)),
+        power=tuple(power),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
         vlm_calls=asked * policy.samples,
         llm_calls=replies * proposals * len(names),
@@ -224,7 +232,7 @@ class _Attempts:
         self.notes += notes or ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Images:
     """What could be read of the label tree and of the images."""
 
@@ -235,20 +243,19 @@ class _Images:
 
 def _try_images(setup: Setup, attempts: _Attempts) -> _Images:
     """Tries the label tree, the images and what depends on both."""
-    recipe, images = setup.recipe, _Images()
+    recipe = setup.recipe
     tree = attempts.attempt(make_taxonomy, recipe, setup.taxonomy)
     if tree is None:  # there are no labels to look up
-        return images
-    images.taxonomy, part = taxonomy, part = tree
-    images.data = data = attempts.attempt(
-        make_data, recipe, taxonomy, part, setup.examples, setup.folder
-    )
+        return _Images()
+    taxonomy, part = tree
+    data = attempts.attempt(make_data, recipe, taxonomy, part, setup.examples, setup.folder)
     if data is None:
-        return images
-    images.splits = splits = attempts.attempt(make_splits, recipe, data.examples)
+        return _Images(taxonomy)
+    splits = attempts.attempt(make_splits, recipe, data.examples)
     if splits is None:
-        return images
-    labels = label_names(taxonomy, trivial_node(recipe, taxonomy, data.examples), splits.tuning)
+        return _Images(taxonomy, data)
+    domain = trivial_node(recipe, taxonomy, data.examples)
+    labels = label_names(taxonomy, domain, splits.tuning)
     rules = TemplateRules.of(recipe.prompt, data.variables, splits, labels)
     attempts.add_notes(baseline_notes, recipe, rules)
     allowed = attempts.attempt(make_checklist, recipe, taxonomy, part)
@@ -257,7 +264,7 @@ def _try_images(setup: Setup, attempts: _Attempts) -> _Images:
     if known:
         attempts.notes.append(f"templates may know of each image: {known}")
     attempts.attempt(make_weights, recipe, taxonomy, part, splits)
-    return images
+    return _Images(taxonomy, data, splits)
 
 
 def _try_models(
@@ -276,7 +283,7 @@ def _try_models(
     context = recipe.data.context
     # Fragments may use variables that only the images tell.
     if proposer is None and (images.data or not (context.columns or context.candidates)):
-        variables = () if images.data is None else images.data.variables
+        variables = images.data.variables if images.data else ()
         proposer = attempts.attempt(make_proposer, recipe, variables)
     # A recipe without a judge says so when it is read; a comparison may ask for one that it does
     # not name.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.hierarchical import is_exact
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals
@@ -154,6 +154,11 @@ class SampleResult:
         return self.failure or self.unrated
 
     @property
+    def counts(self) -> bool:
+        """Whether it has an answer, and every value that the objective needs."""
+        return self.placed is not None and self.unrated is None
+
+    @property
     def exact(self) -> bool:
         """Whether the answer, as it is scored, is exactly the target."""
         return bool(is_exact(self.hp, self.hr))
@@ -187,7 +192,8 @@ class SampleResult:
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
     """Returns the number of answers in rows that were cut off, and of all answers."""
     cut = sum(row.cut for row in rows)
-    return cut, sum(max(len(row.votes), row.cut, 1) for row in rows)
+    answers = sum(max(len(row.votes), row.cut, 1) for row in rows)
+    return cut, answers
 
 
 def cut_in_words(rows: Sequence[SampleResult], limit: int | None) -> str:
@@ -241,12 +247,9 @@ class Usage:
 
     def new(self) -> Usage:
         """Returns the usage without answers from the store and without time."""
-        return replace(
-            self,
-            vlm=replace(self.vlm, from_store=0),
-            judge=replace(self.judge, from_store=0),
-            seconds=0.0,
-        )
+        vlm = replace(self.vlm, from_store=0)
+        judge = replace(self.judge, from_store=0)
+        return replace(self, vlm=vlm, judge=judge, seconds=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,8 +506,8 @@ class _Result:
     @property
     def usage(self) -> Usage:
         """The calls to each model, in all runs of a comparison, their cost and the time."""
-        iterations, runs = getattr(self, "iterations", ()), getattr(self, "runs", ())
-        total = sum((each.usage for each in runs or (*iterations, *self.heldout)), Usage())
+        spent = getattr(self, "runs", ()) or (*getattr(self, "iterations", ()), *self.heldout)
+        total = sum((each.usage for each in spent), Usage())
         return total if self.seconds is None else replace(total, seconds=self.seconds)
 
     @property
@@ -520,7 +523,10 @@ class _Result:
 
     def against(self, name: str, other: str) -> Difference | None:
         """Returns the differences `name` minus `other`, None if they were not compared."""
-        return next((d for d in self.differences if (d.name, d.other) == (name, other)), None)
+        for difference in self.differences:
+            if (difference.name, difference.other) == (name, other):
+                return difference
+        return None
 
     @property
     def contenders(self) -> tuple[str, ...]:
@@ -649,21 +655,22 @@ class TuneResult(_Result):
         """Returns the iterations: a row each, with state, value, scores on the tuning split, ..."""
         import pandas as pd
 
-        return pd.DataFrame(
-            {
+        rows = []
+        for record in self.iterations:
+            row = {
                 "iteration": record.iteration,
                 "state": record.state,
                 "winner": record.iteration == self.winner,
                 "value": record.value,
                 "feasible": record.feasible,
-                **({} if record.scores is None else record.scores.means),
+                **(record.scores.means if record.scores else {}),
                 "missing": record.missing,
                 "reason": record.reason,
                 "seconds": record.usage.seconds,
                 "template": record.template,
             }
-            for record in self.iterations
-        )
+            rows.append(row)
+        return pd.DataFrame(rows)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -688,7 +695,7 @@ class ComparisonResult(_Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
-        return _Result.as_dict(replace(self, runs=())) | {
-            "runs": [run.as_dict() for run in self.runs],
-            "usage": asdict(self.usage),
-        }
+        data = _Result.as_dict(replace(self, runs=()))
+        data["runs"] = [run.as_dict() for run in self.runs]
+        data["usage"] = asdict(self.usage)
+        return data

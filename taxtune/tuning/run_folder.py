@@ -138,7 +138,8 @@ def _held_results(folder: Path) -> tuple[str | None, list[str]]:
 
 def answers_of(folder: Path) -> Path:
     """Returns the file with a run's answers: its own, or that of the comparison it belongs to."""
-    own, shared = folder / "answers.db", folder.parent / "answers.db"
+    own = folder / "answers.db"
+    shared = folder.parent / "answers.db"
     return shared if shared.exists() and not own.exists() else own
 
 
@@ -154,8 +155,13 @@ def identity_of(experiment: Experiment) -> dict[str, Any]:
     identity["objective"] = experiment.objective.name
     identity |= experiment.objective.identity()
     for key, content in _contents(experiment).items():
-        identity[key] = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+        identity[key] = _digest(content)[:16]
     return identity
+
+
+def _digest(content: object) -> str:
+    """Returns the SHA-256 of JSON values."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _identities(experiment: Experiment) -> dict[str, Mapping[str, Any]]:
@@ -163,10 +169,12 @@ def _identities(experiment: Experiment) -> dict[str, Mapping[str, Any]]:
     recipe = experiment.recipe
     fixed = {}
     for key, value in recipe.flat().items():
-        if not key.startswith(_FREE) and key.split(".")[0] not in experiment.given:
+        group, _, _ = key.partition(".")
+        if not key.startswith(_FREE) and group not in experiment.given:
             fixed[key] = value
+    fixed["seed"] = recipe.seed
     identities: dict[str, Mapping[str, Any]] = {
-        "recipe": fixed | {"seed": recipe.seed},
+        "recipe": fixed,
         "vlm": experiment.vlm.identity,
         "mapper": experiment.mapper.identity(),
         "proposer": experiment.proposer.identity(),
@@ -181,17 +189,17 @@ def _identities(experiment: Experiment) -> dict[str, Mapping[str, Any]]:
 
 def _contents(experiment: Experiment) -> dict[str, object]:
     """Returns the contents that an experiment is about, of which a hash is recorded."""
-    tree, splits = experiment.taxonomy, experiment.splits
+    tree = experiment.taxonomy
+    splits = experiment.splits
     aliases = [tree.names(node)[1:] for node in range(len(tree))]
-    contents: dict[str, object] = {
-        "taxonomy": [tree.labels, tree.parents.tolist(), aliases],
-        "tuning images": [(example.sha256, example.target) for example in splits.tuning],
-        "held-out images": [(example.sha256, example.target) for example in splits.heldout],
-    }
+    contents: dict[str, object] = {"taxonomy": [tree.labels, tree.parents.tolist(), aliases]}
+    for name, examples in {"tuning": splits.tuning, "held-out": splits.heldout}.items():
+        contents[f"{name} images"] = [(example.sha256, example.target) for example in examples]
     if experiment.context:
         variables = [asdict(variable) for variable in experiment.context]
-        examples = (*splits.tuning, *splits.heldout)
-        values = {example.sha256: example.context for example in examples}
+        values = {}
+        for example in (*splits.tuning, *splits.heldout):
+            values[example.sha256] = example.context
         contents["context"] = [variables, values]
     if experiment.recipe.taxonomy.frequencies is not None:  # else they follow from the taxonomy
         contents["weights"] = experiment.weights.weight.tolist()
@@ -220,37 +228,42 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
     """Returns the provenance of an experiment, with the command that runs it again."""
     import yaml
 
-    recipe, splits = experiment.recipe, experiment.splits
-    facts: dict[str, dict[str, str]] = {
-        "Model": as_texts(experiment.vlm.identity),
-        "Mapper": as_texts(experiment.mapper.identity()),
-        "Proposer": as_texts(experiment.proposer.identity()),
-        "Data": as_texts(_data_facts(experiment)),
-        "Software": {"Python": platform.python_version(), **_versions()},
+    facts: dict[str, Mapping[str, Any]] = {
+        "Model": experiment.vlm.identity,
+        "Mapper": experiment.mapper.identity(),
+        "Proposer": experiment.proposer.identity(),
+        "Data": _data_facts(experiment),
+        "Software": _versions(),
     }
     settings = yaml.safe_dump(experiment.settings, sort_keys=False, allow_unicode=True)
-    examples = (*splits.tuning, *splits.heldout)
+    images = {}
+    for example in (*experiment.splits.tuning, *experiment.splits.heldout):
+        images[example.id] = str(example.image)
+    source = experiment.recipe.source
     return Provenance(
-        facts=facts,
+        facts={group: as_texts(values) for group, values in facts.items()},
         recipe=redact(settings),
         command=command,
-        images={example.id: str(example.image) for example in examples},
-        source=None if recipe.source is None else str(recipe.source),
+        images=images,
+        source=None if source is None else str(source),
     )
 
 
 def _data_facts(experiment: Experiment) -> dict[str, Any]:
     """Returns facts about the images and the label tree."""
-    settings, splits = experiment.settings, experiment.splits
+    settings = experiment.settings
+    splits = experiment.splits
     data = settings.get("data", {})
+    images = f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by content"
     tree = settings.get("taxonomy", {}).get("path", experiment.full_taxonomy.source)
-    part = "" if experiment.part is None else f", restricted to {experiment.part.label}"
+    taxonomy = f"{tree}, {len(experiment.taxonomy):,} nodes"
+    if experiment.part is not None:
+        taxonomy += f", restricted to {experiment.part.label}"
     context = [f"{variable.name} ({variable.kind})" for variable in experiment.context]
     return {
         "source": data.get("path", data.get("kind")),
-        "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by "
-        "content",
-        "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes{part}",
+        "images": images,
+        "taxonomy": taxonomy,
         "context": ", ".join(context),
         "domain": experiment.taxonomy.labels[experiment.domain],
         "seed": experiment.recipe.seed,
@@ -258,8 +271,8 @@ def _data_facts(experiment: Experiment) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    """Returns the versions of the packages that a run depends on."""
-    versions = {}
+    """Returns the versions of Python and of the packages that a run depends on."""
+    versions = {"Python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
@@ -296,10 +309,11 @@ def complete_result(
     if os.environ.get("MLFLOW_TRACKING_URI"):
         return None
     try:
-        mark, result = _json(folder / _COMPLETE), read_result(folder)
+        mark = _json(folder / _COMPLETE)
+        result = read_result(folder)
         now = _state(recipe, result, objectives)
-        lost = mark["files"].items() - now["files"].items()
-        return None if lost or mark["made"] != now["made"] else result
+        is_whole = mark["files"].items() <= now["files"].items()
+        return result if is_whole and mark["made"] == now["made"] else None
     except (OSError, KeyError, DataError):
         return None
 
@@ -318,14 +332,15 @@ def _state(
     times = []
     for file in sorted(read):
         if file.exists():
-            times.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
+            facts = file.stat()
+            times.append((str(file), facts.st_size, facts.st_mtime_ns))
     made = {
         "taxtune": version("taxtune"),
         "source": str(recipe.source),
         "objectives": list(objectives),
         # The result names files in it, as the folder was given.
         "folder": [str(folder), str(folder.absolute())],
-        "inputs": hashlib.sha256(json.dumps(times).encode()).hexdigest(),
+        "inputs": _digest(times),
         "recipe": redact(json.dumps(recipe.settings())),
     }
     sizes = {}
@@ -380,7 +395,8 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
         return TypeAdapter(TuneResult).validate_python(data)
     made = [_result(run, folder / run["objective"]) for run in runs]
     comparison = TypeAdapter(ComparisonResult).validate_python({**data, "runs": ()})
-    return replace(comparison, runs=tuple(run for run in made if isinstance(run, TuneResult)))
+    tuned = [run for run in made if isinstance(run, TuneResult)]
+    return replace(comparison, runs=tuple(tuned))
 
 
 def _json(file: Path) -> dict[str, Any]:
@@ -419,7 +435,8 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     from pydantic import ValidationError
     from yaml import YAMLError
 
-    file, source = Path(result.folder) / "provenance.json", result.provenance.source
+    file = Path(result.folder) / "provenance.json"
+    source = result.provenance.source
     try:
         data = dict(load_yaml(result.provenance.recipe or ""))
         python = set()
@@ -442,7 +459,8 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
         problem = str(error)
         if isinstance(error, ValidationError):
             first = error.errors()[0]
-            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            key = ".".join(map(str, first["loc"]))
+            problem = f"{key}: {first['msg']}"
         raise RecipeError(
             f"The run's recipe cannot be used: {problem}",
             file=file,

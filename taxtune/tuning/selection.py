@@ -189,18 +189,19 @@ def next_steps(
         Iterations, each with a number of images; empty once the last rung is done.
     """
     inside = _complete(records)
+    first = _complete(records[:1])
     for before, rung in itertools.pairwise(ladder):
         # What has been asked since must not change who goes on, or more would go on than the rung
         # has room for.
         known = [_first(record, before.images) for record in inside]
-        baseline = _baseline([_first(record, before.images) for record in _complete(records[:1])])
+        baseline = _baseline([_first(record, before.images) for record in first])
         picked = pick(known, objective, before.images, rung.templates, baseline=baseline, seed=seed)
         went_on = {record.iteration for record in picked}
         inside = [record for record in inside if record.iteration in went_on]
         # A baseline that others are held to is asked about what they are asked about.
         beside = []
         if objective.held_to_baseline:
-            beside = [r for r in _complete(records[:1]) if r.iteration not in went_on]
+            beside = [record for record in first if record.iteration not in went_on]
         steps = []
         for record in (*beside, *inside):
             if len(record.rows) < rung.images:
@@ -247,7 +248,8 @@ def pick(
             least -= TOLERANCE
         missed = missed + np.maximum(least - drawn[..., column], 0)
     # A draw in which a template misses a constraint makes it worth less than the least of them.
-    worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)
+    least_worth = aims.mean(axis=0).min()
+    worth = np.where(missed > 0, least_worth - missed, aims)
     chosen: list[int] = []
     best = np.full((len(worth), 1), -np.inf)
     for _ in range(templates):
@@ -414,23 +416,21 @@ class _Final:
         reached = self.reached
         finalists = []
         for i, record in enumerate(self.finalists):
-            finalists.append(
-                Finalist(
-                    iteration=record.iteration,
-                    estimate=float(self.estimates[i]),
-                    low=float(self.lows[i]),
-                    bounds={
-                        test.constraint.measure: float(test.lows[i]) for test in self.constraints
-                    },
-                    reached=bool(reached[i]),
-                )
+            finalist = Finalist(
+                iteration=record.iteration,
+                estimate=float(self.estimates[i]),
+                low=float(self.lows[i]),
+                bounds={test.constraint.measure: float(test.lows[i]) for test in self.constraints},
+                reached=bool(reached[i]),
             )
+            finalists.append(finalist)
+        record = self.finalists[winner]
         return Selection(
-            winner=self.finalists[winner].iteration,
+            winner=record.iteration,
             reached=bool(reached[winner]),
-            images=len(self.finalists[winner].rows),
+            images=len(record.rows),
             finalists=tuple(finalists),
-            policy=self.finalists[winner].policy,
+            policy=record.policy,
             status=self._status(),
             held=tuple(test.held(winner) for test in self.constraints),
         )
@@ -473,12 +473,13 @@ class _Test:
         measured = [record.table.column(constraint.measure) for record in finalists]
         known = [values[~np.isnan(values)] for values in measured]
         typical = _typical_loss(np.concatenate(known))
+        lows = [_lower(constraint, values, known, typical) for values in known]
         return cls(
             constraint=constraint,
             goal=constraint.bound(baseline),
             measured=measured,
             typical=typical,
-            lows=np.array([_lower(constraint, values, known, typical) for values in known]),
+            lows=np.array(lows),
         )
 
     def held(self, template: int) -> Held:
@@ -488,8 +489,8 @@ class _Test:
         confidence = self.constraint.confidence
         low = float(self.lows[template])
         more = None
-        is_share = losses.min() >= 0 and losses.max() <= 1
-        if confidence > 0.5 and low < self.goal - _ROUNDING and is_share:
+        is_missed = confidence > 0.5 and low < self.goal - _ROUNDING
+        if is_missed and _is_share(losses):
             needed = images_to_certify(losses, self.goal, confidence, typical=self.typical)
             more = None if needed is None else max(1, needed - losses.size)
         return Held(
@@ -509,10 +510,15 @@ def _lower(
     mean = float(values.mean())
     if constraint.confidence == 0.5:
         return mean
-    if min(each.min() for each in known) < 0 or max(each.max() for each in known) > 1:
+    if not all(map(_is_share, known)):
         error = values.std() / math.sqrt(len(values))
         return float(mean - _quantile(constraint.confidence) * error)
     return 1.0 - poisson_bound(1 - values, constraint.confidence, typical=typical)
+
+
+def _is_share(values: FloatArray) -> bool:
+    """Tells whether all values are between 0 and 1."""
+    return bool(values.min() >= 0 and values.max() <= 1)
 
 
 def _beats(
@@ -534,8 +540,9 @@ def _beats(
     missing = [[row.missing is not None for row in record.rows] for record in finalists]
     lacks = np.array(missing, dtype=float)
     answers_all = lacks @ (1 - lacks.T) == 0
-    no_less = (shown[:, np.newaxis] >= shown).all(axis=2)
-    more = (shown[:, np.newaxis] > shown)[..., counts].any(axis=2)
+    own = shown[:, np.newaxis]
+    no_less = (own >= shown).all(axis=2)
+    more = (own > shown)[..., counts].any(axis=2)
     return np.asarray(answers_all & no_less & more)
 
 
@@ -560,7 +567,8 @@ def _probability(
 
     likely = np.ones(len(posterior.mean))
     for column, held in enumerate(objective.constraints, 1):
-        spread = np.sqrt(posterior.covariance[:, column, column] + posterior.common[column, column])
+        variance = posterior.covariance[:, column, column] + posterior.common[column, column]
+        spread = np.sqrt(variance)
         margin = posterior.mean[:, column] - held.bound(baseline) + TOLERANCE
         likely *= ndtr(margin / spread)
     return likely
@@ -609,18 +617,21 @@ class _Posterior:
         """Returns draws of the truth, shape (draws, k, d)."""
         k, d = self.mean.shape
         own = np.linalg.cholesky(self.covariance)
-        noise = np.einsum("kij,nkj->nki", own, rng.standard_normal((_DRAWS, k, d)))
+        normal = rng.standard_normal((_DRAWS, k, d))
+        noise = np.einsum("kij,nkj->nki", own, normal)
         drawn: FloatArray = self.mean + noise
-        level = rng.standard_normal((_DRAWS, d)) @ np.linalg.cholesky(self.common).T
+        shared = np.linalg.cholesky(self.common)
+        level = rng.standard_normal((_DRAWS, d)) @ shared.T
         drawn += level[:, np.newaxis]
         return drawn
 
 
 def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
-    columns = [[aim_values(record, objective)[:images] for record in records]]
+    columns = [[aim_values(record, objective) for record in records]]
     for held in objective.constraints:
-        columns.append([record.table.column(held.measure)[:images] for record in records])
-    observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)
+        columns.append([record.table.column(held.measure) for record in records])
+    first = [[values[:images] for values in column] for column in columns]
+    observed = np.array(first).transpose(1, 2, 0)  # (k, n, d)
     k, n, d = observed.shape
     tiny = _TINY * np.eye(d)
     with np.errstate(invalid="ignore"):
@@ -640,8 +651,8 @@ def _posterior(records: Sequence[IterationRecord], objective: Objective, images:
     own = np.einsum("kni,knj->kij", residual, residual)
     pooled = own.sum(axis=0) / max(int(is_answered.sum()) - k, 1)
     prior_images = min(_PRIOR_IMAGES, n)
-    total = (counts + prior_images)[:, np.newaxis, np.newaxis]
-    noise = (own + prior_images * pooled) / total / counts[:, np.newaxis, np.newaxis] + tiny
+    counts = counts[:, np.newaxis, np.newaxis]
+    noise = (own + prior_images * pooled) / (counts + prior_images) / counts + tiny
     mean, covariance = _shrunk(raw, noise)
     common = np.cov(image.T).reshape(d, d) / n if n > 1 else np.zeros((d, d))
     for column, held in enumerate(objective.constraints, 1):
@@ -683,7 +694,9 @@ def _typical_loss(measured: FloatArray) -> float:
     """
     losses = 1 - measured[~np.isnan(measured)]
     total = float(losses.sum())
-    return float((losses**2).sum()) / total if total > 0 else ASSUMED_LOSS
+    if total <= 0:
+        return ASSUMED_LOSS
+    return float((losses**2).sum()) / total
 
 
 def _quantile(confidence: float) -> float:
@@ -703,9 +716,7 @@ def _first(record: IterationRecord, images: int) -> IterationRecord:
 
 
 def _complete(records: Sequence[IterationRecord]) -> list[IterationRecord]:
-    return [
-        record for record in records if record.state == "complete" and record.scores is not None
-    ]
+    return [each for each in records if each.state == "complete" and each.scores is not None]
 
 
 def _baseline(records: Sequence[IterationRecord]) -> TemplateScores | None:

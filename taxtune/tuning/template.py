@@ -86,18 +86,13 @@ class _Names(NamedTuple):
     @classmethod
     def of(cls, variables: Mapping[str, object]) -> _Names:
         own = [name for name in variables if name not in VARIABLES]
-        return cls(
-            (*VARIABLES, *own),
-            (*LISTS, *(name for name in own if isinstance(variables[name], list))),
-        )
+        own_lists = [name for name in own if isinstance(variables[name], list)]
+        return cls(all=(*VARIABLES, *own), lists=(*LISTS, *own_lists))
 
     @property
     def listed(self) -> str:
-        return (
-            " and ".join(map(repr, self.lists))
-            if len(self.lists) < 3
-            else ", ".join(map(repr, self.lists))
-        )
+        separator = " and " if len(self.lists) < 3 else ", "
+        return separator.join(map(repr, self.lists))
 
 
 class _Missing(jinja2.Undefined):

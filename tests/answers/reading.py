@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from taxtune.answers import AnswerSchema, AnswerTable, read_answers
 from taxtune.errors import DataError
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["about", "read_file", "refusal"]
+__all__ = ["about", "column", "read_file", "refusal"]
 
 
 def read_file(source: Any, taxonomy: Taxonomy | None = None, **schema: Any) -> AnswerTable:
@@ -28,3 +29,8 @@ def refusal(source: Any, taxonomy: Taxonomy | None = None, **schema: Any) -> str
 def about(*targets: object, **cells: object) -> list[dict[str, Any]]:
     """Returns a record for each target, all with the answer "x" and the same further cells."""
     return [{"answer": "x", "target": target, **cells} for target in targets]
+
+
+def column(rows: Iterable[object], name: str) -> list[Any]:
+    """Returns a field of every row, such as its answer."""
+    return [getattr(row, name) for row in rows]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+import math
 
 import pandas as pd
 import pytest
@@ -12,64 +11,81 @@ import pytest
 from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.records import open_table
 from taxtune.errors import DataError
-from taxtune.taxonomy import Taxonomy
-from tests.answers.reading import read_file
+from tests.answers.reading import column, read_file
 from tests.cli.commands import run_command
 
 ODD = ["001", "NA", "null", "1.0", "TRUE", "1e5", "nan", " spaced "]
+IDS = [f"0{i}" for i in range(len(ODD))]
 
 
-@pytest.mark.parametrize(
-    "form", ["csv", "tsv", "xlsx", "parquet", "jsonl", "json", "csv.gz", "unnamed"]
-)
-def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
-    file = tmp_path / ("answers" if form == "unnamed" else f"answers.{form}")
-    frame = pd.DataFrame(
-        {"Answer": ODD, "reference": "x", "id": [f"0{i}" for i in range(len(ODD))]}
-    )
-    if form == "xlsx":
-        frame.to_excel(file, index=False)
-    elif form in ("csv", "tsv", "csv.gz", "unnamed"):
-        frame.to_csv(file, sep="\t" if form == "tsv" else ",", index=False)
+def check_odd(table, first_row):
+    """Checks that the answers are the odd texts, in their rows."""
+    assert column(table.rows, "answer") == ODD
+    assert column(table.rows, "id") == IDS
+    assert column(table.rows, "row") == list(range(first_row, first_row + len(ODD)))
+
+
+@pytest.fixture
+def odd():
+    return pd.DataFrame({"answer": ODD, "reference": "x", "id": IDS})
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.xlsx", "a.csv.gz", "unnamed"])
+def test_answers_under_a_header_stay_the_text_that_they_are(tmp_path, odd, name):
+    file = tmp_path / name
+    odd = odd.rename(columns={"answer": "Answer"})
+    if file.suffix == ".xlsx":
+        odd.to_excel(file, index=False)
     else:
-        frame = frame.rename(columns={"Answer": "answer"})
-        if form == "parquet":
-            frame.to_parquet(file)
-        else:
-            frame.to_json(file, orient="records", lines=form == "jsonl")
-    read = read_file(file, reference="reference")
-    assert [(row.answer, row.id) for row in read.rows] == [
-        (text, f"0{i}") for i, text in enumerate(ODD)
-    ]
-    numbered = 1 if form in ("jsonl", "json", "parquet") else 2  # a header is a row
-    assert [row.row for row in read.rows] == list(range(numbered, numbered + len(ODD)))
+        odd.to_csv(file, sep="\t" if file.suffix == ".tsv" else ",", index=False)
+    check_odd(read_file(file, reference="reference"), first_row=2)
 
 
-def test_a_cell_of_a_sheet_is_an_error_or_beyond_the_header(tmp_path: Path) -> None:
-    file = tmp_path / "answers.xlsx"
-    pd.DataFrame([["answer", "id"], ["#N/A", "a"], ["duck", "b"]]).to_excel(
-        file, index=False, header=False
-    )
-    assert [(row.id, row.answer) for row in read_file(file, missing="keep").rows] == [
-        ("a", None),
-        ("b", "duck"),
-    ]
-    pd.DataFrame([["answer", "id"], ["duck", "a", "more"]]).to_excel(
-        file, index=False, header=False
-    )
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "json"])
+def test_answers_in_records_stay_the_text_that_they_are(tmp_path, odd, suffix):
+    file = tmp_path / f"a.{suffix}"
+    if suffix == "parquet":
+        odd.to_parquet(file)
+    else:
+        odd.to_json(file, orient="records", lines=suffix == "jsonl")
+    check_odd(read_file(file, reference="reference"), first_row=1)
+
+
+@pytest.fixture
+def sheet(tmp_path):
+    """Writes rows into a sheet."""
+
+    def write(*rows):
+        file = tmp_path / "answers.xlsx"
+        pd.DataFrame(rows).to_excel(file, index=False, header=False)
+        return file
+
+    return write
+
+
+def test_an_error_in_a_cell_of_a_sheet_is_no_answer(sheet):
+    file = sheet(["answer", "id"], ["#N/A", "a"], ["duck", "b"])
+    rows = read_file(file, missing="keep").rows
+    assert column(rows, "id") == ["a", "b"]
+    assert column(rows, "answer") == [None, "duck"]
+
+
+def test_a_cell_of_a_sheet_beyond_the_header_is_refused(sheet):
+    file = sheet(["answer", "id"], ["duck", "a", "more"])
     with pytest.raises(DataError, match=r"answers\.xlsx:2: The row has 3 cells, the header 2"):
         read_file(file)
 
 
-@pytest.mark.parametrize("as_frame", [False, True])
-def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame: bool) -> None:
+@pytest.mark.parametrize(("source", "nothing"), [(list, None), (pd.DataFrame, math.nan)])
+def test_records_and_data_frames_are_read_as_files_are(birds, source, nothing):
     rows = [
         {"answer": "a mallard", "target": "mallard"},
-        {"answer": float("nan") if as_frame else None, "target": "blackbird"},
+        {"answer": nothing, "target": "blackbird"},
         {"answer": ["thrush", "duck"], "target": ["Aves", "blackbird"]},
     ]
-    read = read_file(pd.DataFrame(rows) if as_frame else rows, birds, missing="leave-out")
-    assert [(row.row, row.answer) for row in read.rows] == [(1, "a mallard"), (3, "thrush")]
+    read = read_file(source(rows), birds, missing="leave-out")
+    assert column(read.rows, "row") == [1, 3]
+    assert column(read.rows, "answer") == ["a mallard", "thrush"]
     assert read.notes[0] == "<records>: 1 of 3 rows are left out: no answer"
 
 
@@ -82,19 +98,21 @@ def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame
         ("a.json", b"[1", "a.json:1: The line is not a JSON object"),
         ("a.csv", b"index,prediction\n1,x,y\n", "a.csv:2: The row has 3 cells, the header 2"),
         ("a.csv", b"id,text\n1,x\n", r"no column 'answer'.*Give the names of existing columns"),
-        ("missing.csv", None, "The answers file does not exist"),
     ],
 )
-def test_what_is_no_file_of_answers_is_said(
-    tmp_path: Path, name: str, content: bytes | None, message: str
-) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
+def test_what_is_no_file_of_answers_is_said(tmp_path, name, content, message):
+    file = tmp_path / name
+    file.write_bytes(content)
     with pytest.raises(DataError, match=message):
-        read_answers(tmp_path / name)
+        read_answers(file)
 
 
-def test_a_format_that_is_not_known(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_is_said(tmp_path):
+    with pytest.raises(DataError, match="The answers file does not exist"):
+        read_answers(tmp_path / "missing.csv")
+
+
+def test_a_format_that_is_not_known(tmp_path):
     with pytest.raises(DataError, match=r"Unknown input format.*parquet"):
         open_table(tmp_path / "a.xml", format="xml")
 
@@ -102,66 +120,73 @@ def test_a_format_that_is_not_known(tmp_path: Path) -> None:
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
-def _row(example: str, truth: str, answer: str | None) -> dict[str, Any]:
+def result_row(example, truth, answer):
+    row = {"example": example, "image": f"{example}.png", "target": 3, "truth": truth, "scores": {}}
+    if answer is None:
+        return row | {"placed": None}
     placed = {"answer": answer, "placement": "life", "node": 0, "stage": "abstained"}
-    return {
-        "example": example,
-        "image": f"{example}.png",
-        "target": 3,
-        "truth": truth,
-        "placed": None if answer is None else placed,
-        "scores": {},
-    }
+    return row | {"placed": placed}
+
+
+MALLARD = "life/bird/duck/mallard"
+THRUSH = "life/bird/thrush"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
+    """The folder of a run with two iterations, whose winner gives one of two images no answer."""
     folder = tmp_path / "run"
     folder.mkdir()
-    truths = ("life/bird/duck/mallard", "life/bird/thrush")
-    held = [
-        {"name": name, "rows": [_row("a", truths[0], answer), _row("b", truths[1], None)]}
-        for name, answer in (("baseline", "a bird"), ("winner", "a mallard"))
-    ]
-    (folder / "result.json").write_text(json.dumps({"heldout": held}))
-    history = [{"iteration": i, "rows": [_row("t", truths[0], f"said {i}")]} for i in range(2)]
-    (folder / "history.jsonl").write_text("".join(json.dumps(record) + "\n" for record in history))
+    heldout = []
+    for name, answer in (("baseline", "a bird"), ("winner", "a mallard")):
+        rows = [result_row("a", MALLARD, answer), result_row("b", THRUSH, None)]
+        heldout.append({"name": name, "rows": rows})
+    (folder / "result.json").write_text(json.dumps({"heldout": heldout}))
+    with (folder / "history.jsonl").open("w") as history:
+        for i in range(2):
+            rows = [result_row("t", MALLARD, f"said {i}")]
+            history.write(json.dumps({"iteration": i, "rows": rows}) + "\n")
     return folder
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path):
     path = tmp_path / "tree.csv"
-    path.write_text("path\nlife/bird/duck/mallard\nlife/bird/thrush\n")
+    path.write_text(f"path\n{MALLARD}\n{THRUSH}\n")
     return path
 
 
 @pytest.mark.parametrize(
-    ("which", "answers", "said"),
+    ("which", "ids", "answers", "note"),
     [
-        ("", ["a mallard", None], "winner on the held-out"),
-        (":winner", ["a mallard", None], "winner on the held-out"),
-        (":baseline", ["a bird", None], "baseline on the held-out"),
-        (":1", ["said 1"], "iteration 1 on the tuning"),
+        ("", ["a", "b"], ["a mallard", None], "winner on the held-out"),
+        (":winner", ["a", "b"], ["a mallard", None], "winner on the held-out"),
+        (":baseline", ["a", "b"], ["a bird", None], "baseline on the held-out"),
+        (":1", ["t"], ["said 1"], "iteration 1 on the tuning"),
     ],
 )
-def test_the_answers_of_a_run(run: Path, which: str, answers: list[str | None], said: str) -> None:
+def test_the_answers_of_a_run(run, which, ids, answers, note):
     read = read_answers(f"{run}{which}", AnswerSchema(missing="keep", reference="reference"))
-    assert [row.answer for row in read.rows] == answers
-    assert said in read.notes[0]
-    assert (read.rows[0].references, read.rows[0].row) == (("mallard",), 1)
-    assert [row.id for row in read.rows] == (["t"] if which == ":1" else ["a", "b"])
+    assert column(read.rows, "answer") == answers
+    assert note in read.notes[0]
+    assert column(read.rows, "id") == ids
+    first = read.rows[0]
+    assert first.references == ("mallard",)
+    assert first.row == 1
 
 
-def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
-    for source, message in (
-        (f"{run}:best", r"no answers of this name.*'best'.*Use baseline, winner, or the number"),
-        (f"{run}:7", r"no answers of this name.*'7'.*Use 0, 1"),
-        (str(tmp_path), "does not contain a taxtune run"),
-        (f"{run}x:winner", "The answers file does not exist"),
-    ):
-        with pytest.raises(DataError, match=message):
-            read_answers(source)
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("run:best", r"no answers of this name.*'best'.*Use baseline, winner, or the number"),
+        ("run:7", r"no answers of this name.*'7'.*Use 0, 1"),
+        ("", "does not contain a taxtune run"),
+        ("runx:winner", "The answers file does not exist"),
+    ],
+)
+def test_a_run_that_is_not_there_is_said(run, source, message):
+    with pytest.raises(DataError, match=message):
+        read_answers(str(run.parent / source))
 
 
 @pytest.mark.parametrize(
@@ -175,14 +200,12 @@ def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     ],
 )
 def test_commands_take_runs(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    run: Path,
-    tree: Path,
-    command: str,
-) -> None:
-    arguments = [
-        word.replace("RUN", str(run)).replace("TREE", str(tree)) for word in command.split()
-    ]
-    assert run_command(monkeypatch, *arguments) == 0
+    monkeypatch,
+    capsys,
+    run,
+    tree,
+    command,
+):
+    command = command.replace("RUN", str(run)).replace("TREE", str(tree))
+    assert run_command(monkeypatch, *command.split()) == 0
     assert json.loads(capsys.readouterr().out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -115,9 +114,7 @@ def test_a_verdict_counts_for_the_placement_it_was_given_on(desk: Desk) -> None:
         ("", "strudel", ["not on the tree"]),
     ],
 )
-def test_what_cannot_be_read_is_named_by_row(
-    desk: Desk, verdict: str, node: str, messages: list[str]
-) -> None:
+def test_what_cannot_be_read_is_named_by_row(desk: Desk, verdict, node, messages) -> None:
     desk.audit()
     desk.fill_in(ice_cream=(verdict, node))
     row = 2 + read_sample(desk.file)["answer"].tolist().index("ice cream")
@@ -147,7 +144,9 @@ def test_two_verdicts_on_one_answer_are_refused(desk: Desk) -> None:
     desk.audit()
     desk.fill_in()
     content = desk.file.read_text()
-    desk.file.write_text(content + content.splitlines()[1].replace("right", "wrong") + "\n")
+    _, first, *_ = content.splitlines()
+    contrary = first.replace("right", "wrong")
+    desk.file.write_text(f"{content}{contrary}\n")
     err = " ".join(desk.audit(code=2).err.split())
     assert "audit.csv:7: Another row judges this answer." in err
 
@@ -160,11 +159,13 @@ def test_a_file_needs_a_tree(desk: Desk) -> None:
 
 def test_a_run_brings_its_tree_and_mapper(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    tuned(make_parts(tmp_path / "recipe", run, overrides=("iterations=1",)), run)
+    parts = make_parts(tmp_path / "recipe", run, overrides=("iterations=1",))
+    tuned(parts, run)
     run_well("audit", run)
     frame = read_sample(run / "audit.csv").set_index("answer")
     result = json.loads((run / "result.json").read_text())
-    answers = [row["placed"] for row in result["heldout"][1]["rows"]]
+    _, winner = result["heldout"]
+    answers = [row["placed"] for row in winner["rows"]]
     placed = {answer["answer"]: answer["placement"] for answer in answers}
     assert frame["placement"].to_dict() == placed
 
@@ -192,13 +193,17 @@ def judged(sample: pd.DataFrame, wrong: set[str]) -> list[Row]:
     ],
 )
 def test_the_draw_is_unbiased_and_its_interval_covers_the_truth(
-    mapper: type[Mapper], asked: tuple[int, ...], wrong: set[int]
+    mapper: type[Mapper], asked, wrong
 ) -> None:
     """On a made population whose verdicts are known."""
-    placing = mapper(Taxonomy.from_paths(["a/b", "a/c", "a/d/e", "a/d/f"]))
-    texts = [text + "?" * (i in asked) for i, text in enumerate(TEXTS)]
+    tree = Taxonomy.from_paths(["a/b", "a/c", "a/d/e", "a/d/f"])
+    placing = mapper(tree)
+    doubtful = list(asked)
+    texts = TEXTS.copy()
+    for i in doubtful:
+        texts[i] += "?"
     times = np.random.default_rng(5).integers(1, 60, len(texts))
-    times[list(asked)] = np.ceil(times[list(asked)] / 3)
+    times[doubtful] = np.ceil(times[doubtful] / 3)
     answers = np.repeat(texts, times).tolist()
     false = {texts[i] for i in wrong}
     counts = Counter(answers)
@@ -213,11 +218,12 @@ def test_the_draw_is_unbiased_and_its_interval_covers_the_truth(
         estimates.append(row["share"])
         covered += row["low"] <= truth <= row["high"]
         is_asked = sample["answer"].str.contains("?", regex=False)
-        doubts += sample.loc[is_asked, "draws"].sum() / 40 / 200
+        drawn = sample.loc[is_asked, "draws"]
+        doubts += drawn.sum() / 40 / 200
     error = 3 * np.std(estimates) / 200**0.5
     assert np.mean(estimates) == pytest.approx(truth, abs=error + 1e-9)
     assert covered >= 0.93 * 200
-    assert doubts >= 1.4 * sum(times[list(asked)]) / len(answers)
+    assert doubts >= 1.4 * sum(times[doubtful]) / len(answers)
 
 
 @pytest.mark.parametrize(
@@ -230,10 +236,11 @@ def test_the_draw_is_unbiased_and_its_interval_covers_the_truth(
         ("paper-listing", {}),
     ],
 )
-def test_the_share_that_is_right_is_told_by_doubt(preset: Any, by_doubt: Row) -> None:
+def test_the_share_that_is_right_is_told_by_doubt(preset, by_doubt: Row) -> None:
     tree = Taxonomy.from_paths(["a/b", "a/c"])
     answers = ["b"] * 30 + ["c"] * 10 + ["c?"] * 8 + ["b?"] * 2
-    sample = draw_sample(answers, Unsure(tree, config=MapperConfig(preset=preset)), 50)
+    config = MapperConfig(preset=preset)
+    sample = draw_sample(answers, Unsure(tree, config=config), 50)
     shares = {}
     for row in judged(sample, {"c?"}):
         if row["verdict"] == "right":
@@ -244,8 +251,10 @@ def test_the_share_that_is_right_is_told_by_doubt(preset: Any, by_doubt: Row) ->
 
 def test_the_interval_of_one_stratum_is_wilsons() -> None:
     answers = [f"b{'.' * i}" for i in range(60)]
-    sample = draw_sample(answers, Mapper(Taxonomy.from_paths(["a/b", "a/c"])), 23)
-    row = judged(sample, set(sample["answer"][:4]))[0]
+    mapper = Mapper(Taxonomy.from_paths(["a/b", "a/c"]))
+    sample = draw_sample(answers, mapper, 23)
+    wrong = set(sample["answer"][:4])
+    row, *_ = judged(sample, wrong)
     expected = binomtest(19, 23).proportion_ci(method="wilson")
     assert row["share"] == pytest.approx(19 / 23)
     assert row["low"] == pytest.approx(expected.low)
@@ -256,12 +265,12 @@ def test_draws_go_where_they_lower_the_variance_most() -> None:
     sizes = np.array([70, 20, 6, 4])
     spread = np.array([0.22, 0.5, 0.45, 0.3])
     draws = _allocated(sizes, spread, 24)
-    choices = np.array(
-        list(itertools.product(range(1, 22), range(1, 21), range(1, 7), range(1, 5)))
-    )
+    grid = np.meshgrid(np.arange(21), np.arange(20), np.arange(6), np.arange(4))
+    choices = 1 + np.stack(grid, axis=-1).reshape(-1, 4)
     choices = choices[choices.sum(axis=1) == 24]
-    variances = ((sizes * spread) ** 2 / choices).sum(axis=1)
-    assert ((sizes * spread) ** 2 / draws).sum() == pytest.approx(variances.min())
+    squares = (sizes * spread) ** 2
+    variances = (squares / choices).sum(axis=1)
+    assert (squares / draws).sum() == pytest.approx(variances.min())
     assert _allocated(sizes, spread, 1000).tolist() == sizes.tolist()
     assert _allocated(sizes, spread, 2).tolist() == [1, 1, 1, 1]
 
@@ -276,9 +285,7 @@ def test_draws_go_where_they_lower_the_variance_most() -> None:
         ("a", "abstained", "a", "right"),
     ],
 )
-def test_the_verdict_follows_from_the_node(
-    placement: str, stage: str, node: str, verdict: str
-) -> None:
+def test_the_verdict_follows_from_the_node(placement, stage, node, verdict) -> None:
     tree = Taxonomy.from_paths(["a/b", "a/d/e"])
     assert verdict_of(tree, placement, stage, tree.resolve(node)) == verdict
 
@@ -296,8 +303,10 @@ def test_a_model_judges(desk: Desk) -> None:
     }
 
     def reply(body: Row) -> Any:
-        question = body["messages"][-1]["content"].split('Text of the answer: "')[1]
-        return replies.get(question.split('"\n')[0], "Verdict: right")
+        question = body["messages"][-1]["content"]
+        _, _, rest = question.partition('Text of the answer: "')
+        answer, _, _ = rest.partition('"\n')
+        return replies.get(answer, "Verdict: right")
 
     with OpenAIServer(reply) as server:
         model = ("--llm", "openai/judge", "--api-base", server.api_base)
@@ -306,13 +315,11 @@ def test_a_model_judges(desk: Desk) -> None:
         assert len(server.chats) == 6  # of five, the failed call alone is asked again
         assert "Directly below that node" in " ".join(server.prompts)
     notes = " ".join(json.loads(first.out)["notes"])
-    for part in (
-        "the judge's reply contains no verdict",
-        "the call failed",
-        "1 replies name a node",
-    ):
-        assert part in notes
-    verdicts = read_sample(desk.file.with_name("audit-llm.csv")).set_index("answer")["verdict"]
+    assert "the judge's reply contains no verdict" in notes
+    assert "the call failed" in notes
+    assert "1 replies name a node" in notes
+    sample = read_sample(desk.file.with_name("audit-llm.csv"))
+    verdicts = sample.set_index("answer")["verdict"]
     silent = {"ice cream": "", "a dessert": ""}
     said = {"pho": "right", "A: cake.": "wrong", "chocolate dessert": "too general"}
     assert verdicts.to_dict() == said | silent
@@ -341,5 +348,5 @@ def test_a_model_is_compared_with_a_person(desk: Desk) -> None:
         ("", None, ""),
     ],
 )
-def test_a_reply_is_read_strictly(reply: str, verdict: str | None, node: str) -> None:
+def test_a_reply_is_read_strictly(reply, verdict, node) -> None:
     assert read_reply(reply) == (verdict, node)

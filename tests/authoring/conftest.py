@@ -2,18 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from taxtune.wordnet import WordNet, find_wordnet
 from tests.authoring.food_wordnet import food_wordnet
 
 
 @pytest.fixture(scope="session")
-def small(tmp_path_factory: pytest.TempPathFactory) -> WordNet:
+def small(tmp_path_factory):
     return food_wordnet(tmp_path_factory.mktemp("small"))
-
-
-@pytest.fixture(scope="session")
-def real() -> WordNet:
-    found = find_wordnet()
-    if found is None:
-        pytest.skip("WordNet is not installed here")
-    return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from taxtune.authoring.enrich import (
@@ -17,10 +15,9 @@ from taxtune.authoring.enrich import (
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.taxonomy import Taxonomy
-from taxtune.wordnet import WordNet
 
-TREE = Taxonomy(
-    ["food", "soup", "hot/cold", "cake"], [-1, 0, 0, 0], aliases=[[], ["broth"], [], []]
+TREE = Taxonomy.from_paths(
+    ["food/soup", r"food/hot\/cold", "food/cake"], aliases={"soup": ["broth"]}
 )
 ROWS = [
     ProposedName(1, "potage", "wordnet", comment="soup.n.01: liquid food"),
@@ -29,27 +26,29 @@ ROWS = [
 ]
 
 
-def test_inflections_of_a_name() -> None:
+def test_inflections_of_a_name():
     assert inflections("chest of drawers") == ["chests of drawers"]
     assert "bread knives" in inflections("bread knife")
     assert inflections("Ford Focus") == inflections("FIAT") == inflections("") == []
 
 
-def test_only_what_the_mapper_does_not_place_is_proposed(small: WordNet) -> None:
+def test_only_what_the_mapper_does_not_place_is_proposed(small):
     taxonomy = Taxonomy.from_paths(["animal/dog", "animal/bird/mallard", "animal/bird/crane"])
     mapper = Mapper(taxonomy, config=MapperConfig(wordnet=False))
     proposals = propose_names(taxonomy, mapper, small)
-    source_of = {(taxonomy.labels[row.node], row.name): row.source for row in proposals}
-    assert source_of["mallard", "Anas platyrhynchos"] == "wordnet"
-    assert all(mapper.place_one(row.name).node != row.node for row in proposals)
-    # Plurals that the mapper folds itself are no new names.
-    assert not [row for row in proposals if row.source == "inflection"]
+    mallard = taxonomy.resolve("mallard")
+    (latin,) = [row for row in proposals if row.name == "Anas platyrhynchos"]
+    assert latin.node == mallard
+    assert latin.source == "wordnet"
+    for row in proposals:
+        assert mapper.place_one(row.name).node != row.node
+        assert row.source != "inflection"  # the mapper folds plurals itself
     more, counts = apply_proposals(taxonomy, proposals)
     assert counts["added"] == len(proposals)
-    assert more.labels[Mapper(more).place_one("Anas platyrhynchos").node] == "mallard"
+    assert Mapper(more).place_one("Anas platyrhynchos").node == mallard
 
 
-def test_a_name_of_two_nodes_is_marked_and_says_which(small: WordNet) -> None:
+def test_a_name_of_two_nodes_is_marked_and_says_which(small):
     paths = ["thing/animal/dog", "thing/animal/duck", "thing/gadget/domestic dog"]
     taxonomy = Taxonomy.from_paths(paths)
     proposals = propose_names(taxonomy, Mapper(taxonomy), small)
@@ -59,7 +58,7 @@ def test_a_name_of_two_nodes_is_marked_and_says_which(small: WordNet) -> None:
     assert apply_proposals(taxonomy, [row])[1]["marked"] == 1
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read(tmp_path):
     file = tmp_path / "p.csv"
     for rows in (ROWS, []):
         file.write_text(proposals_csv(TREE, rows))
@@ -70,7 +69,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert stock == ProposedName(1, "stock", "")
 
 
-def test_marked_names_and_names_that_the_tree_has_are_not_added() -> None:
+def test_marked_names_and_names_that_the_tree_has_are_not_added():
     more, counts = apply_proposals(TREE, ROWS)
     assert more.aliases == ((), ("broth", "potage"), (), ())
     assert counts == {"added": 1, "marked": 1, "already there": 1}
@@ -85,7 +84,7 @@ def test_marked_names_and_names_that_the_tree_has_are_not_added() -> None:
         ("node,alias\nsoup,a;b\n", r"p\.csv:2: A name cannot contain .*'a;b'.*one name per row"),
     ],
 )
-def test_a_bad_row_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_a_bad_row_is_named(tmp_path, text, message):
     file = tmp_path / "p.csv"
     file.write_text(text)
     with pytest.raises(DataError, match=message):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
@@ -73,88 +73,79 @@ def names(labels: pd.DataFrame) -> list[str]:
     return [image[-6:-4] for image in labels["image"]]
 
 
+def reviewed(labels: pd.DataFrame) -> dict[str, str]:
+    """Returns why labels are to be reviewed, by the name of the image."""
+    review = labels[labels["why"].notna()]
+    return dict(zip(names(review), review["why"], strict=True))
+
+
+class Voting(Grey):
+    """Gives other answers to some images, each time another one."""
+
+    votes: ClassVar[dict[str, list[str]]] = {}
+
+    def answer(self, questions):
+        replies = super().answer(questions)
+        for i, question in enumerate(questions):
+            if question.image.stem in self.votes:
+                replies[i] = Answer(self.votes[question.image.stem][question.sample])
+        return replies
+
+
 def test_what_should_be_reviewed_says_why(photos: Path) -> None:
     refused = Failure("the content filter", retryable=False)
     labels = labelled(
         photos, Grey(p1="a bicycle", p3="I cannot tell.", p5=refused, p7="There is no colour here.")
     )
     assert names(labels) == [f"p{i}" for i in range(8)]
-    review = labels[labels["why"].notna()]
-    assert list(zip(names(review), review["why"], strict=True)) == [
-        ("p1", "off the tree"),
-        ("p3", "no label"),
-        ("p5", "failed"),
-        ("p7", "not the subject"),
-    ]
-    last = labels.iloc[7]
-    assert (last["placement"], last["confidence"], last["off_tree"], last["not_subject"]) == (
-        "colour",
-        None,
-        False,
-        True,
-    )
+    assert reviewed(labels) == {
+        "p1": "off the tree",
+        "p3": "no label",
+        "p5": "failed",
+        "p7": "not the subject",
+    }
+    last = labels.iloc[7][["placement", "confidence", "off_tree", "not_subject"]]
+    assert last.tolist() == ["colour", None, False, True]
     assert labels["off_tree"][1]
     assert labels["failure"][5] == "the content filter"
 
 
 @pytest.mark.parametrize("preset", ["default", "paper-listing"])
 def test_a_doubtful_placement_is_reviewed(photos: Path, preset: str) -> None:
-    labels = labelled(
-        photos, Grey(p1="navy?", p3="?"), mapper=Unsure(TREE, config=MapperConfig(preset=preset))
-    )
-    review = labels[labels["why"].notna()]
+    mapper = Unsure(TREE, config=MapperConfig(preset=preset))
+    labels = labelled(photos, Grey(p1="navy?", p3="?"), mapper=mapper)
     sure = labels["placement_confidence"]
     if preset == "default":
-        assert list(zip(names(review), review["why"], strict=True)) == [
-            ("p1", "doubtful"),
-            ("p3", "no label"),
-        ]
+        assert reviewed(labels) == {"p1": "doubtful", "p3": "no label"}
         assert sure.tolist() == [0.9, 0.4, 0.9, 0.4, 0.9, 0.9, 0.9, 0.9]
     else:  # whose confidence is a similarity
-        assert (names(review), set(sure)) == (["p3"], {None})
+        assert reviewed(labels).keys() == {"p3"}
+        assert set(sure) == {None}
 
 
 def test_a_vote_is_doubtful_where_it_hangs_on_doubtful_answers(photos: Path) -> None:
-    class Wavering(Grey):
-        def answer(self, questions):
-            said = {
-                "p0": ["navy?", "navy", "black"],
-                "p1": ["navy", "navy", "navy?"],
-                "p2": ["navy?", "black?", "?"],
-            }
-            replies = super().answer(questions)
-            return [
-                Answer(said[q.image.stem][q.sample]) if q.image.stem in said else reply
-                for q, reply in zip(questions, replies, strict=True)
-            ]
+    class Wavering(Voting):
+        votes: ClassVar[dict[str, list[str]]] = {
+            "p0": ["navy?", "navy", "black"],
+            "p1": ["navy", "navy", "navy?"],
+            "p2": ["navy?", "black?", "?"],
+        }
 
     labels = labelled(photos, Wavering(), policy=SelfConsistency(3, 0.6), mapper=Unsure(TREE))
-    assert labels["placement"].tolist()[:3] == [
-        "colour/dark/navy",
-        "colour/dark/navy",
-        "colour/dark",
-    ]
+    navy = "colour/dark/navy"
+    assert labels["placement"].tolist()[:3] == [navy, navy, "colour/dark"]
     assert labels["why"].tolist()[:3] == ["doubtful", None, "doubtful"]
     assert labels["placement_confidence"].isna().all()
 
 
 def test_votes_are_unsure_where_they_are_split(photos: Path) -> None:
-    class Split(Grey):
-        def answer(self, questions):
-            replies = super().answer(questions)
-            return [
-                Answer("navy") if q.image.stem == "p0" and q.sample else reply
-                for q, reply in zip(questions, replies, strict=True)
-            ]
+    class Split(Voting):
+        votes: ClassVar[dict[str, list[str]]] = {"p0": ["black", "navy", "navy"]}
 
     labels = labelled(photos, Split(), policy=SelfConsistency(3, 0.6))
+    assert reviewed(labels) == {"p0": "unsure"}
     assert labels["placement"][0] == "colour/dark/navy"
-    (unsure,) = labels[labels["why"].notna()].to_dict("records")
-    assert (unsure["why"], unsure["confidence"], unsure["image"][-6:]) == (
-        "unsure",
-        0.6667,
-        "p0.png",
-    )
+    assert labels["confidence"][0] == 0.6667
 
 
 def test_a_model_that_stops_answering_ends_it_and_it_goes_on(
@@ -165,9 +156,8 @@ def test_a_model_that_stops_answering_ends_it_and_it_goes_on(
     down = Failure("rate limit", retryable=True)
     with AnswerStore(photos.parent / "answers.db") as store:
         model = Grey(**dict.fromkeys((f"p{i}" for i in range(3, 8)), down))
-        with pytest.raises(
-            ModelError, match=r"stopped answering: rate limit.*answers so far are saved"
-        ):
+        message = r"stopped answering: rate limit.*answers so far are saved"
+        with pytest.raises(ModelError, match=message):
             labelled(photos, model, store=store)
         model = Grey()
         labels = labelled(photos, model, store=store)
@@ -176,9 +166,8 @@ def test_a_model_that_stops_answering_ends_it_and_it_goes_on(
 
 
 def test_a_model_that_answers_nothing_ends_it(photos: Path) -> None:
-    model = Grey(
-        **dict.fromkeys((f"p{i}" for i in range(8)), Failure("server down", retryable=True))
-    )
+    down = Failure("server down", retryable=True)
+    model = Grey(**dict.fromkeys((f"p{i}" for i in range(8)), down))
     with pytest.raises(ModelError, match="stopped answering: "):
         labelled(photos, model)
 

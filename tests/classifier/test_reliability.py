@@ -17,22 +17,18 @@ from tests.trees import trees
 
 def test_a_case_worked_out_by_hand() -> None:
     tree = Taxonomy.from_paths(["life/bird/finch", "life/bird/duck", "life/fish/cod"])
-    life, bird, finch, duck, fish, cod = (
-        tree.resolve(n) for n in ("life", "bird", "finch", "duck", "fish", "cod")
-    )
-    found = Reliability.of(
-        tree,
-        [finch, finch, finch, cod, bird, fish, life],
-        [finch, finch, duck, finch, duck, cod, cod],
-    )
+    names = ("life", "bird", "finch", "duck", "fish", "cod")
+    life, bird, finch, duck, fish, cod = map(tree.resolve, names)
+    nodes = [finch, finch, finch, cod, bird, fish, life]
+    targets = [finch, finch, duck, finch, duck, cod, cod]
+    found = Reliability.of(tree, nodes, targets)
     assert found.counts == ((1,), (2, 2), (4, 3, 2))
     assert found.answers == 7
     assert found.confidences(0).tolist() == [1]
     # At depth 1 five of six answers are right, at depth 2 two of four.
     assert found.confidences(1).tolist() == pytest.approx([1, (2 + 5 * 6 / 8) / 7])
-    assert found.confidences(2).tolist() == pytest.approx(
-        [1, (3 + 5 * 6 / 8) / 9, (2 + 5 * 3 / 6) / 9]
-    )
+    deep = [1, (3 + 5 * 6 / 8) / 9, (2 + 5 * 3 / 6) / 9]
+    assert found.confidences(2).tolist() == pytest.approx(deep)
 
 
 @given(trees(), st.data())
@@ -50,7 +46,10 @@ def test_confidences_are_shares_that_never_rise(tree: Taxonomy, data: st.DataObj
 
 
 def replayed(held_out: int) -> tuple[np.ndarray, np.ndarray]:
-    """What is said of nodes, counted on some images, and whether they are right on the others: 329 recorded prompts."""
+    """Returns the confidences that some images give, and whether the others are right.
+
+    The answers are those of 329 recorded prompts.
+    """
     recorded = np.load(FIELDGUIDE)
     tree = Taxonomy(recorded["labels"].tolist(), recorded["parents"].astype(np.int64))
     target = recorded["targets"].astype(np.int64)
@@ -59,16 +58,17 @@ def replayed(held_out: int) -> tuple[np.ndarray, np.ndarray]:
     right: list[np.ndarray] = []
     for nodes, off in zip(recorded["nodes"].astype(np.int64), recorded["off_tree"], strict=True):
         images = rng.permutation(len(target))
-        counted, checked = (part[~off[part]] for part in (images[:held_out], images[held_out:]))
+        counted, checked = images[:held_out], images[held_out:]
+        counted = counted[~off[counted]]
+        checked = checked[~off[checked]]
         found = Reliability.of(tree, nodes[counted], target[counted])
         for depth in range(1, tree.height + 1):
             rows = checked[tree.depth[nodes[checked]] == depth]
-            hits = (
-                tree.lineage[nodes[rows], 1 : depth + 1]
-                == tree.lineage[target[rows], 1 : depth + 1]
-            )
+            hits = tree.lineage[nodes[rows]] == tree.lineage[target[rows]]
+            hits = hits[:, 1 : depth + 1]
+            said = np.broadcast_to(found.confidences(depth)[1:], hits.shape)
             right.append(hits.ravel())
-            sure.append(np.broadcast_to(found.confidences(depth)[1:], hits.shape).ravel())
+            sure.append(said.ravel())
     return np.concatenate(sure), np.concatenate(right)
 
 
@@ -85,7 +85,6 @@ def test_spotless_images_prove_no_more_than_one_error_among_them_would() -> None
     tree = Taxonomy.from_paths(["life/bird/duck"])
     for n in (1, 30, 1000):
         found = Reliability.of(tree, [2] * n, [2] * n)
-        assert (
-            found.confidences(2)[-1] == pytest.approx((2 * n + 1) / (2 * n + 2), abs=1e-12) or n < 5
-        )
-        assert found.confidences(2)[-1] < 1
+        sure = found.confidences(2)[-1]
+        assert sure < 1
+        assert sure == pytest.approx((2 * n + 1) / (2 * n + 2), abs=1e-12) or n < 5

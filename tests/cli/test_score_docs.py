@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics import information_values, leaf_information, precision_recall
+from taxtune.metrics import leaf_information, precision_recall
+from taxtune.metrics.information import information_values
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.cli.commands import run_command
 

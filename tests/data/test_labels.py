@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-from pathlib import Path
+from datetime import date, datetime
 
 import numpy as np
 import pytest
@@ -14,10 +13,8 @@ from taxtune.data import load_examples
 from taxtune.data.labels import LabelFinder, label_text
 from taxtune.errors import TaxonomyError
 from taxtune.mapping import Mapper
-from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, restrict
 from tests.answers.reading import read_file
-from tests.displays import Recorder
 
 TREE = Taxonomy.from_paths(
     [
@@ -51,18 +48,19 @@ TREE = Taxonomy.from_paths(
         ("car", "car"),
     ],
 )
-def test_spelling_makes_no_difference(label: str, node: str, tmp_path: Path) -> None:
-    number = next(v for v in TREE.leaves.tolist() if TREE.labels[v] == node)
+def test_spelling_makes_no_difference(label, node, tmp_path):
+    (number,) = [leaf for leaf in TREE.leaves if TREE.labels[leaf] == node]
     assert target_finder(TREE)(label).node == number
-    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
-    (example,) = load_examples([(str(tmp_path / "a.png"), label)], TREE)
+    file = tmp_path / "a.png"
+    Image.new("RGB", (9, 9)).save(file)
+    (example,) = load_examples([(str(file), label)], TREE)
     assert example.target == number
 
 
-def test_what_is_written_goes_before_what_is_spelt_alike() -> None:
+def test_what_is_written_goes_before_what_is_spelt_alike():
     find = target_finder(TREE)
-    assert TREE.path(find("Forget-me-not").node or 0)[1] == "bird"
-    assert TREE.path(find("forget_me_not").node or 0)[1] == "plant"
+    assert TREE.path(find("Forget-me-not").node)[1] == "bird"
+    assert TREE.path(find("forget_me_not").node)[1] == "plant"
     both = r"2 nodes are called 'forgetmenot'.*life/bird/Forget-me-not, life/plant"
     with pytest.raises(TaxonomyError, match=both):
         LabelFinder(TREE).node(["forgetmenot"])
@@ -70,21 +68,21 @@ def test_what_is_written_goes_before_what_is_spelt_alike() -> None:
         assert find(label).node is None
 
 
-def test_a_label_of_a_leaf_and_its_group_is_the_leaf_and_an_answer_is_the_group() -> None:
-    with showing(Recorder()) as display:
-        table = read_file([{"truth": "car", "answer": "a car"}], TREE)
-    assert display.notes == []
-    assert TREE.path(table.rows[0].target) == ("life", "vehicle", "car", "car")
+def test_a_label_of_a_leaf_and_its_group_is_the_leaf_and_an_answer_is_the_group(notes):
+    table = read_file([{"truth": "car", "answer": "a car"}], TREE)
+    assert notes == []
+    (row,) = table.rows
+    assert TREE.path(row.target) == ("life", "vehicle", "car", "car")
     assert "as a label 'car' is the leaf" in "\n".join(table.notes)
     group, again, leaf = Mapper(TREE).place(["car", "A car.", "taxi"])
-    assert TREE.path(group.node) == TREE.path(again.node) == ("life", "vehicle", "car")
+    assert TREE.path(group.node) == ("life", "vehicle", "car")
+    assert again.node == group.node
     assert TREE.path(leaf.node)[-2:] == ("car", "taxi")
 
 
-def test_a_leaf_and_its_group_in_a_part_and_outside_of_one() -> None:
+def test_a_leaf_and_its_group_in_a_part_and_outside_of_one():
     part = restrict(TREE, "vehicle")
     car = target_finder(part.tree, part)("car").node
-    assert car is not None
     assert part.tree.path(car) == ("vehicle", "car", "car")
     part = restrict(TREE, "bird")
     find = target_finder(part.tree, part)
@@ -100,14 +98,24 @@ def test_a_leaf_and_its_group_in_a_part_and_outside_of_one() -> None:
         (np.int64(12), "12"),
         (12.5, "12.5"),
         (" 12.0 ", "12.0"),
-        (datetime.datetime(2024, 5, 1), "2024-05-01"),
-        (datetime.datetime(2024, 5, 1, 12, 30), "2024-05-01T12:30:00"),
-        (datetime.date(2024, 5, 1), "2024-05-01"),
-        (True, ""),
-        (None, ""),
-        (float("nan"), ""),
-        (["a"], ""),
     ],
 )
-def test_cells_as_labels(cell: object, text: str) -> None:
+def test_numbers_as_labels(cell, text):
     assert label_text(cell) == text
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (datetime(2024, 5, 1), "2024-05-01"),
+        (datetime(2024, 5, 1, 12, 30), "2024-05-01T12:30:00"),
+        (date(2024, 5, 1), "2024-05-01"),
+    ],
+)
+def test_days_as_labels(cell, text):
+    assert label_text(cell) == text
+
+
+@pytest.mark.parametrize("cell", [True, None, float("nan"), ["a"]])
+def test_cells_that_are_no_label(cell):
+    assert label_text(cell) == ""

@@ -12,7 +12,7 @@ from tests.golden.golden import Golden
 HERE = Path(__file__).parent
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files of tests/golden anew"
     )
@@ -20,11 +20,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Golden:
+    request,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     """Runs commands in a copy of the inputs, and compares what they print and write with the golden files."""
     folder = tmp_path / "work"
     shutil.copytree(HERE / "inputs", folder)

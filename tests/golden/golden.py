@@ -11,7 +11,6 @@ import math
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +32,7 @@ TOLERANCE = 1e-9
 SHOWN = 40
 
 
-def masked(value: Any, folder: Path) -> Any:
+def masked(value, folder):
     """Replaces what differs from one machine, or one run of the same code, to the next, and nothing else."""
     if isinstance(value, dict):
         return {
@@ -66,24 +65,24 @@ class Golden:
 
     def __init__(
         self,
-        expected: Path,
-        folder: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
+        expected,
+        folder,
+        monkeypatch,
+        capsys,
         *,
-        update: bool,
-    ) -> None:
+        update,
+    ):
         self._expected, self.folder, self._update = expected, folder, update
         self._monkeypatch, self._capsys = monkeypatch, capsys
 
-    def run(self, command: str, code: int = 0) -> str:
+    def run(self, command, code=0):
         """Runs `taxtune COMMAND`, which must end with `code`; returns what it prints."""
         ended = run_command(self._monkeypatch, *shlex.split(command))
         said = self._capsys.readouterr()
         assert ended == code, f"taxtune {command} ended with {ended}: {said.err}"
         return said.out
 
-    def case(self, name: str, *commands: str, code: int = 0) -> None:
+    def case(self, name, *commands, code=0):
         """Runs commands one after the other; compares what each prints and all that they leave in the folder."""
         before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
         held = {}
@@ -101,7 +100,7 @@ class Golden:
                 held[inside.as_posix().replace("/", "--")] = path.read_text("utf-8")
         self.compare({f"{name}/{file}": text for file, text in held.items()}, name)
 
-    def compare(self, held: dict[str, str], folder: str) -> None:
+    def compare(self, held, folder):
         """Compares texts with golden files, or writes these.
 
         Args:
@@ -137,24 +136,24 @@ class Golden:
             )
 
 
-def store(path: Path, text: str) -> None:
+def store(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode("utf-8")
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
-def load(path: Path) -> str:
+def load(path):
     data = path.read_bytes()
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
 
 
-def suffix(command: str) -> str:
+def suffix(command):
     """Returns the ending of the golden file that holds what a command prints."""
     words = command.split()
     return ".txt" if "--json" not in words else ".jsonl" if words[0] == "place" else ".json"
 
 
-def parsed(name: str, text: str) -> Any:
+def parsed(name, text):
     """Returns the content of a file: the JSON, a list of JSON lines or of rows, a text's lines."""
     name = name.removesuffix(".gz")
     if name.endswith(".json"):
@@ -170,7 +169,7 @@ def parsed(name: str, text: str) -> Any:
     return text.splitlines()
 
 
-def written(name: str, content: Any) -> str:
+def written(name, content):
     """Returns the text of a golden file: the inverse of `parsed`."""
     name = name.removesuffix(".gz")
     if name.endswith(".json"):
@@ -186,7 +185,7 @@ def written(name: str, content: Any) -> str:
     return "".join(f"{line}\n" for line in content)
 
 
-def laid_out(value: Any, margin: str = "\n") -> str:
+def laid_out(value, margin="\n"):
     """Returns JSON with a line for each innermost list or object, so that a row of a table is a line of a diff."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
     if not any(isinstance(item, dict | list) and item for item in inner):
@@ -204,7 +203,7 @@ def laid_out(value: Any, margin: str = "\n") -> str:
     return f"{start}{','.join(lines)}{margin}{end}"
 
 
-def differences(golden: Any, now: Any, where: str) -> list[str]:
+def differences(golden, now, where):
     """Returns a line for each difference, with the place where it is."""
     if isinstance(golden, dict) and isinstance(now, dict):
         lines = [f"{where}: {key!r} is gone" for key in golden if key not in now]
@@ -226,7 +225,7 @@ def differences(golden: Any, now: Any, where: str) -> list[str]:
     return [f"{where}: {golden!r} -> {now!r}"]
 
 
-def same(golden: Any, now: Any) -> bool:
+def same(golden, now):
     """Whether two values are the same, floats up to the tolerance, also where they are written in a cell."""
     if golden == now and isinstance(golden, bool) == isinstance(now, bool):
         return True
@@ -236,7 +235,7 @@ def same(golden: Any, now: Any) -> bool:
     return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=TOLERANCE)
 
 
-def number(value: Any) -> float | None:
+def number(value):
     if isinstance(value, bool) or value is None:
         return None
     try:

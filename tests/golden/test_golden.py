@@ -8,51 +8,47 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from taxtune.wordnet import find_wordnet
-from tests.golden.golden import Golden
 from tests.servers import OpenAIServer
 
 DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
 INAT21 = "inat21/inat2021-categories.csv"
 
 
+#: A small run, and what makes it one.
+SMALL = (
+    "data.count=60 data.tuning=24 data.first_rung=8 data.heldout=30 iterations=4 vlm.batch_size=16"
+)
+SETS = " ".join(f"--set {setting}" for setting in SMALL.split())
+
+
 @pytest.mark.heavy
-def test_compare_on_the_field_guide(golden: Golden) -> None:
-    settings = "data.count=60 data.tuning=24 data.first_rung=8 data.heldout=30 iterations=4 vlm.batch_size=16"
-    sets = " ".join(f"--set {setting}" for setting in settings.split())
+def test_compare_on_the_field_guide(golden):
     golden.case(
         "compare",
-        f"compare fieldguide --objective hp --objective accuracy --out out {sets}",
+        f"compare fieldguide --objective hp --objective accuracy --out out {SETS}",
         # Nothing is left to do, and the same is printed.
-        f"compare fieldguide --objective hp --objective accuracy --out out --resume {sets}",
-        f"evaluate fieldguide --template out/winner-hp.j2 --split tuning --out out --json {sets}",
+        f"compare fieldguide --objective hp --objective accuracy --out out --resume {SETS}",
+        f"evaluate fieldguide --template out/winner-hp.j2 --split tuning --out out --json {SETS}",
         "study prompts tuned=out/hp -t builtin:fieldguide --resamples 50 --json",
     )
 
 
 @pytest.mark.heavy
-def test_the_summary_of_a_run_and_of_an_evaluation(golden: Golden) -> None:
-    settings = "data.count=60 data.tuning=24 data.first_rung=8 data.heldout=30 iterations=4 vlm.batch_size=16"
-    sets = " ".join(f"--set {setting}" for setting in (*settings.split(), "tracking.mlflow=false"))
-    templates = ("specific", "paper1-minimal", "paper1-question-answer", "paper1-specific")
-    commands = {
-        "tune": f"tune fieldguide --out out --set objective.hp_target=0.95 {sets}",
-        "evaluate": f"evaluate fieldguide --out out {' '.join(f'--template builtin:{t}' for t in templates)} {sets}",
-    }
-    printed = {f"summary/{name}.txt": golden.run(command) for name, command in commands.items()}
-    assert len(printed["summary/tune.txt"].splitlines()) <= 25
-    lines = [line for text in printed.values() for line in text.splitlines()]
-    assert [
-        line for line in lines if len(line) > 80 and "/evaluated/" not in line
-    ] == []  # a file's name stays whole
-    golden.compare(printed, "summary")
+def test_the_summary_of_a_run_and_of_an_evaluation(golden):
+    sets = f"{SETS} --set tracking.mlflow=false"
+    seeds = ("specific", "paper1-minimal", "paper1-question-answer", "paper1-specific")
+    templates = " ".join(f"--template builtin:{seed}" for seed in seeds)
+    tuned = golden.run(f"tune fieldguide --out out --set objective.hp_target=0.95 {sets}")
+    evaluated = golden.run(f"evaluate fieldguide --out out {templates} {sets}")
+    assert len(tuned.splitlines()) <= 25
+    for line in [*tuned.splitlines(), *evaluated.splitlines()]:
+        assert len(line) <= 80 or "/evaluated/" in line  # a file's name stays whole
+    golden.compare({"summary/tune.txt": tuned, "summary/evaluate.txt": evaluated}, "summary")
 
 
 # What each command is given: its options as a user types them, in the folder of inputs. Each case prints once as people
@@ -150,12 +146,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_commands_print_and_write(golden: Golden, name: str) -> None:
+def test_what_commands_print_and_write(golden, name):
     embedded(golden.folder / "embedded.npz")
     golden.case(name, *CASES[name])
 
 
-def test_a_taxonomy_with_every_defect(golden: Golden) -> None:
+def test_a_taxonomy_with_every_defect(golden):
     golden.case(
         "taxonomy-check-broken",
         "taxonomy check broken.csv",
@@ -164,19 +160,21 @@ def test_a_taxonomy_with_every_defect(golden: Golden) -> None:
     )
 
 
-def embedded(file: Path) -> None:
+def embedded(file):
     """Writes scores with the embeddings that they are of, which a model would have made."""
     fine = ("cat", "dog", "apple", "bread", "saw", "file")
     labels = ("animal", "food", "tool", *fine)
     random = np.random.default_rng(0)
     texts = random.normal(size=(len(labels), 8))
-    images = random.normal(size=(12, 8)) + texts[[3 + i % 6 for i in range(12)]]
-    texts, images = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (texts, images))
+    shown = np.tile(np.arange(6), 2)
+    images = random.normal(size=(12, 8)) + texts[3 + shown]
+    texts /= np.linalg.norm(texts, axis=1, keepdims=True)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
     np.savez(
         file,
         scores=images @ texts.T,
         labels=np.array(labels),
-        targets=np.array([fine[i % 6] for i in range(12)]),
+        targets=np.array(fine)[shown],
         image_embeddings=images,
         label_embeddings=texts,
     )
@@ -185,25 +183,19 @@ def embedded(file: Path) -> None:
 # -- chat models ------------------------------------------------------------------------------------------------------
 
 
-def rated(request: dict[str, Any]) -> str:
+def rated(request):
     """Rates an answer as a judge does; one reply holds no rating."""
-    answer = (
-        request["messages"][-1]["content"]
-        .rsplit("Candidate answer: ", 1)[1]
-        .split("\n")[0]
-        .strip('"')
-    )
-    rating = {
-        "cat": "Rating: 3",
-        "kitty": "Rating: 3",
-        "a mammal": "Rating: 2",
-        "dog": "Rating: 1",
-    }.get(answer, "Hm.")
+    question = request["messages"][-1]["content"]
+    _, _, candidate = question.rpartition("Candidate answer: ")
+    line, *_ = candidate.split("\n")
+    answer = line.strip('"')
+    ratings = {"cat": 3, "kitty": 3, "a mammal": 2, "dog": 1}
+    rating = f"Rating: {ratings[answer]}" if answer in ratings else "Hm."
     return f"The candidate says {answer}.\n{rating}"
 
 
 @pytest.mark.heavy
-def test_judges(golden: Golden) -> None:
+def test_judges(golden):
     with OpenAIServer(rated) as server:
         model = f"--judge openai/judge --api-base {server.api_base} --cache-dir ../cache --concurrency 1"
         golden.case(
@@ -213,7 +205,7 @@ def test_judges(golden: Golden) -> None:
         )
 
 
-def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None:
+def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden):
     kinds = {
         "cat": "animal",
         "dog": "food",
@@ -223,7 +215,7 @@ def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None
         "file": "paper",
     }
 
-    def reply(request: dict[str, Any]) -> str:
+    def reply(request):
         content = request["messages"][-1]["content"]
         return next(kind for thing, kind in kinds.items() if f"is this: {thing}?" in content)
 
@@ -238,42 +230,38 @@ def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None
 # -- placements -------------------------------------------------------------------------------------------------------
 
 
-def placements(golden: Golden, tree: Path, answers: Iterable[str]) -> list[dict[str, Any]]:
+def placements(golden, tree, answers):
     """Returns the output of `taxtune place` for each answer."""
     file = golden.folder / "answers-to-place.jsonl"
-    file.write_text(
-        "".join(json.dumps({"answer": answer}) + "\n" for answer in answers), encoding="utf-8"
-    )
-    return [
-        json.loads(line) for line in golden.run(f"place -t '{tree}' --json '{file}'").splitlines()
-    ]
+    lines = [json.dumps({"answer": answer}) + "\n" for answer in answers]
+    file.write_text("".join(lines), encoding="utf-8")
+    printed = golden.run(f"place -t '{tree}' --json '{file}'")
+    return [json.loads(line) for line in printed.splitlines()]
 
 
-def row(place: dict[str, Any]) -> list[str]:
+def row(place):
     """Returns the path, the stage, the confidence and what else is said of a placement."""
     confidence = "" if place["confidence"] is None else repr(place["confidence"])
     said = " ".join(name for name in ("abstained", "off_tree") if place[name])
     return ["/".join(place["path"]), place["stage"], confidence, said]
 
 
-def table(rows: Iterable[Iterable[object]]) -> str:
+def table(rows):
     return "".join("\t".join(map(str, cells)) + "\n" for cells in rows)
 
 
 @pytest.fixture(params=["without WordNet", "with WordNet"])
-def known(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def known(request):
     """The end of the golden files' folder: whether WordNet is there. What needs it is skipped where it is not."""
     if request.param == "without WordNet":
         return "without-wordnet"
-    monkeypatch.delenv("TAXTUNE_WORDNET")
-    found = find_wordnet()
-    if found is None or found.source != "WordNet 3.0":
+    if request.getfixturevalue("wordnet").source != "WordNet 3.0":
         pytest.skip("the placements were made with WordNet 3.0, which is not installed")
     return "with-wordnet"
 
 
-def test_placements_in_eight_domains(golden: Golden, known: str) -> None:
-    answers: dict[str, list[str]] = {}
+def test_placements_in_eight_domains(golden, known):
+    answers = {}
     for part in ("first.jsonl", "second.jsonl"):
         for line in (DOMAINS / part).read_text("utf-8").splitlines():
             record = json.loads(line)
@@ -288,38 +276,48 @@ def test_placements_in_eight_domains(golden: Golden, known: str) -> None:
 
 
 @pytest.mark.heavy
-def test_placements_of_given_answers(golden: Golden, known: str, shared_data: Path) -> None:
+def test_placements_of_given_answers(golden, known, shared_data):
     """The answers are other people's: a digest stands for each of them, and for the evidence, which is part of it."""
-    answers: dict[str, dict[str, None]] = {}
+    answers = {}
     for file in sorted((shared_data / "answers").glob("*.jsonl")):
         for line in file.read_text("utf-8").splitlines():
             record = json.loads(line)
-            tree = INAT21
-            if "tree" in record:
-                tree = linked(shared_data, f"trees/{record['tree']}")
-            elif record.get("domain") in ("aircraft", "car196"):
-                tree = "trees/vehicles.csv"
-            texts = record["answer"] if isinstance(record["answer"], list) else [record["answer"]]
-            answers.setdefault(tree, {}).update(dict.fromkeys(texts))
+            answer = record["answer"]
+            distinct = answers.setdefault(tree_of(record, shared_data), {})
+            distinct.update(dict.fromkeys(answer if isinstance(answer, list) else [answer]))
     folder = f"place-shared-{known}"
     held = {}
     for tree, distinct in sorted(answers.items()):
         file = shared_data / tree
-        if file.suffix == ".txt":  # "class, group" a line, of which two lines make paths
-            pairs = (line.split(", ") for line in file.read_text("utf-8").splitlines())
-            file = golden.folder / "pets.csv"
-            file.write_text(
-                "path\n" + "".join(f"pets/{group}/{name}\n" for name, group in pairs), "utf-8"
-            )
-        placed = placements(golden, file, distinct)
-        rows = [
-            [digest(place["answer"]), *row(place), digest(place["evidence"])] for place in placed
-        ]
+        if file.suffix == ".txt":
+            file = as_paths(file, golden.folder / "pets.csv")
+        rows = []
+        for place in placements(golden, file, distinct):
+            rows.append([digest(place["answer"]), *row(place), digest(place["evidence"])])
         held[f"{folder}/{Path(tree).stem}.tsv.gz"] = table(rows)
     golden.compare(held, folder)
 
 
-def linked(folder: Path, file: str) -> str:
+def tree_of(record, shared_data):
+    """Returns the file of the tree that a record's answer is placed on."""
+    if "tree" in record:
+        return linked(shared_data, f"trees/{record['tree']}")
+    if record.get("domain") in ("aircraft", "car196"):
+        return "trees/vehicles.csv"
+    return INAT21
+
+
+def as_paths(file, written):
+    """Writes the paths of a file that has "class, group" on each line."""
+    paths = ["path"]
+    for line in file.read_text("utf-8").splitlines():
+        name, group = line.split(", ")
+        paths.append(f"pets/{group}/{name}")
+    written.write_text("\n".join(paths) + "\n", "utf-8")
+    return written
+
+
+def linked(folder, file):
     """Returns the file that a link leads to, where a copy of the folder holds links as their text."""
     text = (folder / file).read_text("utf-8")[:200].strip()
     target = Path(file).parent / text
@@ -328,5 +326,5 @@ def linked(folder: Path, file: str) -> str:
     return (folder / target).resolve().relative_to(folder.resolve()).as_posix()
 
 
-def digest(text: str | None) -> str:
+def digest(text):
     return "" if text is None else f"{zlib.crc32(text.encode('utf-8')):08x}"

@@ -24,16 +24,13 @@ FOOD = Taxonomy.from_paths(
     [
         ("ice cream, pho", "food", "food, dessert, cake, cheesecake"),
         ("ice cream, cheesecake", "dessert", "dessert, cake, angel cake"),
-        (
-            "ice cream, cheesecake, angel cake, angel cake",
-            "dessert",
-            "dessert, cake, cheesecake",
-        ),
+        ("ice cream, cheesecake, angel cake, angel cake", "dessert", "dessert, cake, cheesecake"),
         ("cheesecake, cheesecake", "cheesecake", ""),
     ],
 )
-def test_the_lowest_node_above_all_labels(labels: str, node: str, examples: str) -> None:
-    subject = find_subject(FOOD, [FOOD.resolve(label) for label in labels.split(", ")])
+def test_the_lowest_node_above_all_labels(labels, node, examples) -> None:
+    targets = [FOOD.resolve(label) for label in labels.split(", ")]
+    subject = find_subject(FOOD, targets)
     assert FOOD.labels[subject.node] == node
     assert subject.word == node
     assert ", ".join(subject.examples) == examples
@@ -52,7 +49,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("label", WORDS)
-def test_a_word_is_singular_or_none(label: str) -> None:
+def test_a_word_is_singular_or_none(label) -> None:
     tree = Taxonomy.from_paths([f"{label}/a", f"{label}/b"])
     assert find_subject(tree, [1, 2]).word == WORDS[label]
 
@@ -70,23 +67,21 @@ def test_a_word_is_singular_or_none(label: str) -> None:
         ("Warblers", None, "warbler"),
     ],
 )
-def test_a_root_with_or_without_a_rank_is_a_word_of_english(
-    root: str, rank: str | None, word: str | None
-) -> None:
+def test_a_root_with_or_without_a_rank_is_a_word_of_english(root, rank, word) -> None:
     labels = [root, "Anas crecca", "Turdus merula"]
-    tree = Taxonomy(labels, [-1, 0, 0], ranks=[rank, "species", "species"])
-    assert find_subject(attach_english_names(tree), [1, 2]).word == word
+    ranks = [rank, "species", "species"]
+    tree = Taxonomy(labels, [-1, 0, 0], ranks=ranks)
+    named = find_subject(attach_english_names(tree), [1, 2])
+    assert named.word == word
     plain = Taxonomy([root, "duck", "thrush"], [-1, 0, 0])
     assert find_subject(plain, [1, 2]).word == word
 
 
 def test_latin_names_give_way_to_english_ones() -> None:
-    tree = Taxonomy(
-        ["Animalia", "Felidae", "Panthera", "Panthera leo", "Panthera tigris"],
-        [-1, 0, 1, 2, 2],
-        aliases=[["animals"], ["cats"], [], ["lion"], ["tiger"]],
-        ranks=["kingdom", "family", "genus", "species", "species"],
-    )
+    labels = ["Animalia", "Felidae", "Panthera", "Panthera leo", "Panthera tigris"]
+    aliases = [["animals"], ["cats"], [], ["lion"], ["tiger"]]
+    ranks = ["kingdom", "family", "genus", "species", "species"]
+    tree = Taxonomy(labels, [-1, 0, 1, 2, 2], aliases=aliases, ranks=ranks)
     subject = find_subject(tree, [3, 3, 4])
     assert tree.labels[subject.node] == "Panthera"
     # Panthera has no English name; the family has.

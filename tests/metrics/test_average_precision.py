@@ -24,9 +24,7 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 @settings(max_examples=30, deadline=None)
 @given(problems(), st.integers(0, 99))
-def test_a_resample_against_its_definition(
-    problem: tuple[np.ndarray, np.ndarray], seed: int
-) -> None:
+def test_a_resample_against_its_definition(problem, seed) -> None:
     scores, truth = problem
     counts = resample_counts(len(scores), 5, seed)
     ours = bootstrap_average_precision(scores, truth, counts)

@@ -112,7 +112,7 @@ def test_long_texts_are_counted(bert: Path, tmp_path: Path) -> None:
         (10**30, {"model_type": "t5"}, 512),
     ],
 )
-def test_token_limit(said: int, config: dict[str, object], limit: int) -> None:
+def test_token_limit(said, config, limit) -> None:
     assert (
         token_limit(types.SimpleNamespace(model_max_length=said), types.SimpleNamespace(**config))
         == limit

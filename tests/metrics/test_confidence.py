@@ -15,9 +15,11 @@ from taxtune.metrics.confidence import (
     COVERAGES,
     aurc_parts,
     calibration_error,
-    influence_of_doubt,
     risk_at_coverage,
 )
+from taxtune.metrics.doubt import influence_of_doubt
+from taxtune.metrics.information import leaf_information
+from taxtune.metrics.table import Predictions
 from taxtune.taxonomy import Taxonomy
 
 
@@ -26,7 +28,10 @@ def test_without_ties_both_are_what_they_are_by_hand_and_by_scikit_learn() -> No
     sure = rng.permutation(np.linspace(0.01, 0.99, 400))
     right = rng.random(400) < sure**1.5
     order = np.argsort(-sure)
-    by_hand = [1 - right[order[: round(c * 400)]].mean() for c in COVERAGES]
+    by_hand = []
+    for coverage in COVERAGES:
+        kept = right[order[: round(coverage * 400)]]
+        by_hand.append(1 - kept.mean())
     assert risk_at_coverage(sure, right) == pytest.approx(by_hand)
     true, said = calibration_curve(right, sure, n_bins=10, strategy="quantile")
     assert calibration_error(sure, right) == pytest.approx(np.abs(true - said).mean())
@@ -38,7 +43,8 @@ def test_bins_whose_sizes_differ_count_with_their_sizes() -> None:
     right = rng.random(57) < sure
     expected = 0.0
     for rows in np.array_split(np.argsort(-sure), 10):
-        expected += abs(sure[rows].mean() - right[rows].mean()) * len(rows) / 57
+        distance = abs(sure[rows].mean() - right[rows].mean())
+        expected += distance * len(rows) / 57
     assert calibration_error(sure, right) == pytest.approx(expected)
 
 
@@ -47,8 +53,9 @@ def test_ties_count_as_the_mean_over_all_their_orders() -> None:
     right = np.array([1, 1, 0, 0, 1])
     orders = [[0, *middle, 4] for middle in permutations([1, 2, 3])]
     expected = []
-    for kept in (1, 2, 3, 4, 5):
-        expected.append(np.mean([1 - right[order[:kept]].mean() for order in orders]))
+    for kept in range(1, 6):
+        risks = [1 - right[order[:kept]].mean() for order in orders]
+        expected.append(np.mean(risks))
     assert risk_at_coverage(sure, right) == pytest.approx(expected)
     error = calibration_error(sure, right, bins=2)
     for order in orders:
@@ -72,8 +79,8 @@ def aurc(confidence, correct) -> float:
 
 def textbook_aurc(sure, lost) -> float:
     """Geifman, Uziel and El-Yaniv's definition, for confidences without ties."""
-    ranked = np.asarray(lost)[np.argsort(-np.asarray(sure))]
-    risks = [ranked[:kept].mean() for kept in range(1, len(ranked) + 1)]
+    ranked = lost[np.argsort(-sure)]
+    risks = [ranked[: last + 1].mean() for last in range(len(ranked))]
     return float(np.mean(risks))
 
 
@@ -93,11 +100,12 @@ def test_aurc_is_the_textbooks() -> None:
 @given(ranked_answers(5, 6))
 def test_aurc_with_ties_is_the_mean_over_every_order(ranked) -> None:
     sure, right = np.array(ranked).T
+    ranks = np.arange(len(sure))
     areas = []
-    for permutation in permutations(range(len(sure))):
+    for permutation in permutations(ranks):
         order = list(permutation)
         if (np.diff(sure[order]) <= 0).all():
-            areas.append(textbook_aurc(-np.arange(len(sure)), 1 - right[order]))
+            areas.append(textbook_aurc(-ranks, 1 - right[order]))
     assert aurc(sure, right) == pytest.approx(np.mean(areas), abs=1e-9)
 
 
@@ -116,33 +124,42 @@ def test_the_parts_of_the_aurc_have_its_noise() -> None:
 
     def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
         sure = rng.random(n).round(2)
-        return sure, (rng.random(n) < sure).astype(float)
+        right = rng.random(n) < sure
+        return sure, right.astype(float)
 
     areas = [aurc(*draw(300)) for _ in range(2000)]
-    spread = np.mean([aurc_parts(*draw(300)).std() for _ in range(100)]) / 300**0.5
-    assert spread == pytest.approx(np.std(areas), rel=0.08)
+    spreads = [aurc_parts(*draw(300)).std() for _ in range(100)]
+    expected = pytest.approx(np.std(areas), rel=0.08)
+    assert np.mean(spreads) / 300**0.5 == expected
     # Leaving an image out changes the area as its part says.
     sure, right = draw(500)
-    without = [aurc(np.delete(sure, i), np.delete(right, i)) for i in range(500)]
-    pseudo = 500 * aurc(sure, right) - 499 * np.array(without)
-    assert np.corrcoef(pseudo, aurc_parts(sure, right))[0, 1] > 0.99
+    without = np.zeros(500)
+    for i in range(500):
+        without[i] = aurc(np.delete(sure, i), np.delete(right, i))
+    pseudo = 500 * aurc(sure, right) - 499 * without
+    correlation = np.corrcoef(pseudo, aurc_parts(sure, right))
+    assert correlation[0, 1] > 0.99
 
 
 @pytest.mark.parametrize(
-    ("confidence", "correct", "coverages"),
+    ("confidence", "correct"),
     [
-        ([], [], (1.0,)),
-        ([0.5, np.nan], [1, 0], (1.0,)),
-        ([0.5], [1, 0], (1.0,)),
-        ([0.5], [1], (0.0,)),
-        ([0.5], [1], (1.2,)),
-        ([0.5], [2], (1.0,)),
-        ([0.5], [np.nan], (1.0,)),
+        ([], []),
+        ([0.5, np.nan], [1, 0]),
+        ([0.5], [1, 0]),
+        ([0.5], [2]),
+        ([0.5], [np.nan]),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(confidence, correct, coverages) -> None:
-    with pytest.raises(ValueError, match=r"confidence|correct|coverages"):
-        risk_at_coverage(confidence, correct, coverages)
+def test_what_cannot_be_ranked_is_refused(confidence, correct) -> None:
+    with pytest.raises(ValueError, match=r"confidence|correct"):
+        risk_at_coverage(confidence, correct, (1.0,))
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.2])
+def test_a_coverage_is_a_share_of_the_placements(coverage) -> None:
+    with pytest.raises(ValueError, match="coverages"):
+        risk_at_coverage([0.5], [1], [coverage])
 
 
 # -- doubt -----------------------------------------------------------------------------------------
@@ -151,26 +168,29 @@ def test_what_cannot_be_ranked_is_refused(confidence, correct, coverages) -> Non
 def test_doubtful_placements_left_out_and_wrong(birds: Taxonomy) -> None:
     nodes = np.array([4, 1, 6, 8, 0])
     target = np.array([4, 4, 8, 4, 4])
-    doubtful = np.array([False, True, False, True, False])
-    off = np.array([False, False, False, False, True])
+    doubtful = np.isin(np.arange(5), [1, 3])
+    off = nodes == 0
     hp, hr = precision_recall(birds, nodes, target, off_tree=off)
-    found = influence_of_doubt(birds, nodes, target, doubtful, off_tree=off)
-    assert found is not None
+    predictions = Predictions(leaf_information(birds), nodes, target, off)
+    found = influence_of_doubt(predictions, doubtful)
     assert found.n == 2
-    assert found.without == pytest.approx({"hp": hp[~doubtful].mean(), "hr": hr[~doubtful].mean()})
+    assert found.without["hp"] == pytest.approx(hp[~doubtful].mean())
+    assert found.without["hr"] == pytest.approx(hr[~doubtful].mean())
     # "bird" becomes a wrong child of the root; the fourth is on another branch already, with less
     # than half right.
     assert hp[3] < 0.5
     hp[1] = 0.5
     hr[[1, 3]] = 0.2
-    assert found.wrong == pytest.approx({"hp": hp.mean(), "hr": hr.mean()})
+    assert found.wrong["hp"] == pytest.approx(hp.mean())
+    assert found.wrong["hr"] == pytest.approx(hr.mean())
 
 
 def test_where_all_or_none_are_doubtful(birds: Taxonomy) -> None:
     nodes = np.array([4, 1, 6, 8, 0])
-    every = influence_of_doubt(birds, nodes, nodes, np.ones(5, dtype=bool))
-    assert every is not None
+    predictions = Predictions(leaf_information(birds), nodes, nodes, nodes < 0)
+    every = influence_of_doubt(predictions, [True] * 5)
+    assert every.n == 5
     assert every.without is None
-    none = influence_of_doubt(birds, nodes, nodes, np.zeros(5, dtype=bool))
-    assert none is not None
-    assert (none.n, none.without) == (0, none.wrong)
+    none = influence_of_doubt(predictions, [False] * 5)
+    assert none.n == 0
+    assert none.without == none.wrong

@@ -14,9 +14,7 @@ from taxtune.taxonomy import Taxonomy
 from tests.trees import Case, ancestor_sets, tree_and_nodes
 
 
-def over_plain_sets(
-    tree: Taxonomy, predicted: list[int], target: list[int]
-) -> tuple[list[float], list[float]]:
+def over_plain_sets(tree: Taxonomy, predicted, target) -> tuple[list[float], list[float]]:
     """hP and hR of each answer by equations 2a and 2b."""
     ancestors = ancestor_sets(tree)
     hp = []
@@ -36,8 +34,10 @@ def test_equations_2_and_3_over_plain_sets(case: Case) -> None:
     assert scores.hp == pytest.approx(hp)
     assert scores.hr == pytest.approx(hr)
     assert scores.hf == pytest.approx(2 * hp * hr / (hp + hr))
-    assert scores.accuracy == pytest.approx(np.mean(np.array(predicted) == target))
-    assert scores.depth == pytest.approx(np.mean([len(tree.path(p)) - 1 for p in predicted]))
+    is_right = np.array(predicted) == target
+    depths = [len(tree.path(p)) - 1 for p in predicted]
+    assert scores.accuracy == pytest.approx(is_right.mean())
+    assert scores.depth == pytest.approx(np.mean(depths))
     assert scores.n == len(target)
 
 
@@ -63,7 +63,8 @@ def test_parity_with_hiclass(birds: Taxonomy) -> None:
     # the same.
     theirs = hiclass.f1(*rows, average="macro")
     hp, hr = precision_recall(birds, predicted, target)
-    assert theirs == pytest.approx((2 * hp * hr / (hp + hr)).mean())
+    hf = 2 * hp * hr / (hp + hr)
+    assert theirs == pytest.approx(hf.mean())
     assert scores.hf != pytest.approx(theirs, abs=1e-4)
     # The harmonic mean is concave: that of the means is never below the mean.
     assert scores.hf > theirs
@@ -80,10 +81,13 @@ def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(
 ) -> None:
     """Recomputed on a tree that has such a child, over plain sets."""
     tree, (predicted, target) = case
-    off = data.draw(st.lists(st.booleans(), min_size=len(target), max_size=len(target)))
-    wider = Taxonomy([*tree.labels, "what the tree lacks"], [*tree.parents.tolist(), 0])
+    n = len(target)
+    off = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    labels = [*tree.labels, "what the tree lacks"]
+    wider = Taxonomy(labels, [*tree.parents.tolist(), 0])
     nowhere = wider.resolve(["root", "what the tree lacks"])
-    places = [wider.resolve(list(tree.path(i))) for i in range(len(tree))]
+    paths = [list(tree.path(node)) for node in range(len(tree))]
+    places = [wider.resolve(path) for path in paths]
     wanted = [places[t] for t in target]
     said = []
     for p, is_off in zip(predicted, off, strict=True):
@@ -95,7 +99,7 @@ def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(
 
 
 @pytest.mark.parametrize("off", [[True], [[True, False]], ["yes", "no"], [0.5, 1.0], True])
-def test_a_mask_that_fits_no_answers_is_refused(birds: Taxonomy, off: object) -> None:
+def test_a_mask_that_fits_no_answers_is_refused(birds: Taxonomy, off) -> None:
     with pytest.raises(ValueError, match="flags"):
         score(birds, [1, 2], [1, 2], off_tree=off)  # type: ignore[arg-type]
 
@@ -112,9 +116,7 @@ def test_a_mask_that_fits_no_answers_is_refused(birds: Taxonomy, off: object) ->
         ([[1]], [[1]], "one dimension"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(
-    birds: Taxonomy, predicted: list, target: list, message: str
-) -> None:
+def test_what_cannot_be_scored_is_refused(birds: Taxonomy, predicted, target, message) -> None:
     with pytest.raises(ValueError, match=message):
         precision_recall(birds, predicted, target)
 
@@ -122,12 +124,16 @@ def test_what_cannot_be_scored_is_refused(
 def test_a_classifier_is_cross_validated(birds: Taxonomy) -> None:
     labels = np.repeat(["Turdus merula", "Turdus migratorius", "Anas platyrhynchos"], 8)
     centres = np.repeat([[0.0, 0], [0.4, 0], [5, 5]], 8, axis=0)
-    features = centres + np.random.default_rng(0).normal(0, 0.3, (24, 2))
+    noise = np.random.default_rng(0).normal(0, 0.3, (24, 2))
+    nearest = KNeighborsClassifier(1)
 
-    def cross_validated(scoring: object) -> np.ndarray:
-        return cross_val_score(KNeighborsClassifier(1), features, labels, scoring=scoring, cv=4)
+    def cross_validated(scoring) -> np.ndarray:
+        return cross_val_score(nearest, centres + noise, labels, scoring=scoring, cv=4)
 
-    hf = make_scorer(lambda true, predicted: taxtune.score(predicted, true, birds).hf)
+    def hf_of(true, predicted) -> float:
+        return taxtune.score(predicted, true, birds).hf
+
+    hf = make_scorer(hf_of)
     exact = cross_validated("accuracy")
     # What is taken for the sister species still shares four of five nodes.
     assert cross_validated(hf) == pytest.approx(exact + (1 - exact) * 4 / 5)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -24,36 +25,38 @@ from tests.trees import Case, ancestor_sets, tree_and_nodes
 masks = st.lists(st.booleans(), min_size=12, max_size=12)
 
 
-def weights_by_hand(tree: Taxonomy, own: list[float]) -> list[float]:
+def weights_by_hand(tree: Taxonomy, own) -> list[float]:
     """The weight of each node from its own occurrences, and at the end that of an answer off it."""
-    ancestors = ancestor_sets(tree)
-    nodes = range(len(tree))
-    below = [sum(own[v] for v in nodes if node in ancestors[v]) for node in nodes]
+    below = np.zeros(len(tree))
+    for node, ancestors in enumerate(ancestor_sets(tree)):
+        below[list(ancestors)] += own[node]
     parents = tree.parents.tolist()
     weights = [0.0]
-    weights += [math.log2(below[parents[v]] / below[v]) for v in nodes[1:]]
+    for node in range(1, len(tree)):
+        quotient = below[parents[node]] / below[node]
+        weights.append(math.log2(quotient))
     # The first children down from the root that differ from their parent.
-    level = [v for v in nodes[1:] if parents[v] == 0]
-    while level and max(weights[v] for v in level) < 1e-9:
-        level = [v for v in nodes[1:] if parents[v] in level]
-    off_tree = float(np.mean([weights[v] for v in level])) if level else 1.0
+    level = {0}
+    off_tree = 0.0
+    while level and off_tree < 1e-9:
+        level = {node for node, parent in enumerate(parents) if parent in level}
+        off_tree = float(np.mean([weights[node] for node in level] or [1.0]))
     return [*weights, off_tree]
 
 
 @given(tree_and_nodes(), masks, st.booleans(), st.data())
-def test_all_scores_over_plain_sets(
-    case: Case, off: list[bool], by_leaves: bool, data: st.DataObject
-) -> None:
+def test_all_scores_over_plain_sets(case: Case, off, by_leaves, data) -> None:
     """Sets and the definitions: nothing of what the code does it with."""
     tree, (predicted, target) = case
     off = off[: len(target)]
-    is_leaf = [node in tree.leaves for node in range(len(tree))]
+    nodes = len(tree)
+    is_leaf = np.isin(np.arange(nodes), tree.leaves)
     if by_leaves:
-        own = [float(leaf) for leaf in is_leaf]
+        own = is_leaf.astype(float)
         information = leaf_information(tree)
     else:
-        counts = data.draw(st.lists(st.integers(0, 9), min_size=len(tree), max_size=len(tree)))
-        own = [count + 2.0 * leaf for count, leaf in zip(counts, is_leaf, strict=True)]
+        counts = data.draw(st.lists(st.integers(0, 9), min_size=nodes, max_size=nodes))
+        own = np.array(counts) + 2.0 * is_leaf
         information = frequency_information(tree, counts, smoothing=2.0)
     weights = weights_by_hand(tree, own)
     nowhere = len(tree)
@@ -65,7 +68,9 @@ def test_all_scores_over_plain_sets(
         return sum(weights[v] for v in nodes)
 
     def quotient(part: set[int], whole: set[int]) -> float:
-        return bits(part) / bits(whole) if bits(whole) > 1e-9 else 1
+        if bits(whole) < 1e-9:
+            return 1
+        return bits(part) / bits(whole)
 
     for i, (p, t) in enumerate(zip(predicted, target, strict=True)):
         said = {0, nowhere} if off[i] else ancestors[p]
@@ -108,8 +113,9 @@ def test_what_an_answer_off_the_tree_weighs() -> None:
     assert off_tree_weight(branching, [0, 2, 4, 0, 0, 0]) == 3
     below = Taxonomy(["root", "only", "a", "b"], [-1, 0, 1, 1])
     assert leaf_information(below).off_tree == 1  # two alike below the only child
-    for chain in (Taxonomy(["root"], [-1]), Taxonomy(["root", "a", "b"], [-1, 0, 1])):
-        assert leaf_information(chain).off_tree == 1
+    chain = Taxonomy(["root", "a", "b"], [-1, 0, 1])
+    alone = Taxonomy(["root"], [-1])
+    assert leaf_information(chain).off_tree == leaf_information(alone).off_tree == 1
 
 
 # -- files of frequencies --------------------------------------------------------------------------
@@ -137,9 +143,7 @@ def test_what_an_answer_off_the_tree_weighs() -> None:
         ("", "frequencies file is empty"),
     ],
 )
-def test_frequencies_that_cannot_be_used(
-    tmp_path: Path, birds: Taxonomy, text: str, message: str
-) -> None:
+def test_frequencies_that_cannot_be_used(tmp_path: Path, birds: Taxonomy, text, message) -> None:
     path = tmp_path / "counts.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message) as error:
@@ -156,26 +160,24 @@ def test_parity_with_cafaeval(tmp_path: Path, birds: Taxonomy) -> None:
     # All answers say something: an empty one is no row of theirs.
     target, predicted = rng.integers(2, len(birds), (2, 50))
     information = frequency_information(birds, rng.integers(1, 9, len(birds)))
-    terms = [f"[Term]\nid: T:0\nname: {birds.labels[0]}\nnamespace: tree\n"]
-    for v in range(1, len(birds)):
-        name = f"[Term]\nid: T:{v}\nname: {birds.labels[v]}\nnamespace: tree\n"
-        terms.append(f"{name}is_a: T:{birds.parents[v]}\n")
+    weights = information.weight.tolist()
+    terms = []
+    for v, label in enumerate(birds.labels):
+        terms.append(f"[Term]\nid: T:{v}\nname: {label}\nnamespace: tree\n")
+        if v:
+            terms[v] += f"is_a: T:{birds.parents[v]}\n"
     answers = tmp_path / "answers"
     answers.mkdir()
-    truths = [f"x{i}\tT:{t}\n" for i, t in enumerate(target)]
-    placed = [f"x{i}\tT:{p}\t0.5\n" for i, p in enumerate(predicted)]
-    accretion = [f"T:{v}\t{weight!r}\n" for v, weight in enumerate(information.weight.tolist())]
-    (tmp_path / "tree.obo").write_text("\n".join(terms))
-    (tmp_path / "truth.tsv").write_text("".join(truths))
-    (answers / "a.tsv").write_text("".join(placed))
-    (tmp_path / "ia.tsv").write_text("".join(accretion))
-    found, _ = cafaeval.cafa_eval(
-        str(tmp_path / "tree.obo"),
-        str(answers),
-        str(tmp_path / "truth.tsv"),
-        ia=str(tmp_path / "ia.tsv"),
-        th_step=0.5,
-    )
+
+    def write(name: str, lines: Iterable[str], between: str = "") -> str:
+        (tmp_path / name).write_text(between.join(lines))
+        return str(tmp_path / name)
+
+    write("answers/a.tsv", (f"x{i}\tT:{p}\t0.5\n" for i, p in enumerate(predicted)))
+    graph = write("tree.obo", terms, "\n")
+    truth = write("truth.tsv", (f"x{i}\tT:{t}\n" for i, t in enumerate(target)))
+    accretion = write("ia.tsv", (f"T:{v}\t{weight!r}\n" for v, weight in enumerate(weights)))
+    found, _ = cafaeval.cafa_eval(graph, str(answers), truth, ia=accretion, th_step=0.5)
     theirs = found.iloc[0]
     ours = information_scores(information, predicted, target)
     assert ours.ihp == pytest.approx(theirs["pr_w"])

@@ -12,11 +12,9 @@ from taxtune.metrics.text import tokens
 from taxtune.wordnet import ENVIRONMENT, WordNet, find_wordnet
 from tests.small_wordnet import write_wordnet
 
-TEXTS = st.lists(
-    st.sampled_from(("car", "cars", "automobile", "motorcar", "bird", "birds", "red", "on")),
-    min_size=1,
-    max_size=6,
-).map(" ".join)
+WORDS = st.sampled_from(["car", "cars", "automobile", "motorcar", "bird", "birds", "red", "on"])
+TEXTS = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
+SEVERAL = st.lists(TEXTS, min_size=1, max_size=4)
 
 
 @pytest.fixture
@@ -29,12 +27,9 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Measure:
 @settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(
-    answers=st.lists(TEXTS, min_size=1, max_size=4),
-    references=st.lists(TEXTS, min_size=1, max_size=4),
-)
+@given(answers=SEVERAL, references=SEVERAL)
 def test_the_matrix_leaves_out_no_pair_that_matches(
-    answers: list[str], references: list[str], tiny_wordnet: Path
+    answers, references, tiny_wordnet: Path
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(ENVIRONMENT, str(tiny_wordnet))
@@ -44,8 +39,9 @@ def test_the_matrix_leaves_out_no_pair_that_matches(
     table = measure.matrix(answers, references)
     for i, answer in enumerate(answers):
         for j, reference in enumerate(references):
-            words = reference.split(), answer.split()
-            assert table[i, j] == single_meteor_score(*words, wordnet=found.reader)
+            words = answer.split()
+            theirs = single_meteor_score(reference.split(), words, wordnet=found.reader)
+            assert table[i, j] == theirs
 
 
 def test_meteor_of_nltks_own_example(plain: Measure) -> None:
@@ -55,7 +51,8 @@ def test_meteor_of_nltks_own_example(plain: Measure) -> None:
     )
     # nltk documents 0.6944 with WordNet; no synonym plays a part in it.
     assert plain.scores([answer], [reference]) == pytest.approx(0.6944, abs=5e-5)
-    assert plain.scores(["non matching hypothesis"], ["this is a cat"]).tolist() == [0]
+    unlike = plain.scores(["non matching hypothesis"], ["this is a cat"])
+    assert unlike.tolist() == [0]
     assert len(tokens(answer)) == 18
 
 
@@ -78,9 +75,8 @@ def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.Mon
 @pytest.fixture
 def tiny_wordnet(tmp_path: Path) -> Path:
     """The folder of a WordNet of one noun."""
-    return write_wordnet(
-        tmp_path / "wordnet", (("car", ("car", "automobile", "motorcar"), "a motor vehicle", ()),)
-    )
+    car = ("car", ("car", "automobile", "motorcar"), "a motor vehicle", ())
+    return write_wordnet(tmp_path / "wordnet", [car])
 
 
 # -- the real WordNet ------------------------------------------------------------------------------
@@ -105,13 +101,15 @@ def tiny_wordnet(tmp_path: Path) -> Path:
     ],
 )
 def test_which_stage_decides(
-    answer: str,
-    reference: str,
-    with_synonyms: float,
-    without: float,
+    answer,
+    reference,
+    with_synonyms,
+    without,
     plain: Measure,
     wordnet: WordNet,
 ) -> None:
-    assert plain.scores([answer], [reference])[0] == pytest.approx(without)
-    assert make_measure("meteor").scores([answer], [reference])[0] == pytest.approx(with_synonyms)
+    found = plain.scores([answer], [reference])
+    assert found == pytest.approx([without])
+    found = make_measure("meteor").scores([answer], [reference])
+    assert found == pytest.approx([with_synonyms])
     assert wordnet.version.startswith("3.")

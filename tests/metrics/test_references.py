@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.registry import FloatArray, Measure, make_measure, name_scores
+from taxtune.metrics.base import FloatArray, name_scores
+from taxtune.metrics.registry import Measure, make_measure
 
 NAMES = st.lists(
     st.sampled_from(["goldfinch", "finch", "red finch", "Carduelis", "owl"]), max_size=4
@@ -27,7 +28,7 @@ class Odd(Measure):
 
 @given(st.lists(NAMES, min_size=1, max_size=4))
 def test_the_best_reference_counts_with_the_question_of_its_answer(
-    references: list[list[str]],
+    references,
 ) -> None:
     answers = [f"answer {i}" for i in range(len(references))]
     for scores_of in (Odd.scores_many, name_scores):
@@ -44,7 +45,7 @@ def test_a_reference_that_cannot_be_scored_does_not_hide_another() -> None:
 
 @pytest.mark.parametrize("kind", CONSENSUS)
 @given(answer=st.sampled_from(["a goldfinch", "finch", "owl"]), names=NAMES)
-def test_a_name_of_a_target_is_no_vote(kind: str, answer: str, names: list[str]) -> None:
+def test_a_name_of_a_target_is_no_vote(kind, answer, names) -> None:
     measure = make_measure(kind)
     if kind.startswith("cider"):
         measure.fit([["a goldfinch"], ["red finch"], ["owl", "Carduelis"]])  # type: ignore[attr-defined]

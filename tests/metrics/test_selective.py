@@ -25,28 +25,29 @@ def voted(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, np.ndarray]:
     tree = draw(trees())
     node = st.integers(0, len(tree) - 1)
     n = draw(st.integers(1, 8))
-    votes = [draw(st.lists(node, min_size=5, max_size=5)) for _ in range(n)]
-    return tree, np.array(votes), np.array(draw(st.lists(node, min_size=n, max_size=n)))
+    answers = st.lists(node, min_size=5, max_size=5)
+    votes = draw(st.lists(answers, min_size=n, max_size=n))
+    target = draw(st.lists(node, min_size=n, max_size=n))
+    return tree, np.array(votes), np.array(target)
 
 
-def climbed(
-    tree: Taxonomy, votes: np.ndarray, target: np.ndarray, threshold: float | None
-) -> np.ndarray:
+def climbed(tree: Taxonomy, votes, target, threshold: float | None) -> np.ndarray:
     """Coverage, risk, hP and hR of the images as the policy places them, by the definitions."""
     nodes = [tree.root] * len(votes)
     if threshold is not None:
-        nodes = SelfConsistency(5, threshold).majority(tree, votes)[0].tolist()
+        majority, _ = SelfConsistency(5, threshold).majority(tree, votes)
+        nodes = majority.tolist()
     ancestors = ancestor_sets(tree)
     leaves = tree.leaves.tolist()
+    most = math.log2(len(leaves)) or 1.0
     coverage = []
     wrong = []
     for node, truth in zip(nodes, target.tolist(), strict=True):
         below = sum(node in ancestors[leaf] for leaf in leaves)
-        untold = math.log2(below) / math.log2(len(leaves)) if len(leaves) > 1 else 0.0
-        coverage.append(1 - untold)
+        coverage.append(1 - math.log2(below) / most)
         wrong.append(node not in ancestors[truth])
     hp, hr = precision_recall(tree, nodes, target)
-    return np.array([np.mean(coverage), np.mean(wrong), hp.mean(), hr.mean()])
+    return np.mean([coverage, wrong, hp, hr], axis=1)
 
 
 @given(voted())
@@ -58,11 +59,13 @@ def test_the_curve_is_that_of_the_policy_at_every_threshold(case) -> None:
     assert curve.threshold[0] is None
     points = np.column_stack([curve.coverage, curve.risk, curve.hp, curve.hr])
     for threshold, point in zip(curve.threshold, points, strict=True):
-        np.testing.assert_allclose(point, climbed(tree, votes, target, threshold), atol=1e-9)
+        placed = climbed(tree, votes, target, threshold)
+        assert point == pytest.approx(placed, abs=1e-9)
     # Thresholds between those of the curve give nothing new.
     for step in range(1, 21):
         placed = climbed(tree, votes, target, step / 20)
-        assert np.isclose(points, placed, atol=1e-9).all(axis=1).any()
+        is_placed = np.isclose(points, placed, atol=1e-9)
+        assert is_placed.all(axis=1).any()
     assert (np.diff(curve.coverage) >= -1e-12).all()
     assert (np.diff(curve.hr) >= -1e-12).all()
     largest = curve.coverage[-1]
@@ -76,17 +79,21 @@ def test_the_curve_is_that_of_the_policy_at_every_threshold(case) -> None:
 def test_a_long_curve_is_thinned_and_its_area_is_not() -> None:
     rng = np.random.default_rng(2)
     tree = Taxonomy(["all", *"abcd"], [-1, 0, 0, 0, 0])
-    nodes = rng.integers(1, 5, 900)
-    sure = rng.random(900)
-    path = np.column_stack([np.zeros(900, dtype=int), nodes])
-    shares = np.column_stack([np.ones(900), sure])
-    target = np.where(rng.random(900) < sure, nodes, rng.integers(1, 5, 900))
+    n = 900
+    nodes = rng.integers(1, 5, n)
+    sure = rng.random(n)
+    path = np.column_stack([np.zeros_like(nodes), nodes])
+    shares = np.column_stack([np.ones(n), sure])
+    target = np.where(rng.random(n) < sure, nodes, rng.integers(1, 5, n))
     curve = climbing_curve(tree, path, shares, target)
     assert len(curve.coverage) == 200
-    assert (curve.coverage[0], curve.coverage[-1]) == (0, 1)
-    wrong = (nodes != target)[np.argsort(-sure)]
-    risk = np.append(0, np.cumsum(wrong)) / 900
-    assert curve.area == pytest.approx(auc(np.arange(901) / 900, risk), abs=1e-9)
+    assert curve.coverage[0] == 0
+    assert curve.coverage[-1] == 1
+    ranked = np.argsort(-sure)
+    wrong = nodes[ranked] != target[ranked]
+    risk = np.append(0, np.cumsum(wrong)) / n
+    coverage = np.arange(n + 1) / n
+    assert curve.area == pytest.approx(auc(coverage, risk), abs=1e-9)
     with pytest.raises(ValueError, match="must not rise"):
         climbing_curve(tree, path, 2 - shares, target)
 
@@ -96,11 +103,12 @@ def families(classes: int) -> tuple[Taxonomy, np.ndarray]:
     names = np.array([[f"f{i:02}", f"g{i:02}"] for i in range(classes)])
     parents = [-1, *[0] * classes, *range(1, classes + 1)]
     ranks = ["", *["family"] * classes, *["genus"] * classes]
-    return Taxonomy(["all", *names[:, 0], *names[:, 1]], parents, ranks=ranks), names
+    tree = Taxonomy(["all", *names.T.ravel()], parents, ranks=ranks)
+    return tree, names
 
 
 @pytest.mark.parametrize("classes", [2, 12])
-def test_calibration_at_each_rank_is_hiclasss(classes: int) -> None:
+def test_calibration_at_each_rank_is_hiclasss(classes) -> None:
     pytest.importorskip("hiclass.metrics", exc_type=ImportError)
     from hiclass import LocalClassifierPerLevel
     from hiclass.metrics import expected_calibration_error, multiclass_brier_score
@@ -108,17 +116,22 @@ def test_calibration_at_each_rank_is_hiclasss(classes: int) -> None:
     rng = np.random.default_rng(11)
     n = 400
     # As many confidences in each tenth, so that its bins of equal width are ours of equal mass.
-    sure = rng.permutation((np.arange(n) % 10 + rng.uniform(0.9, 0.99, n)) / 10)
+    tenths = np.arange(n) % 10
+    sure = rng.permutation((tenths + rng.uniform(0.9, 0.99, n)) / 10)
     said = rng.integers(0, classes, n)
-    truth = np.where(rng.random(n) < sure**1.3, said, (said + 1) % classes)
+    is_right = rng.random(n) < sure**1.3
+    truth = np.where(is_right, said, (said + 1) % classes)
     tree, names = families(classes)
     path = np.column_stack([np.zeros_like(said), said + 1, said + 1 + classes])
     shares = np.column_stack([np.ones(n), sure, sure])
     found = rank_calibration(tree, path, shares, truth + 1 + classes)
-    assert [(of_rank.rank, of_rank.n) for of_rank in found] == [("family", n), ("genus", n)]
-    model = LocalClassifierPerLevel().fit(np.arange(classes)[:, np.newaxis], names)
-    probabilities = np.repeat(((1 - sure) / (classes - 1))[:, np.newaxis], classes, axis=1)
-    probabilities[np.arange(n), said] = sure
+    assert [of_rank.rank for of_rank in found] == ["family", "genus"]
+    assert {of_rank.n for of_rank in found} == {n}
+    numbers = np.arange(classes)
+    model = LocalClassifierPerLevel().fit(numbers[:, np.newaxis], names)
+    others = (1 - sure) / (classes - 1)
+    is_said = numbers == said[:, np.newaxis]
+    probabilities = np.where(is_said, sure[:, np.newaxis], others[:, np.newaxis])
     for level, of_rank in enumerate(found):
         if classes == 2:  # its Brier score is a sum over classes
             theirs = multiclass_brier_score(model, names[truth], probabilities, level=level)
@@ -137,12 +150,11 @@ def test_ranks_have_the_images_that_reach_them(birds: Taxonomy) -> None:
     paths = weighted_paths(birds, votes)
     ancestors = ancestor_sets(birds)
     cells = defaultdict(list)
-    for image, truth in enumerate(target):
-        for level in range(1, birds.height + 1):
-            node = int(paths.nodes[image, level])
+    for nodes, shares, truth in zip(paths.nodes, paths.shares, target, strict=True):
+        for node, share in zip(nodes[1:], shares[1:], strict=True):
             if node >= 0:
                 rank = birds.ranks[node] or f"level {birds.depth[node]}"
-                cells[rank].append((paths.shares[image, level], node in ancestors[truth]))
+                cells[rank].append((share, node in ancestors[truth]))
     found = rank_calibration(birds, paths.nodes, paths.shares, target)
     assert {of_rank.rank for of_rank in found} == set(cells)
     for of_rank in found:
@@ -156,8 +168,10 @@ def test_a_record_holds_what_the_confidence_says() -> None:
     hp = [1.0, 0.5, 1.0]
     plain = selective_scores(sure, hp)
     assert plain.aurc == pytest.approx((0 + 1 / 4 + 1 / 6) / 3)
-    assert (len(plain.risks), plain.risks[-1]) == (len(COVERAGES), pytest.approx(1 / 6))
-    assert (plain.calibration_error, plain.brier) == (None, None)
+    assert len(plain.risks) == len(COVERAGES)
+    assert plain.risks[-1] == pytest.approx(1 / 6)
+    assert plain.calibration_error is None
+    assert plain.brier is None
     claimed = selective_scores(sure, hp, [1, 0, 1])
     assert claimed.brier == pytest.approx((0.1**2 + 0.8**2 + 0.9**2) / 3)
     assert claimed.calibration_error == pytest.approx((0.1 + 0.8 + 0.9) / 3)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taxtune.metrics import (
+from taxtune.metrics import information_scores, leaf_information, score
+from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     METRICS,
     Interval,
@@ -13,25 +16,20 @@ from taxtune.metrics import (
     Sample,
     bootstrap,
     hierarchical_sample,
-    information_sample,
-    information_scores,
-    leaf_information,
     paired_bootstrap,
-    score,
 )
+from taxtune.metrics.table import Predictions
 from taxtune.taxonomy import Taxonomy
 from tests.trees import Case, tree_and_nodes
 
 ENDS = [0.025, 0.975]
 
 
-def row_bootstrap(
-    tree: Taxonomy, predicted: np.ndarray, target: np.ndarray, resamples: int, seed: int
-) -> np.ndarray:
+def row_bootstrap(tree: Taxonomy, predicted, target) -> np.ndarray:
     """The textbook bootstrap: draw row numbers, score the resample; (resamples, METRICS)."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     rows = []
-    for _ in range(resamples):
+    for _ in range(3000):
         drawn = rng.integers(0, len(target), len(target))
         scores = score(tree, predicted[drawn], target[drawn]).as_dict()
         rows.append([scores[name] for name in METRICS])
@@ -55,7 +53,7 @@ def test_estimates_are_the_scores_and_intervals_are_ordered(case: Case) -> None:
 def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
     rng = np.random.default_rng(0)
     predicted, target = rng.integers(0, len(birds), (2, 60))
-    plain = row_bootstrap(birds, predicted, target, 3000, seed=1)
+    plain = row_bootstrap(birds, predicted, target)
     low, high = np.quantile(plain, ENDS, axis=0)
     intervals = bootstrap(hierarchical_sample(birds, predicted, target), resamples=20_000)
     for i, interval in enumerate(intervals.values()):
@@ -69,19 +67,22 @@ def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxon
     target = rng.integers(0, len(birds), 60)
     a = np.where(rng.random(60) < 0.7, target, 1)
     b = np.where(rng.random(60) < 0.5, target, 6)
-    drawn = [row_bootstrap(birds, nodes, target, 3000, seed=1) for nodes in (a, b)]
-    plain = drawn[0] - drawn[1]
+    plain = row_bootstrap(birds, a, target) - row_bootstrap(birds, b, target)
     low, high = np.quantile(plain, ENDS, axis=0)
-    shares = np.minimum((plain <= 0).mean(axis=0), (plain >= 0).mean(axis=0))
+    not_above = (plain <= 0).mean(axis=0)
+    not_below = (plain >= 0).mean(axis=0)
+    p_values = np.minimum(1, 2 * np.minimum(not_above, not_below))
     scores_a = score(birds, a, target).as_dict()
     scores_b = score(birds, b, target).as_dict()
-    pair = hierarchical_sample(birds, a, target), hierarchical_sample(birds, b, target)
-    for i, (name, found) in enumerate(paired_bootstrap(pair, resamples=20_000).items()):
+    first = hierarchical_sample(birds, a, target)
+    second = hierarchical_sample(birds, b, target)
+    differences = paired_bootstrap((first, second), resamples=20_000)
+    for i, (name, found) in enumerate(differences.items()):
         spread = plain[:, i].std()
         assert found.difference == pytest.approx(scores_a[name] - scores_b[name])
         assert found.low == pytest.approx(low[i], abs=0.2 * spread)
         assert found.high == pytest.approx(high[i], abs=0.2 * spread)
-        assert found.p_value == pytest.approx(min(1, 2 * shares[i]), abs=0.05)
+        assert found.p_value == pytest.approx(p_values[i], abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +94,7 @@ def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxon
         ([-1], {}, "not a node"),
     ],
 )
-def test_bad_settings_are_refused(
-    birds: Taxonomy, predicted: list[int], settings: dict, message: str
-) -> None:
+def test_bad_settings_are_refused(birds: Taxonomy, predicted, settings, message) -> None:
     def sample() -> Sample:
         return hierarchical_sample(birds, predicted, predicted)
 
@@ -110,20 +109,24 @@ def test_bad_settings_are_refused(
 def test_information_is_estimated_resampled_and_compared(case: Case, data: st.DataObject) -> None:
     tree, (a, b, target) = case
     information = leaf_information(tree)
-    masks = st.lists(st.booleans(), min_size=len(target), max_size=len(target))
+    n = len(target)
+    masks = st.lists(st.booleans(), min_size=n, max_size=n)
     scores = []
-    samples = []
+    tables = []
     for nodes in (a, b):
-        off = data.draw(masks)
-        scores.append(information_scores(information, nodes, target, off_tree=off).as_dict())
-        samples.append(information_sample(information, nodes, target, off_tree=off))
-    intervals = bootstrap(samples[0], resamples=50)
-    paired = paired_bootstrap((samples[0], samples[1]), resamples=50)
-    assert tuple(intervals) == tuple(paired) == INFORMATION_METRICS
+        off = np.array(data.draw(masks))
+        scored = information_scores(information, nodes, target, off_tree=off)
+        scores.append(scored.as_dict())
+        tables.append(Predictions(information, nodes, target, off).table())
+    intervals = tables[0].intervals(seed=0, resamples=50)
+    paired = tables[0].differences(tables[1], seed=0)
+    assert tuple(intervals) == tuple(paired) == (*METRICS, *INFORMATION_METRICS)
     for name in INFORMATION_METRICS:
-        assert intervals[name].estimate == pytest.approx(scores[0][name])
-        assert intervals[name].low <= intervals[name].high
-        assert paired[name].difference == pytest.approx(scores[0][name] - scores[1][name], abs=1e-9)
+        interval = intervals[name]
+        assert interval.estimate == pytest.approx(scores[0][name])
+        assert interval.low <= interval.high
+        expected = scores[0][name] - scores[1][name]
+        assert paired[name].difference == pytest.approx(expected, abs=1e-9)
         assert 0 < paired[name].p_value <= 1
 
 
@@ -133,14 +136,16 @@ def test_quotients_of_sums() -> None:
     keyed = Sample(parts, wholes, keys=(*parts.values(), *wholes.values()))
     found = bootstrap(keyed, resamples=500)
     assert found["a"] == Interval(0.75, 0, 1)
-    assert np.isnan([found["b"].estimate, found["b"].low, found["b"].high]).all()
-    changed = Sample(parts, wholes | {"a": np.array([1.0, 1, 4])})
+    assert np.isnan(list(asdict(found["b"]).values())).all()
+    wider = wholes | {"a": np.array([1.0, 1, 4])}
+    changed = Sample(parts, wider)
     different = paired_bootstrap((Sample(parts, wholes), changed))["a"]
     assert different.difference == 0.75 - 0.5
 
 
 def compared_with_zeros(values: np.ndarray, **settings: float) -> PairedDifference:
-    pair = Sample.mean("x", values), Sample.mean("x", np.zeros(len(values)))
+    zeros = np.zeros(len(values))
+    pair = (Sample.mean("x", values), Sample.mean("x", zeros))
     return paired_bootstrap(pair, **settings)["x"]
 
 
@@ -152,7 +157,7 @@ def compared_with_zeros(values: np.ndarray, **settings: float) -> PairedDifferen
     confidence=st.sampled_from([0.8, 0.9, 0.95, 0.99]),
 )
 def test_the_interval_excludes_no_difference_just_where_the_p_value_says_so(
-    changes: list[float], alike: int, resamples: int, confidence: float
+    changes, alike, resamples, confidence
 ) -> None:
     values = np.array([*changes, *[0.0] * (alike + 1)])
     found = compared_with_zeros(values, resamples=resamples, confidence=confidence)
@@ -164,12 +169,13 @@ def test_the_interval_excludes_no_difference_just_where_the_p_value_says_so(
 
 
 @pytest.mark.parametrize(("n", "differing"), [(20, 4), (50, 8), (200, 12)])
-def test_what_does_not_differ_on_average_is_seldom_called_different(n: int, differing: int) -> None:
+def test_what_does_not_differ_on_average_is_seldom_called_different(n, differing) -> None:
     rng = np.random.default_rng(0)
     wrong = 0
     for _ in range(400):
         values = np.zeros(n)
         k = min(n, rng.poisson(differing))
-        values[:k] = rng.choice([0.25, 0.5, 0.75, 1], k) * rng.choice([-1, 1], k)
+        sizes = rng.choice([0.25, 0.5, 0.75, 1], k)
+        values[:k] = sizes * rng.choice([-1, 1], k)
         wrong += compared_with_zeros(values, resamples=499).significant
     assert wrong / 400 <= 0.08

@@ -12,7 +12,12 @@ import pytest
 
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import information_scores, leaf_information
-from taxtune.metrics.statistics import bootstrap, hierarchical_sample, information_sample
+from taxtune.metrics.statistics import (
+    INFORMATION_METRICS,
+    METRICS,
+    bootstrap,
+    hierarchical_sample,
+)
 from taxtune.metrics.table import SCORES, Predictions, Score, ScoreTable, with_derived
 from taxtune.objective import Objective
 from taxtune.report.summary import summarise
@@ -34,13 +39,9 @@ def predictions(tree: Taxonomy, seed: int = 0, n: int = 60) -> Predictions:
     return Predictions(leaf_information(tree), nodes, target, off_tree)
 
 
-def table(at: Predictions) -> ScoreTable:
-    return ScoreTable(at.scores(), confidence=np.full(len(at.nodes), NAN))
-
-
 def test_means_are_the_scores_of_a_set(birds: Taxonomy) -> None:
     at = predictions(birds)
-    means = table(at).means()
+    means = at.table().means()
     expected = score(birds, at.nodes, at.target, off_tree=at.off_tree).as_dict()
     expected |= information_scores(
         at.information, at.nodes, at.target, off_tree=at.off_tree
@@ -51,13 +52,11 @@ def test_means_are_the_scores_of_a_set(birds: Taxonomy) -> None:
 
 def test_intervals_are_those_of_the_samples_of_nodes(birds: Taxonomy) -> None:
     at = predictions(birds)
-    found = table(at).intervals(seed=3)
-    nodes = (at.nodes, at.target)
-    samples = (
-        hierarchical_sample(birds, *nodes, off_tree=at.off_tree),
-        information_sample(at.information, *nodes, off_tree=at.off_tree),
-    )
-    assert found == bootstrap(*samples, seed=3), "the same draws"
+    found = at.table().intervals(seed=3)
+    on_paths = hierarchical_sample(birds, at.nodes, at.target, off_tree=at.off_tree)
+    expected = bootstrap(on_paths, seed=3)
+    assert {name: found[name] for name in METRICS} == expected, "the same draws"
+    assert tuple(found) == (*METRICS, *INFORMATION_METRICS)
 
 
 def test_a_column_has_the_score_as_its_mean_and_nothing_where_there_is_no_answer(

@@ -29,7 +29,7 @@ from taxtune.metrics.text import glued_tokens, tokens
         (" … -- \t", ""),
     ],
 )
-def test_words_are_lower_case_letters_of_any_script(text: str, words: str) -> None:
+def test_words_are_lower_case_letters_of_any_script(text, words) -> None:
     assert tokens(text) == tuple(words.split())
 
 
@@ -37,9 +37,7 @@ def test_words_are_lower_case_letters_of_any_script(text: str, words: str) -> No
     st.lists(st.text("abcXYZ'", min_size=1, max_size=6), max_size=6),
     st.sampled_from([" ", "-", " / ", ", ", "_"]),
 )
-def test_words_are_the_papers_plain_text_where_punctuation_stands_beside_space(
-    words: list[str], gap: str
-) -> None:
+def test_words_are_the_papers_plain_text_where_punctuation_stands_beside_space(words, gap) -> None:
     text = gap.join(words)
     assert tokens(text) == tuple(plain(text).split())
 

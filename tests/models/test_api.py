@@ -143,10 +143,11 @@ def test_what_passes_is_tried_again_and_counted(kind, bad, asked):
 @pytest.mark.parametrize(("kind", "bad"), FAULTS, ids=IDS)
 def test_what_does_not_pass_is_a_failure_after_the_last_attempt(kind, bad, asked, notes):
     times = 2 if kind in ONCE_MORE else 3
-    [reply], chats, faults = exchange([asked], then=bad, timeout=0.3 if bad.delay else 10)
-    assert len(chats) == times, "one layer of retries, not two"
+    with OpenAIServer(then=bad) as server, count_faults() as faults:
+        [reply] = api_model(server, timeout=0.3 if bad.delay else 10).answer([asked])
+    assert len(server.chats) == times, "one layer of retries, not two"
     reason = failure(reply).reason
-    assert "http://127.0.0.1:" in reason
+    assert reason.startswith(f"The model 'openai/gpt-4o' at {server.api_base} ")
     assert re.search(REASONS[kind], reason)
     assert f"({times} attempts)" in reason
     # What a template may bring about is the template's, and must not stop a run.

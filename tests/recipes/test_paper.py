@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +14,7 @@ from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import choose
 from tests.recipes.layouts import LAYOUTS, Painter
 from tests.rows import sample_row, scores_of
-from tests.servers import OpenAIServer, Reply, text
+from tests.servers import OpenAIServer, text
 
 RECIPE = "birds-inat21"
 OBJECTIVES = ("hr_at_hp", "accuracy")
@@ -37,52 +37,60 @@ ITERATIONS, TUNING, HELDOUT = 4, 5, 12
         ("proposer.evidence", False),
     ],
 )
-def test_the_constants_are_the_papers(key: str, value: object) -> None:
+def test_the_constants_are_the_papers(key, value):
     assert load_recipe(RECIPE).flat()[key] == value
 
 
-def record(iteration: int, hp: list[float], hr: list[float]) -> IterationRecord:
-    rows = [
-        sample_row(example=str(i), node=1, hp=p, hr=r)
-        for i, (p, r) in enumerate(zip(hp, hr, strict=True))
-    ]
-    scores = scores_of(rows)
-    return IterationRecord(iteration, "complete", "x", scores=scores, value=0.0, rows=tuple(rows))
-
-
-def test_the_winner_is_never_wrong_and_of_those_says_most_or_else_is_wrong_least() -> None:
-    """Table 6: hP = 1 first, then hR; by the means, so that 20 images decide as they did in the paper."""
+@pytest.fixture
+def objective():
     settings = load_recipe(RECIPE).objective
-    objective = make_objective(
-        settings.kind, aims=Aims(hp_target=settings.hp_target, confidence=settings.confidence_level)
-    )
-    bold = record(0, [1.0] * 19 + [0.75], [1.0] * 15 + [0.75] * 5)
-    bird = record(1, [1.0] * 20, [0.5] * 20)
-    careful = record(2, [1.0] * 20, [0.5] * 10 + [0.875] * 10)
-    worse = record(3, [1.0] * 18 + [0.75] * 2, [1.0] * 20)
-    chosen = choose([bold, bird, careful, worse], objective)
-    assert chosen is not None
-    assert (chosen.winner, chosen.reached) == (2, True)
-    chosen = choose([bold, worse], objective)
-    assert chosen is not None
-    assert (chosen.winner, chosen.reached) == (0, False)
+    aims = Aims(hp_target=settings.hp_target, confidence=settings.confidence_level)
+    return make_objective(settings.kind, aims=aims)
+
+
+def record(iteration, *groups):
+    """Returns a template's record; a group is a number of images with their hP and hR."""
+    rows = []
+    for n, hp, hr in groups:
+        rows += [sample_row(node=1, hp=hp, hr=hr)] * n
+    numbered = tuple(replace(row, example=str(i)) for i, row in enumerate(rows))
+    scores = scores_of(numbered)
+    return IterationRecord(iteration, "complete", "x", scores=scores, value=0.0, rows=numbered)
+
+
+BOLD = record(0, (15, 1.0, 1.0), (4, 1.0, 0.75), (1, 0.75, 0.75))
+BIRD = record(1, (20, 1.0, 0.5))
+CAREFUL = record(2, (10, 1.0, 0.5), (10, 1.0, 0.875))
+WORSE = record(3, (18, 1.0, 1.0), (2, 0.75, 1.0))
+
+
+def test_the_winner_is_never_wrong_and_of_those_says_most(objective):
+    """Table 6: hP = 1 first, then hR; by the means, so that 20 images decide as they did in the paper."""
+    chosen = choose([BOLD, BIRD, CAREFUL, WORSE], objective)
+    assert chosen.winner == CAREFUL.iteration
+    assert chosen.reached
+
+
+def test_where_every_template_is_wrong_the_winner_is_so_least(objective):
+    chosen = choose([BOLD, WORSE], objective)
+    assert chosen.winner == BOLD.iteration
+    assert not chosen.reached
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[str, Any]]]]:
+def told(tmp_path_factory):
     """What the proposer was told in each iteration of the experiment from Python, by objective."""
     folder = tmp_path_factory.mktemp("paper")
     layout, _ = LAYOUTS[RECIPE]
     count = 0
 
-    def reply(request: dict[str, Any]) -> Reply:
+    def reply(request):
         nonlocal count
         count += 1
-        return text(
-            f"```\nName the {{{{ domain }}}}{' with care' if count % 2 else ''}. Way {count}.\n```"
-        )
+        manner = " with care" if count % 2 else ""
+        return text(f"```\nName the {{{{ domain }}}}{manner}. Way {count}.\n```")
 
-    def answer(image: object, prompt: str) -> str:
+    def answer(image, prompt):
         return "A: some thrush" if "care" in prompt else "A: Turdus merula"
 
     with OpenAIServer(reply) as server, pytest.MonkeyPatch.context() as patch:
@@ -106,15 +114,13 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[s
         asked = [request.messages for request in server.chats]
     assert [run.objective for run in result.runs] == list(OBJECTIVES)
     assert [each.name for each in result.heldout] == ["baseline", *OBJECTIVES]
-    assert all(each.scores.n == HELDOUT for each in result.heldout)
-    assert {row.stage for each in result.heldout for row in each.rows} <= {
-        "verbatim",
-        "ngram",
-        "vote",
-        "similarity",
-    }
+    for heldout in result.heldout:
+        assert heldout.scores.n == HELDOUT
+        for row in heldout.rows:
+            assert row.stage in ("verbatim", "ngram", "vote", "similarity")
     assert len(asked) == len(OBJECTIVES) * ITERATIONS
-    return dict(zip(OBJECTIVES, (asked[:ITERATIONS], asked[ITERATIONS:]), strict=True))
+    first, second = OBJECTIVES
+    return {first: asked[:ITERATIONS], second: asked[ITERATIONS:]}
 
 
 @pytest.mark.parametrize(
@@ -122,8 +128,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[s
     [("hr_at_hp", r"hR \d\.\d{3}, hP \d\.\d{3}"), ("accuracy", r"accuracy \d\.\d{3}")],
 )
 def test_the_proposer_reads_every_past_template_with_its_scores_and_nothing_else(
-    told: dict[str, list[list[dict[str, Any]]]], objective: str, scores: str
-) -> None:
+    told, objective, scores
+):
     for iteration, (_, user) in enumerate(told[objective], 1):
         entries = re.split(r"\nIteration ", "\n" + user["content"])[1:]
         assert len(entries) == iteration
@@ -136,8 +142,8 @@ def test_the_proposer_reads_every_past_template_with_its_scores_and_nothing_else
 
 
 def test_the_proposer_is_told_what_hp_and_hr_mean_or_of_accuracy_alone(
-    told: dict[str, list[list[dict[str, Any]]]],
-) -> None:
+    told,
+):
     system = {name: messages[0][0]["content"] for name, messages in told.items()}
     for words in (
         "Every image is of this domain:\nbird.",
@@ -150,4 +156,5 @@ def test_the_proposer_is_told_what_hp_and_hr_mean_or_of_accuracy_alone(
     ):
         assert words in system["hr_at_hp"]
     assert "accuracy" in system["accuracy"]
-    assert not any(name in system["accuracy"] for name in ("hP", "hR", "hierarchical"))
+    for name in ("hP", "hR", "hierarchical"):
+        assert name not in system["accuracy"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from taxtune.errors import TemplateError
@@ -13,20 +11,19 @@ from taxtune.settings import BASELINE
 from taxtune.taxonomy import read_taxonomy
 from tests.tuning.templates import check, render
 
-SEEDS = {
-    file.stem: file.read_text(encoding="utf-8")
-    for file in sorted((prompts_dir() / "seeds").iterdir())
-}
+FILES = sorted((prompts_dir() / "seeds").iterdir())
+SEEDS = {file.stem: file.read_text(encoding="utf-8") for file in FILES}
 RECIPES = sorted(file.stem for file in recipes_dir().glob("*.yaml"))
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_seed_does_in_every_recipe_and_names_no_label(name: str) -> None:
+def test_a_seed_does_in_every_recipe_and_names_no_label(name):
     recipe = load_recipe(name)
-    labels: list[str] = []
+    labels = []
     if recipe.taxonomy.path.startswith("builtin:"):
         tree = read_taxonomy(recipe.taxonomy.path)
-        labels = [label for leaf in tree.leaves for label in tree.names(int(leaf))]
+        for leaf in tree.leaves:
+            labels += tree.names(int(leaf))
     for seed in SEEDS.values():
         check(seed, forbidden=labels, samples=[recipe.prompt.variables])
 
@@ -39,9 +36,7 @@ def test_a_seed_does_in_every_recipe_and_names_no_label(name: str) -> None:
         (["a", "b"], "the exact b, even"),
     ],
 )
-def test_our_specific_seed_asks_for_the_last_rank_or_else_for_the_domain(
-    ranks: list[str], asked: str
-) -> None:
+def test_our_specific_seed_asks_for_the_last_rank_or_else_for_the_domain(ranks, asked):
     variables = {"question": "What is it?", "domain": "object", "ranks": ranks, "examples": []}
     assert asked in render(SEEDS["specific"], variables)
 
@@ -62,15 +57,15 @@ def test_our_specific_seed_asks_for_the_last_rank_or_else_for_the_domain(
         ("paper1-question-answer", "Q: What species is this? A:"),
     ],
 )
-def test_the_prompts_of_the_paper_are_the_papers(seed: str, prompt: str) -> None:
+def test_the_prompts_of_the_paper_are_the_papers(seed, prompt):
     assert render(SEEDS[seed], {"question": "What species is this?"}) == prompt
 
 
-def test_the_baseline_of_a_recipe_that_names_none_is_the_seed() -> None:
+def test_the_baseline_of_a_recipe_that_names_none_is_the_seed():
     assert SEEDS["baseline"].strip() == BASELINE
 
 
-def test_a_seed_is_found_by_its_name_and_a_file_by_its_path(tmp_path: Path) -> None:
+def test_a_seed_is_found_by_its_name_and_a_file_by_its_path(tmp_path):
     assert template_path("builtin:paper1-minimal").read_text() == SEEDS["paper1-minimal"]
     assert template_path(tmp_path / "mine.j2") == tmp_path / "mine.j2"
     with pytest.raises(

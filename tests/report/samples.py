@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference

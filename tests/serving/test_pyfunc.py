@@ -84,6 +84,8 @@ def test_a_path_that_could_be_base64_is_a_path_where_there_is_a_file(
     Path("abcd").touch()
     assert read_image("abcd") == Path("abcd")
     assert read_image("photo.jpg") == Path("photo.jpg")
+    no_name = "no image? " * 40  # longer than the name of a file may be
+    assert read_image(no_name) == Path(no_name)
     for text in (
         "photo.jpg",
         "file:///photo.jpg",

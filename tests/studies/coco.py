@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 __all__ = ["CAPTIONS", "INSTANCES", "NARRATIVES", "write_coco"]
 
@@ -15,17 +13,16 @@ _TEXTS = """1 A dog sits on an orange couch.
 3 A man holding an umbrella in the rain
 4 A quiet street"""
 _NAMES = {1: "person", 17: "cat", 18: "dog", 28: "umbrella", 58: "hot dog", 63: "couch", 35: "skis"}
-_OBJECTS = ((1, 18), (1, 63), (1, 18), (2, 18), (2, 17), (3, 1), (3, 28), (99, 28))
-CAPTIONS: dict[str, Any] = {
-    "images": [{"id": i, "file_name": f"00000000000{i}.jpg"} for i in range(1, 6)],
-    "annotations": [
-        {"image_id": int(line[0]), "caption": line[2:]} for line in _TEXTS.splitlines()
-    ],
-}
-INSTANCES: dict[str, Any] = {
-    "categories": [{"id": i, "name": name} for i, name in _NAMES.items()],
-    "annotations": [{"image_id": image, "category_id": category} for image, category in _OBJECTS],
-}
+#: The categories of the objects by image.
+_OBJECTS = {1: [18, 63, 18], 2: [18, 17], 3: [1, 28], 99: [28]}
+_IMAGES = [{"id": i, "file_name": f"00000000000{i}.jpg"} for i in range(1, 6)]
+_WRITTEN = [{"image_id": int(line[0]), "caption": line[2:]} for line in _TEXTS.splitlines()]
+CAPTIONS = {"images": _IMAGES, "annotations": _WRITTEN}
+_CATEGORIES = [{"id": i, "name": name} for i, name in _NAMES.items()]
+_SHOWN = []
+for image, categories in _OBJECTS.items():
+    _SHOWN += [{"image_id": image, "category_id": category} for category in categories]
+INSTANCES = {"categories": _CATEGORIES, "annotations": _SHOWN}
 NARRATIVES = [
     {"image_id": "1", "caption": "In the middle there is a dog and behind it a wall."},
     {"image_id": "000000000003", "caption": "A person with a hat stands in the rain."},
@@ -33,12 +30,10 @@ NARRATIVES = [
 ]
 
 
-def write_coco(
-    folder: Path, captions: Any = CAPTIONS, instances: Any = INSTANCES, narratives: Any = NARRATIVES
-) -> tuple[Path, Path, Path]:
+def write_coco(folder, captions=CAPTIONS, instances=INSTANCES, narratives=NARRATIVES):
     """Writes the three files and returns their paths."""
-    paths = (folder / "captions.json", folder / "instances.json", folder / "narratives.jsonl")
-    paths[0].write_text(json.dumps(captions), encoding="utf-8")
-    paths[1].write_text(json.dumps(instances), encoding="utf-8")
-    paths[2].write_text("\n".join(map(json.dumps, narratives)), encoding="utf-8")
-    return paths
+    contents = {"captions.json": [captions], "instances.json": [instances]}
+    contents["narratives.jsonl"] = narratives
+    for name, records in contents.items():
+        (folder / name).write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    return [folder / name for name in contents]

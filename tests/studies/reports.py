@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from taxtune.report.drawing import save_figure
-from taxtune.report.output import StudyReport
 
-__all__ = ["assert_drawn", "cells", "records", "rows_by"]
+__all__ = ["assert_drawn", "cells", "marks", "records", "rows_by"]
 
 
-def records(report: StudyReport, table: str) -> list[dict[str, Any]]:
+def records(report, table):
     """Returns the rows of a table."""
     return report.table(table).records()
 
 
-def rows_by(report: StudyReport, table: str, *columns: str) -> dict[Any, dict[str, Any]]:
+def rows_by(report, table, *columns):
     """Returns the rows of a table by the cell of a column, or by those of several."""
     rows = {}
     for row in records(report, table):
@@ -25,12 +21,17 @@ def rows_by(report: StudyReport, table: str, *columns: str) -> dict[Any, dict[st
     return rows
 
 
-def cells(row: dict[str, Any], *columns: str) -> tuple[Any, ...]:
+def cells(row, *columns):
     """Returns some cells of a row."""
     return tuple(row[column] for column in columns)
 
 
-def assert_drawn(report: StudyReport, folder: Path, least: int = 1000) -> None:
+def marks(axes):
+    """Returns the heights of the marks of each series of a figure's axes."""
+    return {bars.get_label(): bars.lines[0].get_ydata().tolist() for bars in axes.containers}
+
+
+def assert_drawn(report, folder, least=1000):
     """Asserts that every figure of a report can be written and holds something."""
     for stem, draw in report.figures.items():
         for path in save_figure(draw, folder / stem):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FunctionMeasure
+from taxtune.metrics.base import FunctionMeasure
 from taxtune.studies.contestants import (
     guess_name,
     named_paths,
@@ -19,17 +17,16 @@ from taxtune.studies.contestants import (
     with_guess,
 )
 from taxtune.studies.ranking import RankingSettings
-from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
 
 
-def read(birds: Taxonomy, files: list[str], **more: Any) -> list[tuple[str, str]]:
+def read(birds, files, **more):
     """What tells the tables of files apart."""
     return list(read_tables(named_paths(files), RankingSettings(taxonomy=birds, **more), birds))
 
 
 @pytest.fixture
-def guesses(tmp_path: Path) -> Path:
+def guesses(tmp_path):
     answers = [["thrush", "duck", "mallard"], ["duck"], [], ["robin, duck,thrush"], None]
     shared = {"target": "mallard", "model": "m", "prompt": "p"}
     lines = [json.dumps({"id": i, "answer": answer, **shared}) for i, answer in enumerate(answers)]
@@ -46,9 +43,7 @@ def guesses(tmp_path: Path) -> Path:
         ("all", "all guesses", ["thrush, duck, mallard", "duck", "", "robin, duck, thrush", None]),
     ],
 )
-def test_guesses_are_chosen_and_missing_ones_counted(
-    birds: Taxonomy, guesses: Path, guess: str, name: str, expected: list[str | None]
-) -> None:
+def test_guesses_are_chosen_and_missing_ones_counted(birds, guesses, guess, name, expected):
     answers = read_file(guesses, birds, missing="keep")
     chosen = with_guess(answers, guess)
     assert [row.answer for row in chosen.rows] == expected
@@ -58,12 +53,12 @@ def test_guesses_are_chosen_and_missing_ones_counted(
 
 
 @pytest.mark.parametrize("guess", ["0", "top-0", "-1", "first", "top-", "²", ""])
-def test_there_is_no_such_guess(birds: Taxonomy, guesses: Path, guess: str) -> None:
+def test_there_is_no_such_guess(birds, guesses, guess):
     with pytest.raises(DataError, match="Unknown guess"):
         with_guess(read_file(guesses, birds, missing="keep"), guess)
 
 
-def test_files_are_named_by_their_argument_or_by_themselves(tmp_path: Path) -> None:
+def test_files_are_named_by_their_argument_or_by_themselves(tmp_path):
     odd = tmp_path / "a=b.csv"
     odd.write_text("", "utf-8")
     paths = named_paths(["GPT 4=x/y=z.csv", "x/llava.jsonl", str(odd)])
@@ -74,12 +69,12 @@ def test_files_are_named_by_their_argument_or_by_themselves(tmp_path: Path) -> N
     ("arguments", "message"),
     [(["m=a", "m=b"], "same name"), (["=a.csv"], "not NAME=FILE"), ([], "No file")],
 )
-def test_arguments_that_name_no_file(arguments: list[str], message: str) -> None:
+def test_arguments_that_name_no_file(arguments, message):
     with pytest.raises(DataError, match=message):
         named_paths(arguments)
 
 
-def test_files_are_split_by_a_column_or_by_guesses(birds: Taxonomy, guesses: Path) -> None:
+def test_files_are_split_by_a_column_or_by_guesses(birds, guesses):
     two = [f"a={guesses}", f"b={guesses}"]
     assert read(birds, two) == [("a", ""), ("b", "")]
     assert read(birds, two, by="model") == [("a", "m"), ("b", "m")]
@@ -89,15 +84,17 @@ def test_files_are_split_by_a_column_or_by_guesses(birds: Taxonomy, guesses: Pat
         read(birds, two, by="model", guess=["1"])
 
 
-def test_text_scores_are_those_of_each_answer_and_missing_ones_have_none(birds: Taxonomy) -> None:
-    answers = pd.DataFrame({"target": [8, 8, 8, 4, 8], "question": ""}, index=[7, 5, 3, 1, 0])
+def test_text_scores_are_those_of_each_answer_and_missing_ones_have_none(birds):
+    answers = pd.DataFrame({"target": [8, 8, 8, 4, 8], "question": ""})
     answers["answer"] = ["mallard", "a duck", None, "mallard", "mallard"]
-    compared: list[tuple[str, str]] = []
+    answers.index = [7, 5, 3, 1, 0]
+    compared = []
 
-    def same(answer: str, name: str) -> float:
+    def same(answer, name):
         compared.append((answer, name))
         return float(answer == name)
 
     scores = text_scores(answers, FunctionMeasure("same", "same", same), birds, "common-name")
-    assert scores.fillna(-1).to_dict() == {7: 1, 5: 0, 3: -1, 1: 0, 0: 1}
+    assert scores.index.equals(answers.index)
+    assert scores.fillna(-1).tolist() == [1, 0, -1, 0, 1]
     assert len(compared) == 3

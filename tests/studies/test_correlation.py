@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from taxtune.errors import DataError, TaxonomyError
+from taxtune.metrics.base import FunctionMeasure
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.registry import FloatArray, Measure, make_measure
+from taxtune.metrics.registry import make_measure
 from taxtune.studies import run
 from taxtune.studies.correlation import (
     LEAST_P,
@@ -26,20 +25,12 @@ from taxtune.studies.correlation import (
     score_curves,
     score_pairs,
 )
-from taxtune.taxonomy import Taxonomy
 from tests.studies.reports import assert_drawn, cells, records
 
 
-class Constant(Measure):
+def half(_answer, reference):
     """One score for all pairs but those of robins, which are unscored."""
-
-    def scores(self, answers: Any, references: Any, *, questions: Any = None) -> FloatArray:
-        is_robin = pd.Series(references).str.contains("robin|migratorius")
-        return np.where(is_robin, math.nan, 0.5)
-
-
-class Judge(Constant):
-    needs_questions = True
+    return None if "robin" in reference or "migratorius" in reference else 0.5
 
 
 # -- Kendall's τ ------------------------------------------------------------------------------------------------------
@@ -47,10 +38,11 @@ class Judge(Constant):
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=2, max_size=40))
-def test_tau_counts_every_pair(rows: list[tuple[int, int]]) -> None:
+def test_tau_counts_every_pair(rows):
     x, y = np.array(rows).T
     i, j = np.triu_indices(len(rows), 1)
-    order_x, order_y = np.sign(x[i] - x[j]), np.sign(y[i] - y[j])
+    order_x = np.sign(x[i] - x[j])
+    order_y = np.sign(y[i] - y[j])
     found = kendall(x, y)
     untied = (order_x**2).sum() * (order_y**2).sum()
     if not untied:
@@ -63,7 +55,7 @@ def test_tau_counts_every_pair(rows: list[tuple[int, int]]) -> None:
     assert found["tau"] - 1e-12 <= found["high"] <= 1
 
 
-def test_the_interval_is_that_of_a_bootstrap() -> None:
+def test_the_interval_is_that_of_a_bootstrap():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 7, 1500) / 7
     y = np.round(x + rng.normal(0, 0.6, 1500), 1)
@@ -74,21 +66,23 @@ def test_the_interval_is_that_of_a_bootstrap() -> None:
     assert cells(kendall(y, x), "low", "high") == pytest.approx(cells(found, "low", "high"))
 
 
-def test_no_p_value_is_zero() -> None:
+def test_no_p_value_is_zero():
     x = np.arange(5000) % 7
     assert cells(kendall(x, x), "tau", "p_value") == pytest.approx((1, LEAST_P))
 
 
 @pytest.mark.parametrize(("x", "y"), [([1, 1], [1, 2]), ([1, 2], [0, 0]), ([1], [2]), ([], [])])
-def test_a_constant_has_no_correlation(x: list[int], y: list[int]) -> None:
+def test_a_constant_has_no_correlation(x, y):
     assert math.isnan(kendall(x, y)["tau"])
 
+
+JUDGE = FunctionMeasure("judge", "Judge", half, needs_question=True)
 
 # -- the study --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("labels", ["common", "canonical"])
-def test_tau_is_that_of_all_pairs_scored_one_by_one(birds: Taxonomy, labels: Any) -> None:
+def test_tau_is_that_of_all_pairs_scored_one_by_one(birds, labels):
     measures = [make_measure("rouge-1"), make_measure("meteor")]
     chosen = CorrelationSettings(taxonomy=birds, pairs=400, seed=5, labels=labels)
     pairs = draw_pairs(birds, chosen)
@@ -121,22 +115,20 @@ def test_tau_is_that_of_all_pairs_scored_one_by_one(birds: Taxonomy, labels: Any
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"measure": (Judge("judge", "Judge"),)}, "needs questions, which labels do not have"),
+        ({"measure": (JUDGE,)}, "needs questions, which labels do not have"),
         ({"measure": ("lave:no/such",)}, "needs questions, which labels do not have"),
         ({"nearest": 3, "farthest": 2}, "distance must be"),
         ({"nearest": 30, "farthest": 40}, "no node at a distance"),
     ],
 )
-def test_what_cannot_be_correlated_is_refused(
-    birds: Taxonomy, options: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_correlated_is_refused(birds, options, message):
     with pytest.raises((DataError, TaxonomyError), match=message):
         run("correlation", taxonomy=birds, pairs=50, **options)
 
 
-def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> None:
+def test_the_report_stands_beside_the_paper(birds, tmp_path):
     file = tmp_path / "new" / "pairs.csv"
-    measures = [make_measure("rouge-1"), Constant("exact-match", "EM")]
+    measures = [make_measure("rouge-1"), FunctionMeasure("exact-match", "EM", half)]
     settings = {"labels": "canonical", "pairs": 500, "seed": 5, "save_pairs": file}
     report = run("correlation", taxonomy=birds, measure=measures, **settings)
     rouge, em = records(report, "correlation")
@@ -166,14 +158,11 @@ def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("scored", [None, "mallard"])
-def test_a_measure_without_scores_is_not_drawn(
-    birds: Taxonomy, tmp_path: Path, scored: str | None
-) -> None:
-    class Some(Measure):
-        def scores(self, answers: Any, references: Any, *, questions: Any = None) -> FloatArray:
-            return np.array([0.1 if answer == scored else math.nan for answer in answers])
+def test_a_measure_without_scores_is_not_drawn(birds, tmp_path, scored):
+    def tenth(answer, _reference):
+        return 0.1 if answer == scored else None
 
-    measure = Some("exact-match", "EM")
+    measure = FunctionMeasure("exact-match", "EM", tenth)
     report = run("correlation", taxonomy=birds, measure=[measure], pairs=400, seed=5)
     hp, hr = report.data["correlations"]
     assert (hp["n"] > 0) == (scored is not None)
@@ -182,17 +171,12 @@ def test_a_measure_without_scores_is_not_drawn(
     assert_drawn(report, tmp_path)
 
 
-def test_pairs_are_drawn_below_the_root_alone_and_counted_from_it(tmp_path: Path) -> None:
-    report = run(
-        "correlation",
-        taxonomy="builtin:fieldguide",
-        root="Fringillidae",
-        measure="exact-match",
-        pairs=300,
-        save_pairs=tmp_path / "pairs.csv",
-    )
+def test_pairs_are_drawn_below_the_root_alone_and_counted_from_it(tmp_path):
+    tree = {"taxonomy": "builtin:fieldguide", "root": "Fringillidae"}
+    file = tmp_path / "pairs.csv"
+    report = run("correlation", measure="exact-match", pairs=300, save_pairs=file, **tree)
     assert report.settings["root"] == "Aves/Passeriformes/Fringillidae"
-    rows = pd.read_csv(tmp_path / "pairs.csv")
+    rows = pd.read_csv(file)
     assert len(rows) == 600
     species = ("Carduelis carduelis", "Fringilla coelebs", "Pyrrhula pyrrhula", "Spinus tristis")
     leaves = {f"Fringillidae/{name}" for name in species}

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError
 from taxtune.studies.embedding import (
     distinct_names,
@@ -27,45 +23,38 @@ class Lengths:
 
     name = "lengths"
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.identity: dict[str, str | int | None] = {}
         self.encoded: list[str] = []
 
-    def texts(self, texts: Sequence[str]) -> FloatMatrix:
+    def texts(self, texts):
         self.encoded += texts
-        return unit(
-            np.array([[len(t), t.count("a") + 1, t.count("b")] for t in texts], dtype=np.float32)
-        )
+        rows = [[len(text), text.count("a") + 1, text.count("b")] for text in texts]
+        return unit(np.array(rows, dtype=np.float32))
 
     stored = texts
 
 
-def test_the_embedding_is_the_mean_of_unit_vectors_at_length_one() -> None:
+def test_the_embedding_is_the_mean_of_unit_vectors_at_length_one():
     encoder = Lengths()
     ours = embed_labels(encoder, ("{label}", "a big {label}"), ["abba", "bob", "abba"])
     expected = encoder.texts(["abba"])[0] + encoder.texts(["a big abba"])[0]
     assert ours[0] == pytest.approx(expected / np.linalg.norm(expected))
     assert np.array_equal(ours[0], ours[2])
-    assert encoder.encoded[:4] == [
-        "abba",
-        "bob",
-        "a big abba",
-        "a big bob",
-    ]  # the repeated label once
+    # The repeated label once.
+    assert encoder.encoded[:4] == ["abba", "bob", "a big abba", "a big bob"]
 
 
-def test_sets_and_files_of_templates(tmp_path: Path) -> None:
+def test_sets_and_files_of_templates(tmp_path):
     sets = {name: read_label_prompts(name) for name in ("label", "photo", "photos")}
     assert list(map(len, sets.values())) == [1, 1, 8]
     assert all("{label}" in template for templates in sets.values() for template in templates)
     path = tmp_path / "mine.txt"
     path.write_text("# mine\n\n  {label}, drawn \n{label} — 🦊\n{label}, drawn\n", encoding="utf-8")
     assert read_label_prompts(str(path)) == ("{label}, drawn", "{label} — 🦊")
-    for text, message in (
-        ("a\n", "mine.txt:1: .*does not contain {label}"),
-        ("# a\n", "no prompt template"),
-        ("", "empty"),
-    ):
+    messages = {"a\n": "mine.txt:1: .*does not contain {label}"}
+    messages |= {"# a\n": "no prompt template", "": "empty"}
+    for text, message in messages.items():
         path.write_text(text)
         with pytest.raises(DataError, match=message):
             read_label_prompts(str(path))
@@ -73,8 +62,9 @@ def test_sets_and_files_of_templates(tmp_path: Path) -> None:
         read_label_prompts("imagenet")
 
 
-def test_names_of_nodes_and_models(tmp_path: Path) -> None:
-    tree = Taxonomy(["food", "apple_pie", "Quercus"], [-1, 0, 0], aliases=[(), (), ("oak",)])
+def test_names_of_nodes_and_models(tmp_path):
+    paths = ["food/apple_pie", "food/Quercus"]
+    tree = Taxonomy.from_paths(paths, aliases={"Quercus": ["oak"]})
     assert label_texts(tree) == ["food", "apple pie", "oak"]
 
     (tmp_path / "a" / "b").mkdir(parents=True)
@@ -94,5 +84,5 @@ def test_names_of_nodes_and_models(tmp_path: Path) -> None:
         ("mongoose", "mongooses"),
     ],
 )  # fmt: skip
-def test_plurals(one: str, several: str) -> None:
+def test_plurals(one, several):
     assert plural(one) == several

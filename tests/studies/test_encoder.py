@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import taxtune.mapping
-from taxtune.encoders import FloatMatrix
 from taxtune.errors import TaxtuneError
 from taxtune.mapping import Mapper, make_similarity
 from taxtune.mapping.normalize import fold_words
-from taxtune.report.output import StudyReport
 from taxtune.studies import run
 from taxtune.studies.encoder import (
     MAPPER,
@@ -40,28 +36,28 @@ class Oracle:
     confident = 0.5
     name = "oracle"
 
-    def __init__(self, *trees: Taxonomy) -> None:
+    def __init__(self, *trees):
         self.node = {}
         for tree in trees:
             for node in range(len(tree)):
                 self.node |= {fold_words(name): node for name in tree.names(node)}
         self.names: list[str] = []
 
-    def fit(self, names: Sequence[str]) -> None:
+    def fit(self, names):
         self.names = list(names)
 
-    def scores(self, answers: Sequence[str], images: object = None) -> FloatMatrix:
+    def scores(self, answers, images=None):
         rows = [[self.score(answer, name) for name in self.names] for answer in answers]
         return np.array(rows, dtype=np.float32)
 
-    def score(self, answer: str, name: str) -> float:
+    def score(self, answer, name):
         return float(self.node.get(fold_words(name)) == self.node.get(fold_words(answer), -1))
 
 
 class Parrot(Oracle):
     """Knows a name when it hears it, and nothing else."""
 
-    def score(self, answer: str, name: str) -> float:
+    def score(self, answer, name):
         return float(name == answer)
 
 
@@ -70,23 +66,23 @@ class Lookup(Oracle):
 
     known: ClassVar[dict[str, dict[str, float]]] = {}
 
-    def score(self, answer: str, name: str) -> float:
+    def score(self, answer, name):
         return self.known.get(answer, {}).get(name, 0.0)
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch, birds: Taxonomy, many: Taxonomy) -> None:
+def made(monkeypatch, birds, many):
     """Lets the specifications "oracle", "parrot" and "lookup" make such encoders, which know all names of two trees."""
     kinds = {"oracle": Oracle, "parrot": Parrot, "lookup": Lookup}
 
-    def make(spec: str, **_: object) -> object:
+    def make(spec, **_):
         return kinds[spec](birds, many) if spec in kinds else make_similarity(spec)
 
     monkeypatch.setattr(taxtune.mapping, "make_similarity", make)
 
 
 @pytest.fixture(scope="module")
-def many() -> Taxonomy:
+def many():
     """Forty species under four families, whose common names have nothing to do with their labels."""
     word = ["ka", "lo", "mi", "nu", "pe", "ri", "so", "tu", "va", "ze"]
     nodes = [("life", -1, (), None)]
@@ -103,22 +99,22 @@ def many() -> Taxonomy:
 # -- placing ----------------------------------------------------------------------------------------------------------
 
 
-def placed_by(birds: Taxonomy, *encoders: str, **more: Any) -> pd.DataFrame:
+def placed_by(birds, *encoders, **more):
     settings = EncoderSettings(taxonomy="never read", encoder=encoders, **more)
     placed, _, specs, _ = place_all(birds, settings)
     assert specs == {name: name for name in encoders}
     return placed
 
 
-def some(placed: pd.DataFrame, kind: str, way: str) -> pd.DataFrame:
+def some(placed, kind, way):
     return placed[(placed["kind"] == kind) & (placed["way"] == way)]
 
 
-def nodes_of(mapper: Mapper, texts: pd.Series[str]) -> list[int]:
+def nodes_of(mapper, texts):
     return [placement.node for placement in mapper.place(texts.tolist())]
 
 
-def test_texts_are_placed_as_the_mapper_and_the_nearest_name_place_them(birds: Taxonomy) -> None:
+def test_texts_are_placed_as_the_mapper_and_the_nearest_name_place_them(birds):
     placed = placed_by(birds, "lexical", per_level=5, template=(NAMED,))
     whole = some(placed, NAMED, MAPPER)
     assert whole["node"].tolist() == nodes_of(Mapper(birds), whole["text"])
@@ -134,7 +130,7 @@ def test_texts_are_placed_as_the_mapper_and_the_nearest_name_place_them(birds: T
 
 
 @pytest.mark.usefixtures("made")
-def test_no_encoder_hears_a_name_that_is_held_out(birds: Taxonomy) -> None:
+def test_no_encoder_hears_a_name_that_is_held_out(birds):
     held_out = some(placed_by(birds, "parrot", "oracle"), HELD_OUT, NEAREST)
     # All names tie at 0, and the first of the deepest nodes is taken: a blackbird.
     parrot = held_out[held_out["encoder"] == "parrot"]
@@ -144,7 +140,7 @@ def test_no_encoder_hears_a_name_that_is_held_out(birds: Taxonomy) -> None:
     assert oracle["node"].tolist() == oracle["target"].tolist()
 
 
-def language(birds: Taxonomy, seed: int = 0) -> dict[Any, pd.DataFrame]:
+def language(birds, seed=0):
     """The texts of language only by way and level, placed by `Lookup`."""
     placed = placed_by(birds, "lookup", seed=seed)
     own = placed[placed["kind"] == "language only"]
@@ -152,7 +148,7 @@ def language(birds: Taxonomy, seed: int = 0) -> dict[Any, pd.DataFrame]:
 
 
 @pytest.mark.usefixtures("made")
-def test_language_only_by_hand(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_language_only_by_hand(birds, monkeypatch):
     known = {
         "blackbird": {"Passeriformes": 0.6, "Anseriformes": 0.5, "thrush": 0.2, "bird": 1.0},
         "American robin": {"Anseriformes": 0.9, "Anatidae": 0.3, "thrush": 0.4},
@@ -174,7 +170,7 @@ def test_language_only_by_hand(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("made")
-def test_where_all_scores_are_equal_a_class_is_drawn(birds: Taxonomy) -> None:
+def test_where_all_scores_are_equal_a_class_is_drawn(birds):
     drawn = {tuple(language(birds, seed)["label", "order"]["node"]) for seed in range(9)}
     assert len(drawn) > 2
 
@@ -182,12 +178,12 @@ def test_where_all_scores_are_equal_a_class_is_drawn(birds: Taxonomy) -> None:
 # -- the report -------------------------------------------------------------------------------------------------------
 
 
-def compared(tree: Taxonomy, *encoders: str, **more: Any) -> StudyReport:
+def compared(tree, *encoders, **more):
     return run("encoder", taxonomy=tree, encoder=encoders, **more)
 
 
 @pytest.mark.usefixtures("made")
-def test_the_recommendation_needs_evidence_and_gives_lines_to_paste(many: Taxonomy) -> None:
+def test_the_recommendation_needs_evidence_and_gives_lines_to_paste(many):
     report = compared(many, "lexical", "oracle", resamples=4000, template=(NAMED,))
     verdicts = rows_by(report, "encoder", "text", "placed by")
     held_out = verdicts[HELD_OUT, MAPPER]
@@ -200,8 +196,8 @@ def test_the_recommendation_needs_evidence_and_gives_lines_to_paste(many: Taxono
 
 
 @pytest.mark.usefixtures("made")
-def test_intervals_widen_with_what_they_hold_for_together(many: Taxonomy) -> None:
-    def width(*encoders: str) -> float:
+def test_intervals_widen_with_what_they_hold_for_together(many):
+    def width(*encoders):
         settings = {"template": ("A: {plural}.",), "resamples": 4000}
         report = compared(many, "lexical", "oracle", *encoders, **settings)
         differences = pd.DataFrame(report.data["differences"])
@@ -213,7 +209,7 @@ def test_intervals_widen_with_what_they_hold_for_together(many: Taxonomy) -> Non
     assert width("c=lexical", "d=lexical") / width() == pytest.approx(2.99 / 2.39, rel=0.1)
 
 
-def test_without_a_difference_there_is_no_recommendation(many: Taxonomy) -> None:
+def test_without_a_difference_there_is_no_recommendation(many):
     report = compared(many, "lexical", "again=lexical", resamples=200)
     recommendation = report.data["recommendation"]
     assert recommendation["similarity"] is None
@@ -224,7 +220,7 @@ def test_without_a_difference_there_is_no_recommendation(many: Taxonomy) -> None
     assert "add another with --encoder" in alone.data["recommendation"]["reason"]
 
 
-def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> None:
+def test_answers_that_people_have_placed(birds, tmp_path):
     frame = pd.DataFrame({"row": [1, 2, 3], "target": [4, 0, 1]})
     frame["answer"] = ["a blackbird", "", "bird"]
     settings = EncoderSettings(taxonomy="never read", resamples=20, template=())
@@ -250,8 +246,8 @@ def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> Non
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_texts_are_placed(
-    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], message: str
-) -> None:
+    birds, monkeypatch, settings, message
+):
     place = "taxtune.studies.encoder.nearest_nodes"
     monkeypatch.setattr(place, lambda *_, **__: pytest.fail("placed"))
     with pytest.raises(TaxtuneError, match=message):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,42 +10,29 @@ import pytest
 from scipy import stats
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.metrics.registry import Measure, make_measure
-from taxtune.report.output import StudyReport
+from taxtune.metrics.base import FunctionMeasure
+from taxtune.metrics.registry import make_measure
 from taxtune.studies import run
 from taxtune.studies.judge import Rater, correlate, judge_answers, rate_answers
 from taxtune.studies.judge_settings import JudgeStudySettings
 from tests import servers
-from tests.displays import Recorder
 from tests.servers import OpenAIServer
 from tests.studies.reports import cells, records, rows_by
 
 FAST = JudgeStudySettings(file="rated.jsonl", resamples=200, seed=1)
 
 
-class Given(Measure):
-    """Scores of the test's own: one word of the answer, as a number."""
-
-    def __init__(self, name: str, word: int = 0) -> None:
-        super().__init__(name, name)
-        self.word = word
-
-    def scores(self, answers: Any, references: Any, *, questions: Any = None) -> Any:
-        return np.array([float(answer.split()[self.word]) for answer in answers])
+def given(name, word=0):
+    """Returns a measure whose score is one word of the answer, as a number."""
+    return FunctionMeasure(name, name, lambda answer, _: float(answer.split()[word]))
 
 
-class Constant(Given):
-    """One score for all answers."""
-
-    def __init__(self, name: str, score: float) -> None:
-        super().__init__(name)
-        self.score = score
-
-    def scores(self, answers: Any, references: Any, *, questions: Any = None) -> Any:
-        return np.full(len(answers), self.score)
+def constant(name, score):
+    """Returns a measure with one score for all answers."""
+    return FunctionMeasure(name, name, lambda *_: score)
 
 
-def rated_answers(texts: list[str], human: list[float], **more: list[Any]) -> pd.DataFrame:
+def rated_answers(texts, human, **more):
     answers = pd.DataFrame({"answer": texts, "human": human})
     answers["row"] = answers.index
     answers["id"] = answers.index.map(str)
@@ -57,9 +42,7 @@ def rated_answers(texts: list[str], human: list[float], **more: list[Any]) -> pd
     return answers.assign(**more)
 
 
-def judged(
-    texts: list[str], human: list[float], *measures: Measure, **more: list[Any]
-) -> StudyReport:
+def judged(texts, human, *measures, **more):
     raters = [Rater(measure.name, measure) for measure in measures]
     return judge_answers(rated_answers(texts, human, **more), raters, FAST)
 
@@ -71,29 +54,27 @@ NEAR = [f"{value:.6f}" for value in HUMAN + 0.4 * RNG.normal(size=80)]
 
 @pytest.mark.parametrize("levels", [2, 3, None])
 @pytest.mark.parametrize("table_size", [None, 0])
-def test_each_resample_has_scipys_correlations(
-    levels: int | None,
-    table_size: int | None,
-    monkeypatch: pytest.MonkeyPatch,
-    recorder: Recorder,
-) -> None:
+def test_each_resample_has_scipys_correlations(levels, table_size, monkeypatch, recorder):
     if table_size is not None:  # every pair of columns counts as large
         monkeypatch.setattr("taxtune.studies.judge._CELLS", table_size)
     rng = np.random.default_rng(3)
     n, resamples = 60, 25
     human = rng.normal(size=n) if levels is None else rng.choice([0, 0.5, 1][:levels], n)
-    noise, rare = human + rng.normal(size=n), (rng.random(n) < 0.2) * 1.0
-    coarse = rng.choice(20, n) * 1.0
-    scores = np.stack([noise, rare, coarse, -human, np.ones(n), np.full(n, np.nan)])
+    noise = human + rng.normal(size=n)
+    rare = rng.random(n) < 0.2
+    coarse = rng.choice(20, n)
+    constants = np.full((2, n), [[1], [np.nan]])
+    scores = np.stack([noise, rare, coarse, -human, *constants])
     values, drawn = correlate(scores, human, resamples=resamples, seed=7)
+    # The first rows are all examples, each once.
     draws = np.random.default_rng(7).integers(0, n, size=(resamples, n))
-    for i, row in enumerate(scores[:4]):
-        for which, scipys in enumerate((stats.spearmanr, stats.kendalltau)):
-            assert values[which, i] == pytest.approx(scipys(row, human).statistic)
+    draws = np.vstack([np.arange(n), draws])
+    found = np.concatenate([values[np.newaxis], drawn])
+    for which, scipys in enumerate((stats.spearmanr, stats.kendalltau)):
+        for i, row in enumerate(scores[:4]):
             expected = [scipys(row[draw], human[draw]).statistic for draw in draws]
-            np.testing.assert_allclose(drawn[:, which, i], expected, atol=1e-12)
-    assert np.isnan(values[:, 4:]).all()
-    assert np.isnan(drawn[:, :, 4:]).all()
+            np.testing.assert_allclose(found[:, which, i], expected, atol=1e-12)
+    assert np.isnan(found[:, :, 4:]).all()
     assert recorder.of("resamples")[-1] == (resamples + 1, resamples + 1)
     _, again = correlate(scores, human, resamples=9, seed=7)
     _, other = correlate(scores, human, resamples=9, seed=8)
@@ -101,7 +82,7 @@ def test_each_resample_has_scipys_correlations(
     assert not np.array_equal(again[:, :, :4], other[:, :, :4])
 
 
-def test_every_reference_counts_and_the_best_wins() -> None:
+def test_every_reference_counts_and_the_best_wins():
     references = [("cat", "dog", "cat"), ("fox",)]
     answers = rated_answers(["cat", "cat"], [1.0, 0.0], references=references)
     exact, _ = rate_answers(Rater("EM", make_measure("exact-match")), answers)
@@ -112,8 +93,8 @@ def test_every_reference_counts_and_the_best_wins() -> None:
     assert replies is None
 
 
-def test_measures_are_compared_on_the_answers_that_all_of_them_scored() -> None:
-    report = judged(["nan", *NEAR[1:]], HUMAN, Given("a"), make_measure("vqa-accuracy"))
+def test_measures_are_compared_on_the_answers_that_all_of_them_scored():
+    report = judged(["nan", *NEAR[1:]], HUMAN, given("a"), make_measure("vqa-accuracy"))
     a, vqa = records(report, "correlations")
     # The paper's values stand beside.
     assert cells(a, "answers", "unscored", "paper 4 ρ") == (79, 1, None)
@@ -122,12 +103,12 @@ def test_measures_are_compared_on_the_answers_that_all_of_them_scored() -> None:
     assert note in report.notes
 
 
-def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> None:
-    report = judged(NEAR, HUMAN, Given("near"), Constant("nothing", np.nan), Constant("same", 0))
+def test_a_measure_without_scores_and_a_constant_one_have_no_correlation():
+    report = judged(NEAR, HUMAN, given("near"), constant("nothing", np.nan), constant("same", 0))
     near, nothing, same = records(report, "correlations")
     assert near["answers"] == 80
+    correlations = ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")
     for row in (nothing, same):
-        correlations = ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")
         assert set(cells(row, *correlations)) == {None}
     assert (nothing["mean score"], same["mean score"]) == (None, 0)
     assert "– means undefined" in report.table("correlations").notes[-1]
@@ -135,22 +116,22 @@ def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> No
     (difference,) = records(report, "differences")
     assert cells(difference, "measure", "other", "difference") == ("near", "same", None)
     report.figures["correlations"]()
-    same_ratings = judged(NEAR, [1.0] * 80, Given("near"))
+    same_ratings = judged(NEAR, [1.0] * 80, given("near"))
     assert records(same_ratings, "correlations")[0]["Spearman ρ"] is None
 
 
-def test_measures_without_scores_or_of_one_name_are_refused() -> None:
+def test_measures_without_scores_or_of_one_name_are_refused():
     with pytest.raises(DataError, match="No answer was scored"):
-        judged(NEAR, HUMAN, Constant("nothing", np.nan))
+        judged(NEAR, HUMAN, constant("nothing", np.nan))
     with pytest.raises(DataError, match="each only once"):
-        judged(NEAR, HUMAN, Given("a"), Given("a"))
+        judged(NEAR, HUMAN, given("a"), given("a"))
 
 
-def test_differences_are_paired_and_adjusted_for_all_pairs() -> None:
+def test_differences_are_paired_and_adjusted_for_all_pairs():
     noise = [f"{value:.6f}" for value in np.random.default_rng(5).normal(size=80)]
     both = [f"{near} {noisy}" for near, noisy in zip(NEAR, noise, strict=True)]
     words = {"near": 0, "noisy": 1, "near again": 0}
-    raters = [Rater(name, Given(name, word)) for name, word in words.items()]
+    raters = [Rater(name, given(name, word)) for name, word in words.items()]
     settings = FAST.model_copy(update={"resamples": 999})
     report = judge_answers(rated_answers(both, HUMAN), raters, settings)
     better, same, worse = records(report, "differences")
@@ -177,7 +158,7 @@ KINDS = ["", "rodent", "synonym", "", "Same stem", ""] * 5
 VQA = [make_measure(name) for name in ("vqa-accuracy", "soft-vqa-accuracy")]
 
 
-def test_groups_have_their_own_correlations() -> None:
+def test_groups_have_their_own_correlations():
     report = judged(TEXTS, RATINGS, *VQA, group=GROUPS)
     scores = pd.DataFrame({"human": RATINGS, "is cat": [text == "cat" for text in TEXTS]})
     rho = scores.corr("spearman").iloc[0, 1]
@@ -189,7 +170,7 @@ def test_groups_have_their_own_correlations() -> None:
     assert of_a["Spearman ρ"] == pytest.approx(rho_of_a)
 
 
-def test_correct_answers_that_vqa_accuracy_misses() -> None:
+def test_correct_answers_that_vqa_accuracy_misses():
     report = judged(TEXTS, RATINGS, *VQA, category=KINDS)
     missed = rows_by(report, "missed", "category")
     # The paper's percentages stand beside categories of the same name.
@@ -207,16 +188,11 @@ def test_correct_answers_that_vqa_accuracy_misses() -> None:
 
 # -- a judge over HTTP ------------------------------------------------------------------------------------------------
 
-PEOPLE = {
-    "cat": [1, 1, 1, 1, 1],
-    "kitty": [1, 1, 1, 1, 0],
-    "a mammal": [1, 1, 0, 0, 0],
-    "dog": [0, 0, 0, 0, 1],
-}
+PEOPLE = {"cat": 1.0, "kitty": 1.0, "a mammal": 0.5, "dog": 0.0}
 
 
 @pytest.fixture
-def rated(tmp_path: Path) -> Path:
+def rated(tmp_path):
     shared = {"question": "What is it?", "references": ["cat"] * 9 + ["lion"]}
     rows = [shared | {"answer": answer, "human": human} for answer, human in PEOPLE.items()]
     path = tmp_path / "rated.jsonl"
@@ -224,7 +200,7 @@ def rated(tmp_path: Path) -> Path:
     return path
 
 
-def reply(body: dict[str, Any]) -> servers.Reply | str:
+def reply(body):
     """Fails for kittens, and gives no rating for mammals."""
     answer = body["messages"][-1]["content"].rsplit("Candidate answer: ", 1)[1]
     if "kitty" in answer:
@@ -234,7 +210,7 @@ def reply(body: dict[str, Any]) -> servers.Reply | str:
     return f"So it is.\nRating: {3 if 'cat' in answer else 1}"
 
 
-def test_what_the_judge_does_not_say_is_counted(rated: Path, tmp_path: Path) -> None:
+def test_what_the_judge_does_not_say_is_counted(rated, tmp_path):
     with OpenAIServer(reply) as server:
         where = {"api_base": server.api_base, "cache_dir": tmp_path}
         report = run("judge", file=rated, judge="openai/x", resamples=50, **where)
@@ -255,8 +231,6 @@ def test_what_the_judge_does_not_say_is_counted(rated: Path, tmp_path: Path) -> 
     ("settings", "message"),
     [({"ablations": True}, "--judge"), ({"judge": "nonsense"}, "has no provider")],
 )
-def test_what_cannot_be_judged_is_refused(
-    settings: dict[str, Any], message: str, rated: Path
-) -> None:
+def test_what_cannot_be_judged_is_refused(settings, message, rated):
     with pytest.raises(TaxtuneError, match=message):
         run("judge", file=rated, resamples=5, **settings)

@@ -14,19 +14,20 @@ from taxtune.studies.level_texts import (
     without_names,
 )
 from taxtune.taxonomy import Taxonomy
+from tests.trees import outlined
 
 
-def rng() -> np.random.Generator:
+def rng():
     return np.random.default_rng(0)
 
 
-def test_levels_are_ranks_or_depths(birds: Taxonomy) -> None:
+def test_levels_are_ranks_or_depths(birds):
     levels = tree_levels(birds)
     assert (levels.by, levels.names) == ("rank", ["class", "order", "family", "species"])
     assert levels.nodes("order") == [2, 6]
     assert levels.of[0] == "root"
     assert tree_levels(birds, "depth").names == ["depth 1", "depth 2", "depth 3", "depth 4"]
-    bare = Taxonomy(["a", "b", "c"], [-1, 0, 1])
+    bare = outlined("a: b", "b: c")
     assert tree_levels(bare).by == "depth"
     with pytest.raises(DataError, match="has a rank"):
         tree_levels(bare, "rank")
@@ -34,7 +35,7 @@ def test_levels_are_ranks_or_depths(birds: Taxonomy) -> None:
     assert tree_levels(mixed, "rank").names == ["order", "species", "without a rank"]
 
 
-def test_held_out_names_leave_the_tree(birds: Taxonomy) -> None:
+def test_held_out_names_leave_the_tree(birds):
     texts, hidden, notes = held_out_texts(birds, tree_levels(birds), 10, rng())
     # Only these nodes have an alias; the blackbird loses one of its two.
     assert texts["target"].tolist() == [1, 3, 4, 5, 8]
@@ -51,28 +52,27 @@ def test_held_out_names_leave_the_tree(birds: Taxonomy) -> None:
     ("names", "hidden"),
     [
         # "foxes" is the label in the plural, "hound" is two nodes' name; the two spellings of the beast go together.
-        ("Fox: foxes; Wolf: grey beast, Gray Beast, hound; Dog: hound", "grey beast, Gray Beast"),
+        (
+            "Fox = foxes, Wolf = grey beast = Gray Beast = hound, Dog = hound",
+            "grey beast, Gray Beast",
+        ),
         # The mapper finds "sea star" on a node called "seastar".
         (
-            "Barkfly: bark fly; Asteroidea: sea star, seastar, sea-stars; Psocodea: bark louse; Isopoda: barklouse",
+            "Barkfly = bark fly, Asteroidea = sea star = seastar = sea-stars, Psocodea = bark louse, "
+            "Isopoda = barklouse",
             "sea star, seastar, sea-stars",
         ),
     ],
 )
-def test_names_that_are_the_same_are_held_out_together(names: str, hidden: str) -> None:
-    labels, aliases = ["life"], [()]
-    for node in names.split("; "):
-        label, _, own = node.partition(": ")
-        labels.append(label)
-        aliases.append(tuple(own.split(", ")))
-    tree = Taxonomy(labels, [-1] + [0] * (len(labels) - 1), aliases=aliases)
+def test_names_that_are_the_same_are_held_out_together(names, hidden):
+    tree = outlined(f"life: {names}")
     texts, found, _ = held_out_texts(tree, tree_levels(tree), 10, rng())
     assert found == {2: set(hidden.split(", "))}
     (placed,) = Mapper(without_names(tree, found)).place(texts["text"].tolist())
     assert placed.node == 0
 
 
-def test_templates(birds: Taxonomy) -> None:
+def test_templates(birds):
     templates = ("A: {name}.", "two {plural}")
     texts, notes = template_texts(birds, tree_levels(birds), templates, 10, rng())
     by_kind = dict(list(texts.groupby("kind")))
@@ -84,12 +84,12 @@ def test_templates(birds: Taxonomy) -> None:
     plurals = ["two birds", "two thrushes", "two blackbirds", "two American robins", "two mallards"]
     assert plural["text"].tolist() == plurals
     assert "3 nodes have only a label" in notes[0]
-    bare = Taxonomy(["thing", "dog"], [-1, 0])
+    bare = outlined("thing: dog")
     dogs, _ = template_texts(bare, tree_levels(bare), ("{plural}",), 10, rng())
     assert dogs["text"].tolist() == ["dogs"]
 
 
 @pytest.mark.parametrize("template", ["a photo", "{label}", "{name", "{}"])
-def test_a_template_needs_a_name_and_nothing_else(birds: Taxonomy, template: str) -> None:
+def test_a_template_needs_a_name_and_nothing_else(birds, template):
     with pytest.raises(DataError, match="template"):
         template_texts(birds, tree_levels(birds), (template,), 10, rng())

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
 from taxtune.errors import MapperError, TaxtuneError
 from taxtune.mapping import Mapper
-from taxtune.metrics.registry import MEASURES, MeasureKind
+from taxtune.metrics.base import MeasureKind
+from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample
-from taxtune.report.output import StudyReport
 from taxtune.studies import mapping as study
 from taxtune.studies.mapping import (
     ALGORITHM,
@@ -27,7 +24,6 @@ from taxtune.studies.mapping import (
     place_all,
 )
 from taxtune.studies.scorers import AnnotatedAnswers
-from taxtune.taxonomy import Taxonomy
 from tests.studies.reports import assert_drawn, cells, records, rows_by
 from tests.studies.words import UNSCORED, Words
 from tests.unsure import Unsure
@@ -37,19 +33,19 @@ MAPPERS = ("Words", "Words + Alg. 1", "default mapper, lexical")
 
 
 @pytest.fixture(autouse=True)
-def _words(monkeypatch: pytest.MonkeyPatch) -> None:
+def _words(monkeypatch):
     kind = MeasureKind("words", "Words", "", "", lambda *_: Words("words", "Words"))
     monkeypatch.setitem(MEASURES, "words", kind)
 
 
-def settings(*measures: str, **more: Any) -> MappingSettings:
+def settings(*measures, **more):
     """The settings of a study whose answers and tree are given beside them."""
     if measures:
         more["measure"] = measures
     return MappingSettings(file=Path("made.jsonl"), taxonomy="birds.csv", **more)
 
 
-def by_hand(*rows: tuple[Any, ...]) -> AnnotatedAnswers:
+def by_hand(*rows):
     """Placed answers from rows of answer, node and, if there are any, style and a further acceptable node."""
     filled = []
     for i, (answer, node, *more) in enumerate(rows):
@@ -59,7 +55,7 @@ def by_hand(*rows: tuple[Any, ...]) -> AnnotatedAnswers:
     return AnnotatedAnswers(frame.astype({"style": object}))
 
 
-def studied(birds: Taxonomy, answers: AnnotatedAnswers, **more: Any) -> StudyReport:
+def studied(birds, answers, **more):
     return mapping_report(birds, answers, settings("words", **more))
 
 
@@ -73,7 +69,7 @@ ROWS = [
 FOUR = by_hand(*ROWS)
 
 
-def test_every_cell_by_hand(birds: Taxonomy) -> None:
+def test_every_cell_by_hand(birds):
     report = studied(birds, FOUR, resamples=300, seed=5)
     rows = rows_by(report, "mapping", "mapper")
     alone, listing, default = (rows[name] for name in MAPPERS)
@@ -102,7 +98,7 @@ def test_every_cell_by_hand(birds: Taxonomy) -> None:
     assert placed["Words"] == "life/Aves/Passeriformes/Turdidae/Turdus merula"
 
 
-def test_intervals_are_those_of_the_bootstrap(birds: Taxonomy) -> None:
+def test_intervals_are_those_of_the_bootstrap(birds):
     report = studied(birds, FOUR, resamples=300, seed=5)
     ends = rows_by(report, "mapping-intervals", "mapper")["Words"]
     sample = hierarchical_sample(birds, [4, 1, 3, 4], FOUR.frame["target"])
@@ -115,11 +111,9 @@ def test_intervals_are_those_of_the_bootstrap(birds: Taxonomy) -> None:
     assert cells(ends, "acceptable low", "acceptable high") == pytest.approx((low, high), abs=0.01)
 
 
-def test_what_the_confidence_of_the_default_mapper_is_worth(
-    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_confidence_of_the_default_mapper_is_worth(birds, monkeypatch):
     # Only the default mapper is made with keyword arguments.
-    def make(*given: Any, **more: Any) -> Mapper:
+    def make(*given, **more):
         return (Unsure if more else Mapper)(*given, **more)
 
     monkeypatch.setattr(study, "Mapper", make)
@@ -132,8 +126,8 @@ def test_what_the_confidence_of_the_default_mapper_is_worth(
     assert list(worth.values()) == pytest.approx([*risks, 0.8 * 0.15 + 0.2 * 0.1])
 
 
-def test_ties_and_names(birds: Taxonomy) -> None:
-    def accuracy(report: StudyReport) -> Any:
+def test_ties_and_names(birds):
+    def accuracy(report):
         return rows_by(report, "mapping", "mapper")["Words"]["accuracy"]
 
     assert accuracy(studied(birds, FOUR, ties="ancestor")) == 0.75
@@ -144,7 +138,7 @@ def test_ties_and_names(birds: Taxonomy) -> None:
     assert not any(table.name.startswith("mapping-styles") for table in common.tables)
 
 
-def test_what_a_measure_leaves_unscored_counts_nowhere(birds: Taxonomy) -> None:
+def test_what_a_measure_leaves_unscored_counts_nowhere(birds):
     answers = by_hand(("bird", 1, "a"), (f"an {UNSCORED} bird", 1, "b"))
     report = studied(birds, answers, resamples=20)
     rows = rows_by(report, "mapping", "mapper")
@@ -157,14 +151,14 @@ def test_what_a_measure_leaves_unscored_counts_nowhere(birds: Taxonomy) -> None:
     assert "Words: counts words" in report.notes
 
 
-def test_nothing_scored_at_all_is_a_dash_and_draws(birds: Taxonomy, tmp_path: Path) -> None:
+def test_nothing_scored_at_all_is_a_dash_and_draws(birds, tmp_path):
     report = studied(birds, by_hand(*[(UNSCORED, 1)] * 3), resamples=20)
     assert rows_by(report, "mapping", "mapper")["Words"]["hF"] is None
     assert rows_by(report, "mapping-agreement", "mapper")["Words"]["Words + Alg. 1"] is None
     assert_drawn(report, tmp_path)
 
 
-def test_blank_long_and_repeated_answers(birds: Taxonomy) -> None:
+def test_blank_long_and_repeated_answers(birds):
     long = ("bird " * 200_000, 1)
     answers = by_hand(*[("bird", 1)] * 10_000, ("", 0), ("🐦", 0), long)
     Words.calls = 0
@@ -179,8 +173,8 @@ def test_blank_long_and_repeated_answers(birds: Taxonomy) -> None:
         assert cells(row, "hP", "hR", "on the root") == (1, 0.5, 2)
 
 
-def test_the_seed_decides(birds: Taxonomy) -> None:
-    def made(seed: int) -> str:
+def test_the_seed_decides(birds):
+    def made(seed):
         chosen = settings("words", "lexical", ties="random", seed=seed, resamples=100)
         return json.dumps(mapping_report(birds, FOUR, chosen).as_json(), sort_keys=True)
 
@@ -188,8 +182,8 @@ def test_the_seed_decides(birds: Taxonomy) -> None:
     assert made(3) != made(4)
 
 
-def test_the_order_of_the_file_does_not_matter(birds: Taxonomy) -> None:
-    def nodes(answers: AnnotatedAnswers) -> NDArray[np.int64]:
+def test_the_order_of_the_file_does_not_matter(birds):
+    def nodes(answers):
         frame, _, _ = place_all(birds, answers, settings("words", ties="random"))
         return frame.pivot(index="answer", columns="mapper", values="node").to_numpy()
 
@@ -198,7 +192,7 @@ def test_the_order_of_the_file_does_not_matter(birds: Taxonomy) -> None:
     assert np.array_equal(nodes(FOUR)[order], nodes(back))
 
 
-def test_every_way_places_every_answer(birds: Taxonomy) -> None:
+def test_every_way_places_every_answer(birds):
     frame, _, _ = place_all(birds, FOUR, settings("Mine=words"))
     ways = set(zip(frame["base"], frame["way"], strict=True))
     assert ways == {("Mine", ALONE), ("Mine", ALGORITHM), ("default mapper, lexical", DEFAULT)}
@@ -208,13 +202,11 @@ def test_every_way_places_every_answer(birds: Taxonomy) -> None:
     assert own["abstained"].tolist() == [placement.abstained for placement in expected]
 
 
-def test_measures_see_normalised_answers_and_names(
-    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: dict[str, list[str]] = {}
+def test_measures_see_normalised_answers_and_names(birds, monkeypatch):
+    seen = {}
 
     class Spy(Words):
-        def matrix(self, answers: Any, references: Sequence[str]) -> NDArray[np.float64]:
+        def matrix(self, answers, references):
             seen.update(answers=list(answers), references=list(references))
             return super().matrix(answers, references)
 
@@ -237,19 +229,13 @@ def test_measures_see_normalised_answers_and_names(
         ("words", {"similarity": "word2vec"}, "no such similarity"),
     ],
 )
-def test_bad_settings(
-    birds: Taxonomy,
-    monkeypatch: pytest.MonkeyPatch,
-    measures: str,
-    more: dict[str, Any],
-    message: str,
-) -> None:
+def test_bad_settings(birds, monkeypatch, measures, more, message):
     monkeypatch.setattr(study, "_scored", lambda *_: pytest.fail("answers were scored"))
     with pytest.raises(TaxtuneError, match=message):
         mapping_report(birds, FOUR, settings(*measures.split(), **more))
 
 
-def test_a_judge_cannot_place(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_cannot_place(birds, monkeypatch):
     monkeypatch.setattr(Words, "needs_questions", True)
     with pytest.raises(MapperError, match="every name of a tree"):
         place_all(birds, FOUR, settings("words"))

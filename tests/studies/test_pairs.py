@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from taxtune.errors import TaxonomyError
 from taxtune.studies.pairs import PairSampler
 from taxtune.taxonomy import Taxonomy
 from tests.trees import trees
 
-#: root(0) / a(1) / aa(2), ab(3) / aba(4), abb(5); root / b(6): leaves 2, 4, 5 and 6.
-LOPSIDED = Taxonomy(["root", "a", "aa", "ab", "aba", "abb", "b"], [-1, 0, 1, 1, 3, 3, 0])
+#: a is 1, aa 2, ab 3, aba 4, abb 5 and b 6: leaves 2, 4, 5 and 6.
+LOPSIDED = Taxonomy.from_paths(["root/a/aa", "root/a/ab/aba", "root/a/ab/abb", "root/b"])
 
 
-def all_distances(taxonomy: Taxonomy) -> NDArray[np.float64]:
+def all_distances(taxonomy):
     """The edges between all nodes, by a search that shares nothing with what is tested."""
     graph = nx.Graph()
     graph.add_nodes_from(range(len(taxonomy)))
@@ -29,15 +26,8 @@ def all_distances(taxonomy: Taxonomy) -> NDArray[np.float64]:
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    trees(max_nodes=25),
-    st.integers(0, 3),
-    st.integers(0, 2**32),
-    st.sampled_from(["nodes", "steps"]),
-)
-def test_nodes_are_counted_and_drawn_at_their_distance(
-    taxonomy: Taxonomy, nearest: int, seed: int, draw: Literal["nodes", "steps"]
-) -> None:
+@given(trees(max_nodes=25), st.integers(0, 3), st.integers(0), st.sampled_from(["nodes", "steps"]))
+def test_nodes_are_counted_and_drawn_at_their_distance(taxonomy, nearest, seed, draw):
     sampler, distances = PairSampler(taxonomy), all_distances(taxonomy)
     for distance in range(9):
         counts = sampler.count(np.arange(len(taxonomy)), distance)
@@ -54,7 +44,7 @@ def test_nodes_are_counted_and_drawn_at_their_distance(
     assert pairs["distance"].between(nearest, 7).all()
 
 
-def test_distances_are_uniform_for_each_leaf_and_nodes_at_each_distance() -> None:
+def test_distances_are_uniform_for_each_leaf_and_nodes_at_each_distance():
     n = 200_000
     pairs = PairSampler(LOPSIDED).sample(n, np.random.default_rng(0))
     distances = all_distances(LOPSIDED)
@@ -76,9 +66,7 @@ def test_distances_are_uniform_for_each_leaf_and_nodes_at_each_distance() -> Non
 @pytest.mark.parametrize(
     ("leaf", "distance", "nodes"), [(4, 2, [1, 5]), (2, 2, [0, 3]), (6, 3, [2, 3])]
 )
-def test_steps_up_are_uniform_where_they_are_drawn_first(
-    leaf: int, distance: int, nodes: list[int]
-) -> None:
+def test_steps_up_are_uniform_where_they_are_drawn_first(leaf, distance, nodes):
     pairs = PairSampler(LOPSIDED).sample(100_000, np.random.default_rng(0), draw="steps")
     drawn = pairs[(pairs["leaf"] == leaf) & (pairs["distance"] == distance)]["node"]
     shares = drawn.value_counts(normalize=True)
@@ -86,7 +74,7 @@ def test_steps_up_are_uniform_where_they_are_drawn_first(
     np.testing.assert_allclose(shares, 0.5, atol=0.03)
 
 
-def test_ancestors_only_and_up_to_the_root() -> None:
+def test_ancestors_only_and_up_to_the_root():
     sampler = PairSampler(LOPSIDED)
     pairs = sampler.sample(30_000, np.random.default_rng(1), ancestors=True)
     leaves, nodes = pairs["leaf"], pairs["node"]
@@ -102,10 +90,10 @@ def test_ancestors_only_and_up_to_the_root() -> None:
     assert (same["node"] == same["leaf"]).all()
 
 
-def test_a_seed_makes_a_sample_and_a_root_alone_has_no_pair() -> None:
+def test_a_seed_makes_a_sample_and_a_root_alone_has_no_pair():
     sampler = PairSampler(LOPSIDED)
-    first, second, other = (sampler.sample(50, np.random.default_rng(seed)) for seed in (3, 3, 4))
-    assert first.equals(second)
-    assert not first.equals(other)
+    first = sampler.sample(50, np.random.default_rng(3))
+    assert first.equals(sampler.sample(50, np.random.default_rng(3)))
+    assert not first.equals(sampler.sample(50, np.random.default_rng(4)))
     with pytest.raises(TaxonomyError, match=r"no node at a distance of 1 to 7.*'life'"):
         PairSampler(Taxonomy(["life"], [-1])).sample(5, np.random.default_rng(0))

@@ -5,11 +5,8 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from taxtune.errors import DataError
@@ -19,29 +16,29 @@ from taxtune.studies.ratings import krippendorff_alpha, quality, read_rated_answ
 GOOD = {"id": "a", "question": "Q?", "references": ["cat", "cats"], "answer": "cat", "human": 0.5}
 
 
-def read(file: Path, **columns: str) -> tuple[pd.DataFrame, list[str]]:
+def read(file, **columns):
     return read_rated_answers(JudgeStudySettings(file=file, **columns))
 
 
-def jsonl(folder: Path, *changes: dict[str, Any]) -> Path:
+def jsonl(folder, *changes):
     path = folder / "rated.jsonl"
     lines = [json.dumps(GOOD | change) for change in changes]
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
 
 
-def columns(answers: pd.DataFrame, *names: str) -> list[list[Any]]:
+def columns(answers, *names):
     return [answers[name].tolist() for name in names]
 
 
-def test_five_ratings_become_one() -> None:
+def test_five_ratings_become_one():
     # Paper 4: at least four 1.0, two or three 0.5, else 0.0.
     expected = [0.0, 0.0, 0.5, 0.5, 1.0, 1.0]
     for ratings in itertools.product((0, 1), repeat=5):
         assert quality(ratings) == expected[sum(ratings)]
 
 
-def test_jsonl_with_references_in_several_forms(tmp_path: Path) -> None:
+def test_jsonl_with_references_in_several_forms(tmp_path):
     vqa = [{"answer": "yes", "answer_confidence": "maybe"}, {"answer": "no"}, None, " "]
     dog = {"id": 2, "references": "dog", "human": "1"}
     answers, notes = read(jsonl(tmp_path, {}, dog, {"references": vqa, "human": [0.25]}))
@@ -52,7 +49,7 @@ def test_jsonl_with_references_in_several_forms(tmp_path: Path) -> None:
     assert notes == []
 
 
-def test_csv_with_lists_of_ratings_and_references(tmp_path: Path) -> None:
+def test_csv_with_lists_of_ratings_and_references(tmp_path):
     path = tmp_path / "rated.csv"
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
@@ -72,7 +69,7 @@ def test_csv_with_lists_of_ratings_and_references(tmp_path: Path) -> None:
     assert "alpha" in notes[-1]
 
 
-def test_none_is_a_reference_and_blanks_are_no_names(tmp_path: Path) -> None:
+def test_none_is_a_reference_and_blanks_are_no_names(tmp_path):
     none = {"references": "none", "id": "", "model": " A "}
     path = jsonl(tmp_path, {"references": ["None", "nan"]}, none, {"model": " "})
     answers, notes = read(path, by="model")
@@ -83,7 +80,7 @@ def test_none_is_a_reference_and_blanks_are_no_names(tmp_path: Path) -> None:
     assert notes == []
 
 
-def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+def test_what_is_left_out_is_counted(tmp_path):
     left_out = ({"answer": None}, {"human": None}, {"human": "nan"}, {"references": []})
     answers, notes = read(jsonl(tmp_path, {}, *left_out, {"answer": ""}))
     assert answers["answer"].tolist() == ["cat", ""], "an empty answer is an answer"
@@ -105,14 +102,14 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         ({"human": "[1, 1"}, "human: "),
     ],
 )
-def test_bad_cells_are_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_bad_cells_are_named(change, message, tmp_path):
     path = jsonl(tmp_path, {}, change)
     with pytest.raises(DataError, match=message) as caught:
         read(path)
     assert f"{path}:2" in str(caught.value)
 
 
-def test_bad_files(tmp_path: Path) -> None:
+def test_bad_files(tmp_path):
     with pytest.raises(DataError, match="1 answers have five ratings and 1 have one number"):
         read(jsonl(tmp_path, {}, {"human": [1, 0, 1, 0, 1]}))
     with pytest.raises(DataError, match=r"no column 'rating'.*answer, human"):
@@ -121,7 +118,7 @@ def test_bad_files(tmp_path: Path) -> None:
         read(jsonl(tmp_path, {"human": None}))
 
 
-def test_alpha_against_its_definition() -> None:
+def test_alpha_against_its_definition():
     ratings = np.random.default_rng(0).integers(0, 2, size=(12, 5))
     ratings[:4] = 1
     # Krippendorff: observed and expected disagreement, counted pair by pair.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, Similarity
 from taxtune.studies.scorers import (
     UNPLACED,
-    AnnotatedAnswers,
     MeasureSimilarity,
     NodeNames,
     make_scorers,
@@ -24,7 +21,6 @@ from taxtune.studies.scorers import (
     tree_names,
 )
 from taxtune.studies.settings import ModelSettings, TreeSettings
-from taxtune.taxonomy import Taxonomy
 from tests.studies.words import UNSCORED, Words
 
 NAN = float("nan")
@@ -32,11 +28,11 @@ NAN = float("nan")
 # -- scorers ----------------------------------------------------------------------------------------------------------
 
 
-@given(
-    st.lists(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4), min_size=1, max_size=8),
-    st.integers(0, 1000),
-)
-def test_the_best_name_decides(names: list[list[str]], seed: int) -> None:
+NAMES_OF_A_NODE = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4)
+
+
+@given(st.lists(NAMES_OF_A_NODE, min_size=1, max_size=8), st.integers(0, 1000))
+def test_the_best_name_decides(names, seed):
     columns = NodeNames.of(names)
     size = (3, len(columns.vocabulary))
     scores = np.random.default_rng(seed).random(size).astype(np.float32)
@@ -47,7 +43,7 @@ def test_the_best_name_decides(names: list[list[str]], seed: int) -> None:
         assert np.array_equal(best[:, i], np.fmax.reduce(own, axis=1), equal_nan=True)
 
 
-def test_all_names_or_the_common_one(birds: Taxonomy) -> None:
+def test_all_names_or_the_common_one(birds):
     assert {"Aves", "bird", "common blackbird"} <= set(tree_names(birds).vocabulary)
     common = {birds.common_name(node) for node in range(len(birds))}
     assert set(tree_names(birds, "common").vocabulary) == common
@@ -55,7 +51,7 @@ def test_all_names_or_the_common_one(birds: Taxonomy) -> None:
     assert "Turdus merula" not in common
 
 
-def test_ties_by_each_rule(birds: Taxonomy) -> None:
+def test_ties_by_each_rule(birds):
     table = np.full((4, len(birds)), NAN, dtype=np.float32)
     # Passeriformes and two thrushes; fractions computed in another order.
     table[0] = 0
@@ -74,7 +70,7 @@ def test_ties_by_each_rule(birds: Taxonomy) -> None:
     assert drawn == {2, 4, 5}
 
 
-def test_batches_change_nothing(birds: Taxonomy) -> None:
+def test_batches_change_nothing(birds):
     texts = [f"{word} {i}" for i in range(100) for word in ("bird", "mallard", "nothing")]
     (scorer,) = make_scorers(["mine=lexical"], tree_names(birds), ModelSettings(), measures=False)
     assert (scorer.name, scorer.spec) == ("mine", "lexical")
@@ -85,7 +81,7 @@ def test_batches_change_nothing(birds: Taxonomy) -> None:
     assert np.allclose(table, scorer.names.best(scorer.similarity.scores(texts)))
 
 
-def test_a_measure_is_a_mapper_s_similarity(birds: Taxonomy) -> None:
+def test_a_measure_is_a_mapper_s_similarity(birds):
     similarity = MeasureSimilarity(Words("words", "Words"))
     assert isinstance(similarity, Similarity)
     mapper = Mapper(birds, similarity, MapperConfig(preset="paper-listing"))
@@ -104,7 +100,7 @@ def test_a_measure_is_a_mapper_s_similarity(birds: Taxonomy) -> None:
 # -- answers that people have placed ----------------------------------------------------------------------------------
 
 
-def write(folder: Path, *records: object) -> Path:
+def write(folder, *records):
     """Writes JSON lines, or the text of a CSV file."""
     path = folder / "placed.csv"
     text = records[0] if records else ""
@@ -115,18 +111,15 @@ def write(folder: Path, *records: object) -> Path:
     return path
 
 
-def columns(read: AnnotatedAnswers, *names: str) -> list[list[Any]]:
+def columns(read, *names):
     return [read.frame[name].tolist() for name in names]
 
 
-def test_jsonl_with_everything(tmp_path: Path, birds: Taxonomy) -> None:
+def test_jsonl_with_everything(tmp_path, birds):
     bird = {"answer": "a bird", "node": "blackbird", "also": ["life/Aves", "Turdidae"]}
-    path = write(
-        tmp_path,
-        bird | {"style": "bare"},
-        {"answer": "", "node": None, "also": [], "style": "coarse"},
-        {"answer": "عصفور 🐦", "node": ["Animals", "Aves"], "also": []},
-    )
+    nothing = {"answer": "", "node": None, "also": [], "style": "coarse"}
+    moved = {"answer": "عصفور 🐦", "node": ["Animals", "Aves"], "also": []}
+    path = write(tmp_path, bird | {"style": "bare"}, nothing, moved)
     read = read_annotated(path, birds)
     answers, rows, styles = columns(read, "answer", "row", "style")
     assert answers == ["a bird", "", "عصفور 🐦"]
@@ -142,7 +135,7 @@ def test_jsonl_with_everything(tmp_path: Path, birds: Taxonomy) -> None:
     assert "path of another tree" in moved
 
 
-def test_csv_whose_rows_lack_an_answer_or_a_node(tmp_path: Path, birds: Taxonomy) -> None:
+def test_csv_whose_rows_lack_an_answer_or_a_node(tmp_path, birds):
     lines = "answer,node,also\na thrush,thrush,Aves; Passeriformes\n,thrush,\nzebra,,\n"
     path = write(tmp_path, lines)
     read = read_annotated(path, birds)
@@ -153,9 +146,8 @@ def test_csv_whose_rows_lack_an_answer_or_a_node(tmp_path: Path, birds: Taxonomy
     assert read.excluded == ({"file": str(path), "row": 3, "reason": "no answer"},)
 
 
-def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path: Path, birds: Taxonomy) -> None:
+def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path, birds):
     _, part = TreeSettings(taxonomy=birds, root="thrush").read_tree()
-    assert part is not None
     lines = "answer,node,also\na duck,mallard,\na thrush,blackbird,mallard\nno idea,,\n"
     path = write(tmp_path, lines)
     read = read_annotated(path, part.tree, part=part)
@@ -175,9 +167,7 @@ def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path: Path, birds: Ta
         ({"also": True}, "row 2: also is not a label"),
     ],
 )
-def test_bad_rows_are_named(
-    tmp_path: Path, birds: Taxonomy, record: dict[str, object], message: str
-) -> None:
+def test_bad_rows_are_named(tmp_path, birds, record, message):
     good = {"answer": "y", "node": "bird"}
     with pytest.raises(DataError) as caught:
         read_annotated(write(tmp_path, good, good | record), birds)
@@ -194,6 +184,6 @@ def test_bad_rows_are_named(
         ("answer,node\n" + "x,dodo\n" * 50, "and 45 more: node: 'dodo'"),
     ],
 )
-def test_bad_files(tmp_path: Path, birds: Taxonomy, text: str, message: str) -> None:
+def test_bad_files(tmp_path, birds, text, message):
     with pytest.raises(DataError, match=message):
         read_annotated(write(tmp_path, text), birds)

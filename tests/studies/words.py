@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
 
 from taxtune.metrics.registry import Measure
 
@@ -21,21 +18,15 @@ class Words(Measure):
     calls = 0
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self):
         return ("counts words",)
 
-    def scores(
-        self,
-        answers: Sequence[str],
-        references: Sequence[str],
-        *,
-        questions: Sequence[str] | None = None,
-    ) -> NDArray[np.float64]:
+    def scores(self, answers, references, *, questions=None):
         Words.calls += len(answers)
         pairs = zip(answers, references, strict=True)
         return np.array([self._share(answer, reference) for answer, reference in pairs])
 
-    def _share(self, answer: str, reference: str) -> float:
+    def _share(self, answer, reference):
         said = set(answer.lower().split())
         words = reference.lower().split()
         return np.nan if UNSCORED in said else sum(word in said for word in words) / len(words)

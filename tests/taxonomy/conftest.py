@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 
 #: Reads a tree from the content of a file, and perhaps the file's name.
@@ -20,6 +22,11 @@ def write(folder: Path, content: str | bytes, name: str = "taxonomy.csv") -> Pat
 def paths(tree: Taxonomy) -> list[str]:
     """The path of each node, with slashes."""
     return ["/".join(tree.path(node)) for node in range(len(tree))]
+
+
+def refused(message: str) -> AbstractContextManager[pytest.ExceptionInfo[TaxonomyError]]:
+    """Expects a TaxonomyError with a message."""
+    return pytest.raises(TaxonomyError, match=message)
 
 
 def walk_up(tree: Taxonomy, node: int) -> list[int]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.build import read_graph, read_leaves
 from tests.small_wordnet import write_wordnet
+from tests.taxonomy.conftest import refused
 
 
 def write(path: Path, text: str) -> Path:
@@ -43,7 +43,8 @@ def test_an_edge_list(tmp_path: Path) -> None:
             "r": ("root",),
         }
         assert graph.nodes["a"]["leads"] == ("z",)
-        assert (graph.graph["duplicate edge"], graph.graph["self loop"]) == (1, 1)
+        assert graph.graph["duplicate edge"] == 1
+        assert graph.graph["self loop"] == 1
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_an_edge_list(tmp_path: Path) -> None:
     ],
 )
 def test_malformed_graphs_are_errors(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(TaxonomyError, match=message):
+    with refused(message):
         read_graph([write(tmp_path / "edges.csv", text)])
 
 
@@ -75,7 +76,7 @@ def test_names_of_several_files_and_forms(tmp_path: Path) -> None:
     graph = read_graph([path], names=[table, nodes])
     assert names(graph) == {"Q1": ("top",), "Q2": ("first", "'t Goy", "a", "b")}
     assert edges(graph) == {("Q2", "Q1")}
-    with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
+    with refused("not the header of a known taxonomy format"):
         read_graph([path], names=[write(tmp_path / "bad.csv", "a,b\n1,2\n")])
 
 
@@ -114,7 +115,8 @@ def test_wordnets_own_files(tmp_path: Path) -> None:
     assert path.read_bytes()[int(dog[1:]) :].startswith(dog[1:].encode())
     pairs = "".join(f"{parent},{child}\n" for child, parent in sorted(edges(graph)))
     named = read_graph([write(tmp_path / "is_a.csv", f"parent,child\n{pairs}")], names=[path])
-    assert (names(named), edges(named)) == (names(graph), edges(graph))
+    assert names(named) == names(graph)
+    assert edges(named) == edges(graph)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_wordnets_own_files(tmp_path: Path) -> None:
 )
 def test_a_line_that_is_no_synset(tmp_path: Path, line: str) -> None:
     text = f"  1 a licence\n00000052 15 n 01 town 0 000 | a place\n{line}\n"
-    with pytest.raises(TaxonomyError, match=r"data\.noun:3: The line is not a synset"):
+    with refused(r"data\.noun:3: The line is not a synset"):
         read_graph([write(tmp_path / "data.noun", text)])
 
 
@@ -144,5 +146,5 @@ def test_leaves(tmp_path: Path) -> None:
         ),
         ('{"0": ', "is not an index of classes"),
     ):
-        with pytest.raises(TaxonomyError, match=message):
+        with refused(message):
             read_leaves(write(tmp_path / "bad", text))

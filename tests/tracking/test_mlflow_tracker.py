@@ -22,9 +22,9 @@ from PIL import Image
 
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.names import metric_name
+from taxtune.metrics.table import SCORES
 from taxtune.report.summary import summarise
 from taxtune.tracking import MLflowTracker
-from taxtune.tracking.values import HEADLINE
 from taxtune.tuning.loop import ComparisonGroup
 from taxtune.tuning.records import IterationRecord, TuneResult
 from tests.report import samples
@@ -51,7 +51,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
 
 
 #: The headline scores of runs whose confidences are not known.
-SHOWN = set(HEADLINE) - {"selective_hp"}
+SHOWN = {name for name, score in SCORES.items() if score.headline} - {"selective_hp"}
 #: The metrics of what hangs on doubtful placements.
 DOUBTS = {
     "doubtful",

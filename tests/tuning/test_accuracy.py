@@ -1,4 +1,4 @@
-"""One definition of accuracy, wherever it is counted: an answer is exact where its hP and its hR are 1."""
+"""One definition of accuracy, wherever it is counted: an answer is exact if its hP and hR are 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taxtune.metrics.statistics import hierarchical_sample
 from taxtune.objective import make_objective
 from taxtune.report.summary import EXACT, state_of
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.proposers.evidence import row_values
+from taxtune.tuning.proposers.evidence import score_columns
 from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.thresholds import final_threshold
 from tests.rows import placed_row, scores_of
@@ -28,12 +28,12 @@ ANSWERS = [
 
 
 def rows(off_tree: str) -> list[SampleResult]:
-    """Rows with their scores, answers off the tree as a "child" of the root or as the "root"."""
+    """Returns rows with scores, answers off the tree as a "child" of the root or as the "root"."""
     made = []
     for placed, true, off in ANSWERS:
-        node, target = TREE.find(placed)[0], TREE.find(true)[0]
-        row = placed_row(TREE, node, target, as_child=off and off_tree == "child", off_tree=off)
-        made.append(row)
+        (node,), (target,) = TREE.find(placed), TREE.find(true)
+        as_child = off and off_tree == "child"
+        made.append(placed_row(TREE, node, target, as_child=as_child, off_tree=off))
     return made
 
 
@@ -44,7 +44,8 @@ def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(
     off_tree: str, exact: list[int]
 ) -> None:
     answered = rows(off_tree)
-    nodes, targets = [row.node for row in answered], [row.target for row in answered]
+    nodes = [row.node for row in answered]
+    targets = [row.target for row in answered]
     as_child = [row.off_tree and off_tree == "child" for row in answered]
     scores = scores_of(answered)
     sample = hierarchical_sample(TREE, nodes, targets, off_tree=as_child)
@@ -52,26 +53,24 @@ def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(
     assert [row.exact for row in answered] == exact
     assert sample.parts["accuracy"].tolist() == exact
     assert record.table.column("accuracy").tolist() == exact
-    assert np.asarray(row_values(answered, "accuracy")).tolist() == exact
+    assert score_columns(answered, ["accuracy"])["accuracy"].tolist() == exact
     assert scores.accuracy == pytest.approx(np.mean(exact))
     # What a person is shown as exact names something.
-    assert [state_of(row) == EXACT for row in answered] == [
-        bool(e) and not row.off_tree for e, row in zip(exact, answered, strict=True)
-    ]
+    for is_exact, row in zip(exact, answered, strict=True):
+        assert (state_of(row) == EXACT) == (bool(is_exact) and not row.off_tree)
 
 
 def test_a_threshold_is_chosen_by_the_scores_of_the_run() -> None:
     """Answers off the tree cost nothing at any threshold where the run scores them as the root."""
     off = [placed_row(TREE, 0, 0, votes=(0, 0), off_tree=True) for _ in range(3)]
-    objective = make_objective("accuracy")
-    seen: list[float] = []
+    seen: set[float] = set()
 
     def watched(scores) -> float:
-        seen.append(scores.accuracy)
+        seen.add(scores.accuracy)
         return scores.accuracy
 
-    watching = type(objective)("accuracy", watched)
-    for off_tree, accuracy in (("child", 0.0), ("root", 1.0)):
+    objective = make_objective(watched)
+    for off_tree, accuracy in {"child": 0.0, "root": 1.0}.items():
         seen.clear()
-        final_threshold(TREE, leaf_information(TREE), off, watching, off_tree=off_tree)
-        assert set(seen) == {accuracy}
+        final_threshold(TREE, leaf_information(TREE), off, objective, off_tree=off_tree)
+        assert seen == {accuracy}

@@ -16,7 +16,10 @@ class Slow(NullTracker):
     """Records what it is told once it may."""
 
     def __init__(self, fault: Exception | None = None) -> None:
-        self.may, self.fault, self.told, self.best = threading.Event(), fault, [], []
+        self.may = threading.Event()
+        self.fault = fault
+        self.told: list[object] = []
+        self.best: list[int | None] = []
 
     def start(self, *what: object, **more: object) -> str:
         if self.fault is not None:
@@ -49,21 +52,18 @@ def test_a_run_does_not_wait_for_its_record_until_its_end(tmp_path: Path) -> Non
     assert tracker.told == ["start", *range(6), "finish", "FINISHED"]
     again = Slow()
     again.may.set()
-    tuned(
-        make_parts(tmp_path / "in", tmp_path / "out"),
-        callbacks=[TrackingCallback(lambda: again)],
-        resume=True,
-    )
-    assert again.best == tracker.best != [None] * 6, (
-        "of a resumed run, too: the record may lack an iteration"
-    )
+    parts = make_parts(tmp_path / "in", tmp_path / "out")
+    tuned(parts, callbacks=[TrackingCallback(lambda: again)], resume=True)
+    # Of a resumed run, too: the record may lack an iteration.
+    assert again.best == tracker.best != [None] * 6
 
 
 class Diary(Callback):
     """Writes down what a run does, and what the display in force is told meanwhile."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.recorder, self.lines = recorder, []
+        self.recorder = recorder
+        self.lines: list[object] = []
         self.rows: dict[int, int] = {}
 
     def on_start(self, tuner, done):
@@ -87,27 +87,19 @@ class Diary(Callback):
 
 def test_what_is_done_is_told_when_it_begins(tmp_path: Path, recorder: Recorder) -> None:
     diary = Diary(recorder)
-    result = tuned(
-        make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.first_rung=4",)),
-        callbacks=[diary],
-    )
-    search, halving = diary.lines[:6], diary.lines[6 : diary.lines.index("chosen")]
-    assert search == [(k, 4) for k in range(6)]
+    parts = make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.first_rung=4",))
+    result = tuned(parts, callbacks=[diary])
+    end = diary.lines.index("chosen")
+    assert diary.lines[:6] == [(k, 4) for k in range(6)]
+    halving = diary.lines[6:end]
     assert len(halving) >= 2
-    assert {line[1] for line in halving} == {6, 8}
-    assert [*dict.fromkeys(diary.lines[len(search) + len(halving) :])] == [
-        "chosen",
-        "baseline",
-        "winner",
-    ]
+    assert {images for _, images in halving} == {6, 8}
+    assert [*dict.fromkeys(diary.lines[end:])] == ["chosen", "baseline", "winner"]
     assert result.selection is not None
     names = [name for name, _, _ in recorder.steps]
     first = {name: names.index(name) for name in names}
     order = ["opening the history", "opening the record of the run", "asking", "placing", "scoring"]
     order += ["bootstrapping intervals", "recording the result"]
     assert sorted(order, key=first.__getitem__) == order
-    assert (
-        first["scoring"]
-        < names.index("proposing a template", first["scoring"])
-        < first["bootstrapping intervals"]
-    )
+    proposed = names.index("proposing a template", first["scoring"])
+    assert proposed < first["bootstrapping intervals"]

@@ -9,7 +9,7 @@ from PIL import Image
 
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.similarity import FloatMatrix
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.doubt import Doubt
 from taxtune.models import Answer, Failure
 from taxtune.policies import Policy, SelfConsistency, Single
 from taxtune.tuning import asker
@@ -60,8 +60,8 @@ def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(
 ) -> None:
     monkeypatch.setattr(asker, "_IMAGES_AT_ONCE", 3)
     session = build(make_parts(tmp_path / "in", tmp_path / "out", Mumbler()))
-    splits = session.splits
-    clear = [e for e in (*splits.tuning, *splits.heldout) if e.image.stem.endswith(("0", "1"))][:8]
+    examples = (*session.splits.tuning, *session.splits.heldout)
+    clear = [example for example in examples if example.image.stem.endswith(("0", "1"))][:8]
     similarity = BySight()
     asking = Asker(session.vlm, Mapper(session.taxonomy, similarity), variables=session.variables)
     evaluator = Evaluator(asking, session.weights)
@@ -73,7 +73,10 @@ def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(
 
 
 class Asking(ToyVLM):
-    """Puts a question mark where the image is murky, or on one answer of three; silent at the first crimson."""
+    """Puts a question mark where the image is murky, or on one answer of three.
+
+    It is silent at the first crimson.
+    """
 
     def answer(self, questions):
         """Answers as a ToyVLM."""
@@ -107,38 +110,39 @@ def test_held_out_scores_say_what_hangs_on_doubtful_placements(
     if preset == "paper-listing":  # whose confidence is no probability
         assert held.doubt is None
         return
-    worth, sure = held.selective, [row.confidence for row in rows]
+    worth = held.selective
+    scores = held.scores
     assert worth is not None
-    assert worth.aurc == pytest.approx(1 - held.scores.selective_hp)
-    assert (
-        held.intervals["selective_hp"].low
-        <= held.scores.selective_hp
-        <= held.intervals["selective_hp"].high
-    )
-    assert worth.risks[-1] == pytest.approx(1 - held.scores.hp)
+    assert worth.aurc == pytest.approx(1 - scores.selective_hp)
+    interval = held.intervals["selective_hp"]
+    assert interval.low <= scores.selective_hp <= interval.high
+    assert worth.risks[-1] == pytest.approx(1 - scores.hp)
     if policy == Single():  # whose confidence is that of the placement
         assert (worth.calibration_error, worth.ranks, worth.curve) == (None, (), None)
     else:
-        right = np.array([row.hp == 1 for row in rows])
-        assert worth.brier == pytest.approx(np.mean((np.array(sure) - right) ** 2))
+        errors = [row.confidence - (row.hp == 1) for row in rows]
+        assert worth.brier == pytest.approx(np.mean(np.square(errors)))
         assert worth.ranks[0].n == len(rows)
         # The policy's own place is on its curve.
-        threshold = min(t for t in worth.curve.threshold[1:] if t >= policy.threshold)
-        point = worth.curve.threshold.index(threshold)
-        assert (worth.curve.hp[point], worth.curve.hr[point]) == pytest.approx(
-            (held.scores.hp, held.scores.hr)
-        )
-    # Where every vote is needed, an image hangs on its one doubtful answer; where two of three will do, it does not.
+        curve = worth.curve
+        threshold = min(t for t in curve.threshold[1:] if t >= policy.threshold)
+        point = curve.threshold.index(threshold)
+        assert curve.hp[point] == pytest.approx(scores.hp)
+        assert curve.hr[point] == pytest.approx(scores.hr)
+    # Where every vote is needed, an image hangs on its one doubtful answer; where two of three will
+    # do, it does not.
     doubtful = [row.image[-5] in "23" and policy != SelfConsistency(3, 0.5) for row in rows]
     assert [row.doubtful for row in rows] == doubtful
-    kept = [row for row, out in zip(rows, doubtful, strict=True) if not out]
-    wrong = [
-        (min(row.hp, 1 / 2), 1 / 3) if out else (row.hp, row.hr)
-        for row, out in zip(rows, doubtful, strict=True)
-    ]
-    assert isinstance(held.doubt, Doubt)
-    assert (held.doubt.n, held.scores.n) == (sum(doubtful), len(rows))
-    assert held.doubt.without == pytest.approx(
-        {key: np.mean([getattr(row, key) for row in kept]) for key in ("hp", "hr")}
-    )
-    assert list(held.doubt.wrong.values()) == pytest.approx(np.mean(wrong, axis=0).tolist())
+    kept = []
+    wrong = []
+    for row in rows:
+        if row.doubtful:
+            wrong.append((min(row.hp, 1 / 2), 1 / 3))
+        else:
+            kept.append((row.hp, row.hr))
+    doubt = held.doubt
+    assert isinstance(doubt, Doubt)
+    assert (doubt.n, scores.n) == (sum(doubtful), len(rows))
+    assert list(doubt.without) == ["hp", "hr"]
+    assert list(doubt.without.values()) == pytest.approx(np.mean(kept, axis=0).tolist())
+    assert list(doubt.wrong.values()) == pytest.approx(np.mean(kept + wrong, axis=0).tolist())

@@ -54,7 +54,8 @@ class Models:
         if is_proposal(body):
             tried = body["messages"][-1]["role"] == "tool"
             self.proposed += not tried
-            template = f"Which {{{{ domain }}}} is on photo {self.proposed}? {ADVICE[self.proposed % 3]}".strip()
+            advice = ADVICE[self.proposed % 3]
+            template = f"Which {{{{ domain }}}} is on photo {self.proposed}? {advice}".strip()
             if tried:
                 return servers.calls(("submit", {"template": template}))
             drafted = servers.calls(("try_draft", {"template": template, "images": 3}))
@@ -83,9 +84,8 @@ def session(
         "timeout": 10.0,
         **how,
     }
-    vlm = ApiModel(
-        "openai/eyes", servers.model_settings(server, api_key=KEY, concurrency=4, **waits)
-    )
+    settings = servers.model_settings(server, api_key=KEY, concurrency=4, **waits)
+    vlm = ApiModel("openai/eyes", settings)
     made = AgentProposer if kind == "agent" else LLMProposer
     proposer = made("openai/words", api_base=server.api_base, api_key=KEY, retry=vlm.settings.retry)
     parts = make_parts(folder, out, overrides=overrides)
@@ -114,15 +114,14 @@ def assert_no_secret(folder: Path) -> None:
 def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
     kind: str, iterations: int, how: tuple[str, ...], tmp_path: Path, notes: list[str]
 ) -> None:
-    """30 % of all calls fail, in the paper's setting and with successive halving and an agent as its proposer."""
+    """30 % of all calls fail, in the paper's setting and with successive halving and an agent."""
     faults = servers.every_fault(8.0, KEY)
     script, made = servers.troubled(Models(), faults, share=0.3)
     with OpenAIServer(script) as server:
         # With 8 images one that lacks an answer is more than the default of a tenth.
         given = (f"iterations={iterations}", "max_missing=0.25", *how)
-        result = tuned(
-            session(tmp_path / "in", tmp_path / "out", server, *given, kind=kind, timeout=1.5)
-        )
+        parts = session(tmp_path / "in", tmp_path / "out", server, *given, kind=kind, timeout=1.5)
+        result = tuned(parts)
     assert [record.iteration for record in result.iterations] == list(range(iterations + 1))
     complete = [record for record in result.iterations if record.state == "complete"]
     assert len(complete) >= iterations - 5
@@ -130,15 +129,13 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
 
     # What was answered is scored as if nothing had failed; what was not is missing, never zero.
     whole = build(make_parts(tmp_path / "in", tmp_path / "whole"))
+    evaluator = whole.evaluator(None)
     for record in complete:
         assert record.template is not None
         assert record.scores is not None
-        true_rows = (
-            whole.evaluator(None)
-            .evaluate(whole.rules.parse(record.template), whole.splits.tuning[: len(record.rows)])
-            .rows
-        )
-        for row, true in zip(record.rows, true_rows, strict=True):
+        examples = whole.splits.tuning[: len(record.rows)]
+        evaluation = evaluator.evaluate(whole.rules.parse(record.template), examples)
+        for row, true in zip(record.rows, evaluation.rows, strict=True):
             assert (row.failure is None) == (row.hp is not None) == (row.answer is not None)
             if row.failure is None:
                 assert (row.answer, row.hp, row.hr) == (true.answer, true.hp, true.hr)
@@ -163,7 +160,9 @@ class Failing:
     """The toy models; the proposer fails while it is told to."""
 
     def __init__(self, *failing: int, bad: Reply | None = None) -> None:
-        self.models, self.calls, self.failing = Models(), 0, set(failing)
+        self.models = Models()
+        self.calls = 0
+        self.failing = set(failing)
         self.bad = bad or servers.no_choices(echo=KEY)
 
     def __call__(self, body: dict[str, Any]) -> Reply | str:
@@ -178,15 +177,10 @@ class Failing:
 def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> None:
     # Two attempts an iteration: the second iteration's fail, and the third's first.
     with OpenAIServer(Failing(2, 3, 4)) as server:
-        result = tuned(
-            session(tmp_path / "in", tmp_path / "out", server, "iterations=3", max_retries=1)
-        )
-    assert [record.state for record in result.iterations] == [
-        "complete",
-        "complete",
-        "failed",
-        "complete",
-    ]
+        parts = session(tmp_path / "in", tmp_path / "out", server, "iterations=3", max_retries=1)
+        result = tuned(parts)
+    states = [record.state for record in result.iterations]
+    assert states == ["complete", "complete", "failed", "complete"]
     failed, after = result.iterations[2:]
     assert "returned a response without choices, after 2 attempts" in (failed.reason or "")
     assert failed.out_of_reach
@@ -221,17 +215,12 @@ def test_a_proposer_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_pat
         assert models.calls == 5, "it is asked once more, and no further iteration is lost"
         models.failing.clear()
         result = run(server, resume=True)
-    assert [record.state for record in result.iterations] == [
-        "complete",
-        "complete",
-        "failed",
-        "failed",
-        *["complete"] * 2,
-    ]
+    states = [record.state for record in result.iterations]
+    assert states == ["complete"] * 2 + ["failed"] * 2 + ["complete"] * 2
 
 
 def test_the_models_faults_are_counted_on_both_splits(tmp_path: Path) -> None:
-    """A template that the model is mute to is void, and the run goes on; what fails on the held-out images counts."""
+    """A template that the model is mute to is void; failures on the held-out images count."""
     lock = threading.Lock()
     models = Models()
     baseline = 0
@@ -244,18 +233,13 @@ def test_the_models_faults_are_counted_on_both_splits(tmp_path: Path) -> None:
         with lock:
             baseline += text == "What is this?"
             held_out = text == "What is this?" and baseline == 8 + 1
-        return (
-            servers.empty_text()
-            if "photo 1" in text
-            else servers.html()
-            if held_out
-            else models(body)
-        )
+        if "photo 1" in text:
+            return servers.empty_text()
+        return servers.html() if held_out else models(body)
 
     with OpenAIServer(script) as server:
-        result = tuned(
-            session(tmp_path / "in", tmp_path / "out", server, "iterations=2", max_retries=1)
-        )
+        parts = session(tmp_path / "in", tmp_path / "out", server, "iterations=2", max_retries=1)
+        result = tuned(parts)
     first, mute, last = result.iterations
     assert (first.state, mute.state, last.state) == ("complete", "void", "complete")
     assert first.usage.vlm.faults == last.usage.vlm.faults == {}

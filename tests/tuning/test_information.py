@@ -1,4 +1,4 @@
-"""The information-weighted scores as objectives and as records: toy runs from the recipe to the report."""
+"""The information-weighted scores as objectives and records: a toy run, from recipe to report."""
 
 from __future__ import annotations
 
@@ -12,41 +12,36 @@ from taxtune.metrics.statistics import INFORMATION_METRICS
 from taxtune.report.tables import rank_table
 from taxtune.tracking.values import all_scores
 from taxtune.tuning.build import build, tuned_for
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import History
-from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import identity_of
-from tests.tuning.toy import Cyclist, make_parts, tuned, with_bicycles
+from tests.tuning.toy import make_parts, tuned
 
 
-def tune(tmp_path: Path, *overrides: str, cyclist: bool = False) -> TuneResult:
-    session = make_parts(
-        tmp_path / "in", tmp_path / "out", Cyclist() if cyclist else None, overrides
-    )
-    if cyclist:
-        session = with_bicycles(session)
-    return tuned(session, tmp_path / "out")
+def built(tmp_path: Path, *overrides: str) -> Experiment:
+    return build(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
 
 
 def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> None:
-    result = tune(tmp_path, "objective.kind=ihp")
+    overrides = ("objective.kind=ihp",)
+    result = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
     assert result.objective == "ihp"
     floor = 0.8 * result.baseline.scores.hr
     assert result.bounds == {"hr": pytest.approx(floor)}
-    session = build(make_parts(tmp_path / "in", tmp_path / "other"))
+    weights = built(tmp_path).weights
     for record in result.iterations:
         scores = record.scores
         assert scores is not None
         # What is recorded is what the rows give; both levels of the tree are a bit.
         rows = [row for row in record.rows if row.node is not None]
-        expected = information_scores(
-            session.weights, [r.node for r in rows], [r.target for r in rows]
-        )
-        assert {key: getattr(scores, key) for key in expected.as_dict()} == pytest.approx(
-            expected.as_dict()
-        )
+        nodes = [row.node for row in rows]
+        targets = [row.target for row in rows]
+        expected = information_scores(weights, nodes, targets).as_dict()
+        assert {name: scores.means[name] for name in expected} == pytest.approx(expected)
         assert scores.target_bits == 2
-        assert scores.ihp == pytest.approx(sum(row.scores["ihp"] for row in rows) / len(rows))
-        assert scores.ihr == pytest.approx(sum(row.scores["ihr"] for row in rows) / len(rows))
+        for name in ("ihp", "ihr"):
+            mean = sum(row.scores[name] for row in rows) / len(rows)
+            assert scores.means[name] == pytest.approx(mean)
         assert [row.rank for row in scores.ranks] == ["level 1", "level 2"]
         assert scores.ranks[0].n_relevant == scores.ranks[1].n_relevant == 8
         assert record.value == pytest.approx(scores.ihp if record.feasible else scores.hr - floor)
@@ -54,26 +49,18 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert logged["ihp"] == scores.ihp
         assert logged["misinformation"] == scores.misinformation
         assert logged["recall.level 2"] == scores.ranks[1].recall
-    winner = result.iterations[result.winner]
-    assert winner.value == max(
-        record.value for record in result.iterations if record.value is not None
-    )
+    values = [record.value for record in result.iterations if record.value is not None]
+    assert result.iterations[result.winner].value == max(values)
     # In the files, and read back from them.
-    lines = [
-        json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()
-    ]
-    assert [line["scores"]["means"]["ihp"] for line in lines] == [
-        r.scores.ihp for r in result.iterations if r.scores
-    ]
-    assert lines[0]["scores"]["ranks"][0] == {
-        "rank": "level 1",
-        "n_predicted": 8,
-        "n_relevant": 8,
-        "right": 8,
-    }
-    assert lines[0]["rows"][0]["scores"]["ihr"] is not None
-    resumed = make_parts(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
-    history = History(tmp_path / "out", "toy", identity_of(build(resumed)), resume=True)
+    lines = (tmp_path / "out" / "history.jsonl").read_text().splitlines()
+    written = [json.loads(line) for line in lines]
+    for line, record in zip(written, result.iterations, strict=True):
+        assert line["scores"]["means"]["ihp"] == record.scores.ihp
+    first = written[0]["scores"]["ranks"][0]
+    assert first == {"rank": "level 1", "n_predicted": 8, "n_relevant": 8, "right": 8}
+    assert written[0]["rows"][0]["scores"]["ihr"] is not None
+    resumed = built(tmp_path, *overrides)
+    history = History(tmp_path / "out", "toy", identity_of(resumed), resume=True)
     again = history.records()
     history.close()
     assert [record.scores for record in again] == [record.scores for record in result.iterations]
@@ -90,23 +77,20 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
 
 def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     overrides = ("taxonomy.frequencies=counts.csv",)
-    make_parts(tmp_path / "in", tmp_path / "out")
     counts = tmp_path / "in" / "counts.csv"
+    counts.parent.mkdir()
     counts.write_text("node,count\nscarlet,6\ncrimson,2\nnavy,4\nazure,4\n")
-    session = build(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
+    session = built(tmp_path, *overrides)
     assert session.weights.content[session.taxonomy.resolve("crimson")] == 3
     assert session.evaluator(None).information is session.weights
     goal = tuned_for(session, "ihp").goal()
     assert (goal.trivial_ihp, goal.trivial_ihr) == (1, 0)
-    # The weights are part of what a run is; by the leaves they follow from the tree and are not named.
+    # The weights are part of what a run is; those by leaves follow from the tree.
     identity = identity_of(session)
     assert "weights" in identity
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
-    changed = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
-    counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
-    assert identity_of(build(changed))["weights"] != identity["weights"]
-    plain = make_parts(tmp_path / "in", tmp_path / "out")
-    assert "weights" not in identity_of(build(plain))
-    overrides = ("taxonomy.frequencies=targets",)
-    by_targets = build(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
+    changed = built(tmp_path, *overrides)
+    assert identity_of(changed)["weights"] != identity["weights"]
+    assert "weights" not in identity_of(built(tmp_path))
+    by_targets = built(tmp_path, "taxonomy.frequencies=targets")
     assert by_targets.weights.as_dict()["p"] == "targets"

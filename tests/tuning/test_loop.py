@@ -17,13 +17,18 @@ from tests.tuning.toy import ToyVLM, compared, make_parts, tuned
 
 
 def history(folder: Path) -> list[dict]:
-    """The history without what depends on the clock and on what the store already knew."""
+    """Returns the history without what depends on the clock or on what the store knew."""
     records = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     for record in records:
         del record["usage"]
         for row in record["rows"]:
             del row["from_store"]
     return records
+
+
+def toy(folder: Path, *overrides: str, vlm: ToyVLM | None = None) -> Setup:
+    """Returns the toy run of `in` and `out` in a folder."""
+    return make_parts(folder / "in", folder / "out", vlm, overrides)
 
 
 class Events(Callback):
@@ -60,22 +65,25 @@ class Run:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Run:
     folder, events = tmp_path_factory.mktemp("whole"), Events()
-    session = make_parts(folder / "in", folder / "out")
-    result = tuned(session, folder / "out", callbacks=[events])
+    session = toy(folder)
+    result = tuned(session, callbacks=[events])
     return Run(folder, result, events.said, session.vlm.asked)
+
+
+def templates(result: TuneResult) -> list[str | None]:
+    return [record.template for record in result.iterations]
 
 
 def test_a_run_tunes_and_judges(whole):
     result, said = whole.result, whole.said
     assert [r.iteration for r in result.iterations] == [0, 1, 2, 3, 4, 5]
-    assert len({r.template for r in result.iterations}) == 6, "no template twice"
+    assert len(set(templates(result))) == 6, "no template twice"
     baseline, winner = result.heldout
     assert baseline.template == "What is this?"
     # The toy errs on murky images unless told to be careful: hP can rise, and rises.
     assert winner.scores.hp > baseline.scores.hp
-    assert result.differences[0].metrics["hp"].difference == pytest.approx(
-        winner.scores.hp - baseline.scores.hp
-    )
+    difference = winner.scores.hp - baseline.scores.hp
+    assert result.differences[0].metrics["hp"].difference == pytest.approx(difference)
     assert winner.scores.n == 12
     assert result.iterations[result.winner].scores.hr >= result.bounds["hr"] > result.trivial_hr
     assert said[0] == ("start", 0)
@@ -85,13 +93,12 @@ def test_a_run_tunes_and_judges(whole):
 
 def test_a_finished_run_resumes_to_the_same_result_and_more_iterations_go_on(tmp_path, whole):
     first, _ = whole.result, whole.copied(tmp_path)
-    session = make_parts(tmp_path / "in", tmp_path / "out")
-    again = tuned(session, tmp_path / "out", resume=True)
+    session = toy(tmp_path)
+    again = tuned(session, resume=True)
     assert again.iterations == first.iterations
     assert [h.scores for h in again.heldout] == [h.scores for h in first.heldout]
     assert session.vlm.asked == 0
-    longer = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=8",))
-    result = tuned(longer, tmp_path / "out", resume=True)
+    result = tuned(toy(tmp_path, "iterations=8"), resume=True)
     assert result.iterations[:6] == first.iterations
     assert len(result.iterations) == 9
 
@@ -101,25 +108,21 @@ def test_a_history_that_fell_behind_is_written_again(tmp_path, whole):
     history = whole.copied(tmp_path) / "out/history.jsonl"
     before = history.read_text()
     history.write_text("".join(before.splitlines(True)[:-1]))
-    tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True)
+    tuned(toy(tmp_path), resume=True)
     assert history.read_text() == before
 
 
 def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path, whole):
     whole.copied(tmp_path)
     with pytest.raises(ResumeError, match="--resume"):
-        tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
+        tuned(toy(tmp_path))
     with pytest.raises(ResumeError, match=r"recipe\.seed: was 3, is 4"):
-        tuned(
-            make_parts(tmp_path / "in", tmp_path / "out", overrides=("seed=4",)),
-            tmp_path / "out",
-            resume=True,
-        )
+        tuned(toy(tmp_path, "seed=4"), resume=True)
     manifest = tmp_path / "in/manifest.csv"
-    session = make_parts(tmp_path / "in", tmp_path / "out")
+    session = toy(tmp_path)
     manifest.write_text(manifest.read_text().replace("navy0.png,navy", "navy0.png,azure"))
     with pytest.raises(ResumeError, match="images: the content has changed"):
-        tuned(session, tmp_path / "out", resume=True)
+        tuned(session, resume=True)
 
 
 @pytest.mark.heavy
@@ -132,14 +135,10 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, whole):
 
     events = Events()
     with pytest.raises(KeyboardInterrupt):
-        tuned(
-            make_parts(tmp_path / "in", tmp_path / "out", Interrupted()),
-            tmp_path / "out",
-            callbacks=[events],
-        )
+        tuned(toy(tmp_path, vlm=Interrupted()), callbacks=[events])
     assert events.said[-1] == ("stop", "killed")
-    session = make_parts(tmp_path / "in", tmp_path / "out")
-    tuned(session, tmp_path / "out", resume=True)
+    session = toy(tmp_path)
+    tuned(session, resume=True)
     assert history(tmp_path / "out") == history(whole.folder / "out")
     assert session.vlm.asked == whole.asked - 8
 
@@ -147,19 +146,13 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, whole):
 def test_failed_calls_are_missing_not_wrong(tmp_path):
     class OneFails(ToyVLM):
         def answer(self, questions):
-            from taxtune.models import Failure
-
             replies = super().answer(questions)
-            first = sorted(q.image.name for q in questions)[0]
-            return [
-                Failure("filtered", retryable=False) if q.image.name == first == "azure0.png" else r
-                for q, r in zip(questions, replies, strict=True)
-            ]
+            names = [question.image.name for question in questions]
+            if min(names) == "azure0.png":
+                replies[names.index("azure0.png")] = Failure("filtered", retryable=False)
+            return replies
 
-    session = make_parts(
-        tmp_path / "in", tmp_path / "out", OneFails(), overrides=("max_missing=0.4",)
-    )
-    result = tuned(session, tmp_path / "out")
+    result = tuned(toy(tmp_path, "max_missing=0.4", vlm=OneFails()))
     record = result.iterations[0]
     unanswered = [row for row in record.rows if row.failure]
     if record.missing:
@@ -174,31 +167,25 @@ def test_failed_calls_are_missing_not_wrong(tmp_path):
 def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tmp_path, whole):
     class Down(ToyVLM):
         def answer(self, questions):
-            from taxtune.models import Failure
-
             if self.asked >= 8:
                 return [Failure("connection refused", retryable=True)] * len(questions)
             return super().answer(questions)
 
     with pytest.raises(ModelError, match=r"Iteration 1 stopped.*connection refused.*--resume"):
-        tuned(make_parts(tmp_path / "in", tmp_path / "out", Down()), tmp_path / "out")
-    result = tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True)
-    assert [r.template for r in result.iterations] == [r.template for r in whole.result.iterations]
+        tuned(toy(tmp_path, vlm=Down()))
+    result = tuned(toy(tmp_path), resume=True)
+    assert templates(result) == templates(whole.result)
 
 
 @pytest.mark.heavy
 def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=12",))
-    result = compared(session, ("hp", "accuracy"))
+    result = compared(toy(tmp_path, "iterations=12"), ("hp", "accuracy"))
     hp, accuracy = result.runs
     assert hp.iterations[0].rows[0].answer == accuracy.iterations[0].rows[0].answer
     assert accuracy.iterations[0].usage.vlm.calls == 0, "the baseline was asked once"
     assert [h.name for h in result.heldout] == ["baseline", "hp", "accuracy"]
-    assert {each.key for each in result.differences} == {
-        "hp - baseline",
-        "accuracy - baseline",
-        "accuracy - hp",
-    }
+    pairs = {each.key for each in result.differences}
+    assert pairs == {"hp - baseline", "accuracy - baseline", "accuracy - hp"}
     scores = {h.name: h.scores for h in result.heldout}
     assert scores["hp"].hp > scores["accuracy"].hp
     assert scores["accuracy"].accuracy >= scores["hp"].accuracy
@@ -211,10 +198,8 @@ class Lost(ToyVLM):
     def answer(self, questions):
         there = [question for question in questions if question.image.exists()]
         answers = iter(super().answer(there))
-        return [
-            next(answers) if q in there else Failure("The image file does not exist.", False)
-            for q in questions
-        ]
+        gone = Failure("The image file does not exist.", retryable=False)
+        return [next(answers) if question in there else gone for question in questions]
 
 
 def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
@@ -241,25 +226,20 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
     assert note == "Finished work is saved. Continue with: X"
     shutil.copytree(safe, images, dirs_exist_ok=True)
     again = tuned(parts_again(), resume=True)
-    assert [each.template for each in again.iterations] == [
-        each.template for each in expected.iterations
-    ]
+    assert templates(again) == templates(expected)
 
 
 def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
-    session = make_parts(tmp_path / "in", tmp_path / "out")
-    plan = make_plan(session, ("hp", "hr_at_hp"))
+    plan = make_plan(toy(tmp_path), ("hp", "hr_at_hp"))
     assert plan.problems == ()
     assert (plan.llm_calls, plan.judge_calls, plan.images, plan.nodes) == (0, 0, 20, 7)
     assert plan.vlm_calls == 8 * (1 + 10) + 12 * 3
     (power,) = plan.power
     assert (power.measure, power.goal, power.images) == ("hp", 0.98, 8)
     assert power.provable < 0.98 < highest_provable(power.needed, 0.9) < 0.985
-    # The templates of each rung are asked about what is new to them, and so is the baseline that others are
-    # held to by the floor of "hp".
-    plan = make_plan(
-        make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.first_rung=2",))
-    )
+    # The templates of each rung are asked about what is new to them, and so is the baseline that
+    # others are held to by the floor of "hp".
+    plan = make_plan(toy(tmp_path, "data.first_rung=2"))
     first, second, last = plan.rungs
     assert (first.images, first.templates, last.images) == (2, 6, 8)
     asked = 2 * 6 + (second.images - 2) * second.templates + (8 - second.images) * last.templates
@@ -267,7 +247,7 @@ def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
     (tmp_path / "in/navy0.png").unlink()
     (tmp_path / "in/navy1.png").write_bytes(b"")
     recipe = load_recipe(tmp_path / "in/recipe.yaml", ["proposer.fragments=nope"])
-    text = "\n".join(make_plan(Setup(recipe, tmp_path / "out2", vlm=ToyVLM())).problems)
-    assert "navy0.png" in text
-    assert "navy1.png" in text
-    assert "nope" in text
+    plan = make_plan(Setup(recipe, tmp_path / "out2", vlm=ToyVLM()))
+    text = "\n".join(plan.problems)
+    for name in ("navy0.png", "navy1.png", "nope"):
+        assert name in text

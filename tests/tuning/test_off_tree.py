@@ -1,4 +1,4 @@
-"""Runs whose model says what the tree does not have: scores, records, and the end of a run on the wrong tree."""
+"""Runs whose model says what the tree lacks: scores, records, and a run on the wrong tree."""
 
 from __future__ import annotations
 
@@ -21,12 +21,6 @@ def cyclist(folder: Path, out: Path, *overrides: str) -> Setup:
     return with_bicycles(make_parts(folder, out, Cyclist(), ("max_off_tree=1", *overrides)))
 
 
-def shares(result: TuneResult) -> list[tuple[float, float]]:
-    return [
-        (r.scores.abstained, r.scores.off_tree) for r in result.iterations if r.scores is not None
-    ]
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Setup, TuneResult]]:
     base = tmp_path_factory.mktemp("off-tree")
@@ -47,36 +41,34 @@ def test_rows_scores_and_intervals_follow_the_convention(
     assert off
     tree, _ = make_taxonomy(session.recipe)
     for part in (*result.iterations, *result.heldout):
-        hp, hr, exact = [], [], []
+        exact = []
         for row in part.rows:
             assert row.off_tree == ("bicycle" in (row.answer or ""))
-            said = {
-                *(row.placement or "").split("/"),
-                *(["what the tree lacks"] if row.off_tree and way == "child" else []),
-            }
+            said = set((row.placement or "").split("/"))
+            if row.off_tree and way == "child":
+                said.add("what the tree lacks")
             truth = set(row.truth.split("/"))
-            assert row.hp == pytest.approx(len(said & truth) / len(said))
-            assert row.hr == pytest.approx(len(said & truth) / len(truth))
-            hp.append(row.hp)
-            hr.append(row.hr)
+            right = len(said & truth)
+            assert row.hp == pytest.approx(right / len(said))
+            assert row.hr == pytest.approx(right / len(truth))
             exact.append(said == truth)
         if part.scores is None:
             continue
-        assert part.scores.hp == pytest.approx(np.mean(hp))
-        assert part.scores.hr == pytest.approx(np.mean(hr))
         assert part.scores.accuracy == pytest.approx(np.mean(exact))
-        assert part.scores.off_tree == pytest.approx(np.mean([row.off_tree for row in part.rows]))
-        assert part.scores.abstained == pytest.approx(np.mean([row.abstained for row in part.rows]))
-    assert all(off_row.hp == (0.5 if way == "child" else 1.0) for off_row in off)
-    assert all(off_row.hr == 1 / (tree.depth[off_row.target] + 1) for off_row in off)
+        for name in ("hp", "hr", "off_tree", "abstained"):
+            mean = np.mean([getattr(row, name) for row in part.rows])
+            assert getattr(part.scores, name) == pytest.approx(mean)
+    for row in off:
+        assert row.hp == (0.5 if way == "child" else 1.0)
+        assert row.hr == 1 / (tree.depth[row.target] + 1)
     for held in result.heldout:
         assert held.off_tree_as == way
         for name, interval in held.intervals.items():
-            assert interval.estimate == pytest.approx(getattr(held.scores, name))
+            assert interval.estimate == pytest.approx(held.scores.means[name])
             assert interval.low <= interval.estimate <= interval.high
-    before, after = (held.scores for held in result.heldout)
+    before, after = (held.scores.means for held in result.heldout)
     for name, difference in result.differences[0].metrics.items():
-        assert difference.difference == pytest.approx(getattr(after, name) - getattr(before, name))
+        assert difference.difference == pytest.approx(after[name] - before[name])
 
 
 @pytest.mark.parametrize("preset", PAPER_PRESETS)
@@ -93,16 +85,16 @@ def test_tuning_for_precision_rewards_declining_and_not_inventing(
 ) -> None:
     """On the paper's root both have hP 1, and nothing tells the two apart."""
     for way, (_, result) in runs.items():
-        scored = [r for r in result.iterations if r.scores is not None and r.template is not None]
-        inventing = [
-            r for r in scored if "careful" not in r.template and "family" not in r.template
-        ]  # type: ignore[operator]
-        declining = [r for r in scored if "careful" in r.template]  # type: ignore[operator]
-        assert inventing
-        assert declining
-        least = min(r.scores.hp for r in declining if r.scores)
-        most = max(r.scores.hp for r in inventing if r.scores)
-        assert (most < least) is (way == "child")
+        inventing = []
+        declining = []
+        for record in result.iterations:
+            if record.scores is None or record.template is None:
+                continue
+            if "careful" in record.template:
+                declining.append(record.scores.hp)
+            elif "family" not in record.template:
+                inventing.append(record.scores.hp)
+        assert (max(inventing) < min(declining)) is (way == "child")
         if way == "child":
             assert "careful" in result.heldout[1].template
             assert result.heldout[1].scores.off_tree == 0
@@ -114,11 +106,8 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
     with pytest.raises(TaxonomyError) as caught:
         tuned(session, tmp_path / "out")
     said = str(caught.value)
-    assert (
-        "of the baseline's 8 answers to the tuning images assert something that the taxonomy lacks"
-        in said
-    )
-    assert "more than max_off_tree (0.3) allows" in said
+    assert "of the baseline's 8 answers to the tuning images assert something that the" in said
+    assert "taxonomy lacks, more than max_off_tree (0.3) allows" in said
     assert len(re.findall(r"'A bicycle, see \w+\.' for colour/", said)) == 3
     for key in ("taxonomy.path", "taxonomy.root", "taxonomy.domain", "prompt.domain"):
         assert key in said

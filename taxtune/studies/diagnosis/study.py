@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from taxtune.answers import AnswerTable
@@ -25,13 +26,8 @@ from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, s
 from taxtune.metrics.information import Information, information_values
 from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks
 from taxtune.metrics.registry import Measure
-from taxtune.metrics.statistics import (
-    INFORMATION_METRICS,
-    Interval,
-    bootstrap,
-    hierarchical_sample,
-    information_sample,
-)
+from taxtune.metrics.statistics import INFORMATION_METRICS, Interval
+from taxtune.metrics.table import Predictions
 from taxtune.report.output import StudyReport
 from taxtune.scoring.nodes import as_child
 from taxtune.studies.contestants import (
@@ -52,7 +48,7 @@ from taxtune.studies.diagnosis.tables import (
     scores_table,
 )
 from taxtune.studies.diagnosis.tags import name_tags, read_tags, tags_table
-from taxtune.studies.output import both_trees_table
+from taxtune.studies.output import both_trees_table, node_paths
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -60,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_BITS = ("ihp", "ihr", "remaining_uncertainty", "misinformation")
+_BITS = ["ihp", "ihr", "remaining_uncertainty", "misinformation"]
 # The columns of an answer in the report's JSON, of those that the frame has.
 _OUTPUT = ["id", "answer", "truth", "placement", "stage", "type", "hp", "hr", *_BITS]
 _OUTPUT += ["measured", "tags", "named"]
@@ -89,11 +85,12 @@ def run(settings: DiagnosisSettings) -> StudyReport:
     taxonomy, part = settings.read_tree()
     answers = settings.read_answers(settings.file, taxonomy, part)
     column = settings.question_column
+    targets = [row.target for row in answers.rows]
     information = make_information(
         taxonomy,
         settings.frequencies,
         smoothing=settings.smoothing,
-        targets=[row.target for row in answers.rows],
+        targets=targets,
         part=part,
     )
     check_measures(list(settings.roles.values()), column)
@@ -110,13 +107,12 @@ def run(settings: DiagnosisSettings) -> StudyReport:
     by_type = diagnosis.costs(frame["type"].tolist(), _order(frame))
     intervals = diagnosis.intervals()
     scores = score(taxonomy, frame["node"], frame["target"], off_tree=frame["as_child"])
-    tables = [
-        costs_table("types", "Error types and what they cost", by_type, scores, *_TYPE_NOTES),
-        scores_table(taxonomy, frame["target"], intervals, information),
-        ranks_table(diagnosis.ranks()),
-        regions_table(taxonomy, frame, settings.least),
-        examples_table(taxonomy, frame, by_type["type"].tolist(), settings.examples),
-    ]
+    title = "Error types and what they cost"
+    tables = [costs_table("types", title, by_type, scores, *_TYPE_NOTES)]
+    tables.append(scores_table(taxonomy, frame["target"], intervals, information))
+    tables.append(ranks_table(diagnosis.ranks()))
+    tables.append(regions_table(taxonomy, frame, settings.least))
+    tables.append(examples_table(taxonomy, frame, by_type["type"], settings.examples))
     figures = {"diagnosis": partial(draw_costs, by_type)}
     sources: dict[str, Sequence[Any]] = {"placement": types}
     data: dict[str, Any] = {"costs": by_type.to_dict("records")}
@@ -130,14 +126,17 @@ def run(settings: DiagnosisSettings) -> StudyReport:
         figures["measured"] = partial(draw_costs, by_measure)
         data["measured_costs"] = by_measure.to_dict("records")
     if settings.tags:
-        frame[["tags", "named", "hit"]] = name_tags(measures["inclusion"], frame, tags)
+        named = name_tags(measures["inclusion"], frame, tags)
+        frame[named.columns] = named
         resamples, seed = settings.resamples, settings.seed
         tables.append(tags_table(frame, sources, resamples=resamples, seed=seed))
     if part is not None:
-        tables.append(both_trees_table(part, frame.assign(**{"answers of": "all"}), "answers of"))
+        every = frame.assign(**{"answers of": "all"})
+        tables.append(both_trees_table(part, every, "answers of"))
     data |= diagnosis.data(scores, intervals)
     data["excluded"] = excluded_records([answers])
-    record = settings.record() | {"mapper": dict(mapper.identity())}
+    record = settings.record()
+    record["mapper"] = dict(mapper.identity())
     for role, measure in measures.items():
         record[role] = dict(measure.identity())
     return StudyReport(
@@ -181,22 +180,37 @@ class _Diagnosis:
     information: Information
     settings: DiagnosisSettings
 
+    @property
+    def nodes(self) -> pd.Series[int]:
+        """The node of each answer."""
+        return self.frame["node"]
+
+    @property
+    def targets(self) -> pd.Series[int]:
+        """The target of each answer."""
+        return self.frame["target"]
+
+    @property
+    def off_tree(self) -> pd.Series[bool]:
+        """Whether each answer is scored as a child of the root that is never right."""
+        return self.frame["as_child"]
+
     def add_types(self) -> list[ErrorType]:
         """Adds to each answer its paths, scores and type, a wrong branch with its rank; returns types without ranks."""
         frame, taxonomy = self.frame, self.taxonomy
-        nodes, targets, off_tree = frame["node"], frame["target"], frame["as_child"]
+        nodes, targets, off_tree = self.nodes, self.targets, self.off_tree
+        is_guess = frame["stage"].isin(GUESSED)
         types = classify(
             taxonomy,
             nodes,
             targets,
             abstained=frame["abstained"],
             off_tree=frame["off_tree"],
-            doubtful=frame["stage"].isin(GUESSED),
+            doubtful=is_guess,
         )
-        paths = {node: "/".join(taxonomy.path(node)) for node in {*nodes, *targets}}
-        frame["truth"] = targets.map(paths)
-        frame["placement"] = nodes.map(paths)
         frame["kind"] = types
+        frame["truth"] = node_paths(taxonomy, targets)
+        frame["placement"] = node_paths(taxonomy, nodes)
         frame["shared"] = taxonomy.shared(nodes.to_numpy(), targets.to_numpy())
         names = []
         for kind, rank in zip(types, wrong_from(taxonomy, nodes, targets), strict=True):
@@ -204,8 +218,7 @@ class _Diagnosis:
         frame["type"] = names
         frame["hp"], frame["hr"] = precision_recall(taxonomy, nodes, targets, off_tree=off_tree)
         bits = information_values(self.information, nodes, targets, off_tree=off_tree)
-        for name, values in zip(_BITS, bits, strict=True):
-            frame[name] = values
+        frame[_BITS] = np.column_stack(bits)
         return types
 
     def add_measured_types(self, inclusion: Measure, concept: Measure) -> list[MeasuredType]:
@@ -221,10 +234,10 @@ class _Diagnosis:
         """Returns the frequency and the cost of each type, with intervals."""
         return costs(
             self.taxonomy,
-            self.frame["node"],
-            self.frame["target"],
+            self.nodes,
+            self.targets,
             types,
-            off_tree=self.frame["as_child"],
+            off_tree=self.off_tree,
             order=order,
             resamples=self.settings.resamples,
             seed=self.settings.seed,
@@ -232,29 +245,29 @@ class _Diagnosis:
 
     def intervals(self) -> dict[str, Interval]:
         """Returns all scores with their intervals."""
-        nodes, targets = self.frame["node"], self.frame["target"]
-        off_tree = self.frame["as_child"]
-        return bootstrap(
-            hierarchical_sample(self.taxonomy, nodes, targets, off_tree=off_tree),
-            information_sample(self.information, nodes, targets, off_tree=off_tree),
-            resamples=self.settings.resamples,
-            seed=self.settings.seed,
+        predictions = Predictions(
+            information=self.information,
+            nodes=np.asarray(self.nodes, dtype=np.int64),
+            target=np.asarray(self.targets, dtype=np.int64),
+            off_tree=np.asarray(self.off_tree, dtype=bool),
         )
+        return predictions.table().intervals(self.settings.seed, self.settings.resamples)
 
     def ranks(self) -> list[RankIntervals]:
         """Returns precision and recall at each rank, with intervals."""
         return bootstrap_ranks(
             self.taxonomy,
-            self.frame["node"],
-            self.frame["target"],
-            off_tree=self.frame["as_child"],
+            self.nodes,
+            self.targets,
+            off_tree=self.off_tree,
             resamples=self.settings.resamples,
             seed=self.settings.seed,
         )
 
     def data(self, scores: HierarchicalScores, intervals: Mapping[str, Interval]) -> dict[str, Any]:
         """Returns the scores and the answers for `--json`."""
-        numbers = {key: getattr(scores, key) for key in ("hp", "hr", "hf", "n")}
+        numbers: dict[str, float] = {"hp": scores.hp, "hr": scores.hr}
+        numbers |= {"hf": scores.hf, "n": scores.n}
         numbers["abstained"] = float(self.frame["abstained"].mean())
         numbers["off_tree"] = float(self.frame["off_tree"].mean())
         for key in INFORMATION_METRICS:
@@ -267,8 +280,8 @@ class _Diagnosis:
 def _order(frame: pd.DataFrame) -> list[str]:
     """Returns all types in the order of `ErrorType`, wrong branches from the root down."""
     wrong = frame[frame["kind"] == ErrorType.WRONG_BRANCH]
-    depths = wrong.groupby("type")["shared"].min().reset_index()
-    branches = depths.sort_values(["shared", "type"])["type"].tolist()
+    depths = wrong.groupby("type")["shared"].min()
+    branches = depths.sort_values(kind="stable").index.tolist()
     order: list[str] = []
     for kind in ErrorType:
         is_branch = kind is ErrorType.WRONG_BRANCH and branches

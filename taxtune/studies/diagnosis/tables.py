@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ from taxtune.metrics.ranks import RankIntervals, rank_of
 from taxtune.metrics.statistics import Interval
 from taxtune.report.formatting import interval
 from taxtune.report.output import Table, node_name
-from taxtune.studies.frames import in_order
+from taxtune.studies.frames import sorted_by
 from taxtune.studies.output import draw_dots, frame_table
 from taxtune.taxonomy import Taxonomy
 
@@ -40,17 +41,17 @@ def costs_table(
     name: str, title: str, costs: pd.DataFrame, scores: HierarchicalScores, *notes: str
 ) -> Table:
     """Returns the frequency and the cost of each type, and of all of them together."""
-    cells = pd.DataFrame({"type": costs["type"], "answers": costs["count"]})
-    cells["%"] = 100 * costs["share"]
-    cells["hP"] = costs["hp"]
-    cells["hR"] = costs["hr"]
+    names = {"count": "answers", "share": "%", "hp": "hP", "hr": "hR"}
+    cells = costs[["type", *names]].rename(columns=names)
+    cells["%"] *= 100
     total: dict[str, Any] = {"type": "all", "answers": scores.n, "%": 100.0}
     total |= {"hP": scores.hp, "hR": scores.hr}
     for metric, shown in _METRICS.items():
-        ends = zip(costs[f"{metric}_low"], costs[f"{metric}_high"], strict=True)
+        low = costs[f"{metric}_low"].map("{:.3f}".format)
+        high = costs[f"{metric}_high"].map("{:.3f}".format)
         cells[f"cost in {shown}"] = costs[f"{metric}_cost"]
-        cells[f"{shown} interval"] = [f"{low:.3f} to {high:.3f}" for low, high in ends]
-        total[f"cost in {shown}"] = 1 - getattr(scores, metric)
+        cells[f"{shown} interval"] = low + " to " + high
+        total[f"cost in {shown}"] = 1 - total[shown]
         total[f"{shown} interval"] = ""
     cells.loc[len(cells)] = total
     return frame_table(name, title, cells, *notes, digits={"%": 1})
@@ -58,11 +59,13 @@ def costs_table(
 
 def crossed_table(types: Sequence[ErrorType], measured: Sequence[MeasuredType]) -> Table:
     """Returns the number of answers of each type by placement and each type by paper 2's measures."""
-    cells = pd.crosstab(pd.Series(types, name="by placement"), pd.Series(measured))
+    by_placement = pd.Series(types, name="by placement")
+    cells = pd.crosstab(by_placement, pd.Series(measured))
     cells = cells.reindex(index=list(ErrorType), columns=list(MeasuredType), fill_value=0)
     shares = 100 * cells.div(cells.sum(axis=1), axis=0)
     cells["counterpart"] = cells.index.map(COUNTERPARTS)
-    cells["in it, %"] = pd.Series({kind: shares[twin][kind] for kind, twin in COUNTERPARTS.items()})
+    for kind, twin in COUNTERPARTS.items():
+        cells.loc[kind, "in it, %"] = shares[twin][kind]
     return frame_table(
         "types-crossed",
         "What the tree says (rows) and what paper 2's two measures say (columns)",
@@ -122,16 +125,17 @@ def _share(name: str, share: Interval | None) -> dict[str, Any]:
 
 def regions_table(taxonomy: Taxonomy, frame: pd.DataFrame, least: int) -> Table:
     """Returns the clades with at least `least` answers that cost most hP."""
+    types = frame["type"].tolist()
     worst = worst_regions(
         taxonomy,
         frame["node"],
         frame["target"],
-        frame["type"].tolist(),
+        types,
         off_tree=frame["as_child"],
         least=least,
     )
-    cells = pd.DataFrame({"clade": [node_name(taxonomy, node) for node in worst["node"]]})
-    cells["rank"] = [rank_of(taxonomy, node) for node in worst["node"]]
+    cells = pd.DataFrame({"clade": worst["node"].map(partial(node_name, taxonomy))})
+    cells["rank"] = worst["node"].map(partial(rank_of, taxonomy))
     cells[["answers", "hP", "hR", "cost in hP"]] = worst[["count", "hp", "hr", "hp_cost"]]
     kinds = zip(worst["worst"], worst["worst_count"], strict=True)
     cells["most often"] = [f"{kind} ({count:,})" for kind, count in kinds]
@@ -142,15 +146,18 @@ def regions_table(taxonomy: Taxonomy, frame: pd.DataFrame, least: int) -> Table:
 
 
 def examples_table(
-    taxonomy: Taxonomy, frame: pd.DataFrame, order: Sequence[str], most: int
+    taxonomy: Taxonomy, frame: pd.DataFrame, order: Iterable[str], most: int
 ) -> Table:
     """Returns the costliest answers of each type and of the wrong branches of each rank, each target once."""
-    costly = frame.assign(sum=frame["hp"] + frame["hr"]).sort_values("sum", kind="stable")
+    sums = frame["hp"] + frame["hr"]
+    costly = frame.loc[sums.sort_values(kind="stable").index]
     chosen = costly.drop_duplicates(["type", "target"]).groupby("type").head(most)
-    chosen = chosen.sort_values("type", key=lambda types: in_order(types, order), kind="stable")
-    cells = pd.DataFrame({"type": chosen["type"], "answer": chosen["answer"].map(_shortened)})
-    cells["truth"] = [node_name(taxonomy, node) for node in chosen["target"]]
-    cells["placement"] = [node_name(taxonomy, node) for node in chosen["node"]]
+    chosen = sorted_by(chosen, "type", order)
+    name_of = partial(node_name, taxonomy)
+    cells = chosen[["type"]].copy()
+    cells["answer"] = chosen["answer"].map(_shortened)
+    cells["truth"] = chosen["target"].map(name_of)
+    cells["placement"] = chosen["node"].map(name_of)
     cells[["hP", "hR", "id"]] = chosen[["hp", "hr", "id"]]
     return frame_table("examples", "Examples of each type", cells)
 
@@ -166,13 +173,14 @@ def draw_costs(costs: pd.DataFrame) -> Figure:
     Args:
         costs: A row per type: type, count, and for hp and hr the cost and its low and high end.
     """
-    counts = costs["count"].map("{:,}".format)
+    names = costs["type"] + costs["count"].map(" ({:,})".format)
     parts = []
     for metric, shown in _METRICS.items():
         part = costs[[f"{metric}_cost", f"{metric}_low", f"{metric}_high"]]
         part = part.set_axis(["estimate", "low", "high"], axis=1)
         total = part["estimate"].sum()
-        parts.append(part.assign(series=f"cost in {shown} (sum {total:.3f})"))
-        parts[-1]["name"] = costs["type"] + " (" + counts + ")"
+        part["series"] = f"cost in {shown} (sum {total:.3f})"
+        part["name"] = names
+        parts.append(part)
     drawn = pd.concat(parts).assign(panel="")
     return draw_dots(drawn, "taken from the mean over all answers", zero=True)

@@ -12,7 +12,6 @@ tree-based inconsistency error of the latter).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +26,7 @@ from taxtune.studies.embedding import label_texts, rounded, unit
 from taxtune.studies.granularity.matrices import ScoreMatrix, at_leaves
 from taxtune.studies.granularity.settings import GranularitySettings
 from taxtune.studies.output import draw_dots, frame_table, intervals_table
+from taxtune.studies.placements import interval_frame
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -207,37 +207,32 @@ def two_level_report(
 ) -> StudyReport:
     """Returns the report of the two-level form."""
     rows = []
-    parts = []
+    parts = {}
     for result in results:
-        intervals = result.intervals(settings)
-        row: dict[str, str | float] = {"scores": result.name, "images": len(result.credit)}
-        row |= {column: 100 * interval.estimate for column, interval in intervals.items()}
-        rows.append(row)
-        for column, interval in intervals.items():
-            part = {"scores": result.name, "quantity": column}
-            parts.append(part | asdict(interval))
+        intervals = interval_frame(result.intervals(settings))
+        row = {"scores": result.name, "images": len(result.credit)}
+        rows.append(row | (100 * intervals["estimate"]).to_dict())
+        parts[result.name] = intervals
     table = pd.DataFrame(rows)
-    quantities = pd.DataFrame(parts)
+    quantities = pd.concat(parts, names=["scores", "quantity"]).reset_index()
     is_accuracy = quantities["quantity"].str.startswith(("FG", "CG"))
     accuracies = quantities[is_accuracy].rename(columns={"scores": "name", "quantity": "series"})
+    accuracy_table = frame_table(
+        "two-level",
+        "Top-1 accuracy on fine (FG) and coarse (CG) classes, in % (paper 3, Table 5)",
+        table,
+        f"{len(grouping.fine):,} fine and {len(grouping.coarse):,} coarse classes. CG FG-label: the coarse "
+        "class of the predicted fine class; CG FG-emb: by the average of the fine classes' text embeddings; "
+        "Δ: the gain over CG direct; full path: FG and CG direct are both right; inconsistent: the "
+        "fine class does not belong to the coarse one. Classes that share the highest score share the credit.",
+        digits=2,
+    )
     note = f"Percentile bootstrap over the images, {settings.resamples:,} resamples."
     return StudyReport(
         study="granularity",
         title="Are coarse classes recognised as well directly as through their fine classes?",
         settings=settings.record(),
-        tables=(
-            frame_table(
-                "two-level",
-                "Top-1 accuracy on fine (FG) and coarse (CG) classes, in % (paper 3, Table 5)",
-                table,
-                f"{len(grouping.fine):,} fine and {len(grouping.coarse):,} coarse classes. CG FG-label: the coarse "
-                "class of the predicted fine class; CG FG-emb: by the average of the fine classes' text embeddings; "
-                "Δ: the gain over CG direct; full path: FG and CG direct are both right; inconsistent: the "
-                "fine class does not belong to the coarse one. Classes that share the highest score share the credit.",
-                digits=dict.fromkeys(table.columns[2:], 2),
-            ),
-            intervals_table(quantities, note),
-        ),
+        tables=(accuracy_table, intervals_table(quantities, note)),
         figures={"two-level": partial(draw_accuracies, accuracies)},
         notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
     )

@@ -304,7 +304,7 @@ def _levels_table(counts: CaptionCounts) -> Table:
         "plural; the senses of a name are not distinguished.",
         "Inside longer names: the mean number of captions in which a label's name occurs only inside a longer "
         "name on the tree (tiger in tiger shark); these do not count.",
-        digits=dict.fromkeys(cells.columns[2:], 1),
+        digits=1,
     )
 
 

@@ -8,7 +8,6 @@ last two over the first is the model's discrepancy Δ. All tables and figures co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +25,7 @@ from taxtune.report.output import StudyReport, Table
 from taxtune.studies.frames import groups, records
 from taxtune.studies.granularity.matrices import ScoreMatrix, at_leaves, label_frame
 from taxtune.studies.output import draw_curves, frame_table, intervals_table
+from taxtune.studies.placements import interval_frame
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -217,15 +217,14 @@ def hierarchy_report(results: Sequence[Granularity], settings: Mapping[str, Any]
     for result in results:
         for note in result.notes:
             notes.append(note if len(results) == 1 else f"{result.name}: {note}")
+    tables = [_summary_table(results)]
+    tables.append(_intervals_table(results, settings.get("resamples", 0)))
+    tables.append(_levels_table(results))
     return StudyReport(
         study="granularity",
         title="Does a model know coarse labels as well as the fine labels below them?",
         settings=settings,
-        tables=(
-            _summary_table(results),
-            _intervals_table(results, settings.get("resamples", 0)),
-            _levels_table(results),
-        ),
+        tables=tuple(tables),
         figures={"granularity-levels": partial(_draw_levels, results)},
         notes=tuple(dict.fromkeys(notes)),
         data={"labels": {result.name: records(result.labels) for result in results}},
@@ -246,17 +245,15 @@ def _summary_table(results: Sequence[Granularity]) -> Table:
         "Anc raw: an ancestor scored by its own name; Anc child: by its best direct child (eq. 2); Anc leaf: by the "
         "best leaf below it (eq. 3); Δ: gain over raw.",
         "Improved: ancestors whose average precision rises when they are scored by the leaves.",
-        digits=dict.fromkeys(QUANTITIES, 2),
+        digits=2,
     )
 
 
 def _intervals_table(results: Sequence[Granularity], resamples: int) -> Table:
-    rows = []
-    for result in results:
-        for name, interval in result.intervals.items():
-            rows.append({"scores": result.name, "quantity": name} | asdict(interval))
+    intervals = {result.name: interval_frame(result.intervals) for result in results}
+    cells = pd.concat(intervals, names=["scores", "quantity"]).reset_index()
     return intervals_table(
-        pd.DataFrame(rows),
+        cells,
         f"Bootstrap over the images, {resamples:,} resamples, percentiles shifted so that the mean of the resamples "
         "equals the estimate; gaps are paired. A label absent from a resample is left out of that resample's mean.",
     )
@@ -276,17 +273,14 @@ def _levels_table(results: Sequence[Granularity]) -> Table:
             row["Δ leaf"] = means["gain"]["ancestor"]
             rows.append(row | _counts(labels))
     title = "The same by level, the root being level 0 (paper 3, Figure 3)"
-    return frame_table("levels", title, pd.DataFrame(rows), digits=dict.fromkeys(QUANTITIES, 2))
+    return frame_table("levels", title, pd.DataFrame(rows), digits=2)
 
 
 def _counts(labels: pd.DataFrame) -> dict[str, int]:
     """Returns the numbers of leaves, of ancestors, and of ancestors that gain by their leaves."""
-    is_leaf = labels["kind"] == "leaf"
-    return {
-        "n leaves": is_leaf.sum(),
-        "n anc": (~is_leaf).sum(),
-        "improved": (labels["gain"] > _TIE).sum(),
-    }
+    leaves = (labels["kind"] == "leaf").sum()
+    improved = (labels["gain"] > _TIE).sum()
+    return {"n leaves": leaves, "n anc": len(labels) - leaves, "improved": improved}
 
 
 def _draw_levels(results: Sequence[Granularity]) -> Figure:

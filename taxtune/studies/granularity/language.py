@@ -219,5 +219,5 @@ def _accuracy_table(
         f"{100 / len(coarse):.2f} %; always answering {coarse[sizes.argmax()]!r}, in "
         f"{100 * sizes.max() / len(grouping.fine):.2f} %.",
         f"95 % percentile bootstrap over the fine classes, {resamples:,} resamples.",
-        digits=dict.fromkeys(["accuracy", "low", "high"], 2),
+        digits=2,
     )

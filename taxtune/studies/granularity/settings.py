@@ -127,11 +127,11 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         for name in ("model", "scores", "captions"):
             check_once(f"--{name}", getattr(self, name))
         for name, forms in _FORMS.items():
-            if getattr(self, name) not in (None, ()) and self.form not in forms:
-                raise DataError(
-                    f"The form `{self.form}` does not use --{name.replace('_', '-')}.",
-                    remedy=f"Use it with --form {' or '.join(forms)}.",
-                )
+            is_given = getattr(self, name) not in (None, ())
+            if is_given and self.form not in forms:
+                message = f"The form `{self.form}` does not use {self.option(name)}."
+                remedy = f"Use it with --form {' or '.join(forms)}."
+                raise DataError(message, remedy=remedy)
         self._check_sources()
         return self
 

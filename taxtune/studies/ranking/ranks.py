@@ -64,7 +64,8 @@ class Measured(NamedTuple):
             return first
         second = _means(self.other, known, counts)
         total = first + second
-        return np.divide(2 * first * second, total, out=np.zeros_like(total), where=total != 0)
+        is_zero = total == 0
+        return np.asarray(2 * first * second / np.where(is_zero, 1, total))
 
     def ranks(self, counts: FloatArray | None = None) -> FloatArray:
         """Returns the ranks of the models in each resample, shape (resamples, models); NaN for one without scores."""
@@ -81,7 +82,8 @@ class Measured(NamedTuple):
         is_tie = np.isnan(gap) | (np.abs(gap) <= _TIE)
         lost = np.where(is_tie, 0.5, gap > 0)
         is_rival = is_ranked & ~np.eye(len(is_ranked), dtype=bool)
-        return np.where(is_ranked, 1 + (lost * is_rival).sum(axis=2), np.nan)
+        losses = (lost * is_rival).sum(axis=2)
+        return np.where(is_ranked, 1 + losses, np.nan)
 
 
 def _means(scores: FloatArray, known: NDArray[np.bool_], counts: FloatArray) -> FloatArray:
@@ -138,13 +140,14 @@ def rank_models(
 
 def kendall_taus(a: ArrayLike, b: ArrayLike) -> FloatArray:
     """Returns Kendall's τ-b of rankings along the last axis, over the models that both rank; NaN where one ties all."""
-    left, right = np.broadcast_arrays(_pair_signs(a), _pair_signs(b))
+    left, right = _pair_signs(a), _pair_signs(b)
     both = ~np.isnan(left + right)
     left = np.where(both, left, 0.0)
     right = np.where(both, right, 0.0)
+    agreed = (left * right).sum(-1)
     untied = (left**2).sum(-1) * (right**2).sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((left * right).sum(-1) / np.sqrt(untied))
+        return np.asarray(agreed / np.sqrt(untied))
 
 
 def _pair_signs(ranks: ArrayLike) -> FloatArray:

@@ -41,6 +41,9 @@ _TITLE = "Ranking of models under text measures and taxonomy-aware metrics"
 # The metrics, after the text measures and in the order of the paper's Tables 4 and 5; those between 0 and 1.
 _METRICS = ("accuracy", "hR", "hP", "hF")
 _FRACTIONS = _METRICS[1:]
+_SCALES = (
+    "Text measures and accuracy are in percent, hR, hP and hF between 0 and 1, as in the paper."
+)
 _OVER = (
     "a value is over the model's own answers; a rank compares each pair of models on the examples that both "
     "answered"
@@ -73,18 +76,14 @@ def run(settings: RankingSettings) -> StudyReport:
     columns = _columns(placed, measures, len(models))
     ranks, taus = rank_models(columns, models, resamples=settings.resamples, seed=settings.seed)
     targets = placed.loc[placed["model"] == models[0], "target"].to_numpy()
-    notes = [
-        "Text measures and accuracy are in percent, hR, hP and hF between 0 and 1, as in the paper.",
-        *missing_note(int((placed["node"] < 0).sum()), _OVER),
-        trivial_answer(taxonomy, targets),
-        *_unscored_notes(placed, measures),
-    ]
-    tables = [
-        _scores_table(answer_counts(placed, ["model"]), columns, notes),
-        _ranks_table(ranks),
-        _uncertainty_table(ranks, settings.resamples),
-        _taus_table(taus),
-    ]
+    counts = answer_counts(placed, ["model"])
+    notes = [_SCALES]
+    notes += missing_note(int(counts["missing"].sum()), _OVER)
+    notes.append(trivial_answer(taxonomy, targets))
+    notes += _unscored_notes(placed, measures)
+    tables = [_scores_table(counts, columns, notes), _ranks_table(ranks)]
+    tables.append(_uncertainty_table(ranks, settings.resamples))
+    tables.append(_taus_table(taus))
     if part is not None:
         tables.append(both_trees_table(part, placed, "model"))
     record = settings.record()
@@ -125,20 +124,22 @@ def _add_scores(
 ) -> None:
     """Adds a column per metric and measure; NaN is unscored."""
     known = placed[placed["node"] >= 0]
-    hp, hr = precision_recall(taxonomy, known["node"], known["target"], off_tree=known["as_child"])
-    placed["accuracy"] = pd.Series(is_exact(hp, hr), index=known.index, dtype=float)
-    placed["hR"] = pd.Series(hr, index=known.index, dtype=float)
-    placed["hP"] = pd.Series(hp, index=known.index, dtype=float)
+    off_tree = known["as_child"]
+    hp, hr = precision_recall(taxonomy, known["node"], known["target"], off_tree=off_tree)
+    scores = pd.DataFrame({"accuracy": is_exact(hp, hr), "hR": hr, "hP": hp}, known.index)
+    placed[scores.columns] = scores.astype(float)
     for measure in measures:
         placed[measure.label] = text_scores(placed, measure, taxonomy, reference)
 
 
 def _columns(placed: pd.DataFrame, measures: Sequence[Measure], models: int) -> list[Measured]:
     """Returns the scores under each measure and metric, shape (models, examples)."""
-    names = [measure.label for measure in measures] + ["accuracy", "hR", "hP"]
-    scores = {name: placed[name].to_numpy().reshape(models, -1) for name in names}
+    scores = {}
+    for name in [*(measure.label for measure in measures), "accuracy", "hR", "hP"]:
+        scores[name] = placed[name].to_numpy().reshape(models, -1)
     columns = [Measured(name, values) for name, values in scores.items()]
-    return [*columns, Measured("hF", scores["hP"], scores["hR"])]
+    columns.append(Measured("hF", scores["hP"], scores["hR"]))
+    return columns
 
 
 def _unscored_notes(placed: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
@@ -160,19 +161,20 @@ def _scores_table(cells: pd.DataFrame, columns: Sequence[Measured], notes: Seque
     """Returns the values of the models as paper 1 prints them (Tables 4 and 5): all but hR, hP and hF in percent."""
     digits = {}
     for column in columns:
-        is_fraction = column.label in _FRACTIONS
-        cells[column.label] = column.values()[0] * (1 if is_fraction else 100)
-        digits[column.label] = 3 if is_fraction else 1
+        values = column.values()[0]
+        if column.label not in _FRACTIONS:
+            values = 100 * values
+            digits[column.label] = 1
+        cells[column.label] = values
     return frame_table("scores", _TITLE, cells.reset_index(), *notes, digits=digits)
 
 
 def _ranks_table(ranks: pd.DataFrame) -> Table:
-    measures = ranks["measure"].unique()
-    wide = ranks.pivot(index="model", columns="measure", values="rank")
-    cells = wide.loc[ranks["model"].unique(), measures].reset_index()
+    wide = ranks.set_index(["model", "measure"])["rank"].unstack(sort=False)
+    cells = wide.reset_index()
     note = "1 is the best. Tied models share the average of their ranks."
     title = "Rank of each model under each measure"
-    return frame_table("ranks", title, cells, note, digits=dict.fromkeys(measures, 1))
+    return frame_table("ranks", title, cells, note, digits=1)
 
 
 def _uncertainty_table(ranks: pd.DataFrame, resamples: int) -> Table:
@@ -189,15 +191,17 @@ def _uncertainty_table(ranks: pd.DataFrame, resamples: int) -> Table:
 def _taus_table(taus: pd.DataFrame) -> Table:
     title = "Kendall's τ of each measure's ranking with that of hF"
     note = "τ-b; the interval is over the resamples in which neither ranking ties all models."
-    return frame_table("tau", title, taus, note, digits=dict.fromkeys(["τ", *INTERVAL], 2))
+    return frame_table("tau", title, taus, note, digits=2)
 
 
 def _draw_ranks(ranks: pd.DataFrame) -> Figure:
     """Draws the rank-shift chart of paper 1's Figure 5: each model's rank by measure, the best on top."""
-    names = {"model": "series", "measure": "x", "rank": "estimate"}
-    ends = dict(zip(INTERVAL, ("low", "high"), strict=True))
-    curves = ranks.rename(columns=names | ends).assign(panel="", way="")
+    low, high = INTERVAL
+    names = {"model": "series", "measure": "x", "rank": "estimate", low: "low", high: "high"}
+    curves = ranks.rename(columns=names).assign(panel="", way="")
     figure = draw_curves(curves, "rank, with its 95 % bootstrap interval")
     models = ranks["model"].nunique()
-    figure.axes[0].set(ylim=(models + 0.5, 0.5), yticks=range(1, models + 1))
+    (axes,) = figure.axes
+    axes.set_ylim(models + 0.5, 0.5)
+    axes.set_yticks(range(1, models + 1))
     return figure

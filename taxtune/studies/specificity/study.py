@@ -7,7 +7,6 @@ above its wrong texts of one kind; the mean over images of the average precision
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ from taxtune.studies.embedding import (
 )
 from taxtune.studies.frames import groups
 from taxtune.studies.output import frame_table, intervals_table
+from taxtune.studies.placements import interval_frame
 from taxtune.studies.specificity.coco import read_coco
 from taxtune.studies.specificity.mentions import read_words
 from taxtune.studies.specificity.settings import SpecificitySettings
@@ -151,7 +151,7 @@ def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFra
 
 
 def _truncated(encoder: ClipEncoder, texts: pd.DataFrame) -> list[str]:
-    right = texts.loc[texts["kind"].isin(POSITIVES), "text"].unique().tolist()
+    right = texts[texts["kind"].isin(POSITIVES)]["text"].unique().tolist()
     cut = int(encoder.truncated(right).sum())
     if not cut:
         return []
@@ -175,14 +175,12 @@ def read_pairs(path: Path) -> pd.DataFrame:
     for name in ("image", "kind", "text"):
         pairs[name] = pairs[name].map(_text)
     known = f"known are {', '.join(_ALL)}"
-    problems = {
-        "has no image or no text": (pairs[["image", "text"]] == "").any(axis=1),
-        f"has an unknown kind of text; {known}": ~pairs["kind"].isin(_ALL),
-        "has a score that is missing, not finite or too large to average": ~(
-            pairs["score"].abs() <= _LARGEST
-        ),
-        "repeats a pair": pairs.duplicated(["image", "kind", "text"]),
-    }
+    is_blank = pairs[["image", "text"]] == ""
+    is_usable = pairs["score"].abs() <= _LARGEST
+    problems = {"has no image or no text": is_blank.any(axis=1)}
+    problems[f"has an unknown kind of text; {known}"] = ~pairs["kind"].isin(_ALL)
+    problems["has a score that is missing, not finite or too large to average"] = ~is_usable
+    problems["repeats a pair"] = pairs.duplicated(["image", "kind", "text"])
     for problem, is_wrong in problems.items():
         if is_wrong.any():
             first = int(is_wrong.to_numpy().argmax())
@@ -228,26 +226,24 @@ def report(
 ) -> StudyReport:
     """Returns the tables and figures of one or more scored sets of pairs with their names."""
     names = distinct_names([name for name, _ in scored])
+    stems = numbered("specificity-scores", len(scored))
     means, distributions, notes = [], [], list(notes)
-    for name, (_, pairs) in zip(names, scored, strict=True):
+    figures = {}
+    for name, stem, (_, pairs) in zip(names, stems, scored, strict=True):
         means.append(_means(pairs, settings).assign(scores=name))
         distributions.append(_distributions(name, pairs))
         notes += [f"{name}: {note}" for note in _notes(pairs)]
+        figures[stem] = partial(draw, pairs)
     intervals = pd.concat(means, ignore_index=True)
-    stems = numbered("specificity-scores", len(scored))
-    figures = {stem: partial(draw, pairs) for stem, (_, pairs) in zip(stems, scored, strict=True)}
+    note = f"Percentile bootstrap over the images, {settings.resamples:,} resamples."
+    cells = intervals[[*_HEADS, "images", "mAP", "low", "high"]]
+    tables = [_means_table(intervals), intervals_table(cells, note)]
+    tables.append(_distributions_table(pd.concat(distributions)))
     return StudyReport(
         study="specificity",
         title="Does a model prefer right texts of any specificity to subtly wrong ones?",
         settings=settings.record(),
-        tables=(
-            _means_table(intervals),
-            intervals_table(
-                intervals[[*_HEADS, "images", "mAP", "low", "high"]],
-                f"Percentile bootstrap over the images, {settings.resamples:,} resamples.",
-            ),
-            _distributions_table(pd.concat(distributions)),
-        ),
+        tables=tuple(tables),
         figures=figures,
         notes=tuple(notes),
     )
@@ -258,12 +254,11 @@ def _means(pairs: pd.DataFrame, settings: SpecificitySettings) -> pd.DataFrame:
     values = precisions(pairs)
     columns = {f"{right} {wrong}": values[right, wrong].to_numpy() for right, wrong in _CELLS}
     intervals = bootstrap(Sample(columns), resamples=settings.resamples, seed=settings.seed)
-    rows = []
-    for right, wrong in _CELLS:
-        row: dict[str, Any] = {"right texts": POSITIVES[right], "wrong texts": NEGATIVES[wrong]}
-        row["images"] = int(values[right, wrong].notna().sum())
-        rows.append(row | asdict(intervals[f"{right} {wrong}"]))
-    return pd.DataFrame(rows).rename(columns={"estimate": "mAP"})
+    rows = interval_frame(intervals).rename(columns={"estimate": "mAP"})
+    rows["right texts"] = [POSITIVES[right] for right, _ in _CELLS]
+    rows["wrong texts"] = [NEGATIVES[wrong] for _, wrong in _CELLS]
+    rows["images"] = values.notna().sum().to_numpy()
+    return rows
 
 
 def _notes(pairs: pd.DataFrame) -> list[str]:
@@ -271,9 +266,9 @@ def _notes(pairs: pd.DataFrame) -> list[str]:
     notes = []
     by_image = pairs.groupby("image")
     of_all = f"of {by_image.ngroups:,} images"
-    level = int(((by_image["score"].nunique() == 1) & (by_image.size() > 1)).sum())
-    if level:
-        notes.append(f"{level:,} {of_all} have the same score for all their texts.")
+    is_level = (by_image["score"].nunique() == 1) & (by_image.size() > 1)
+    if is_level.any():
+        notes.append(f"{is_level.sum():,} {of_all} have the same score for all their texts.")
     for kind, shown in _ALL.items():
         sizes = pairs[pairs["kind"] == kind].groupby("image").size()
         lacking = by_image.ngroups - len(sizes)
@@ -288,10 +283,8 @@ def _notes(pairs: pd.DataFrame) -> list[str]:
 
 
 def _means_table(intervals: pd.DataFrame) -> Table:
-    long = intervals[[*_HEADS, "mAP"]].copy()
-    long["mAP"] = 100 * long["mAP"]
-    long["wrong texts"] = "vs " + long["wrong texts"]
-    cells = long.set_index(_HEADS)["mAP"].unstack(sort=False).reset_index()
+    percent = 100 * intervals.set_index(_HEADS)["mAP"]
+    cells = percent.unstack(sort=False).add_prefix("vs ").reset_index()
     return frame_table(
         "specificity",
         "Image-to-text retrieval, mAP in % (paper 3, Table 3)",
@@ -299,7 +292,7 @@ def _means_table(intervals: pd.DataFrame) -> Table:
         "Rows: the right texts of an image; columns: the wrong texts that they are ranked against. Related images "
         "share an object label with it; altered captions are its own captions with one object replaced by one that is "
         "not in the image.",
-        digits=dict.fromkeys(cells.columns[2:], 2),
+        digits=2,
     )
 
 

@@ -7,8 +7,7 @@ images, of images that share a label, and the image's own captions with one obje
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -44,47 +43,47 @@ def make_texts(
         seed: Seed of all draws; those of an image depend on the seed and its id alone.
     """
     find = mention_finder(words)
-    captions = pd.DataFrame({"text": [image.captions for image in images]}).explode("text")
-    owner = captions.index.to_numpy()
-    pool = captions["text"].to_numpy(dtype=object)
-    by_label: defaultdict[str, list[int]] = defaultdict(list)
+    captions = pd.Series([image.captions for image in images]).explode()
+    labels = pd.Series([image.labels for image in images]).explode()
+    images_with = labels.groupby(labels).groups
+    rows: list[dict[str, str]] = []
     for i, image in enumerate(images):
-        for label in image.labels:
-            by_label[label].append(i)
-    rows: list[tuple[str, str, str, str]] = []
-    for i, image in enumerate(images):
-        rng = np.random.default_rng([seed, zlib.crc32(image.id.encode())])
-        label = image.labels[int(rng.integers(len(image.labels)))]
-        related = np.unique(np.concatenate([by_label[name] for name in image.labels]))
-        is_other = owner != i
-        is_related = np.isin(owner, related) & is_other
-        # In this order, in which the generator is used.
-        texts = {
-            "caption": image.captions,
-            "multi": [template.replace("{label}", ", ".join(image.labels))],
-            "single": [template.replace("{label}", label)],
-            "narrative": image.narratives,
-            "random": _drawn(pool[is_other], image.captions, negatives, rng),
-            "related": _drawn(pool[is_related], image.captions, negatives, rng),
-            "altered": list(islice(altered_captions(image, words, find, rng), negatives)),
-        }
+        own_seed = zlib.crc32(image.id.encode())
+        rng = np.random.default_rng([seed, own_seed])
+        # The generator is used in the order of the kinds.
+        label = image.labels[rng.integers(len(image.labels))]
+        every_label = ", ".join(image.labels)
+        others = captions.drop(i)
+        related = np.concatenate([images_with[name] for name in image.labels])
+        of_related = others[others.index.isin(related)]
+        texts: dict[str, Iterable[str]] = {}
+        texts["caption"] = image.captions
+        texts["multi"] = [template.replace("{label}", every_label)]
+        texts["single"] = [template.replace("{label}", label)]
+        texts["narrative"] = image.narratives
+        texts["random"] = _drawn(others, image.captions, negatives, rng)
+        texts["related"] = _drawn(of_related, image.captions, negatives, rng)
+        altered = altered_captions(image, words, find, rng)
+        texts["altered"] = islice(altered, negatives)
         for kind, some in texts.items():
-            rows += [(image.id, image.file, kind, text) for text in some]
-    return pd.DataFrame(rows, columns=["image", "file", "kind", "text"])
+            row = {"image": image.id, "file": image.file, "kind": kind}
+            rows += [row | {"text": text} for text in some]
+    return pd.DataFrame(rows)
 
 
-def _drawn(pool: Sequence[str], own: Sequence[str], n: int, rng: np.random.Generator) -> list[str]:
+def _drawn(pool: pd.Series[str], own: Sequence[str], n: int, rng: np.random.Generator) -> list[str]:
     """Returns up to `n` different texts of a pool that are none of an image's own."""
     own_texts = {text.casefold() for text in own}
-    chosen: list[str] = []
+    others: list[str] = []
     # Twice as many as needed first, in case some are repeated.
     for size in (2 * n, len(pool)):
-        drawn = rng.choice(pool, size=min(size, len(pool)), replace=False)
-        others = [text for text in dict.fromkeys(drawn) if text.casefold() not in own_texts]
-        chosen = others[:n]
-        if len(chosen) == n:
+        size = min(size, len(pool))
+        drawn = rng.choice(pool.to_numpy(), size, replace=False)
+        distinct = dict.fromkeys(drawn)
+        others = [text for text in distinct if text.casefold() not in own_texts]
+        if len(others) >= n:
             break
-    return chosen
+    return others[:n]
 
 
 def altered_captions(
@@ -107,12 +106,14 @@ def altered_captions(
     absent = [category for category in words if category not in named]
     slots = []
     for caption in image.captions:
-        slots += [(caption, mention) for mention in find(caption) if is_head(caption, mention)]
+        heads = [mention for mention in find(caption) if is_head(caption, mention)]
+        slots += [(caption, mention) for mention in heads]
     seen = {caption.casefold() for caption in image.captions}
     for number in rng.permutation(len(slots) * len(absent)):
         slot, other = divmod(int(number), len(absent))
         caption, mention = slots[slot]
-        text = swapped(caption, mention, words[absent[other]])
+        category = absent[other]
+        text = swapped(caption, mention, words[category])
         if text not in seen and text.casefold() not in seen:
             seen.add(text)
             yield text

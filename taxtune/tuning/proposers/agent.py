@@ -14,7 +14,7 @@ from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Sample, paired_bootstrap
 from taxtune.models.api import Completion, ToolCall
 from taxtune.tuning.proposers.base import Check, Goal, Proposal
-from taxtune.tuning.proposers.evidence import evidence, measures_of, row_values
+from taxtune.tuning.proposers.evidence import evidence, measures_of, score_columns
 from taxtune.tuning.proposers.llm import DEFAULT_MODEL, Conversation, LLMProposer
 from taxtune.tuning.proposers.messages import Messages, check_whole
 from taxtune.tuning.proposers.pictures import Picture, worst_failures
@@ -65,11 +65,10 @@ class AgentProposer(LLMProposer):
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the model, its settings and the hash of the messages; never the key."""
-        return {
-            **super().identity(),
-            "max_turns": self._max_turns,
-            "trial_images": self._trial_images,
-        }
+        identity = super().identity()
+        identity["max_turns"] = self._max_turns
+        identity["trial_images"] = self._trial_images
+        return identity
 
     def propose(
         self,
@@ -133,7 +132,8 @@ class AgentProposer(LLMProposer):
             if number < _CALLS:
                 text = tools.result(call)
             conversation.record(reply, text, call, first=number == 0)
-            conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+            message = {"role": "tool", "tool_call_id": call.id, "content": text}
+            conversation.messages.append(message)
         if tools.submitted is None and tools.looked_at:
             # Images are refused in a tool's message by OpenAI, and by Mistral in a user's right after
             # a tool's.
@@ -232,11 +232,13 @@ class AgentTools:
             )
         try:
             given = TOOLS[call.name].model_validate_json(call.arguments.strip() or "{}")
-            result = getattr(self, f"_{call.name}")(**dict(given))
+            tool = getattr(self, f"_{call.name}")
+            result = tool(**dict(given))
         except ValidationError as error:
             wrong = []
             for problem in error.errors():
-                wrong.append(": ".join((*map(str, problem["loc"]), problem["msg"])))
+                parts = (*map(str, problem["loc"]), problem["msg"])
+                wrong.append(": ".join(parts))
             return _error(f"The arguments of {call.name} cannot be used: {'; '.join(wrong)}.")
         except (ToolError, TemplateError) as error:
             return _error(str(error))
@@ -249,18 +251,16 @@ class AgentTools:
             raise ToolError(f"There is no iteration {iteration}.", remedy=f"The last is {last}.")
         if not record.rows:
             raise ToolError(f"Iteration {iteration} asked about no image.")
-        told: dict[str, Any] = {
-            "images": len(record.rows),
-            "answers": self._messages.evidence(record, self._goal),
-        }
+        answers = self._messages.evidence(record, self._goal)
+        result: dict[str, Any] = {"images": len(record.rows), "answers": answers}
         if self.looks:
             captions = []
             most = 2 * self.looks
             for picture in worst_failures(record, self._goal, most, salt=len(self._records)):
                 self._listed[picture.number] = picture
                 captions.append(self._messages.text("pictures/caption.j2", picture=picture))
-            told["worst"] = captions
-        return told
+            result["worst"] = captions
+        return result
 
     def _look(self, image: int) -> dict[str, Any]:
         if self.looks == 0:
@@ -277,11 +277,9 @@ class AgentTools:
         self._accept(template)
         rows = self._rows(self._goal.ask, template, images)
         leader = best([*self._records.values()])
-        result: dict[str, Any] = {
-            "images": len(rows),
-            "missing": sum(row.answer is None for row in rows),
-            "scores": self._scores(rows, template),
-        }
+        missing = sum(row.answer is None for row in rows)
+        result: dict[str, Any] = {"images": len(rows), "missing": missing}
+        result["scores"] = self._scores(rows, template)
         if leader is not None:
             differences = self._differences(rows, leader.rows)
             result[f"minus iteration {leader.iteration}"] = differences
@@ -336,15 +334,16 @@ class AgentTools:
         self, first: Sequence[SampleResult], second: Sequence[SampleResult]
     ) -> dict[str, Any]:
         """Returns the paired differences first minus second on the images that both answer."""
-        others = {row.example: row for row in second if _counts(row)}
-        own = [row for row in first if _counts(row) and row.example in others]
+        others = {row.example: row for row in second if row.counts}
+        own = [row for row in first if row.counts and row.example in others]
         paired = [others[row.example] for row in own]
+        measures = measures_of(self._goal.objective)
+        other_columns = score_columns(paired, measures)
         samples = []
-        for name in measures_of(self._goal.objective):
-            values = row_values(own, name)
-            other_values = row_values(paired, name)
-            if values is not None and other_values is not None:
-                samples.append((Sample.mean(name, values), Sample.mean(name, other_values)))
+        for name, values in score_columns(own, measures).items():
+            if name in other_columns:
+                pair = (Sample.mean(name, values), Sample.mean(name, other_columns[name]))
+                samples.append(pair)
         differences: dict[str, Any] = {"images": len(own)}
         for name, found in paired_bootstrap(*samples, resamples=_RESAMPLES).items():
             differences[metric_name(name)] = {
@@ -386,7 +385,3 @@ def _as_sent(call: ToolCall) -> dict[str, Any]:
 
 def _error(reason: str) -> str:
     return json.dumps({"error": reason}, ensure_ascii=False)[:_RESULT]
-
-
-def _counts(row: SampleResult) -> bool:
-    return row.node is not None and row.unrated is None

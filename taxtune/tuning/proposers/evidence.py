@@ -51,7 +51,7 @@ __all__ = [
     "hidden_answers",
     "measures_of",
     "relation",
-    "row_values",
+    "score_columns",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -96,9 +96,8 @@ _DOUBT = (
     "exactly specific",
     "specifically precise precisely particular definitively certainty",
 )
-_COMMON = frozenset(
-    folded for words in (*_GRAMMAR, _DOUBT) for word in words for folded in fold_words(word)
-)
+_COMMON_TEXTS = (*itertools.chain(*_GRAMMAR), *_DOUBT)
+_COMMON = frozenset(itertools.chain.from_iterable(map(fold_words, _COMMON_TEXTS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,24 +200,26 @@ def evidence(
     met = isinstance(record, Sequence) or record.feasible
     if template is None and not isinstance(record, Sequence):
         template = record.template
-    tree, domain = goal.taxonomy, goal.domain_node
-    answered = [row for row in rows if row.node is not None and row.unrated is None]
+    tree = goal.taxonomy
+    domain = goal.domain_node
+    answered = [row for row in rows if row.counts]
     if tree is None or not answered:
         return None
-    values = _values(answered, measures_of(goal.objective, met=met))
+    values = score_columns(answered, measures_of(goal.objective, met=met))
     if not values:
-        values = _values(answered, ("hp", "hr"))
+        values = score_columns(answered, ("hp", "hr"))
     scores = [_score(name, column) for name, column in values.items()]
     target = np.array([row.target for row in answered])
     placed = np.array([row.node for row in answered])
     on_tree = np.array([not (row.off_tree or row.abstained) for row in answered])
     hidden = hidden_answers(answered, goal, template=template)
+    domain_only = tree.is_ancestor(placed, domain) & on_tree
     return Evidence(
         images=len(answered),
         failed=len(rows) - len(answered),
         scores=tuple(scores),
         levels=_levels(tree, domain, placed[on_tree], target[on_tree]),
-        domain_only=int((tree.is_ancestor(placed, domain) & on_tree).sum()),
+        domain_only=int(domain_only.sum()),
         abstained=sum(row.abstained and not row.off_tree for row in answered),
         off_tree=sum(row.off_tree for row in answered),
         guessed=sum(row.stage in GUESSED for row in answered),
@@ -245,16 +246,15 @@ def hidden_answers(
         goal: What is being tuned for, with the taxonomy.
         template: The template, whose words may stay.
     """
-    tree, domain = goal.taxonomy, goal.domain_node
+    tree = goal.taxonomy
+    domain = goal.domain_node
     assert tree is not None
-    kinds = classify(
-        tree,
-        np.array([row.node for row in answered]),
-        [row.target for row in answered],
-        abstained=[row.abstained for row in answered],
-        off_tree=[row.off_tree for row in answered],
-    )
-    ranks = [rank for rank in tree.ranks if rank]
+    nodes = np.array([row.node for row in answered])
+    targets = [row.target for row in answered]
+    abstained = [row.abstained for row in answered]
+    off_tree = [row.off_tree for row in answered]
+    kinds = classify(tree, nodes, targets, abstained=abstained, off_tree=off_tree)
+    ranks = filter(None, tree.ranks)
     hider = Hider(tree, domain, (template or "", goal.domain, *goal.ranks, *ranks))
     hidden = []
     for row, kind in zip(answered, kinds, strict=True):
@@ -269,18 +269,23 @@ def hidden_answers(
     return hidden
 
 
-def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
-    """Returns each row's value, which adds to a mean, shape (n,); None if the rows do not hold it.
+def score_columns(rows: Sequence[SampleResult], measures: Iterable[str]) -> dict[str, FloatArray]:
+    """Returns each row's part in the mean of each measure that all rows hold, shape (n,).
 
     Of hF, which is no mean, these are its linear approximation around the rows' means, whose mean
     is hF and whose spread is hF's to first order.
 
     Args:
         rows: Rows with an answer.
-        measure: A score of `taxtune.metrics.table.SCORES`, or the name of a metric that was taken.
+        measures: Scores of `taxtune.metrics.table.SCORES`, or names of metrics that were taken.
     """
-    values = ScoreTable.of_rows([row.values for row in rows]).column(measure)
-    return None if not rows or np.isnan(values).any() else values
+    table = ScoreTable.of_rows([row.values for row in rows])
+    columns = {}
+    for name in measures:
+        values = table.column(name)
+        if rows and not np.isnan(values).any():
+            columns[name] = values
+    return columns
 
 
 def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
@@ -293,17 +298,8 @@ def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
     """
     held = [constraint.measure for constraint in objective.constraints]
     about = objective.shown or objective.beside or ("hp", "hr")
-    return tuple(dict.fromkeys((*about, *held) if met else (*held, *about)))
-
-
-def _values(rows: Sequence[SampleResult], measures: Iterable[str]) -> dict[str, FloatArray]:
-    """Returns the rows' values of each measure that they hold."""
-    values = {}
-    for name in measures:
-        column = row_values(rows, name)
-        if column is not None:
-            values[name] = column
-    return values
+    measures = (*about, *held) if met else (*held, *about)
+    return tuple(dict.fromkeys(measures))
 
 
 def _score(measure: str, values: FloatArray) -> Score:
@@ -327,9 +323,11 @@ def _levels(
         return ()
     below = ~taxonomy.is_ancestor(placed, domain)
     right = taxonomy.is_ancestor(placed, target)
-    paths = taxonomy.lineage[np.concatenate([placed, target]), taxonomy.depth[domain] + 1 :]
-    ranks = {rank_of(taxonomy, int(node)) for node in np.unique(paths[paths >= 0])}
-    stops = np.array([rank_of(taxonomy, int(node)) for node in placed])
+    both = np.concatenate([placed, target])
+    paths = taxonomy.lineage[both, taxonomy.depth[domain] + 1 :]
+    nodes = np.unique(paths[paths >= 0]).tolist()
+    ranks = {rank_of(taxonomy, node) for node in nodes}
+    stops = np.array([rank_of(taxonomy, node) for node in placed.tolist()])
     levels = []
     for scores in rank_scores(taxonomy, placed, target):
         if scores.rank not in ranks:
@@ -377,18 +375,21 @@ def _mistake(
     examples.sort(key=lambda answer: answer.text == _ELSEWHERE)
     ranks: Counter[str] = Counter()
     if kind not in (ErrorType.OFF_TREE, ErrorType.ABSTAINED):
-        ranks.update(rank for i in places if (rank := wrong[i]) is not None)
+        ranks.update(filter(None, (wrong[i] for i in places)))
+    costs = {}
+    for name, loss in losses.items():
+        costs[name] = float(loss[places].sum()) / len(hidden)
     return Mistake(
         kind=kind,
         count=len(places),
         wrong_from=dict(ranks.most_common()),
-        costs={name: float(loss[places].sum()) / len(hidden) for name, loss in losses.items()},
+        costs=costs,
         examples=tuple(examples[:_EXAMPLES]),
     )
 
 
 def _bounded(values: FloatArray) -> bool:
-    return bool((values >= 0).all() and (values <= 1).all())
+    return bool(((values >= 0) & (values <= 1)).all())
 
 
 # -- hiding names ----------------------------------------------------------------------------------
@@ -406,7 +407,8 @@ class Hider:
     def __init__(self, taxonomy: Taxonomy, domain: int, kept: Iterable[str] = ()) -> None:
         self._taxonomy = taxonomy
         self._domain = domain
-        self._kept = _COMMON | {word for text in kept for word in fold_words(text)} - {""}
+        words = itertools.chain.from_iterable(map(fold_words, kept))
+        self._kept = _COMMON | set(words) - {""}
 
     def hide(self, answer: str, target: int, node: int | None = None) -> str:
         """Returns an answer with each name replaced by its relation to the target.
@@ -442,7 +444,8 @@ class Hider:
         # A prompt may have the model spell its answer with words of the prompt's own:
         # "m a l l a r d".
         secret = self._names_above(target) - self._names_above(self._domain)
-        return _ELSEWHERE if find_labels(_BRACKETS.sub("|", hidden), secret) else hidden
+        is_told = find_labels(_BRACKETS.sub("|", hidden), secret)
+        return _ELSEWHERE if is_told else hidden
 
     def _longest_name(self, words: Sequence[tuple[str, ...]]) -> tuple[int, tuple[int, ...]]:
         """Returns the number of words of the longest name at the beginning, and its nodes."""
@@ -455,8 +458,10 @@ class Hider:
 
     def _names_above(self, node: int) -> set[str]:
         """Returns the names of a node and its ancestors."""
-        tree = self._taxonomy
-        return {name for above in tree.ancestors(node).tolist() for name in tree.names(above)}
+        names: set[str] = set()
+        for above in self._taxonomy.ancestors(node).tolist():
+            names.update(self._taxonomy.names(above))
+        return names
 
     def _meant(self, nodes: tuple[int, ...], target: int, node: int | None) -> int:
         """Returns the node of several with a name that an answer means."""
@@ -502,6 +507,7 @@ def _names(taxonomy: Taxonomy) -> dict[tuple[str, ...], tuple[int, ...]]:
     """Returns the nodes that have each name, folded as answers are."""
     table: dict[tuple[str, ...], list[int]] = {}
     for node in range(len(taxonomy)):
-        for words in {fold_words(name) for name in taxonomy.names(node)} - {()}:
+        folded = {fold_words(name) for name in taxonomy.names(node)}
+        for words in folded - {()}:
             table.setdefault(words, []).append(node)
     return {words: tuple(nodes) for words, nodes in table.items()}

@@ -182,7 +182,8 @@ class Fragments(_Model):
         for slot in self.slots:
             choices = [[choice.id, choice.text, choice.stance] for choice in slot.choices]
             content.append([slot.id, choices])
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+        text = json.dumps(content)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=8)
@@ -193,7 +194,8 @@ def _with_context(fragments: Fragments, context: tuple[Known, ...]) -> Fragments
 def _sentence(variable: Variable) -> str:
     """Returns a sentence that tells a variable of an image that has it."""
     name = variable.name
-    meaning = re.sub(r"[{}%#]", "", variable.meaning).strip(" .:") or name.replace("_", " ")
+    meaning = re.sub(r"[{}%#]", "", variable.meaning).strip(" .:")
+    meaning = meaning or name.replace("_", " ")
     condition = f"{name} or {name} == 0" if variable.kind == "number" else name
     value = f"{name} | join(', ')" if variable.kind == "list" else name
     words = f"{meaning[:1].upper()}{meaning[1:]}: {{{{ {value} }}}}."
@@ -216,7 +218,8 @@ def read_fragments(source: str | Path = "default", context: Sequence[Variable] =
     file = Path(source).expanduser()
     file = file if file.is_file() else known / f"{source}.yaml"
     if not file.is_file():
-        names = ", ".join(sorted(path.stem for path in known.glob("*.yaml")))
+        stems = sorted(path.stem for path in known.glob("*.yaml"))
+        names = ", ".join(stems)
         remedy = f"Give the path of a YAML file, or one of: {names}."
         raise ProposerError(f"There are no fragments {str(source)!r}.", remedy=remedy)
     try:
@@ -226,17 +229,17 @@ def read_fragments(source: str | Path = "default", context: Sequence[Variable] =
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "the whole file"
         value = first["input"]
+        is_plain = isinstance(value, str | int | float | bool)
         raise ProposerError(
             f"{key}: {first['msg']}.",
             file=file,
-            value=value if isinstance(value, str | int | float | bool) else None,
+            value=value if is_plain else None,
             remedy="A fragment file has 'slots', each with an 'id' and 'choices'; each choice has "
             "'id' and 'text', and a 'stance' where it contradicts others.",
         ) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise ProposerError(
-            f"The fragments cannot be read: {' '.join(str(error).split())}.", file=file
-        ) from None
+        problem = " ".join(str(error).split())
+        raise ProposerError(f"The fragments cannot be read: {problem}.", file=file) from None
     return fragments.model_copy(update={"name": file.stem})
 
 
@@ -290,7 +293,8 @@ class RandomProposer(Proposer):
         Raises:
             ProposalFailed: Every composition was refused; `final` if there are no others.
         """
-        digest = hashlib.sha256(repr((seed, iteration)).encode()).digest()
+        salt = repr((seed, iteration))
+        digest = hashlib.sha256(salt.encode()).digest()
         draw = random.Random(int.from_bytes(digest[:8]))
         fragments = _with_context(self.fragments, goal.context)
         total = fragments.compositions
@@ -361,21 +365,19 @@ class FragmentsProposer(RandomProposer):
         images = [len(record.rows) for record in scored]
         lengths = np.unique(images)
         slots = _with_context(self.fragments, goal.context).slots
-        known = np.hstack(
-            [
-                _features(slots, [record.parameters for record in scored]),
-                np.equal.outer(images, lengths),
-            ]
-        )
+        features = _features(slots, [record.parameters for record in scored])
+        known = np.hstack([features, np.equal.outer(images, lengths)])
         largest = np.tile(lengths == lengths[-1], (len(compositions), 1))
         asked = np.hstack([_features(slots, compositions), largest])
         answers = np.array([score.n for score in scores], dtype=np.float64)
+        weights = answers / answers.max()
         rng = np.random.default_rng(draw.getrandbits(64))
 
         def drawn(values: list[float]) -> FloatArray:
-            return _drawn_values(known, np.array(values), answers / answers.max(), asked, rng)
+            return _drawn_values(known, np.array(values), weights, asked, rng)
 
-        baseline = next((record.scores for record in history if record.iteration == 0), None)
+        baselines = (record.scores for record in history if record.iteration == 0)
+        baseline = next(baselines, None)
         missed = np.zeros(len(compositions))
         for constraint in goal.objective.constraints:
             held = drawn([score.get(constraint.measure) for score in scores])
@@ -420,7 +422,8 @@ def _drawn_values(
     root = np.sqrt(weights)
     left, size, right = np.linalg.svd(known * root[:, None], full_matrices=False)
     along = left.T @ ((values - centre) * root)
-    beside = max(float(np.sum(weights * (values - centre) ** 2) - along @ along), 0.0)
+    total = np.sum(weights * (values - centre) ** 2)
+    beside = max(float(total - along @ along), 0.0)
     # The evidence for each ratio of noise to effects, at the variance of the effects that suits it
     # best.
     spread = size**2 + _NOISE[:, None]

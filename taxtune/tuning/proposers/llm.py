@@ -59,7 +59,8 @@ class Conversation:
 
     def reply(self, tools: Sequence[Mapping[str, Any]] = ()) -> Completion:
         """Returns the model's next reply; it may call `tools`."""
-        digest = hashlib.sha256(repr((*self._seed, len(self._replies))).encode()).digest()
+        salt = repr((*self._seed, len(self._replies)))
+        digest = hashlib.sha256(salt.encode()).digest()
         seed = int.from_bytes(digest[:4])
         with _as_proposer_errors():
             try:
@@ -85,9 +86,14 @@ class Conversation:
             call: One of its calls.
             first: Whether its tokens are counted here, as of several calls with the first.
         """
+        tool = None
+        arguments = _words(reply)
+        if call is not None:
+            tool = call.name[:100]
+            arguments = call.arguments[:_KEPT]
         turn = Turn(
-            tool=None if call is None else call.name[:100],
-            arguments=_words(reply) if call is None else call.arguments[:_KEPT],
+            tool=tool,
+            arguments=arguments,
             result=result[:_KEPT],
             prompt_tokens=reply.prompt_tokens if first else 0,
             completion_tokens=reply.completion_tokens if first else 0,
@@ -120,16 +126,16 @@ class Conversation:
             content.append({"type": "text", "text": caption})
             content.append({"type": "image_url", "image_url": {"url": url}})
         self.messages.append({"role": "user", "content": content})
-        self.trace.append(Turn("pictures", "", ", ".join(picture.example for picture in pictures)))
+        shown = ", ".join(picture.example for picture in pictures)
+        self.trace.append(Turn("pictures", "", shown))
 
     @property
     def account(self) -> dict[str, Any]:
         """Refusals, turns, tokens and cost, as `Proposal` takes them."""
-        return {
-            "rejected": tuple(self.rejected),
-            "trace": tuple(self.trace),
-            **spent_on(self._replies),
-        }
+        account = spent_on(self._replies)
+        account["rejected"] = tuple(self.rejected)
+        account["trace"] = tuple(self.trace)
+        return account
 
 
 class LLMProposer(Proposer):
@@ -184,9 +190,8 @@ class LLMProposer(Proposer):
             max_tokens=max_tokens,
             retry=retry,
         )
-        self._chat = ApiModel(
-            api_name(model, "The proposer"), settings, role="the proposer's model"
-        )
+        name = api_name(model, "The proposer")
+        self._chat = ApiModel(name, settings, role="the proposer's model")
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the model, its settings and the hash of the messages; never the key.

@@ -103,11 +103,13 @@ class Messages:
         objective = goal.objective
         baseline = history[0].scores if history else None
         about = measures_of(objective)
+        measures = dict.fromkeys((*about, *objective.beside))
+        held = [(constraint, constraint.bound(baseline)) for constraint in objective.constraints]
         return self.text(
             "objective.j2",
             goal=goal,
-            measures=tuple(dict.fromkeys((*about, *objective.beside))),
-            held=[(constraint, constraint.bound(baseline)) for constraint in objective.constraints],
+            measures=tuple(measures),
+            held=held,
             plain=not _PLAIN.isdisjoint(about),
             bits=not _BITS.isdisjoint(about),
             named=metric_name,
@@ -205,7 +207,8 @@ def _summary(measure: str) -> str:
 
 def _scores(record: IterationRecord, goal: Goal) -> str:
     """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
-    objective, scores = goal.objective, record.scores
+    objective = goal.objective
+    scores = record.scores
     assert scores is not None  # only complete iterations are shown
 
     def listed(measures: Sequence[str]) -> str:
@@ -231,7 +234,7 @@ def _scores(record: IterationRecord, goal: Goal) -> str:
 
 def _fence(text: str) -> str:
     """Returns a fence that is longer than any in the text."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
     return "`" * max(3, longest + 1)
 
 
@@ -286,4 +289,5 @@ def unwrap_reply(reply: str) -> str:
 
 def answer_of(reply: str) -> str:
     """Returns a reply without a reasoning model's thoughts, empty if it ends within them."""
-    return without_thoughts(reply.replace("\r\n", "\n").lstrip("\ufeff").strip()) or ""
+    text = reply.replace("\r\n", "\n").lstrip("\ufeff")
+    return without_thoughts(text.strip()) or ""

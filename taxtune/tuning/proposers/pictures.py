@@ -10,7 +10,12 @@ from pathlib import Path
 from taxtune.images import load_image, store_image
 from taxtune.metrics.diagnosis import ErrorType
 from taxtune.tuning.proposers.base import Goal
-from taxtune.tuning.proposers.evidence import HiddenAnswer, hidden_answers, measures_of, row_values
+from taxtune.tuning.proposers.evidence import (
+    HiddenAnswer,
+    hidden_answers,
+    measures_of,
+    score_columns,
+)
 from taxtune.tuning.records import IterationRecord
 
 __all__ = ["SIDE", "Picture", "contact_sheet", "worst_failures"]
@@ -42,23 +47,18 @@ def worst_failures(
         most: The most failures.
         salt: Draws between those that are equally bad.
     """
-    rows = []
-    for row in record.rows:
-        if row.node is not None and row.unrated is None and row.example in goal.images:
-            rows.append(row)
+    rows = [row for row in record.rows if row.counts and row.example in goal.images]
     if goal.taxonomy is None or not rows:
         return []
-    values = []
-    for measure in (*measures_of(goal.objective, met=record.feasible), "hp", "hr"):
-        column = row_values(rows, measure)
-        if column is not None:
-            values.append(column)
+    measures = (*measures_of(goal.objective, met=record.feasible), "hp", "hr")
+    columns = score_columns(rows, measures).values()
     hidden = hidden_answers(rows, goal, template=record.template)
 
     def rank(i: int) -> tuple[object, ...]:
         is_vague = hidden[i].kind in (ErrorType.TOO_GENERAL, ErrorType.ABSTAINED)
-        drawn = hashlib.sha256(repr((salt, rows[i].example)).encode()).digest()
-        return (is_vague, *(float(column[i]) for column in values), drawn)
+        salted = repr((salt, rows[i].example))
+        drawn = hashlib.sha256(salted.encode()).digest()
+        return (is_vague, *(float(column[i]) for column in columns), drawn)
 
     wrong = [i for i, answer in enumerate(hidden) if answer.kind != ErrorType.CORRECT]
     wrong.sort(key=rank)
@@ -69,7 +69,8 @@ def worst_failures(
     pictures = []
     for i in wrong[:most]:
         example = rows[i].example
-        pictures.append(Picture(places[example], example, goal.images[example], hidden[i]))
+        file = goal.images[example]
+        pictures.append(Picture(places[example], example, file, hidden[i]))
     return pictures
 
 
@@ -77,12 +78,14 @@ def contact_sheet(pictures: Sequence[Picture], folder: Path) -> Path:
     """Writes pictures as one image, two in a row, numbered from 1, and returns its file."""
     from PIL import Image, ImageDraw, ImageFont
 
-    size = (SIDE * min(2, len(pictures)), SIDE * ((len(pictures) + 1) // 2))
-    sheet = Image.new("RGB", size, "white")
+    wide = min(2, len(pictures))
+    high = (len(pictures) + 1) // 2
+    sheet = Image.new("RGB", (SIDE * wide, SIDE * high), "white")
     draw = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(48)
     for i, picture in enumerate(pictures):
-        left, top = SIDE * (i % 2), SIDE * (i // 2)
+        left = SIDE * (i % 2)
+        top = SIDE * (i // 2)
         tile = load_image(picture.file)
         tile.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
         sheet.paste(tile, (left, top))

@@ -11,16 +11,15 @@ from taxtune.errors import DataError
 from taxtune.studies.granularity import GranularitySettings
 from taxtune.studies.granularity.classes import coarse_cut, top_one, two_level, two_level_report
 from taxtune.studies.granularity.matrices import ScoreMatrix
-from taxtune.taxonomy import Taxonomy
 from tests.studies.reports import cells, records
+from tests.trees import outlined
 
-#: thing / animal (cat, dog), food (apple, bread), and "rock", which is no leaf of either.
-LABELS = ["thing", "animal", "food", "rock", "cat", "dog", "apple", "bread"]
-TREE = Taxonomy(LABELS, [-1, 0, 0, 0, 1, 1, 2, 2])
+#: The leaf "rock" is below neither coarse class.
+TREE = outlined("thing: animal, food, rock", "animal: cat, dog", "food: apple, bread")
 GROUPING = coarse_cut(TREE, level=1)
 
 
-def test_a_cut_by_level_leaves_out_what_has_no_coarse_class() -> None:
+def test_a_cut_by_level_leaves_out_what_has_no_coarse_class():
     assert GROUPING.coarse.tolist() == [1, 2]
     assert GROUPING.fine.tolist() == [4, 5, 6, 7]
     assert GROUPING.parent.tolist() == [0, 0, 1, 1]
@@ -40,30 +39,27 @@ def test_a_cut_by_level_leaves_out_what_has_no_coarse_class() -> None:
         (None, ["food", "food"], "at least two"),
     ],
 )
-def test_cuts_that_are_refused(level: int | None, labels: list[str], message: str) -> None:
+def test_cuts_that_are_refused(level, labels, message):
     with pytest.raises(DataError, match=message):
         coarse_cut(TREE, level=level, labels=labels)
 
 
 @settings(max_examples=80, deadline=None)
-@given(
-    st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=6),
-    st.integers(0, 3),
-)
-def test_ties_count_by_the_share_that_is_right(rows: list[list[int]], right: int) -> None:
+@given(st.lists(st.integers(0, 2), min_size=4, max_size=4), st.integers(0, 3))
+def test_ties_count_by_the_share_that_is_right(row, right):
     group = np.array([0, 0, 1, 1])
-    truth = np.full(len(rows), right)
-    scores = np.array(rows, dtype=np.float32)
-    of_column = top_one(scores, truth)
-    of_group = top_one(scores, group[truth], group)
-    for i, row in enumerate(rows):
-        best = [column for column, value in enumerate(row) if value == max(row)]
-        assert of_column[i] == pytest.approx((right in best) / len(best))
-        in_group = [column for column in best if group[column] == group[right]]
-        assert of_group[i] == pytest.approx(len(in_group) / len(best))
+    # Of several rows each counts by itself.
+    scores = np.array([row, [0, 0, 0, 1]], dtype=np.float32)
+    truth = np.array([right, 3])
+    best = [column for column, value in enumerate(row) if value == max(row)]
+    share = (right in best) / len(best)
+    assert top_one(scores, truth).tolist() == pytest.approx([share, 1])
+    in_group = [column for column in best if group[column] == group[right]]
+    share = len(in_group) / len(best)
+    assert top_one(scores, group[truth], group).tolist() == pytest.approx([share, 1])
 
 
-def matrix(targets: list[int], *rows: list[float]) -> ScoreMatrix:
+def matrix(targets, *rows):
     """Scores of images of some classes under animal, food, cat, dog, apple and bread."""
     scores = np.zeros((len(rows), len(TREE)), dtype=np.float32)
     scores[:, [1, 2, 4, 5, 6, 7]] = rows
@@ -76,12 +72,11 @@ APPLE = [0.4, 0.1, 0.1, 0.1, 0.6, 0.2]  # fine right, coarse wrong directly
 BREAD = [0.1, 0.6, 0.1, 0.9, 0.1, 0.3]  # taken for a dog; coarse right directly only
 
 
-def test_table_5_by_hand() -> None:
+def test_table_5_by_hand():
     made = matrix([4, 5, 6, 7, 3], CAT, DOG, APPLE, BREAD, BREAD)
-    # The models are not asked.
-    chosen = GranularitySettings(
-        taxonomy=TREE, form="two-level", coarse_level=1, resamples=9, scores=("s.csv",)
-    )
+    # The file is not read.
+    form = {"form": "two-level", "coarse_level": 1, "scores": ("s.csv",)}
+    chosen = GranularitySettings(taxonomy=TREE, resamples=9, **form)
     report = two_level_report([two_level(made, TREE, GROUPING)], GROUPING, chosen)
     (row,) = records(report, "two-level")
     assert cells(row, "images", "FG direct", "CG direct") == (4, 50, 50)
@@ -94,7 +89,7 @@ def test_table_5_by_hand() -> None:
     assert "No CG FG-emb" in notes
 
 
-def test_a_tie_is_a_draw() -> None:
+def test_a_tie_is_a_draw():
     # The cat is a cat or an apple, an animal or a food, each with one half.
     cat = [0.5, 0.5, 0.9, 0, 0.9, 0]
     dog = [0.5, 0.1, 0.1, 0.9, 0.1, 0]
@@ -103,13 +98,13 @@ def test_a_tie_is_a_draw() -> None:
     assert credit["inconsistent"].tolist() == [0.5, 0]
 
 
-def test_images_must_show_a_class_below_a_coarse_one() -> None:
+def test_images_must_show_a_class_below_a_coarse_one():
     without_cats = GROUPING._replace(fine=GROUPING.fine[1:], parent=GROUPING.parent[1:])
     with pytest.raises(DataError, match="No image shows a class that is below"):
         two_level(matrix([3, 4], CAT, DOG), TREE, without_cats)
 
 
-def test_an_average_of_unlike_embeddings_is_no_shorter_than_others() -> None:
+def test_an_average_of_unlike_embeddings_is_no_shorter_than_others():
     # The mean of x and y has length 0.71; at length 1 its cosine with the image, 0.60, exceeds the food's, 0.53.
     labels = np.zeros((8, 3), dtype=np.float32)
     labels[[4, 5, 6, 7]] = np.eye(3)[[0, 1, 2, 2]]

@@ -6,14 +6,12 @@ import csv
 import json
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import stats
 
 from taxtune.errors import DataError
@@ -29,20 +27,14 @@ from taxtune.studies.granularity.hierarchy import Granularity
 from taxtune.studies.granularity.matrices import label_frame
 from taxtune.taxonomy import Taxonomy, restrict
 from tests.studies.reports import cells, records
+from tests.trees import outlined
 
-#: Labels of the tree of names, with their aliases.
-ALIASES = {
-    "animal": (),
-    "shark": (),
-    "tiger shark": ("Galeocerdo cuvier",),
-    "tiger": ("Panthera tigris",),
-    "grey seal": (),
-    "Larus": ("gull", "sea gull"),
-    "crane": ("whooping crane",),
-    "St. Bernard": (),
-    "ball (round)": (),
-}
-NAMES = Taxonomy(list(ALIASES), [-1, 0, 1, 0, 0, 0, 0, 0, 0], aliases=list(ALIASES.values()))
+NAMES = outlined(
+    "animal: shark",
+    "shark: tiger shark = Galeocerdo cuvier",
+    "animal: tiger = Panthera tigris, grey seal, Larus = gull = sea gull",
+    "animal: crane = whooping crane, St. Bernard, ball (round)",
+)
 
 
 @pytest.mark.parametrize(
@@ -60,16 +52,15 @@ NAMES = Taxonomy(list(ALIASES), [-1, 0, 1, 0, 0, 0, 0, 0, 0], aliases=list(ALIAS
         ("Lârus: sea gulls", "Larus"),
     ],
 )
-def test_what_names_a_node(caption: str, named: str) -> None:
+def test_what_names_a_node(caption, named):
     captions = [caption, "nothing", "an animal"]
     counted = count_captions(captions, NAMES).labels["captions"].tolist()
     names = [*named.split(", "), "animal"]
     assert counted == [names.count(label) for label in NAMES.labels]
 
 
-def test_names_of_several_nodes_count_for_each() -> None:
-    labels = ["thing", "bird", "machine", "crane", "crane", "¿"]
-    tree = Taxonomy(labels, [-1, 0, 0, 1, 2, 0], aliases=[()] * 6)
+def test_names_of_several_nodes_count_for_each():
+    tree = outlined("thing: bird, machine", "bird: crane", "machine: crane", "thing: ¿")
     counts = count_captions(["a crane", "a bird", "", "  \t", "🦆", "cranes lifting a bird"], tree)
     assert counts.labels["captions"].tolist() == [0, 2, 0, 2, 2, 0]
     assert (counts.captions, counts.naming) == (4, 3)
@@ -78,9 +69,9 @@ def test_names_of_several_nodes_count_for_each() -> None:
     assert shared.endswith(": 1.")
 
 
-def test_names_outside_a_part_stand_in_its_way() -> None:
-    labels = ["thing", "animal", "food", "dog", "crane", "hot dog", "crane"]
-    whole = Taxonomy(labels, [-1, 0, 0, 1, 1, 2, 0], aliases=[*[()] * 5, ("frankfurter",), ()])
+def test_names_outside_a_part_stand_in_its_way():
+    more = ("food: hot dog = frankfurter", "thing: crane")
+    whole = outlined("thing: animal, food", "animal: dog, crane", *more)
     part = restrict(whole, "animal")
     captions = ["a hot dog", "a dog", "a crane", "a frankfurter"]
     counted = count_captions(captions, part.tree, part).labels
@@ -96,7 +87,7 @@ def test_names_outside_a_part_stand_in_its_way() -> None:
         (["a house", "東京のトラ"], "None of 2 captions names"),
     ],
 )
-def test_captions_that_say_nothing(captions: list[str], message: str) -> None:
+def test_captions_that_say_nothing(captions, message):
     with pytest.raises(DataError, match=message):
         count_captions(captions, NAMES)
 
@@ -106,26 +97,23 @@ PHRASES = st.lists(st.sampled_from(WORD), min_size=1, max_size=3).map(" ".join)
 TEXTS = st.lists(st.sampled_from([*WORD, "cat, dog"]), max_size=9).map(" ".join)
 
 
-def spans_of(name: str, text: str) -> set[tuple[int, int]]:
+def spans_of(name, text):
     """Where a name stands in a folded text, also inside another."""
     folded = re.escape(" ".join(fold_words(name)))
     return {match.span(1) for match in re.finditer(rf"(?=\b({folded})\b)", text)}
 
 
-def is_inside(span: tuple[int, int], others: set[tuple[int, int]]) -> bool:
+def is_inside(span, others):
     start, end = span
     return any(s <= start and end <= e for s, e in others - {span})
 
 
 @settings(deadline=None, max_examples=150)
-@given(
-    names=st.lists(PHRASES, min_size=1, max_size=8),
-    captions=st.lists(TEXTS, min_size=1, max_size=6),
-)
-def test_it_is_what_regular_expressions_find(names: list[str], captions: list[str]) -> None:
+@given(st.lists(PHRASES, min_size=1, max_size=8), st.lists(TEXTS, min_size=1, max_size=6))
+def test_it_is_what_regular_expressions_find(names, captions):
     """Every span of every name is found by itself; those inside another span are dropped one by one."""
     labels = [f"n{i}" for i in range(len(names))]
-    parents = [-1] + [0] * (len(names) - 1)
+    parents = [-1, *[0] * len(names[1:])]
     tree = Taxonomy(labels, parents, aliases=[[name] for name in names])
     expected = np.zeros(len(names), dtype=int)
     inside = np.zeros(len(names), dtype=int)
@@ -147,7 +135,7 @@ def test_it_is_what_regular_expressions_find(names: list[str], captions: list[st
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_caption_a_line(tmp_path: Path) -> None:
+def test_a_caption_a_line(tmp_path):
     path = tmp_path / "c.txt"
     text = "\ufeffa dog\r\n\n  two cats \nلقطة 🐈\u2028in one line\nlast"
     path.write_text(text, encoding="utf-8", newline="")
@@ -155,7 +143,7 @@ def test_a_caption_a_line(tmp_path: Path) -> None:
     assert read_captions(path) == captions
 
 
-def test_captions_in_a_table(tmp_path: Path) -> None:
+def test_captions_in_a_table(tmp_path):
     captions = ['a "big" dog, and a cat; both', "two\nlines", "tab\there", "", "plain"]
     path = tmp_path / "c.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -165,7 +153,7 @@ def test_captions_in_a_table(tmp_path: Path) -> None:
     assert read_captions(path, column="Text Of It") == captions
 
 
-def test_captions_in_json_lines(tmp_path: Path) -> None:
+def test_captions_in_json_lines(tmp_path):
     path = tmp_path / "c.jsonl"
     cells_of = ["a dog", None, ["x", "y"], "ends\u2028here"]
     lines = [json.dumps({"t": cell}, ensure_ascii=False) for cell in cells_of]
@@ -188,9 +176,7 @@ COLUMN = r"c\.csv:2: There is no column 'caption'.*'url', 'text': .*--caption-co
         ("none.txt", None, "The captions file does not exist"),
     ],
 )
-def test_what_is_no_file_of_captions(
-    tmp_path: Path, name: str, content: bytes | None, message: str
-) -> None:
+def test_what_is_no_file_of_captions(tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
@@ -199,16 +185,16 @@ def test_what_is_no_file_of_captions(
 
 # -- gaps and correlations --------------------------------------------------------------------------------------------
 
-#: thing / animal (cat / (lion, tiger), dog), food (apple, bread); "dog" and the foods are leaves.
-LABELS = ["thing", "animal", "food", "cat", "dog", "apple", "bread", "lion", "tiger"]
-TREE = Taxonomy(LABELS, [-1, 0, 0, 1, 1, 2, 2, 3, 3])
+PARENTS = ("thing: animal, food", "animal: cat, dog", "food: apple, bread", "cat: lion, tiger")
+TREE = outlined(*PARENTS)
+LABELS = TREE.labels
 CAPTIONS = "a lion|lions|a lion and a tiger|a cat|a dog|bread|food: bread|some bread|nothing"
 COUNTS = count_captions(CAPTIONS.split("|"), TREE)
 RAW = {"thing": 1.0, "animal": 0.2, "food": 0.5, "cat": 0.4}
 BY_LEAF = {"thing": 1.0, "animal": 0.7, "food": 0.4, "cat": 0.5}
 
 
-def result(raw: dict[str, float], leaf: dict[str, float], name: str = "made") -> Granularity:
+def result(raw, leaf, name="made"):
     """Average precisions as they might be: of 10 images all show "thing"."""
     labels = label_frame(TREE)
     labels["images"] = [10, *[3] * 8]
@@ -218,22 +204,24 @@ def result(raw: dict[str, float], leaf: dict[str, float], name: str = "made") ->
     return Granularity(name, 10, labels, {}, [])
 
 
-def test_gaps_by_hand() -> None:
+def test_gaps_by_hand():
     labels = COUNTS.labels
     assert labels["captions"].tolist() == [0, 0, 1, 1, 1, 0, 3, 3, 1]
-    assert labels["mean_of_leaves"].tolist() == pytest.approx([8 / 5, 5 / 3, 1.5, 2, 1, 0, 3, 3, 1])
+    means = labels["mean_of_leaves"].tolist()
+    assert means == pytest.approx([8 / 5, 5 / 3, 1.5, 2, 1, 0, 3, 3, 1])
     gaps = np.log10([2.6, 5 / 3 + 1, 2.5 / 2, 3 / 2])
     assert labels["gap"].tolist()[:4] == pytest.approx(gaps)
     assert labels["gap"][4:].isna().all()
 
 
-def test_the_correlation_is_that_of_the_ancestors() -> None:
+def test_the_correlation_is_that_of_the_ancestors():
     row, ancestors = correlate(result(RAW, BY_LEAF), COUNTS.labels)
     assert ancestors.index.tolist() == [1, 2, 3]
     # The covariance over the deviations, from the definition, and Student's t on n − 2 degrees of freedom.
     gaps = np.log10([8 / 3, 1.25, 1.5])
     gains = np.array([0.5, -0.1, 0.1])
-    x, y = gaps - gaps.mean(), gains - gains.mean()
+    x = gaps - gaps.mean()
+    y = gains - gains.mean()
     r = x @ y / math.sqrt((x @ x) * (y @ y))
     assert row["Pearson r"] == pytest.approx(r)
     t = r * math.sqrt(1 / (1 - r**2))
@@ -251,9 +239,7 @@ def test_the_correlation_is_that_of_the_ancestors() -> None:
         (RAW, {name: value + 0.1 for name, value in RAW.items()}, CAPTIONS),
     ],
 )
-def test_where_there_is_none_it_is_said(
-    raw: dict[str, float], leaf: dict[str, float], captions: str
-) -> None:
+def test_where_there_is_none_it_is_said(raw, leaf, captions):
     counts = count_captions(captions.split("|"), TREE)
     report = frequency_report(counts, TREE, {}, [result(raw, leaf)])
     (row,) = records(report, "frequency-correlation")
@@ -263,7 +249,7 @@ def test_where_there_is_none_it_is_said(
     assert "no correlation" in axes.get_title(loc="left")
 
 
-def test_the_reports() -> None:
+def test_the_reports():
     counts = count_captions([*CAPTIONS.split("|"), "", "a breadcrumb"], TREE)
     report = frequency_report(counts, TREE, {"seed": 0})
     shown = report.table("frequency-levels").to_frame().set_index("level")
@@ -280,14 +266,12 @@ def test_the_reports() -> None:
     assert set(report.figures) == {"granularity-frequency-1", "granularity-frequency-2"}
 
 
-def test_a_tree_of_many_ancestors_shows_both_ends() -> None:
+def test_a_tree_of_many_ancestors_shows_both_ends():
     n = 40
-    coarse = [f"group{i}" for i in range(n)]
-    fine = [f"fine{i}" for i in range(n)]
-    tree = Taxonomy(["root", *coarse, *fine], [-1, *[0] * n, *range(1, n + 1)])
-    captions = fine * 20
-    for i, name in enumerate(coarse):
-        captions += [name] * i
+    tree = Taxonomy.from_paths([f"root/group{i}/fine{i}".split("/") for i in range(n)])
+    captions = [f"fine{i}" for i in range(n)] * 20
+    for i in range(n):
+        captions += [f"group{i}"] * i
     report = frequency_report(count_captions(captions, tree), tree, {})
     rows = pd.DataFrame(records(report, "frequency-gaps"))
     assert rows["ancestor"].iloc[[0, 1, 2, -1]].tolist() == ["root", "group0", "group1", "group39"]
@@ -295,8 +279,8 @@ def test_a_tree_of_many_ancestors_shows_both_ends() -> None:
     assert rows["gap"].iloc[-1] == pytest.approx(math.log10(21) - math.log10(n))
 
 
-def test_the_figure_shows_every_label_and_every_ancestor() -> None:
-    def heights(*collections: object) -> NDArray[np.float64]:
+def test_the_figure_shows_every_label_and_every_ancestor():
+    def heights(*collections):
         points = [np.asarray(points.get_offsets())[:, 1] for points in collections]
         return np.sort(np.concatenate(points))
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import ModelError
-from taxtune.models import Answer, Failure, Identity, Reply, Request
+from taxtune.models import Answer, Failure
 from taxtune.studies.granularity import GranularitySettings
-from taxtune.studies.granularity.classes import Classified, coarse_cut
+from taxtune.studies.granularity.classes import coarse_cut
 from taxtune.studies.granularity.language import (
     chosen_class,
     language_chat,
@@ -22,10 +20,9 @@ from taxtune.studies.granularity.language import (
 )
 from taxtune.taxonomy import Taxonomy
 from tests.studies.reports import cells, records, rows_by
+from tests.trees import outlined
 
-#: thing / animal (cat, dog), food (apple, bread).
-LABELS = ["thing", "animal", "food", "cat", "dog", "apple", "bread"]
-TREE = Taxonomy(LABELS, [-1, 0, 0, 1, 1, 2, 2])
+TREE = outlined("thing: animal, food", "animal: cat, dog", "food: apple, bread")
 GROUPING = coarse_cut(TREE, level=1)
 # The models are not asked.
 SETTINGS = GranularitySettings(
@@ -39,21 +36,21 @@ class Directions:
     name = "made"
     identity: ClassVar[dict[str, str | int | None]] = {}
 
-    def __init__(self, **vectors: Sequence[float]) -> None:
+    def __init__(self, **vectors):
         self._vectors = {"animal": [1, 0], "food": [0, 1], **vectors}
 
-    def texts(self, texts: Sequence[str]) -> FloatMatrix:
+    def texts(self, texts):
         rows = np.array([self._vectors[text] for text in texts], dtype=np.float32)
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
 
     stored = texts
 
 
-def classified(**vectors: Sequence[float]) -> Classified:
+def classified(**vectors):
     return language_only(Directions(**vectors), GROUPING, ("{label}",))
 
 
-def test_language_only_by_hand() -> None:
+def test_language_only_by_hand():
     result = classified(cat=[1, 0.1], dog=[1, 0.9], apple=[0.1, 1], bread=[1, 0.5])
     assert result.credit["accuracy"].tolist() == [1, 1, 1, 0]
     report = language_report([result, result], GROUPING, SETTINGS)
@@ -68,13 +65,13 @@ def test_language_only_by_hand() -> None:
     assert bread == {"fine": "bread", "coarse": "food", "chosen": "animal", "credit": 0.0}
 
 
-def test_classes_that_only_float_noise_parts_are_tied() -> None:
+def test_classes_that_only_float_noise_parts_are_tied():
     up, down = (1, 1 + 1e-6), (1 + 1e-6, 1)  # cosines with the axes differ by 7e-7
     result = classified(cat=up, dog=down, apple=up, bread=down)
     assert result.credit["accuracy"].tolist() == [0.5] * 4
 
 
-def test_coarse_classes_of_one_name_share_the_credit() -> None:
+def test_coarse_classes_of_one_name_share_the_credit():
     labels = ["thing", "meal", "crockery", "dish", "dish", "soup", "plate"]
     tree = Taxonomy(labels, [-1, 0, 0, 1, 2, 3, 4])
     encoder = Directions(dish=[1, 0], soup=[1, 0.1], plate=[1, 0.2])
@@ -85,7 +82,7 @@ def test_coarse_classes_of_one_name_share_the_credit() -> None:
     assert "share the credit: 'dish' (2)" in note
 
 
-def test_a_model_without_a_vector_for_a_name_is_refused() -> None:
+def test_a_model_without_a_vector_for_a_name_is_refused():
     with pytest.raises(ModelError, match=r"no vector for 1 of 4 fine classes.*made"):
         classified(cat=[1, 0], dog=[1, 0], apple=[0, 1], bread=[math.nan, 1])
 
@@ -106,7 +103,7 @@ def test_a_model_without_a_vector_for_a_name_is_refused() -> None:
         ("I cannot say", None),
     ],
 )
-def test_what_a_reply_chooses(reply: str, chosen: str | None) -> None:
+def test_what_a_reply_chooses(reply, chosen):
     kinds = ["fish", "food fish", "dog", "cat"]
     assert chosen_class(reply, kinds) == (-1 if chosen is None else kinds.index(chosen))
 
@@ -116,29 +113,29 @@ class Replies:
 
     batch_size = 2
 
-    def __init__(self, **replies: str | None) -> None:
+    def __init__(self, **replies):
         self._replies = replies
         self.prompts: list[str] = []
 
     @property
-    def identity(self) -> Identity:
+    def identity(self):
         return {"kind": "made"}
 
-    def check(self) -> list[str]:
+    def check(self):
         return []
 
-    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+    def answer(self, requests):
         self.prompts += [request.prompt for request in requests]
         return [self._reply(request.prompt) for request in requests]
 
-    def _reply(self, prompt: str) -> Reply:
+    def _reply(self, prompt):
         (text,) = [
             reply for thing, reply in self._replies.items() if f"is this: {thing}?" in prompt
         ]
         return Failure("down", retryable=False) if text is None else Answer(text)
 
 
-def test_unclear_replies_and_failed_calls_are_unscored() -> None:
+def test_unclear_replies_and_failed_calls_are_unscored():
     llm = Replies(cat="animal", dog="food", apple="either", bread=None)
     result = language_chat(llm, "llm:made", GROUPING)
     np.testing.assert_array_equal(result.credit["accuracy"], [1, 0, math.nan, math.nan])

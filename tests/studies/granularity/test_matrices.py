@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.granularity.matrices import ScoreMatrix, at_leaves, read_scores
+from taxtune.studies.granularity.matrices import at_leaves, read_scores
 from taxtune.taxonomy import Taxonomy, restrict
 
-TREE = Taxonomy(
-    ["life", "bird", "robin", "duck", "tree", "oak"],
-    [-1, 0, 1, 1, 0, 4],
-    aliases=[(), ("Aves",), (), (), (), ("Quercus",)],
-)
+ALIASES = {"bird": ["Aves"], "oak": ["Quercus"]}
+PATHS = ["life/bird/robin", "life/bird/duck", "life/tree/oak"]
+TREE = Taxonomy.from_paths(PATHS, aliases=ALIASES)
 #: The columns in another order than the tree's, by label, alias and path; the root has none.
 CSV = """image,label,oak,duck,Aves,life/bird/robin,tree
 a.jpg,robin,0.1,0.2,0.3,0.9,0.0
@@ -24,23 +22,25 @@ b.jpg,Quercus,0.8,0.1,0.2,0.3,0.4
 """
 
 
-def write(folder: Path, text: str, name: str = "scores.csv") -> Path:
+LABELS = ["bird", "robin", "duck", "tree", "oak"]
+
+
+def write(folder, text, name="scores.csv"):
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def npz(folder: Path, **changed: object) -> Path:
+def npz(folder, **changed):
     """Writes scores of two images of an oak and a duck, with some arrays changed, or left out where they are None."""
-    labels = ["bird", "robin", "duck", "tree", "oak"]
-    arrays = {"scores": np.zeros((2, 5)), "labels": labels, "targets": ["oak", "duck"], **changed}
-    given = {name: np.asarray(value) for name, value in arrays.items() if value is not None}
+    arrays = {"scores": np.zeros((2, 5)), "labels": LABELS, "targets": ["oak", "duck"]}
+    arrays |= changed
     path = folder / "s.npz"
-    np.savez(path, **given)
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return path
 
 
-def read(path: Path) -> ScoreMatrix:
+def read(path):
     """Reads the images whose label is a leaf."""
     return at_leaves(read_scores(path, TREE), TREE)
 
@@ -48,7 +48,7 @@ def read(path: Path) -> ScoreMatrix:
 @pytest.mark.parametrize(
     ("old", "new"), [(",", ","), (",", ";"), ("\n", "\r\n"), ("image", " image")]
 )
-def test_csv_columns_find_their_nodes(tmp_path: Path, old: str, new: str) -> None:
+def test_csv_columns_find_their_nodes(tmp_path, old, new):
     matrix = read_scores(write(tmp_path, CSV.replace(old, new)), TREE)
     assert matrix.targets.tolist() == [2, 5]
     assert matrix.scores[0, 1:] == pytest.approx([0.3, 0.9, 0.2, 0.0, 0.1])
@@ -72,7 +72,7 @@ def test_csv_columns_find_their_nodes(tmp_path: Path, old: str, new: str) -> Non
         (CSV, "", "empty"),
     ],
 )
-def test_bad_csv(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_bad_csv(tmp_path, old, new, message):
     with pytest.raises(DataError, match=f"(?s){message}"):
         read(write(tmp_path, CSV.replace(old, new)))
 
@@ -94,47 +94,40 @@ IMAGES, OF_LABELS = "image_embeddings", "label_embeddings"
         ({"targets": ["bird", "tree"]}, "do not show two leaves"),
     ],
 )
-def test_bad_npz(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+def test_bad_npz(tmp_path, changed, message):
     with pytest.raises(DataError, match=f"(?s){message}"):
         read(npz(tmp_path, **changed))
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv"])
-def test_no_digit_is_lost_that_tells_two_images_apart(tmp_path: Path, kind: str) -> None:
-    near = 1 - np.array([[3e-12], [2e-12], [1e-12]]) * np.ones((1, 5))
+def test_no_digit_is_lost_that_tells_two_images_apart(tmp_path, kind):
+    near = np.ones((3, 5)) - [[3e-12], [2e-12], [1e-12]]
     if kind == "npz":
         path = npz(tmp_path, scores=near, targets=["oak", "duck", "robin"])
     else:
-        lines = ["image,label,bird,robin,duck,tree,oak"]
-        lines += [f"{i},oak,{','.join(map(repr, row))}" for i, row in enumerate(near.tolist())]
-        path = write(tmp_path, "\n".join(lines))
+        table = pd.DataFrame(near, columns=LABELS).assign(label="oak")
+        path = write(tmp_path, table.to_csv(index_label="image"))
     first, second, third = read_scores(path, TREE).scores[:, 1]
     assert first < second < third
 
 
-def test_half_precision_is_widened(tmp_path: Path) -> None:
-    halves = np.array([[0.5, 0.25, 1, 2, 3]] * 2, dtype=np.float16)
-    assert read_scores(npz(tmp_path, scores=halves), TREE).scores.dtype == np.float32
+def test_half_precision_is_widened(tmp_path):
+    path = npz(tmp_path, scores=np.zeros((2, 5), dtype=np.float16))
+    assert read_scores(path, TREE).scores.dtype == np.float32
 
 
-def test_a_part_of_the_tree_takes_its_columns_and_images(tmp_path: Path) -> None:
+def test_a_part_of_the_tree_takes_its_columns_and_images(tmp_path):
     part = restrict(TREE, "bird")
+    scores = np.arange(15, dtype=float).reshape(3, 5)
     vectors = np.arange(1, 16, dtype=float).reshape(5, 3)
-    path = npz(
-        tmp_path,
-        scores=np.arange(15, dtype=float).reshape(3, 5),
-        targets=np.array([b"oak", b"robin", b"life/bird/duck"]),
-        image_embeddings=np.eye(3),
-        label_embeddings=vectors,
-    )
+    arrays = {"scores": scores, "image_embeddings": np.eye(3), "label_embeddings": vectors}
+    path = npz(tmp_path, targets=[b"oak", b"robin", b"life/bird/duck"], **arrays)
     matrix = read_scores(path, part.tree, part)
     labels = part.tree.labels
     columns = dict(zip(labels, matrix.scores.T.tolist(), strict=True))
     assert columns == {"bird": [5, 10], "robin": [6, 11], "duck": [7, 12]}
     assert [labels[node] for node in matrix.targets] == ["robin", "duck"]
-    assert matrix.image_embeddings is not None
     assert matrix.image_embeddings.tolist() == [[0, 1, 0], [0, 0, 1]]
-    assert matrix.label_embeddings is not None
     duck = matrix.label_embeddings[labels.index("duck")]
     assert duck == pytest.approx(vectors[2] / np.linalg.norm(vectors[2]))
     images, nodes = matrix.notes
@@ -145,17 +138,17 @@ def test_a_part_of_the_tree_takes_its_columns_and_images(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["none.npz", "none.csv"])
-def test_there_is_no_such_file(tmp_path: Path, name: str) -> None:
+def test_there_is_no_such_file(tmp_path, name):
     with pytest.raises(DataError, match="The score file does not exist"):
         read_scores(tmp_path / name, TREE)
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_none(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         read_scores(write(tmp_path, "no zip", "s.npz"), TREE)
 
 
-def test_images_of_inner_nodes_are_left_out(tmp_path: Path) -> None:
+def test_images_of_inner_nodes_are_left_out(tmp_path):
     kept = read(write(tmp_path, CSV + "c.jpg,bird,0.1,0.2,0.3,0.4,0.5\n"))
     assert kept.scores.shape == (2, 6)
     assert kept.notes == ("1 of 3 images left out: their label is not a leaf of the taxonomy.",)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FloatArray, Measure, make_measure
+from taxtune.metrics.base import FunctionMeasure
+from taxtune.metrics.registry import make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from taxtune.taxonomy import Taxonomy
-from tests.studies.reports import cells, records, rows_by
+from tests.studies.reports import cells, marks, records, rows_by
 
 #: The answers of each model about a blackbird and a mallard.
 MODELS = {"careful": ("thrush", "bird"), "bold": ("blackbird", "American robin")}
@@ -23,21 +21,20 @@ MODELS = {"careful": ("thrush", "bird"), "bold": ("blackbird", "American robin")
 Study = Callable[..., StudyReport]
 
 
-class Same(Measure):
-    """1 where answer and reference are the same text."""
+def is_same(answer, reference, *_question):
+    return float(answer == reference)
 
-    def __init__(self) -> None:
-        super().__init__("same", "EM")
 
-    def scores(self, answers: Any, references: Any, *, questions: Any = None) -> FloatArray:
-        return np.array([float(a == b) for a, b in zip(answers, references, strict=True)])
+SAME = FunctionMeasure("same", "EM", is_same)
+ALIKE = FunctionMeasure("alike", "EM", is_same)
+ASKING = FunctionMeasure("same", "EM", is_same, needs_question=True)
 
 
 @pytest.fixture
-def study(birds: Taxonomy, tmp_path: Path) -> Study:
+def study(birds, tmp_path):
     """Ranks models by their answers."""
 
-    def ranked(models: dict[str, Any], *measures: Measure, **settings: Any) -> StudyReport:
+    def ranked(models, *measures, **settings):
         files = []
         for name, answers in models.items():
             lines = []
@@ -49,13 +46,13 @@ def study(birds: Taxonomy, tmp_path: Path) -> Study:
             path = tmp_path / f"{name}.jsonl"
             path.write_text("\n".join(lines), encoding="utf-8")
             files.append(f"{name}={path}")
-        chosen = {"measure": measures or Same(), "resamples": 200} | settings
+        chosen = {"measure": measures or SAME, "resamples": 200} | settings
         return run("ranking", taxonomy=birds, files=files, **chosen)
 
     return ranked
 
 
-def test_a_hand_computed_ranking(study: Study) -> None:
+def test_a_hand_computed_ranking(study):
     report = study(MODELS)
     careful, bold = records(report, "scores")
     for row in (careful, bold):
@@ -71,14 +68,15 @@ def test_a_hand_computed_ranking(study: Study) -> None:
     assert cells(ranks["careful"], *metrics) == (2, 2, 2, 1, 1)
     assert cells(ranks["bold"], *metrics) == (1, 1, 1, 2, 2)
     (chart,) = report.figures["ranks"]().axes
-    marks = {bars.get_label(): bars.lines[0].get_ydata().tolist() for bars in chart.containers}
-    assert marks == {"careful": [2, 2, 2, 1, 1], "bold": [1, 1, 1, 2, 2]}
+    drawn = marks(chart)
+    assert drawn["careful"] == [2, 2, 2, 1, 1]
+    assert drawn["bold"] == [1, 1, 1, 2, 2]
     assert chart.yaxis_inverted(), "the best is on top"
     taus = {row["measure"]: row["τ"] for row in records(report, "tau")}
     assert taus == {"EM": -1.0, "accuracy": -1.0, "hR": -1.0, "hP": 1.0}
 
 
-def test_a_missing_answer_is_counted_and_no_zero(study: Study) -> None:
+def test_a_missing_answer_is_counted_and_no_zero(study):
     report = study({**MODELS, "shy": (None, "mallard")})
     shy = records(report, "scores")[2]
     assert cells(shy, "answers", "missing", "EM", "hF") == (1, 1, 100.0, 1.0)
@@ -89,8 +87,8 @@ def test_a_missing_answer_is_counted_and_no_zero(study: Study) -> None:
     assert "'Aves', the lowest node above all targets, would have hP 1.000, hR 0.400" in notes
 
 
-def test_another_models_answers_do_not_change_what_cider_weighs(study: Study) -> None:
-    def scores(models: dict[str, Any]) -> dict[str, float]:
+def test_another_models_answers_do_not_change_what_cider_weighs(study):
+    def scores(models):
         rows = records(study(models, make_measure("cider")), "scores")
         return {row["model"]: row["CIDEr"] for row in rows}
 
@@ -107,9 +105,7 @@ def test_another_models_answers_do_not_change_what_cider_weighs(study: Study) ->
     ("reference", "scores"),
     [("common-name", [0, 50]), ("label", [100, 0]), ("any-name", [100, 100])],
 )
-def test_references_are_common_names_labels_or_whichever_fits(
-    study: Study, reference: str, scores: list[float]
-) -> None:
+def test_references_are_common_names_labels_or_whichever_fits(study, reference, scores):
     latin = {"latin": ("Turdus merula", "Anas platyrhynchos")}
     models = latin | {"other": ("common blackbird", "mallard")}
     found = study(models, reference=reference)
@@ -119,30 +115,20 @@ def test_references_are_common_names_labels_or_whichever_fits(
     assert accuracies == [100, 100], "a name is no vote"
 
 
-class Asking(Same):
-    needs_questions = True
-
-
 @pytest.mark.parametrize(
     ("models", "measures", "settings", "message"),
     [
-        ({"only": ("bird", "bird")}, [Same()], {}, "at least two models"),
-        ({"a": (None, None), "b": (None, None)}, [Same()], {}, "No model has answers"),
-        (MODELS, [Asking()], {}, "--question-column"),
-        (MODELS, [Asking()], {"question_column": "asked"}, "careful: Row 1 has no asked"),
-        (MODELS, [Same(), Same()], {}, "same heading"),
+        ({"only": ("bird", "bird")}, [SAME], {}, "at least two models"),
+        ({"a": (None, None), "b": (None, None)}, [SAME], {}, "No model has answers"),
+        (MODELS, [ASKING], {}, "--question-column"),
+        (MODELS, [ASKING], {"question_column": "asked"}, "careful: Row 1 has no asked"),
+        (MODELS, [SAME, ALIKE], {}, "same heading"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(
-    study: Study,
-    models: dict[str, Any],
-    measures: list[Measure],
-    settings: dict[str, str],
-    message: str,
-) -> None:
+def test_what_cannot_be_ranked_is_refused(study, models, measures, settings, message):
     with pytest.raises(DataError, match=message):
         study(models, *measures, **settings)
 
 
-def test_a_measure_gets_the_questions_of_a_column(study: Study) -> None:
-    assert records(study(MODELS, Asking(), question_column="question"), "ranks")
+def test_a_measure_gets_the_questions_of_a_column(study):
+    assert records(study(MODELS, ASKING, question_column="question"), "ranks")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from taxtune.studies.specificity.coco import read_coco
 from tests.studies.coco import CAPTIONS, INSTANCES, write_coco
 
 
-def test_files_are_joined_by_image_and_exclusions_are_counted(tmp_path: Path) -> None:
+def test_files_are_joined_by_image_and_exclusions_are_counted(tmp_path):
     captions = deepcopy(CAPTIONS)
     for text in ("", " \n ", "A dog sits on  an orange couch."):
         captions["annotations"].append({"image_id": 1, "caption": text})
@@ -31,10 +29,10 @@ def test_files_are_joined_by_image_and_exclusions_are_counted(tmp_path: Path) ->
     assert strangers.startswith("Left out: objects or narratives of 2 images that are not in")
 
 
-def changed(source: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+def changed(source, path, value):
     """A copy with `a.0.b` set, or deleted where the value is ..."""
     copy = deepcopy(source)
-    inner: Any = copy
+    inner = copy
     *steps, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
     for step in steps:
         inner = inner[step]
@@ -57,7 +55,7 @@ def changed(source: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("annotations", [{"image_id": 1, "caption": " "}], "At least two images need both"),
     ],
 )
-def test_bad_captions(tmp_path: Path, path: str, value: Any, message: str) -> None:
+def test_bad_captions(tmp_path, path, value, message):
     files = write_coco(tmp_path, captions=changed(CAPTIONS, path, value))
     with pytest.raises(DataError, match=message):
         read_coco(*files[:2])
@@ -72,7 +70,7 @@ def test_bad_captions(tmp_path: Path, path: str, value: Any, message: str) -> No
         ("annotations.0.category_id", 1000, "its category_id is not in the file.*'1000'"),
     ],
 )
-def test_bad_instances(tmp_path: Path, path: str, value: Any, message: str) -> None:
+def test_bad_instances(tmp_path, path, value, message):
     files = write_coco(tmp_path, instances=changed(INSTANCES, path, value))
     with pytest.raises(DataError, match=message):
         read_coco(*files[:2])
@@ -85,13 +83,13 @@ def test_bad_instances(tmp_path: Path, path: str, value: Any, message: str) -> N
         ({"image_id": "1"}, r"narratives.jsonl:1: caption: Field required"),
     ],
 )
-def test_bad_narratives(tmp_path: Path, narrative: dict[str, str], message: str) -> None:
+def test_bad_narratives(tmp_path, narrative, message):
     files = write_coco(tmp_path, narratives=[narrative])
     with pytest.raises(DataError, match=message):
         read_coco(*files)
 
 
-def test_files_that_are_not_json(tmp_path: Path) -> None:
+def test_files_that_are_not_json(tmp_path):
     files = write_coco(tmp_path)
     files[0].write_text('{"image_id": ')
     with pytest.raises(DataError, match=r"captions.json: JSON: Invalid JSON"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,13 +12,11 @@ from PIL import Image
 
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.errors import DataError
-from taxtune.report.output import StudyReport
 from taxtune.studies.specificity import SpecificitySettings
 from taxtune.studies.specificity.coco import read_coco
 from taxtune.studies.specificity.mentions import read_words
 from taxtune.studies.specificity.study import precisions, read_pairs, report, score
 from taxtune.studies.specificity.texts import make_texts
-from tests.displays import Recorder
 from tests.studies.coco import write_coco
 from tests.studies.reports import cells, records, rows_by
 from tests.tiny_text_models import make_clip
@@ -31,7 +28,7 @@ SCORES = {
 }
 
 
-def frame(scores: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
+def frame(scores):
     rows = pd.DataFrame(scores).stack().dropna().explode()
     pairs = rows.rename_axis(["kind", "image"]).rename("score").reset_index()
     pairs = pairs.sort_values("image", kind="stable", ignore_index=True)
@@ -41,12 +38,12 @@ def frame(scores: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
 PAIRS_BY_HAND = frame(SCORES)
 
 
-def study(*names: str, **settings: Any) -> StudyReport:
+def study(*names, **settings):
     scored = [(name, PAIRS_BY_HAND) for name in names]
     return report(scored, SpecificitySettings(scored=(Path("made.csv"),), **settings), [])
 
 
-def test_precisions_by_hand() -> None:
+def test_precisions_by_hand():
     values = precisions(PAIRS_BY_HAND)
     # Image 1: + − + is (1/1 + 2/3) / 2. Image 2: its caption ties with the wrong one: precision 1/2.
     assert values["caption", "random"].tolist() == pytest.approx([5 / 6, 1 / 2])
@@ -54,7 +51,7 @@ def test_precisions_by_hand() -> None:
     assert values["single", "related"].tolist() == pytest.approx([1 / 2, np.nan], nan_ok=True)
 
 
-def test_tables_by_hand() -> None:
+def test_tables_by_hand():
     made = study("made", resamples=10)
     rows = rows_by(made, "specificity", "right texts")
     assert rows["captions"]["vs random images'"] == pytest.approx(100 * (5 / 6 + 1 / 2) / 2)
@@ -70,21 +67,19 @@ def test_tables_by_hand() -> None:
     assert "1 of 2 images have the same score for all their texts" in notes
 
 
-def test_two_sources_of_one_name_stay_apart() -> None:
+def test_two_sources_of_one_name_stay_apart():
     rows = records(study("a/b", "a/b", resamples=0), "specificity")
     assert {row["scores"] for row in rows} == {"a/b", "a/b (2)"}
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
+def encoder(tmp_path_factory):
     pytest.importorskip("open_clip")
     model = make_clip(tmp_path_factory.mktemp("clip"), context_length=12)
     return ClipEncoder(model, device="cpu", batch_size=2)
 
 
-def test_scores_of_a_model_are_rounded_cosines(
-    tmp_path: Path, encoder: ClipEncoder, recorder: Recorder
-) -> None:
+def test_scores_of_a_model_are_rounded_cosines(tmp_path, encoder, recorder):
     images, categories, _ = read_coco(*write_coco(tmp_path))
     vectors = {}
     for i, image in enumerate(images):
@@ -120,7 +115,7 @@ CSV = """image,kind,text,score
         ("0.2\n", "0.2\n1,caption,A dog,0.7\n", "p.csv:4: .*repeats a pair"),
     ],
 )
-def test_bad_csv(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_bad_csv(tmp_path, old, new, message):
     path = tmp_path / "p.csv"
     path.write_text(CSV.replace(old, new))
     with pytest.raises(DataError, match=message):
@@ -139,14 +134,14 @@ GOOD = {"image": 1, "kind": "caption", "text": "x", "score": 1}
         (GOOD | {"score": True}, "missing, not finite"),
     ],
 )
-def test_bad_json_lines(tmp_path: Path, record: object, message: str) -> None:
+def test_bad_json_lines(tmp_path, record, message):
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps(record))
     with pytest.raises(DataError, match=message):
         read_pairs(path)
 
 
-def test_half_a_surrogate_pair_in_a_text_is_readable(tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_in_a_text_is_readable(tmp_path):
     row = '{"image": 1, "kind": "%s", "text": "a \\ud83d %s", "score": 0.5}\n'
     (tmp_path / "p.jsonl").write_text(row % ("caption", "dog") + row % ("random", "cat"))
     assert read_pairs(tmp_path / "p.jsonl")["text"].tolist() == ["a ? dog", "a ? cat"]

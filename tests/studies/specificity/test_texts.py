@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from taxtune.studies.specificity.coco import Image, read_coco
@@ -22,30 +19,18 @@ from taxtune.studies.specificity.texts import altered_captions, make_texts
 from tests.studies.coco import write_coco
 
 TEMPLATE = "a photograph showing {label}"
-CATEGORIES = [
-    "person",
-    "cat",
-    "dog",
-    "hot dog",
-    "bear",
-    "teddy bear",
-    "umbrella",
-    "skis",
-    "sheep",
-    "orange",
-    "couch",
-]
-WORDS = read_words(CATEGORIES)
+CATEGORIES = "person, cat, dog, hot dog, bear, teddy bear, umbrella, skis, sheep, orange, couch"
+WORDS = read_words(CATEGORIES.split(", "))
 Data = tuple[list[Image], dict[str, Words]]
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Data:
+def data(tmp_path):
     images, categories, _ = read_coco(*write_coco(tmp_path))
     return images, read_words(categories)
 
 
-def altered(image: Image, words: dict[str, Words], seed: int = 0) -> list[str]:
+def altered(image, words, seed=0):
     return list(altered_captions(image, words, mention_finder(words), np.random.default_rng(seed)))
 
 
@@ -68,7 +53,7 @@ def altered(image: Image, words: dict[str, Words], seed: int = 0) -> list[str]:
         ("كلب 🐕", "", 0),
     ],
 )
-def test_mentions_and_heads(caption: str, mentions: str, heads: int) -> None:
+def test_mentions_and_heads(caption, mentions, heads):
     found = mention_finder(WORDS)(caption)
     shown = [f"{caption[m.start : m.end]} {m.category} {m.plural:d}" for m in found]
     assert "; ".join(shown) == mentions
@@ -91,7 +76,7 @@ def test_mentions_and_heads(caption: str, mentions: str, heads: int) -> None:
         ("it is a dog", "used car", "it is a used car"),
     ],
 )
-def test_number_and_article_are_kept_right(caption: str, category: str, expected: str) -> None:
+def test_number_and_article_are_kept_right(caption, category, expected):
     word = read_words([category])[category]
     assert swapped(caption, mention_finder(WORDS)(caption)[0], word) == expected
 
@@ -99,7 +84,7 @@ def test_number_and_article_are_kept_right(caption: str, category: str, expected
 # -- the texts --------------------------------------------------------------------------------------------------------
 
 
-def test_altered_captions_name_what_neither_labels_nor_captions_do(data: Data) -> None:
+def test_altered_captions_name_what_neither_labels_nor_captions_do(data):
     images, words = data
     # In the first image: dog and couch.
     expected = {"An umbrella sits on an orange couch."}
@@ -118,23 +103,23 @@ def test_altered_captions_name_what_neither_labels_nor_captions_do(data: Data) -
     assert "Two dogs and an umbrella near a hot dog stand" in texts
 
 
-def test_a_caption_without_objects_is_not_altered() -> None:
+def test_a_caption_without_objects_is_not_altered():
     image = Image("1", "1.jpg", ("A quiet street", "شارع هادئ"), ("car",))
     assert altered(image, read_words(("car", "dog"))) == []
 
 
-def test_alterations_are_drawn_in_any_order(data: Data) -> None:
+def test_alterations_are_drawn_in_any_order(data):
     images, words = data
     first = Counter(altered(images[0], words, seed)[0] for seed in range(500))
     assert len(first) == 15
     assert min(first.values()) > 12  # 33 are expected, give or take 6
 
 
-def by_kind(made: pd.DataFrame) -> pd.Series[Any]:
+def by_kind(made):
     return made.groupby(["image", "kind"])["text"].agg(list)
 
 
-def test_the_texts_of_images(data: Data) -> None:
+def test_the_texts_of_images(data):
     images, words = data
     made = make_texts(images, words, TEMPLATE, negatives=3, seed=4)
     texts = by_kind(made)
@@ -153,7 +138,7 @@ def test_the_texts_of_images(data: Data) -> None:
     assert backwards["1", "altered"] == texts["1", "altered"]
 
 
-def test_no_wrong_caption_is_one_of_its_own() -> None:
+def test_no_wrong_caption_is_one_of_its_own():
     images = [Image(str(i), f"{i}.jpg", ("A dog", f"Image {i}"), ("dog",)) for i in range(10)]
     texts = by_kind(make_texts(images, read_words(("dog", "cat")), TEMPLATE, negatives=20))
     for image in images:
@@ -162,7 +147,7 @@ def test_no_wrong_caption_is_one_of_its_own() -> None:
         assert sorted(texts[image.id, "related"]) == others
 
 
-def test_a_very_long_caption_is_altered_a_few_times() -> None:
+def test_a_very_long_caption_is_altered_a_few_times():
     long = "a dog and a cat and " * 10_000
     images = [Image(str(i), f"{i}.jpg", (f"{long} {i}",), ("dog",)) for i in range(2)]
     made = make_texts(images, read_words(("dog", "cat", "couch", "skis")), TEMPLATE, negatives=3)

@@ -11,7 +11,7 @@ from taxtune.objective import Objective
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels
 from taxtune.tuning.proposers import evidence, make_proposer
-from taxtune.tuning.proposers.evidence import Hider, hidden_answers, row_values
+from taxtune.tuning.proposers.evidence import Hider, hidden_answers, score_columns
 from taxtune.tuning.proposers.messages import Messages
 from tests.trees import tree_and_nodes
 from tests.tuning.proposers.answered import BIRDS, bird_rows
@@ -120,11 +120,11 @@ def test_values_of_rows_average_to_the_score():
     answered = bird_rows(ANSWERS[:-1])
     hp = np.mean([row.hp for row in answered])
     hr = np.mean([row.hr for row in answered])
-    hf = row_values(answered, "hf")
+    hf = score_columns(answered, ["hf"])["hf"]
     assert hf.mean() == pytest.approx(2 * hp * hr / (hp + hr))
-    assert row_values(answered, "rouge-1") is None
+    assert score_columns(answered, ["rouge-1"]) == {}
     rated = [replace(row, measures={"rouge-1": 0.5}) for row in answered]
-    assert row_values(rated, "rouge-1") == pytest.approx([0.5] * 9)
+    assert score_columns(rated, ["rouge-1"])["rouge-1"] == pytest.approx([0.5] * 9)
 
 
 def said(text, label="goldfinch", template="What is it?"):
