@@ -41,6 +41,27 @@ _MOST_ROWS = 20
 _ROW_SCORES = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
 #: The scores that have a unit.
 _IN_UNITS = ("depth", "remaining_uncertainty", "misinformation")
+#: What stands in the JSON of the scores, in order; the rows follow.
+_SUMMARY = (
+    "root",
+    "scored",
+    "n",
+    "abstained",
+    "off_tree",
+    "left_out",
+    "outside",
+    "confidence_level",
+    "resamples",
+    "seed",
+    "scores",
+    "doubtful",
+    "selective",
+    "full_scores",
+    "targets",
+    "information",
+    "ranks",
+    "mapper",
+)
 _HEADS = ("score", "estimate", "low", "high")
 _RANK_HEADS = (
     "rank",
@@ -312,9 +333,7 @@ class _Scores:
         """Returns all scores as plain values, with what they were drawn with."""
         table = self.table
         answers = table.answers
-        summary: dict[str, Any] = dict.fromkeys(
-            ("root", "abstained", "off_tree", "doubtful", "selective", "full_scores")
-        )
+        summary: dict[str, Any] = dict.fromkeys(_SUMMARY)
         if self.part is not None:
             root = self.part.full.path(self.part.root)
             summary["root"] = "/".join(root)
@@ -322,7 +341,8 @@ class _Scores:
             summary["abstained"] = table.count("abstained")
             summary["off_tree"] = table.count("off_tree")
         if self.doubt is not None:
-            summary["doubtful"] = {"below": DOUBTFUL, **asdict(self.doubt)}
+            doubt = asdict(self.doubt)
+            summary["doubtful"] = {"n": self.doubt.n, "below": DOUBTFUL, **doubt}
         if self.selective is not None:
             summary["selective"] = asdict(self.selective)
         if self.on_full:

@@ -276,6 +276,14 @@ def life_mappers(life: Taxonomy) -> dict[bool, Mapper]:
     return mappers
 
 
+@pytest.fixture(params=[True, False])
+def with_wordnet(request: pytest.FixtureRequest) -> bool:
+    """Whether WordNet is there."""
+    if request.param:
+        request.getfixturevalue("wordnet")
+    return bool(request.param)
+
+
 @pytest.fixture
 def life_mapper(life_mappers: dict[bool, Mapper], wordnet: WordNet) -> Mapper:
     return life_mappers[True]
@@ -300,12 +308,7 @@ def test_answers_placed_by_hand(
     assert np.mean(acceptable) >= 0.966
 
 
-@pytest.mark.parametrize("with_wordnet", [True, False])
-def test_other_domains(
-    shared_data: Path, request: pytest.FixtureRequest, with_wordnet: bool
-) -> None:
-    if with_wordnet:
-        request.getfixturevalue("wordnet")
+def test_other_domains(shared_data: Path, with_wordnet: bool) -> None:
     counts: Counter[str] = Counter()
     pairs = []
     rows = rows_of(shared_data / "answers" / "placed_other_domains.jsonl")
@@ -381,15 +384,11 @@ def test_a_word_added_to_real_names(
     assert np.mean(kept) >= 0.95
 
 
-@pytest.mark.parametrize("with_wordnet", [True, False])
 def test_traps_on_a_large_tree(
     life_mappers: dict[bool, Mapper],
     life: Taxonomy,
-    request: pytest.FixtureRequest,
     with_wordnet: bool,
 ) -> None:
-    if with_wordnet:
-        request.getfixturevalue("wordnet")
     mapper = life_mappers[with_wordnet]
     expected = {
         "a dog laying on a blanket": "Canis familiaris",

@@ -11,10 +11,9 @@ from taxtune.taxonomy import Taxonomy
 from taxtune.wordnet import ENVIRONMENT
 from tests.small_wordnet import write_wordnet
 
-TREE = Taxonomy.from_paths(
-    ["Aves/duck/mallard", "Aves/finch/siskin", "Aves/gull"],
-    aliases={"Aves": ["bird"], "Aves/gull": ["seagull"]},
-)
+ALIASES = {"Aves": ["bird"], "Aves/gull": ["seagull"]}
+PATHS = ["Aves/duck/mallard", "Aves/finch/siskin", "Aves/gull"]
+TREE = Taxonomy.from_paths(PATHS, aliases=ALIASES)
 
 
 def not_subject(mapper: Mapper, answer: str) -> bool:
@@ -46,7 +45,8 @@ def not_subject(mapper: Mapper, answer: str) -> bool:
     ],
 )
 def test_an_answer_that_denies_the_root(answer: str, wanted: bool) -> None:
-    assert not_subject(Mapper(TREE, config=MapperConfig(wordnet=False)), answer) == wanted
+    mapper = Mapper(TREE, config=MapperConfig(wordnet=False))
+    assert not_subject(mapper, answer) == wanted
 
 
 #: What each sense is a kind of.

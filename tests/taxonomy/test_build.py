@@ -190,7 +190,8 @@ ODD = ['the "odd" one', "a/b", "a, b; c | d", "l'eau", "ابيض", "🦆 duck", 
 @pytest.mark.parametrize("label", ODD)
 def test_odd_names_survive_writing_and_reading(label: str, tmp_path: Path) -> None:
     source = graph("Q1<Q99", Q1=label)
-    source.nodes["Q1"].update(aliases=(f"{label} too", label.upper()), leads=(f"{label} lead",))
+    source.nodes["Q1"]["aliases"] = (f"{label} too", label.upper())
+    source.nodes["Q1"]["leads"] = (f"{label} lead",)
     read = read_taxonomy(write_tree(tmp_path / "tree.csv", build_tree(source)), names=False)
     assert read.ids == ("Q99", "Q1")
     assert read.labels == ("Q99", label)

@@ -59,16 +59,12 @@ ODD = [
         "[Term]",
     ),
 ]
-# Readers trim names, compose accents and take any white space for one space; no file holds NUL or a lone surrogate.
-names = (
-    st.one_of(
-        st.sampled_from(ODD),
-        st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12),
-        st.text("ab/\\;|,\"'> -", min_size=1, max_size=8),
-    )
-    .map(clean)
-    .filter(bool)
-)
+# Readers trim names, compose accents and take any white space for one space; no file holds NUL or a
+# lone surrogate.
+characters = st.characters(exclude_categories=("Cs", "Cc"))
+any_text = st.text(characters, min_size=1, max_size=12)
+signs = st.text("ab/\\;|,\"'> -", min_size=1, max_size=8)
+names = (st.sampled_from(ODD) | any_text | signs).map(clean).filter(bool)
 
 
 @st.composite
@@ -96,10 +92,9 @@ def trees(draw: st.DrawFn) -> Taxonomy:
         cut = draw(st.integers(0, len(others)))
         aliases.append(others[:cut])
         leads.append(others[cut:])
-    with_ids = draw(st.sampled_from(["all", "some", "none"]))
-    ids: list[str | None] = list(draw(st.lists(names, min_size=n, max_size=n, unique=True)))
-    if with_ids != "all":
-        ids = [key if with_ids == "some" and draw(st.booleans()) else None for key in ids]
+    all_ids = draw(st.lists(names, min_size=n, max_size=n, unique=True))
+    ids = [draw(st.sampled_from([key, None])) for key in all_ids]
+    ids = draw(st.sampled_from([all_ids, ids, [None] * n]))
     return Taxonomy(
         labels,
         above,

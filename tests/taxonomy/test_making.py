@@ -23,10 +23,11 @@ EDGES = [
     [("finch", "bird"), ("duck", "bird"), ("mallard", "duck")],
     [("bird", None), ["finch", "bird"], ("duck", "bird"), ("mallard", "duck")],
 ]
+DUCKS = {"name": "duck", "children": ["mallard"]}
 NESTED = [
     {"bird": {"finch": {}, "duck": {"mallard": None}}},
     {"bird": ["finch", {"duck": ["mallard"]}]},
-    {"name": "bird", "children": ["finch", {"name": "duck", "children": ["mallard"]}]},
+    {"name": "bird", "children": ["finch", DUCKS]},
 ]
 
 

@@ -58,10 +58,13 @@ def test_nested_json_in_its_usual_spellings(text: str, tmp_path: Path) -> None:
 
 
 def test_nested_json_has_ids_ranks_aliases_and_leads(tmp_path: Path) -> None:
-    data = {"name": "Aves", "id": 7, "Rank": "class", "alt_labels": ["bird", "birds"], "children": [
+    genera = [
         {"name": "Anas", "id": "q1", "synonyms": "duck", "leads": ["teal"]},
-        {"name": "Larus", "id": "twice"}, {"name": "Rissa", "id": "twice"},
-    ]}  # fmt: skip
+        {"name": "Larus", "id": "twice"},
+        {"name": "Rissa", "id": "twice"},
+    ]
+    data = {"name": "Aves", "id": 7, "Rank": "class", "children": genera}
+    data["alt_labels"] = ["bird", "birds"]
     file = write(tmp_path / "tree.json", data)
     tree, _ = read(file)
     assert tree.ids == ("7", "q1", None, None)
@@ -75,6 +78,14 @@ def test_nested_json_has_ids_ranks_aliases_and_leads(tmp_path: Path) -> None:
     keyed, _ = read(write(tmp_path / "keyed.json", nested))
     assert keyed.labels == ("bird", "duck")
     assert keyed.ids == ("n1", "n2")
+
+
+def test_an_empty_key_is_no_field(tmp_path: Path) -> None:
+    data = {"name": "bird", "": "x", "children": ["duck"]}
+    tree, _ = read(write(tmp_path / "tree.json", data))
+    assert tree.ids == (None, None)
+    assert tree.ranks == (None, None)
+    assert tree.names(0) == ("bird",)
 
 
 def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
