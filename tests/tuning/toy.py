@@ -95,7 +95,7 @@ class Sight:
 
     @classmethod
     def of(cls, image: Image.Image) -> Sight:
-        """Returns what can be seen on an image."""
+        """Returns the sight of an image."""
         red, green, blue = image.convert("RGB").getpixel((0, 0))  # type: ignore[misc]
         family = "reddish" if red > blue else "bluish"
         murky = green >= 30
@@ -138,7 +138,7 @@ class ToyVLM:
         return Answer(said, prompt_tokens=5, completion_tokens=2, cost_usd=0.0)
 
     def text(self, question, sight: Sight) -> str:
-        """Returns what it says."""
+        """Returns the text of its answer."""
         if "Just say" in question.prompt:
             return "A: colour."
         if "family" in question.prompt or ("careful" in question.prompt and sight.murky):

@@ -83,7 +83,7 @@ def sent(server):
 
 
 def kinds(message):
-    """Returns what the parts of a message are."""
+    """Returns the kinds of the parts of a message."""
     return [part["type"] for part in message["content"]]
 
 
@@ -125,7 +125,7 @@ def test_an_iteration_that_begins_anew_shows_the_same(tmp_path):
 
 
 def results(messages):
-    """Returns what the tools returned."""
+    """Returns the results of the tools."""
     return [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
 
 
