@@ -387,7 +387,8 @@ class _Scores:
 
     def _paths(self, nodes: IntArray) -> list[str]:
         tree = self._information.taxonomy
-        return ["/".join(tree.path(node)) for node in nodes.tolist()]
+        paths = map(tree.path, nodes.tolist())
+        return ["/".join(path) for path in paths]
 
     def tables(self) -> tuple[Table, ...]:
         """Returns the tables of the scores, of those with a unit, and of the ranks."""
@@ -401,7 +402,9 @@ class _Scores:
             precision = interval_cells(row.precision)
             recall = interval_cells(row.recall)
             counts = row.scores
-            ranks.append((counts.rank, counts.n_predicted, *precision, counts.n_relevant, *recall))
+            predicted = (counts.n_predicted, *precision)
+            relevant = (counts.n_relevant, *recall)
+            ranks.append((counts.rank, *predicted, *relevant))
         notes = tuple(self._notes())
         digits = dict.fromkeys(_HEADS, 2)
         scores = Table("scores", "Scores with 95 % intervals", _HEADS, tuple(plain))
