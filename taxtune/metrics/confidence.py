@@ -1,4 +1,4 @@
-"""What a confidence is worth, and what hangs on the placements that the mapper doubts.
+"""What a confidence is worth.
 
 *Risk at a coverage* is the share of wrong placements among those that the confidence puts first, at
 the share of all that is kept (Geifman and El-Yaniv 2017, "Selective classification for deep neural
@@ -15,27 +15,20 @@ orders.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.metrics.hierarchical import flags, precision_recall
-from taxtune.taxonomy.tree import Taxonomy
-
 __all__ = [
     "COVERAGES",
-    "Doubt",
     "aurc_parts",
     "calibration_error",
-    "influence_of_doubt",
     "risk_at_coverage",
 ]
 
 #: The coverages at which studies and benchmarks show the risk.
 COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
-BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -141,60 +134,3 @@ def _groups(confidence: FloatArray) -> tuple[IntArray, IntArray]:
     """Returns the group of equal confidences that each is in, the surest first, and their sizes."""
     _, group, size = np.unique(-confidence, return_inverse=True, return_counts=True)
     return group, size
-
-
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """What hangs on doubtful placements.
-
-    Attributes:
-        n: Number of doubtful placements.
-        wrong: hP and hR, by "hp" and "hr", if all of them are wrong.
-        without: hP and hR of the others; None where there are none.
-    """
-
-    n: int
-    wrong: dict[str, float] = field(hash=False)
-    without: dict[str, float] | None = field(default=None, hash=False)
-
-
-def influence_of_doubt(
-    taxonomy: Taxonomy,
-    predicted: ArrayLike,
-    target: ArrayLike,
-    doubtful: Sequence[bool | None] | BoolArray,
-    *,
-    off_tree: ArrayLike | None = None,
-) -> Doubt | None:
-    """Returns hP and hR with the doubtful placements wrong, and without them.
-
-    A wrong one counts as a child of the root that is never right, and as it is where that is less.
-    The result is None unless it is known of every placement whether it is doubtful.
-
-    Args:
-        taxonomy: The tree.
-        predicted: Node numbers, shape (n,), n ≥ 1.
-        target: Node numbers, shape (n,).
-        doubtful: Which placements are doubtful, shape (n,). None stands for not known.
-        off_tree: See `overlap`.
-    """
-    if any(value is None for value in doubtful):
-        return None
-    scores = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
-    plain = np.stack(scores)
-    n = plain.shape[1]
-    unsure = flags(np.asarray(doubtful, dtype=bool), n)
-    all_off = np.ones(n, dtype=bool)
-    scores_if_off = precision_recall(taxonomy, predicted, target, off_tree=all_off)
-    at_most = np.minimum(plain, np.stack(scores_if_off))
-    wrong = np.where(unsure, at_most, plain)
-    without = None
-    if not unsure.all():
-        without = _means(plain[:, ~unsure])
-    n_doubtful = int(unsure.sum())
-    return Doubt(n=n_doubtful, wrong=_means(wrong), without=without)
-
-
-def _means(scores: FloatArray) -> dict[str, float]:
-    hp, hr = scores
-    return {"hp": float(hp.mean()), "hr": float(hr.mean())}

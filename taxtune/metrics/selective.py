@@ -10,7 +10,7 @@ hierarchical risk–coverage curve, and the area below it is hAURC (Goren, Galil
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,34 +99,23 @@ class Selective:
 
 
 def selective_scores(
-    confidence: ArrayLike,
-    hp: ArrayLike,
-    right: ArrayLike | None = None,
-    ranks: tuple[RankCalibration, ...] = (),
-    curve: ClimbingCurve | None = None,
+    confidence: ArrayLike, hp: ArrayLike, right: ArrayLike | None = None
 ) -> Selective:
-    """Returns the measures of a confidence.
+    """Returns the measures of a confidence, without those at each rank and the curve.
 
     Args:
         confidence: The confidence of each answer, shape (n,).
         hp: The hP of each answer, shape (n,).
         right: Whether each node is on the truth's path, shape (n,); None where the confidence is
             not the probability of that.
-        ranks: Calibration at each rank.
-        curve: The hierarchical risk–coverage curve.
     """
     aurc = float(aurc_parts(confidence, hp).mean())
     risks = tuple(risk_at_coverage(confidence, hp))
+    selective = Selective(aurc=aurc, risks=risks)
     if right is None:
-        return Selective(aurc=aurc, risks=risks)
-    return Selective(
-        aurc=aurc,
-        risks=risks,
-        calibration_error=calibration_error(confidence, right),
-        brier=_brier(confidence, right),
-        ranks=ranks,
-        curve=curve,
-    )
+        return selective
+    error = calibration_error(confidence, right)
+    return replace(selective, calibration_error=error, brier=_brier(confidence, right))
 
 
 def rank_calibration(

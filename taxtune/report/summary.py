@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.errors import command
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference

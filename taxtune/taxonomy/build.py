@@ -23,6 +23,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
@@ -75,11 +76,9 @@ def read_graph(
     graph = nx.DiGraph(**{"duplicate edge": 0, "self loop": 0, "left_out": left_out})
     for path in paths:
         for row in _rows(path, format, left_out):
-            if row.parent is None:
+            if row.parent in (None, row.key):
                 graph.add_node(row.key)
-            elif row.parent == row.key:
-                graph.add_node(row.key)
-                graph.graph["self loop"] += 1
+                graph.graph["self loop"] += row.parent is not None
             else:
                 graph.graph["duplicate edge"] += graph.has_edge(row.parent, row.key)
                 graph.add_edge(row.parent, row.key)
@@ -102,7 +101,8 @@ def _name(graph: nx.DiGraph, row: RawNode) -> None:
         aliases = (row.label, *aliases)
     for kind, names in (("aliases", aliases), ("leads", row.leads)):
         if names:
-            data[kind] = tuple(dict.fromkeys((*data.get(kind, ()), *names)))
+            known = data.get(kind, ())
+            data[kind] = tuple(dict.fromkeys((*known, *names)))
 
 
 def _rows(
@@ -116,8 +116,9 @@ def _rows(
     text = ""
     if format == "auto" and not path.is_dir():
         text = read_text(path, what="graph")
-    lines = (line for line in text[: 2**16].splitlines() if line.strip())
-    first = next((line for line in lines if not line.startswith(_LICENCE)), "")
+    start = text[: 2**16].splitlines()
+    lines = [line for line in start if line.strip() and not line.startswith(_LICENCE)]
+    first = lines[0] if lines else ""
     if _WORDNET.match(first) or text.startswith("  1 This software and database"):
         return _wordnet(text, path)
     columns = set(header_of(first))
@@ -134,12 +135,10 @@ def _wordnet(text: str, path: Path) -> Iterator[RawNode]:
         try:
             yield from _synset(line)
         except (ValueError, IndexError):
+            message = "The line is not a synset of WordNet's database."
+            remedy = "Give data.noun or data.verb of WordNet as it is published."
             raise TaxonomyError(
-                "The line is not a synset of WordNet's database.",
-                file=path,
-                row=row,
-                value=line[:80],
-                remedy="Give data.noun or data.verb of WordNet as it is published.",
+                message, file=path, row=row, value=line[:80], remedy=remedy
             ) from None
 
 
@@ -151,7 +150,8 @@ def _synset(line: str) -> list[RawNode]:
     # Two fields for each word, then the number of pointers, then four fields for each.
     start = 5 + 2 * int(fields[3], 16)
     stop = start + 4 * int(fields[start - 1])
-    label, *aliases = (word.replace("_", " ") for word in fields[4 : start - 1 : 2])
+    words = fields[4 : start - 1 : 2]
+    label, *aliases = (word.replace("_", " ") for word in words)
     above: dict[str | None, None] = {}
     for i in range(start, stop, 4):
         symbol, offset, part, _ = fields[i : i + 4]
@@ -169,21 +169,18 @@ def _edges(text: str, path: Path) -> Iterator[RawNode]:
     label = table.column("label", "name")
     aliases = table.column("aliases", "alias")
     leads = table.column("leads")
+    width = len(table.header)
+    remedy = "Fill in the child, and put a name that contains the separator in double quotes."
     for row in table.rows:
-        message = "" if row.cell(child) else "The row has no child."
-        if any(row.cells[len(table.header) :]):
-            message = f"The row has {len(row.cells)} cells, the header {len(table.header)}."
+        key = row.cell(child)
+        message = "" if key else "The row has no child."
+        if any(row.cells[width:]):
+            message = f"The row has {len(row.cells)} cells, the header {width}."
         if message:
-            raise TaxonomyError(
-                message,
-                file=path,
-                row=row.line,
-                value=",".join(row.cells),
-                remedy="Fill in the child, and put a name that contains the separator in double "
-                "quotes.",
-            )
+            cells = ",".join(row.cells)
+            raise TaxonomyError(message, file=path, row=row.line, value=cells, remedy=remedy)
         yield RawNode(
-            key=row.cell(child),
+            key=key,
             parent=row.cell(parent) or None,
             label=row.cell(label),
             aliases=split_names(row.cell(aliases)),
@@ -219,11 +216,9 @@ def read_leaves(path: Path) -> tuple[str, ...]:
         try:
             keys = [str(key) for key, _ in json.loads(text).values()]
         except (ValueError, TypeError):
-            raise TaxonomyError(
-                "The file is not an index of classes.",
-                file=path,
-                remedy='It must be {"0": ["n01440764", "tench"], …}, or text with an id a line.',
-            ) from None
+            message = "The file is not an index of classes."
+            remedy = 'It must be {"0": ["n01440764", "tench"], …}, or text with an id a line.'
+            raise TaxonomyError(message, file=path, remedy=remedy) from None
     else:
         lines = [line for line in text_lines(text) if not line.startswith("#")]
         keys = [clean(re.split(r"[\t,]", line)[0]) for line in lines]
@@ -277,22 +272,19 @@ def build_tree(
     graph = nx.DiGraph()
     graph.add_nodes_from(sorted(whole))
     graph.add_edges_from(sorted(whole.edges))
-    wanted = set(whole if leaves is None else leaves).intersection(whole)
+    wanted = set(whole)
     if leaves is not None:
+        wanted.intersection_update(leaves)
         _keep_above(graph, wanted)
-    top: Any = None if root is None else _find(whole, root)
-    if join_roots is not None:
-        top = _add_root(graph, join_roots, whole)
-    if len(graph):
-        top = top or _best_root(graph)
+    top = _root(whole, graph, root, join_roots)
     reached = {top} | nx.descendants(graph, top) if top in graph else set()
-    if wanted.isdisjoint(reached):
-        raise TaxonomyError(
-            "None of the leaves is below the root.",
-            value=next(iter(leaves or ()), top),
-            remedy="List ids of the graph, or choose another root.",
-        )
-    dropped = Counter({what: whole.graph.get(what, 0) for what in ("duplicate edge", "self loop")})
+    if top is None or wanted.isdisjoint(reached):
+        value = next(iter(leaves or ()), top)
+        remedy = "List ids of the graph, or choose another root."
+        raise TaxonomyError("None of the leaves is below the root.", value=value, remedy=remedy)
+    dropped: Counter[str] = Counter()
+    for what in ("duplicate edge", "self loop"):
+        dropped[what] = whole.graph.get(what, 0)
     dropped["pruned node"] = len(whole.nodes - graph.nodes)
     dropped["unreachable node"] = len(graph) - len(reached)
     joined = graph.out_degree(top) if top not in whole else 0
@@ -304,7 +296,8 @@ def build_tree(
     dropped["cycle edge"] = len(back_edges)
     graph.remove_edges_from(back_edges)
     paths = _longest_paths(graph, top, seed)
-    tree = nx.DiGraph(sorted((parent, node) for node, parent in paths.parents.items() if parent))
+    edges = [(parent, node) for node, parent in paths.parents.items()]
+    tree = nx.DiGraph(sorted(edges))
     tree.add_node(top)
     if leaves is not None:
         _keep_above(tree, wanted & reached)
@@ -312,38 +305,34 @@ def build_tree(
     dropped["pruned node"] += len(graph) - len(tree)
     dropped["edge of a dropped node"] += graph.number_of_edges() - into_kept
     dropped["extra parent"] = into_kept - tree.number_of_edges()
-    nodes = _named(whole, paths.parents, list(nx.dfs_preorder_nodes(tree, top)), join_roots)
+    order = list(nx.dfs_preorder_nodes(tree, top))
+    nodes = _named(whole, paths.parents, order, join_roots)
+    lost = {}
+    for leaf in leaves or ():
+        if leaf not in tree:
+            lost[leaf] = "not below the root" if leaf in whole else "unknown"
+    several = sum(degree > 1 for _, degree in graph.in_degree(tree))
+    at_random = len(paths.tied.intersection(tree))
     counts = {
         "graph": _counts_of_graph(whole),
         "root": {"id": top, "label": nodes[0].label, "joins": joined},
         "dropped": {what: count for what, count in dropped.items() if count},
-        "lost": _lost(leaves or (), whole, tree),
-        "parents": {
-            "several": sum(graph.in_degree(node.key) > 1 for node in nodes),
-            "chosen at random": sum(node.key in paths.tied for node in nodes),
-        },
+        "lost": lost,
+        "parents": {"several": several, "chosen at random": at_random},
         "labels": _counts_of_labels(whole, nodes),
         "tree": _counts_of_tree(tree, top),
     }
     return BuiltTree(nodes, counts)
 
 
-def _lost(leaves: Sequence[str], whole: nx.DiGraph, tree: nx.DiGraph) -> dict[str, str]:
-    """Returns the reason why a leaf is not on the tree, for each such leaf."""
-    lost = {}
-    for leaf in leaves:
-        if leaf not in tree:
-            lost[leaf] = "not below the root" if leaf in whole else "unknown"
-    return lost
-
-
 def _counts_of_graph(graph: nx.DiGraph) -> dict[str, int]:
     degrees = [degree for _, degree in graph.in_degree()]
+    several = sum(degree > 1 for degree in degrees)
     return {
         "nodes": len(graph),
         "edges": graph.number_of_edges(),
         "without parent": degrees.count(0),
-        "with several parents": sum(degree > 1 for degree in degrees),
+        "with several parents": several,
         "most parents": max(degrees),
         **graph.graph.get("left_out", {}),
     }
@@ -361,10 +350,11 @@ def _counts_of_labels(graph: nx.DiGraph, nodes: Sequence[RawNode]) -> dict[str, 
 
 def _counts_of_tree(tree: nx.DiGraph, root: str) -> dict[str, Any]:
     sizes = [len(layer) for layer in nx.bfs_layers(tree, root)]
+    leaves = sum(degree == 0 for _, degree in tree.out_degree())
     return {
         "nodes": len(tree),
         "edges": tree.number_of_edges(),
-        "leaves": sum(degree == 0 for _, degree in tree.out_degree()),
+        "leaves": leaves,
         "height": len(sizes) - 1,
         "per level": sizes,
     }
@@ -384,22 +374,33 @@ def _tops(graph: nx.DiGraph) -> list[str]:
     tops = []
     for group in nx.strongly_connected_components(graph):
         if all(group.issuperset(graph.pred[node]) for node in group):
-            tops.append(min(group, key=lambda node: (graph.in_degree(node), node)))
+            first = min(group, key=lambda node: (graph.in_degree(node), node))
+            tops.append(first)
     return tops
 
 
-def _best_root(graph: nx.DiGraph) -> str:
+def _root(whole: nx.DiGraph, graph: nx.DiGraph, root: str | None, join: str | None) -> str | None:
+    """Returns the root of the part of a graph that is left; None if nothing is.
+
+    It is the node that is asked for, a new one above the nodes without a parent, or the best one.
+    """
+    if root is not None:
+        return _find(whole, root)
     tops = _tops(graph)
     if len(tops) == 1:
         return tops[0]
-    return min(tops, key=lambda top: (-len(nx.descendants(graph, top)), graph.in_degree(top), top))
+    if join is not None:
+        return _add_root(graph, join, whole, tops)
+    return min(tops, key=partial(_rank_as_root, graph), default=None)
 
 
-def _add_root(graph: nx.DiGraph, label: str, whole: nx.DiGraph) -> str:
-    """Puts the nodes without a parent under a new root, if there are several; returns the root."""
-    tops = _tops(graph)
-    if len(tops) == 1:
-        return tops[0]
+def _rank_as_root(graph: nx.DiGraph, top: str) -> tuple[int, int, str]:
+    below = len(nx.descendants(graph, top))
+    return -below, graph.in_degree(top), top
+
+
+def _add_root(graph: nx.DiGraph, label: str, whole: nx.DiGraph, tops: Sequence[str]) -> str:
+    """Puts nodes under a new root, and returns it."""
     while label in whole:
         label += " (root)"
     graph.add_edges_from((label, top) for top in sorted(tops))
@@ -411,9 +412,9 @@ def _find(graph: nx.DiGraph, reference: str) -> str:
     if reference in graph:
         return reference
     labels = dict(graph.nodes(data="label"))
-    nodes: list[str] = [node for node, label in labels.items() if label == reference]
+    nodes = [node for node, label in labels.items() if label == reference]
     if len(nodes) == 1:
-        return nodes[0]
+        return str(nodes[0])
     message = "--root is neither an id nor a label of the graph."
     remedy = "Give an id to --root."
     if nodes:
@@ -450,26 +451,27 @@ class _Paths(NamedTuple):
     """The longest path to each node.
 
     Attributes:
-        parents: The parent of each node on its path; None for the root.
+        parents: The parent of each node on its path, but for the root.
         tied: The nodes of which the path was drawn by lot.
     """
 
-    parents: dict[str, str | None]
+    parents: dict[str, str]
     tied: set[str]
 
 
 def _longest_paths(graph: nx.DiGraph, root: str, seed: int) -> _Paths:
     """Returns the longest path from the root to each node of a graph without cycles."""
     secret = blake2b(f"{seed}\0parent".encode(), digest_size=32).digest()
-    paths = _Paths(parents={root: None}, tied=set())
+    paths = _Paths(parents={}, tied=set())
     depth = {root: 0}
     #: The number of longest paths to each node.
     count = {root: 1}
     for node in nx.topological_sort(graph):
         if node == root:
             continue
-        deepest = max(depth[parent] for parent in graph.pred[node])
-        longest = sorted(parent for parent in graph.pred[node] if depth[parent] == deepest)
+        parents = graph.pred[node]
+        deepest = max(depth[parent] for parent in parents)
+        longest = sorted(parent for parent in parents if depth[parent] == deepest)
         depth[node] = deepest + 1
         ends = list(accumulate(count[parent] for parent in longest))
         count[node] = ends[-1]
@@ -488,7 +490,7 @@ def _longest_paths(graph: nx.DiGraph, root: str, seed: int) -> _Paths:
 
 def _named(
     whole: nx.DiGraph,
-    parents: dict[str, str | None],
+    parents: dict[str, str],
     order: Sequence[str],
     root_label: str | None,
 ) -> list[RawNode]:
@@ -498,26 +500,26 @@ def _named(
     """
     data = {node: whole.nodes.get(node, {"label": root_label}) for node in order}
     labels = {node: data[node].get("label", node) for node in order}
-    taken = Counter((parents[node], label) for node, label in labels.items())
+    taken = Counter((parents.get(node), label) for node, label in labels.items())
     nodes = []
     for node, label in labels.items():
-        parent = parents[node]
+        parent = parents.get(node)
         aliases = data[node].get("aliases", ())
         if taken[parent, label] > 1:
             aliases = (label, *aliases)
             while taken[parent, label]:
                 label = f"{label} ({node})"
             taken[parent, label] = 1
-        others = [alias for alias in aliases if alias.casefold() != label.casefold()]
-        nodes.append(
-            RawNode(
-                key=node,
-                parent=parent,
-                label=label,
-                aliases=tuple(dict.fromkeys(others)),
-                leads=data[node].get("leads", ()),
-            )
+        folded = label.casefold()
+        others = [alias for alias in aliases if alias.casefold() != folded]
+        named = RawNode(
+            key=node,
+            parent=parent,
+            label=label,
+            aliases=tuple(dict.fromkeys(others)),
+            leads=data[node].get("leads", ()),
         )
+        nodes.append(named)
     return nodes
 
 
@@ -529,12 +531,14 @@ def write_tree(path: Path, built: BuiltTree) -> Path:
     Raises:
         TaxtuneError: If the file cannot be written.
     """
-    columns = {
-        "child": [node.key for node in built.nodes],
-        "parent": [node.parent or "" for node in built.nodes],
-        "label": [node.label for node in built.nodes],
-        "aliases": [join_cell(node.aliases, ";|") for node in built.nodes],
-    }
-    if any(node.leads for node in built.nodes):
-        columns["leads"] = [join_cell(node.leads, ";|") for node in built.nodes]
-    return atomic.write_text(path, csv_text(list(columns), zip(*columns.values(), strict=True)))
+    columns = ["child", "parent", "label", "aliases"]
+    has_leads = any(node.leads for node in built.nodes)
+    if has_leads:
+        columns.append("leads")
+    rows = []
+    for node in built.nodes:
+        row = [node.key, node.parent or "", node.label, join_cell(node.aliases, ";|")]
+        if has_leads:
+            row.append(join_cell(node.leads, ";|"))
+        rows.append(row)
+    return atomic.write_text(path, csv_text(columns, rows))

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.read import read_taxonomy
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.taxonomy.tree import Taxonomy, split_path
 
 __all__ = ["Domain", "read_part", "restrict"]
 
@@ -78,7 +78,7 @@ class Domain:
             return self.tree.resolve(name)
         path = list(reference)
         if isinstance(reference, str):
-            path = [part.strip() for part in name.split("/") if part.strip()]
+            path = split_path(name)
         is_path = len(path) > 1 or not isinstance(reference, str)
         if is_path:
             with suppress(TaxonomyError):

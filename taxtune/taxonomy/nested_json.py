@@ -55,24 +55,39 @@ def _plain(key: str) -> str:
     return re.sub(r"[\s_-]+", "", key).lower()
 
 
-def _fields(entry: object) -> dict[str, str]:
-    """Returns the key, as an object spells it, of each field that it has."""
-    if not isinstance(entry, dict):
-        return {}
-    keys = {_plain(str(key)): key for key in reversed(list(entry))}
-    fields = {}
-    for field, spellings in _SPELLINGS.items():
-        used = [spelling for spelling in spellings.split() if spelling in keys]
-        if used:
-            fields[field] = keys[used[0]]
-    return fields
+class _Object:
+    """A JSON object whose keys may be fields.
 
+    Args:
+        content: The object.
+        place: Its JSON path.
+    """
 
-def _is_node(entry: Mapping[str, Any], fields: Mapping[str, str]) -> bool:
-    """Tells whether an object is a node: it has a name that is text, or an id and children."""
-    if "name" in fields and isinstance(entry[fields["name"]], str):
-        return True
-    return "id" in fields and isinstance(entry[fields["id"]], str | int) and "children" in fields
+    def __init__(self, content: Mapping[Any, Any], place: str) -> None:
+        self.content = content
+        self.place = place
+        #: The key of each field that the object has, as the object spells it.
+        self.keys: dict[str, str] = {}
+        spelt = {_plain(str(key)): key for key in reversed(list(content))}
+        for field, spellings in _SPELLINGS.items():
+            used = [spelling for spelling in spellings.split() if spelling in spelt]
+            if used:
+                self.keys[field] = spelt[used[0]]
+
+    def value(self, field: str) -> Any:
+        """Returns the value of a field; None if the object has no such field."""
+        return self.content.get(self.keys.get(field))
+
+    def place_of(self, field: str) -> str:
+        """Returns the JSON path of a field that the object has."""
+        return f"{self.place}.{self.keys[field]}"
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it is a node: it has a name that is text, or an id and children."""
+        if isinstance(self.value("name"), str):
+            return True
+        return isinstance(self.value("id"), str | int) and "children" in self.keys
 
 
 def is_nested(data: object) -> bool:
@@ -81,9 +96,9 @@ def is_nested(data: object) -> bool:
         return any(isinstance(entry, dict) and is_nested(entry) for entry in data)
     if not isinstance(data, dict) or not data:
         return False
-    fields = _fields(data)
-    if _is_node(data, fields):
-        return "children" in fields
+    top = _Object(data, "$")
+    if top.is_node:
+        return "children" in top.keys
     # Numbers as keys are an index of something, such as ImageNet's classes.
     if all(key.strip().isdecimal() for key in data if isinstance(key, str)):
         return False
@@ -125,14 +140,16 @@ class _Reader:
     def read(self, value: _Value) -> list[_Value]:
         """Adds the node of a value if it is one; returns what is to be read next."""
         content, parent, place, name = value
-        fields = _fields(content)
-        if isinstance(content, dict) and _is_node(content, fields):
-            return self._read_node(content, fields, value)
+        if isinstance(content, dict):
+            entry = _Object(content, place)
+            if entry.is_node:
+                return self._read_node(entry, value)
         if name is not None and (content is None or isinstance(content, dict | list)):
             self.raw.nodes.append(self._node(name, parent, place))
             return [_Value(content, (place,), place)] if content else []
         if isinstance(content, dict):
-            return [_Value(b, parent, f"{place}.{key}", str(key)) for key, b in content.items()]
+            keys = content.items()
+            return [_Value(below, parent, f"{place}.{key}", str(key)) for key, below in keys]
         if isinstance(content, list):
             return [_Value(item, parent, f"{place}[{i}]") for i, item in enumerate(content)]
         if name is not None or not isinstance(content, str):
@@ -140,54 +157,39 @@ class _Reader:
         self.raw.nodes.append(self._node(content, parent, place))
         return []
 
-    def _read_node(
-        self,
-        entry: Mapping[str, Any],
-        fields: Mapping[str, str],
-        value: _Value,
-    ) -> list[_Value]:
-        """Adds the node that an object with fields is; returns its children."""
-        place = value.place
-        label = entry[fields["name" if "name" in fields else "id"]]
-        aliases = self._names("aliases", entry, fields, place)
-        leads = self._names("leads", entry, fields, place)
+    def _read_node(self, entry: _Object, value: _Value) -> list[_Value]:
+        """Adds the node that an object is; returns its children."""
+        label = entry.value("name" if "name" in entry.keys else "id")
+        aliases = self._names(entry, "aliases")
+        leads = self._names(entry, "leads")
         if not isinstance(label, str | int):
-            raise self._no_node(label, f"{place}.{fields['name']}")
-        node = self._node(str(label), value.parent, place)
-        rank = entry.get(fields.get("rank", ""))
-        self.raw.nodes.append(
-            node._replace(
-                aliases=tuple(alias for alias in aliases if alias != node.label),
-                leads=leads,
-                rank=None if rank is None else clean(str(rank)) or None,
-            )
-        )
-        identity = entry.get(fields.get("id", ""))
+            raise self._no_node(label, entry.place_of("name"))
+        node = self._node(str(label), value.parent, entry.place)
+        others = tuple(alias for alias in aliases if alias != node.label)
+        rank = entry.value("rank")
+        if rank is not None:
+            rank = clean(str(rank)) or None
+        self.raw.nodes.append(node._replace(aliases=others, leads=leads, rank=rank))
+        identity = entry.value("id")
         if isinstance(identity, str | int):
             self.ids[node.key] = str(identity)
         elif value.name not in (None, label):
             self.ids[node.key] = str(value.name)  # {"n01440764": {"name": "tench"}}
-        children = entry.get(fields.get("children", ""))
+        children = entry.value("children")
         if children is None:
             return []
-        below = f"{place}.{fields['children']}"
+        below = entry.place_of("children")
         if not isinstance(children, dict | list):
             raise self._no_node(children, below)
         return [_Value(children, node.key, below)] if children else []
 
-    def _names(
-        self,
-        field: str,
-        entry: Mapping[str, Any],
-        fields: Mapping[str, str],
-        place: str,
-    ) -> tuple[str, ...]:
+    def _names(self, entry: _Object, field: str) -> tuple[str, ...]:
         """Returns the names in a field of an object, each once."""
-        value = entry.get(fields.get(field, "")) or []
+        value = entry.value(field) or []
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             message = "The names are not a list of texts."
-            raise self._no_node(value, f"{place}.{fields[field]}", message)
+            raise self._no_node(value, entry.place_of(field), message)
         return tuple(dict.fromkeys(filter(None, map(clean, names))))
 
     def _node(self, label: str, parent: Hashable | None, place: str) -> RawNode:

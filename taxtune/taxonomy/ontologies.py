@@ -15,11 +15,11 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taxtune.errors import MissingExtraError, TaxonomyError
+from taxtune.errors import MissingExtraError, TaxonomyError, one_line
 from taxtune.tables import clean
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
@@ -61,8 +61,8 @@ def _syntax(text: str, path: Path) -> str | None:
     start = text.lstrip()[:4096]
     if start.startswith("<") and "<rdf:RDF" in start:
         return "xml"
-    first = next((line for line in start.splitlines() if line.strip()[:1] not in ("", "#")), "")
-    if first.lower().split()[:1] in (["@prefix"], ["@base"], ["prefix"]):
+    lines = [line for line in start.splitlines() if line.strip()[:1] not in ("", "#")]
+    if lines and lines[0].lower().split()[0] in ("@prefix", "@base", "prefix"):
         return "turtle"
     suffixes = [suffix.lower() for suffix in path.suffixes]
     suffixes = [suffix for suffix in suffixes if suffix not in _PACKED]
@@ -97,23 +97,27 @@ def read_rdf(text: str, path: Path, name: str) -> RawTaxonomy:
         raise TaxonomyError(message, file=name, remedy=remedy)
     deprecated = set()
     for iri in parents:
-        if {"true", "1"}.intersection(map(str, graph.objects(iri, rdflib.OWL.deprecated))):
+        marks = map(str, graph.objects(iri, rdflib.OWL.deprecated))
+        if not {"true", "1"}.isdisjoint(marks):
             deprecated.add(iri)
+    loose = [obo[f"has{kind}Synonym"] for kind in ("Related", "Narrow", "Broad")]
     raw = RawTaxonomy(name, "rdf")
     unnamed = []
     for iri in sorted(parents.keys() - deprecated, key=str):
+        key = str(iri)
         labels = _labels(graph, iri, skos.prefLabel) or _labels(graph, iri, rdflib.RDFS.label)
         if not labels:
-            unnamed.append(str(iri))
-            labels = [_end(str(iri))]
-        loose = [obo[f"has{kind}Synonym"] for kind in ("Related", "Narrow", "Broad")]
+            unnamed.append(key)
+            labels = [_end(key)]
+        aliases = _texts(graph, iri, skos.altLabel, obo.hasExactSynonym)
+        ranks = _texts(graph, iri, rdflib.URIRef(_RANK))
         raw.nodes += _statements(
-            key=str(iri),
+            key=key,
             parents=sorted(map(str, parents[iri] - deprecated)),
             label=labels[0],
-            aliases=labels[1:] + _texts(graph, iri, skos.altLabel, obo.hasExactSynonym),
+            aliases=labels[1:] + aliases,
             leads=_texts(graph, iri, skos.hiddenLabel, *loose),
-            rank=next(iter(_texts(graph, iri, rdflib.URIRef(_RANK))), None),
+            rank=ranks[0] if ranks else None,
         )
     if deprecated:
         raw.note("left out", f"Left out: {len(deprecated):,} deprecated classes or concepts.")
@@ -125,7 +129,8 @@ def read_rdf(text: str, path: Path, name: str) -> RawTaxonomy:
 
 def _end(iri: str) -> str:
     """Returns the last part of an IRI."""
-    return iri.rstrip("/#").replace("#", "/").rsplit("/", 1)[-1] or iri
+    parts = re.split("[/#]", iri.rstrip("/#"))
+    return parts[-1] or iri
 
 
 def _graph(rdflib: Any, text: str, syntax: str, name: str) -> Graph:
@@ -141,34 +146,29 @@ def _graph(rdflib: Any, text: str, syntax: str, name: str) -> Graph:
         line = getattr(problem, "lines", None)
         if hasattr(problem, "getLineNumber"):
             line = problem.getLineNumber()
-        raise TaxonomyError(
-            f"The file is not valid {syntax}: {_one_line(problem)}.",
-            file=name,
-            row=line if isinstance(line, int) and line > 0 else None,
-            remedy="The syntax is chosen by the suffix: .ttl, .rdf, .owl, .nt, .trig or .jsonld.",
-        ) from None
-    raise TaxonomyError(
-        "The file takes a context from elsewhere, and reading a file opens nothing else.",
-        file=name,
-        value=remote,
-        remedy="Write the content of the context into the file, or save it as Turtle.",
-    )
+        row = line if isinstance(line, int) and line > 0 else None
+        message = f"The file is not valid {syntax}: {_one_line(problem)}."
+        remedy = "The syntax is chosen by the suffix: .ttl, .rdf, .owl, .nt, .trig or .jsonld."
+        raise TaxonomyError(message, file=name, row=row, remedy=remedy) from None
+    message = "The file takes a context from elsewhere, and reading a file opens nothing else."
+    remedy = "Write the content of the context into the file, or save it as Turtle."
+    raise TaxonomyError(message, file=name, value=remote, remedy=remedy)
 
 
 def _check_entities(text: str, name: str) -> None:
     """Raises a TaxonomyError if an entity of an XML file is no namespace."""
     for entity in re.finditer("<!ENTITY", text):
-        if _NAMESPACE.match(text, entity.start()) is None:
-            raise TaxonomyError(
-                "An entity stands for a file, for other entities or for more than 200 characters.",
-                file=name,
-                row=text.count("\n", 0, entity.start()) + 1,
-                remedy="Save the file as Turtle.",
+        start = entity.start()
+        if _NAMESPACE.match(text, start) is None:
+            message = (
+                "An entity stands for a file, for other entities or for more than 200 characters."
             )
+            row = text.count("\n", 0, start) + 1
+            raise TaxonomyError(message, file=name, row=row, remedy="Save the file as Turtle.")
 
 
 def _one_line(problem: Exception) -> str:
-    return " ".join(str(problem).split())[:300]
+    return one_line(problem)[:300]
 
 
 def _remote_context(document: Any) -> str | None:
@@ -181,7 +181,8 @@ def _remote_context(document: Any) -> str | None:
         if isinstance(value, list):
             waiting += [(item, is_context) for item in value]
         elif isinstance(value, dict):
-            waiting += [(item, key in ("@context", "@import")) for key, item in value.items()]
+            for key, item in value.items():
+                waiting.append((item, key in ("@context", "@import")))
     return None
 
 
@@ -206,13 +207,15 @@ def _parents(rdflib: Any, graph: Graph) -> dict[Node, set[Node]]:
     return parents
 
 
-def _literals(graph: Graph, iri: Node, predicate: Node) -> Iterator[tuple[str, str]]:
-    """Yields the language and the text of each object of a node, in alphabetical order."""
+def _literals(graph: Graph, iri: Node, predicate: Node) -> list[tuple[str, str]]:
+    """Returns the language and the text of each object of a node, in alphabetical order."""
     literals = []
     for literal in graph.objects(iri, predicate):
         language = getattr(literal, "language", None) or ""
-        literals.append((language, clean(str(literal))))
-    yield from sorted(literals)
+        text = clean(str(literal))
+        if text:
+            literals.append((language, text))
+    return sorted(literals)
 
 
 def _texts(graph: Graph, iri: Node, *predicates: Node) -> list[str]:
@@ -222,42 +225,42 @@ def _texts(graph: Graph, iri: Node, *predicates: Node) -> list[str]:
     """
     texts: list[str] = []
     for predicate in predicates:
-        literals = list(_literals(graph, iri, predicate))
-        texts += sorted(text for language, text in literals if _is_english(language))
+        literals = _literals(graph, iri, predicate)
+        english = [text for language, text in literals if language.lower().split("-")[0] == "en"]
+        texts += sorted(english)
         texts += [text for language, text in literals if not language]
-    return list(dict.fromkeys(filter(None, texts)))
-
-
-def _is_english(language: str) -> bool:
-    return language.lower().split("-")[0] == "en"
+    return list(dict.fromkeys(texts))
 
 
 def _labels(graph: Graph, iri: Node, predicate: Node) -> list[str]:
     """Returns the texts of a predicate, or else one in another language, as better than none."""
     texts = _texts(graph, iri, predicate)
-    return texts or [text for _, text in _literals(graph, iri, predicate) if text][:1]
+    return texts or [text for _, text in _literals(graph, iri, predicate)[:1]]
 
 
 def _statements(
     key: str,
     parents: list[str],
     label: str,
-    aliases: Iterable[str],
-    leads: Iterable[str],
+    aliases: list[str],
+    leads: list[str],
     rank: str | None = None,
 ) -> list[RawNode]:
     """Returns a statement for each parent of a node, or one without a parent."""
-    others = tuple(dict.fromkeys(name for name in aliases if name and name != label))
-    known = {"", label, *others}
     node = RawNode(
         key=key,
         parent=None,
         label=label,
-        aliases=others,
+        aliases=_others(aliases, known={"", label}),
         rank=rank,
-        leads=tuple(dict.fromkeys(name for name in leads if name not in known)),
+        leads=_others(leads, known={"", label, *aliases}),
     )
     return [node._replace(parent=parent) for parent in parents] or [node]
+
+
+def _others(names: Iterable[str], known: set[str]) -> tuple[str, ...]:
+    """Returns the names that are not known, each once."""
+    return tuple(dict.fromkeys(name for name in names if name not in known))
 
 
 # -- OBO -------------------------------------------------------------------------------------------
@@ -302,14 +305,19 @@ def read_obo(text: str, name: str) -> RawTaxonomy:
     for key, term in graph.nodes(data=True):
         if not term and key not in parents:
             continue  # the target of a relationship, or a parent that has no term
-        synonyms = list(filter(None, map(_SYNONYM.match, term.get("synonym", ()))))
         unnamed += "name" not in term
+        aliases: list[str] = []
+        leads: list[str] = []
+        for match in map(_SYNONYM.match, term.get("synonym", ())):
+            if match is not None:
+                names = aliases if match["scope"] else leads
+                names.append(_unescaped(match["text"]))
         raw.nodes += _statements(
             key=key,
             parents=parents.get(key, []),
             label=_unescaped(term.get("name", key)),
-            aliases=[_unescaped(match["text"]) for match in synonyms if match["scope"]],
-            leads=[_unescaped(match["text"]) for match in synonyms if not match["scope"]],
+            aliases=aliases,
+            leads=leads,
         )
     if not raw.nodes:
         remedy = "OBO terms are stanzas that start with [Term]."
@@ -323,4 +331,7 @@ def read_obo(text: str, name: str) -> RawTaxonomy:
 
 
 def _unescaped(text: str) -> str:
-    return clean(re.sub(r"\\(.)", lambda match: " " if match[1] in "ntW" else match[1], text))
+    def character(match: re.Match[str]) -> str:
+        return " " if match[1] in "ntW" else match[1]
+
+    return clean(re.sub(r"\\(.)", character, text))

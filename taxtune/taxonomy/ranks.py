@@ -8,7 +8,7 @@ called "life" unless another label is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import RawTable, Row, clean
@@ -34,12 +34,13 @@ def has_ranks(header: Iterable[str]) -> bool:
 def is_categories(data: object) -> bool:
     """Tells whether parsed JSON is COCO-style, or a list of objects with ranks."""
     if isinstance(data, dict):
-        return isinstance(data.get("categories"), list) and data.keys().isdisjoint(
-            ("name", "label")
-        )
-    if not isinstance(data, list):
-        return False
-    return any(isinstance(item, dict) and not item.keys().isdisjoint(_RANKS) for item in data)
+        has_name = "name" in data or "label" in data
+        return isinstance(data.get("categories"), list) and not has_name
+    if isinstance(data, list):
+        for item in data:
+            if isinstance(item, dict) and not item.keys().isdisjoint(_RANKS):
+                return True
+    return False
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -55,23 +56,25 @@ def read_ranks(table: RawTable, root: str | None = None) -> RawTaxonomy:
     if "class" not in header:
         header = tuple("class" if name == "cls" else name for name in header)
     if not has_ranks(header):
-        raise TaxonomyError(
-            "It needs at least one of the columns kingdom … genus, and a column name.",
-            file=table.file,
-            row=table.header_line,
-            value=",".join(header),
-        )
+        message = "It needs at least one of the columns kingdom … genus, and a column name."
+        columns = ",".join(header)
+        raise TaxonomyError(message, file=table.file, row=table.header_line, value=columns)
     collector = PathCollector(table.file, "inat21-csv", root or LIFE)
-    columns = {name: i for i, name in enumerate(header) if name in _USED}
-    rows = [row for row in table.rows if not collector.raw.ragged(row, table)]
-    values = [{name: _given(row.cell(i)) for name, i in columns.items()} for row in rows]
-    is_whole = _has_whole_names(values)
-    leaves = [cells.get("name") or _species(cells, is_whole) for cells in values]
-    known = set(leaves)
-    for row, cells, leaf in zip(rows, values, leaves, strict=True):
+    used = {name: i for i, name in enumerate(header) if name in _USED}
+    values = {}
+    for row in table.rows:
+        if not collector.raw.ragged(row, table):
+            values[row.line] = {name: _given(row.cell(i)) for name, i in used.items()}
+    is_whole = _has_whole_names(values.values())
+    leaves = {}
+    for line, cells in values.items():
+        leaves[line] = cells.get("name") or _species(cells, is_whole)
+    known = {"", *leaves.values()}
+    for line, cells in values.items():
+        leaf = leaves[line]
         species = _as_species(leaf)
         is_free = species not in known and leaf != cells.get("name")
-        _add(collector, row.line, cells, leaf, (species,) if species and is_free else ())
+        _add(collector, line, cells, leaf, leads=(species,) if is_free else ())
     return collector.finish()
 
 
@@ -94,7 +97,8 @@ def _add(
     """Adds the node of one row: its groups, and its leaf if it names one."""
     ranks: list[str | None] = [rank for rank in _RANKS if rank in values]
     names = [values[rank] for rank in _RANKS if rank in values]
-    if leaf and leaf != next(filter(None, reversed(names)), ""):
+    given = list(filter(None, names))
+    if leaf and given[-1:] != [leaf]:
         is_species = "genus" in values or "species" in values or " " in leaf
         ranks.append("species" if is_species else None)
         names.append(leaf)
@@ -110,14 +114,15 @@ def _add(
         return
     # A common name that merely repeats the Latin one, upper and lower case alike, is none.
     common = split_names(values.get("common_name", ""))
-    aliases = tuple(name for name in common if name.casefold() != names[-1].casefold())
+    latin = names[-1].casefold()
+    aliases = tuple(name for name in common if name.casefold() != latin)
     collector.add(row, names, ranks[: len(names)], aliases=aliases, leads=leads)
 
 
 # -- names of species ------------------------------------------------------------------------------
 
 
-def _has_whole_names(rows: Sequence[Mapping[str, str]]) -> bool:
+def _has_whole_names(rows: Iterable[Mapping[str, str]]) -> bool:
     """Tells whether the species are mostly written with their genus in front."""
     whole = []
     for row in rows:
@@ -159,11 +164,12 @@ def _as_species(name: str) -> str:
     It is "Canis dingo" of "Canis lupus dingo".
     """
     words = name.split()
-    if len(words) < 3 or not words[0].isalpha():
+    if len(words) < 3:
         return ""
-    if not words[-1].isalpha() or not words[-1].islower():
-        return ""
-    return f"{words[0]} {words[-1]}"
+    genus = words[0]
+    last = words[-1]
+    is_latin = genus.isalpha() and last.isalpha() and last.islower()
+    return f"{genus} {last}" if is_latin else ""
 
 
 # -- JSON ------------------------------------------------------------------------------------------
@@ -185,25 +191,27 @@ def read_categories(data: object, file: str, root: str | None = None) -> RawTaxo
         if not isinstance(category, dict):
             raise TaxonomyError("A category is not an object.", file=file, row=row, value=category)
         for column in _USED:
-            value = category.get(column, "")
+            value = category.get(column)
             is_text = value is None or isinstance(value, str | int)
             if not is_text or has_half_character(str(value)):
                 message = "A value of a category is not text."
                 raise TaxonomyError(message, file=file, row=row, value=value)
-    used = tuple(column for column in _USED if any(column in category for category in categories))
+    keys = set().union(*categories)
+    used = tuple(column for column in _USED if column in keys)
     if not has_ranks(used):
-        raise TaxonomyError(
+        message = (
             "The categories have no ranks (kingdom, phylum, class, order, family, genus), so they "
-            "make no tree.",
-            file=file,
-            row=1,
-            value=categories[0],
-            remedy="Give a CSV of edges or paths instead.",
+            "make no tree."
         )
+        remedy = "Give a CSV of edges or paths instead."
+        raise TaxonomyError(message, file=file, row=1, value=categories[0], remedy=remedy)
     rows = []
     for row, category in enumerate(categories, start=1):
-        values = [category.get(column) for column in used]
-        rows.append(Row(row, ["" if value is None else clean(str(value)) for value in values]))
+        cells = []
+        for column in used:
+            value = category.get(column)
+            cells.append("" if value is None else clean(str(value)))
+        rows.append(Row(row, cells))
     raw = read_ranks(RawTable(file, used, 0, rows), root)
     raw.format = "inat21-json"
     return raw

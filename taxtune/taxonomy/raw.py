@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -107,21 +107,21 @@ class RawNode(NamedTuple):
 
         It is None if they contradict each other.
         """
-        values = {}
+        statement = self
         for name in ("label", "aliases", "rank", "leads"):
             own = getattr(self, name)
             others = getattr(other, name)
-            if own and others and own != others:
+            if not own:
+                statement = statement._replace(**{name: others})
+            elif others and own != others:
                 return None
-            values[name] = own or others
-        return self._replace(**values)
+        return statement
 
     def renamed(self, keys: Mapping[Hashable, Hashable]) -> RawNode:
         """Returns the statement with other keys for the node and its parent, if they have any."""
-        return self._replace(
-            key=keys.get(self.key, self.key),
-            parent=keys.get(self.parent, self.parent),
-        )
+        key = keys.get(self.key, self.key)
+        parent = keys.get(self.parent, self.parent)
+        return self._replace(key=key, parent=parent)
 
 
 @dataclass(slots=True)
@@ -147,9 +147,11 @@ class RawTaxonomy:
         message: str,
         row: int | None = None,
         value: str | None = None,
+        remedy: str | None = None,
     ) -> None:
         """Adds a defect that does not break the tree."""
-        self.defects.append(Defect(kind, message, self.file, row, breaks=False, value=value))
+        defect = Defect(kind, message, self.file, row, breaks=False, value=value, remedy=remedy)
+        self.defects.append(defect)
 
     def flaw(
         self,
@@ -160,9 +162,8 @@ class RawTaxonomy:
         remedy: str,
     ) -> None:
         """Adds a defect that breaks the tree."""
-        self.defects.append(
-            Defect(kind, message, self.file, row, breaks=True, value=value, remedy=remedy)
-        )
+        defect = Defect(kind, message, self.file, row, breaks=True, value=value, remedy=remedy)
+        self.defects.append(defect)
 
     def repeated(self, what: str, first: RawNode, again: RawNode, value: str) -> RawNode:
         """Adds that a row states again what another row states.
@@ -172,30 +173,22 @@ class RawTaxonomy:
         """
         both = first.completed(again)
         message = f"Row {first.row} already gives this {what}"
-        defect = Defect(
-            kind="duplicate row" if both else "conflicting rows",
-            message=f"{message}." if both else f"{message}, with other values.",
-            file=self.file,
-            row=again.row,
-            breaks=both is None,
-            value=value,
-            remedy="Remove one of the two rows.",
-        )
-        self.defects.append(defect)
-        return both or first
+        remedy = "Remove one of the two rows."
+        if both is None:
+            message += ", with other values."
+            self.flaw("conflicting rows", message, again.row, value, remedy)
+            return first
+        self.note("duplicate row", f"{message}.", again.row, value, remedy)
+        return both
 
     def ragged(self, row: Row, table: RawTable) -> bool:
         """Tells whether a row of a table has cells that no column names, and adds that."""
         columns = len(table.header)
         if not any(row.cells[columns:]):
             return False
-        self.flaw(
-            "ragged row",
-            f"The row has {len(row.cells)} cells, the header {columns}.",
-            row.line,
-            row.cells[columns],
-            "Put a name that contains a comma in double quotes.",
-        )
+        message = f"The row has {len(row.cells)} cells, the header {columns}."
+        remedy = "Put a name that contains a comma in double quotes."
+        self.flaw("ragged row", message, row.line, row.cells[columns], remedy)
         return True
 
 
@@ -288,15 +281,15 @@ class PathCollector:
                 ranks_by_level.append(rank)
             else:
                 self._left_out[rank or "step"][row] = None
-        full = tuple(names)
-        if len(full) > _MOST_LEVELS:
+        if len(names) > _MOST_LEVELS:
             raise TaxonomyError(
                 f"The path has more than {_MOST_LEVELS} names.",
                 file=self.raw.file,
                 row=row,
-                value="/".join(full[:8]) + "/…",
+                value="/".join(names[:8]) + "/…",
                 remedy="Give the tree as edges, with the columns child and parent.",
             )
+        full = tuple(names)
         statement = RawNode(
             key=full,
             parent=full[:-1] or None,
@@ -350,7 +343,8 @@ class PathCollector:
         for what, rows in self._left_out.items():
             count = f"{len(rows):,} rows have" if len(rows) > 1 else "1 row has"
             message = f"{count} an empty {what}, which is left out of the path: row "
-            self.raw.note("left out", f"{message}{_listed(rows, most=5)}.", next(iter(rows)))
+            message += f"{_listed(rows, most=5)}."
+            self.raw.note("left out", message, min(rows))
         ids = {path: key for key, path in self._by_id.items()}
         self.raw.nodes = [node.renamed(ids) for node in self._nodes.values()]
         return self.raw
@@ -376,28 +370,31 @@ def assemble(raw: RawTaxonomy, *, shared_names: bool = True) -> tuple[list[RawNo
     for node in raw.nodes:
         nodes.setdefault(node.key, node)
     order = _depth_first(nodes)
-    defects = _repeats_together(raw.defects)
+    found = replace(raw, defects=_repeats_together(raw.defects))
     # Otherwise every node is below a root by its only parent.
     if not len(order) == len(nodes) == len(raw.nodes):
-        defects += _wrong_parents(raw, nodes)
-        defects += _cycles(raw, nodes)
-    defects += _same_siblings(nodes, raw.file)
+        _add_wrong_parents(found, nodes)
+        _add_cycles(found, nodes)
+    _add_same_siblings(found, nodes)
     if shared_names:
-        defects += _shared_names(nodes, raw.file)
-    defects.sort(key=lambda defect: (defect.row is None, defect.row or 0))
-    return order, defects
+        _add_shared_names(found, nodes)
+    return order, sorted(found.defects, key=_row)
+
+
+def _row(defect: Defect) -> tuple[bool, int]:
+    return defect.row is None, defect.row or 0
 
 
 def _depth_first(nodes: Nodes) -> list[RawNode]:
     children: dict[Hashable, list[RawNode]] = defaultdict(list)
     for node in nodes.values():
         children[node.parent].append(node)
-    order: list[RawNode] = []
+    order = []
     stack = children[None][::-1]
     while stack:
         node = stack.pop()
         order.append(node)
-        stack += reversed(children.get(node.key, ()))
+        stack += reversed(children[node.key])
     return order
 
 
@@ -419,22 +416,18 @@ def _repeats_together(defects: list[Defect]) -> list[Defect]:
     return [together, *others]
 
 
-def _defect(kind: str, message: str, node: RawNode, file: str, remedy: str) -> Defect:
-    return Defect(kind, message, file, node.row, breaks=True, value=node.shown, remedy=remedy)
-
-
-def _wrong_parents(raw: RawTaxonomy, nodes: Nodes) -> Iterator[Defect]:
-    """Yields nodes with several parents, and parents that are not in the file."""
+def _add_wrong_parents(raw: RawTaxonomy, nodes: Nodes) -> None:
+    """Adds nodes with several parents, and parents that are not in the file."""
     for node in raw.nodes:
         first = nodes[node.key]
         if node is not first:
             remedy = "Keep one parent, or let `taxtune taxonomy build` choose one."
             message = _two_parents(first, node)
-            yield _defect("several parents", message, node, raw.file, remedy)
+            raw.flaw("several parents", message, node.row, node.shown, remedy)
         if node.parent is not None and node.parent not in nodes:
             message = f"No row defines the parent {node.parent!r}."
             remedy = f"Add a row for {node.parent!r}, or correct its spelling."
-            yield _defect("dangling parent", message, node, raw.file, remedy)
+            raw.flaw("dangling parent", message, node.row, node.shown, remedy)
 
 
 def _two_parents(first: RawNode, again: RawNode) -> str:
@@ -447,8 +440,8 @@ def _two_parents(first: RawNode, again: RawNode) -> str:
     return f"The node is under {again.parent!r} here and under {first.parent!r} in row {first.row}."
 
 
-def _cycles(raw: RawTaxonomy, nodes: Nodes) -> Iterator[Defect]:
-    """Yields one cycle of each group of nodes that are each other's ancestors."""
+def _add_cycles(raw: RawTaxonomy, nodes: Nodes) -> None:
+    """Adds one cycle of each group of nodes that are each other's ancestors."""
     import networkx as nx
 
     graph = nx.DiGraph()
@@ -463,61 +456,61 @@ def _cycles(raw: RawTaxonomy, nodes: Nodes) -> Iterator[Defect]:
         named = list(map(str, cycle))
         if len(named) > 11:
             named[10:] = ["…"]
+        named.append(named[0])
         subject = f"{len(cycle)} nodes are their own ancestors"
         if len(cycle) == 1:
             subject = "A node is its own ancestor"
-        message = f"{subject} (child → parent): {' → '.join([*named, named[0]])}"
-        rows = [str(nodes[key].row) for key in cycle[:10] if nodes[key].row is not None]
-        if rows:
-            message += f"; rows {', '.join(rows)}"
+        message = f"{subject} (child → parent): {' → '.join(named)}"
+        rows = [nodes[key].row for key in cycle[:10]]
+        stated = [str(row) for row in rows if row is not None]
+        if stated:
+            message += f"; rows {', '.join(stated)}"
+        node = nodes[cycle[0]]
         remedy = "Correct the parent in one of these rows."
-        yield _defect("cycle", f"{message}.", nodes[cycle[0]], raw.file, remedy)
+        raw.flaw("cycle", f"{message}.", node.row, node.shown, remedy)
 
 
-def _same_siblings(nodes: Nodes, file: str) -> Iterator[Defect]:
-    """Yields nodes that share label and parent."""
+def _add_same_siblings(raw: RawTaxonomy, nodes: Nodes) -> None:
+    """Adds nodes that share label and parent."""
     seen: dict[tuple[Hashable, str], RawNode] = {}
     for node in nodes.values():
         first = seen.setdefault((node.parent, node.label), node)
         if node.parent is None or first is node:
             continue
-        above = nodes[node.parent].label if node.parent in nodes else str(node.parent)
+        parent = nodes.get(node.parent)
+        above = str(node.parent) if parent is None else parent.label
         message = f"{first.place} already gives a node with this label under the same parent, "
+        message += f"{above!r}."
         remedy = "Merge them or rename one."
-        yield _defect("duplicate sibling", f"{message}{above!r}.", node, file, remedy)
+        raw.flaw("duplicate sibling", message, node.row, node.shown, remedy)
 
 
-def _shared_names(nodes: Nodes, file: str) -> Iterator[Defect]:
-    """Yields, as notes, labels and aliases that several nodes share, in whatever case."""
-    by_name: dict[str, list[RawNode]] = defaultdict(list)
+def _add_shared_names(raw: RawTaxonomy, nodes: Nodes) -> None:
+    """Adds, as notes, labels and aliases that several nodes share, in whatever case."""
+    by_name = defaultdict(list)
     for node in nodes.values():
-        for name in dict.fromkeys(map(str.casefold, (node.label, *node.aliases))):
+        names = (node.label, *node.aliases)
+        for name in dict.fromkeys(map(str.casefold, names)):
             by_name[name].append(node)
     for name, sharing in by_name.items():
         if len(sharing) < 2:
             continue
         labelled = [node for node in sharing if node.label.casefold() == name]
-        is_sibling = len({(node.parent, node.label) for node in sharing}) < len(sharing)
-        if len(labelled) > 1 and is_sibling:
+        places = {(node.parent, node.label) for node in sharing}
+        if len(labelled) > 1 and len(places) < len(sharing):
             continue  # a duplicate sibling, reported as such
-        written = (sharing[0].label, *sharing[0].aliases)
+        first, second, *_ = sharing
+        written = (first.label, *first.aliases)
+        value = next(text for text in written if text.casefold() == name)
         listed = _listed((_path(node, nodes) for node in sharing), most=4)
-        yield Defect(
-            kind="shared label" if len(labelled) == len(sharing) else "shared alias",
-            message=f"{len(sharing)} nodes have this name: {listed}.",
-            file=file,
-            row=sharing[1].row,
-            breaks=False,
-            value=next(text for text in written if text.casefold() == name),
-            remedy="Refer to them by their paths.",
-        )
+        message = f"{len(sharing)} nodes have this name: {listed}."
+        kind = "shared label" if labelled == sharing else "shared alias"
+        raw.note(kind, message, second.row, value, remedy="Refer to them by their paths.")
 
 
 def _path(node: RawNode, nodes: Nodes) -> str:
-    labels = [node.label]
-    seen = {node.key}
-    while node.parent in nodes and node.parent not in seen:
+    labels = {node.key: node.label}
+    while node.parent in nodes and node.parent not in labels:
         node = nodes[node.parent]
-        seen.add(node.key)
-        labels.append(node.label)
-    return "/".join(reversed(labels))
+        labels[node.key] = node.label
+    return "/".join(reversed(labels.values()))

@@ -61,12 +61,8 @@ def read_paths(table: RawTable) -> RawTaxonomy:
     path_column = table.column("path")
     ranks = _rank_of_level(table)
     if path_column is None and not ranks:
-        raise TaxonomyError(
-            "A table of paths needs a column path, or one column per level.",
-            file=table.file,
-            row=table.header_line,
-            value=",".join(table.header),
-        )
+        message = "A table of paths needs a column path, or one column per level."
+        raise _header_error(table, message)
     aliases = table.column(*_ALIASES)
     leads = table.column(*_LEADS)
     rank = table.column("rank")
@@ -77,32 +73,33 @@ def read_paths(table: RawTable) -> RawTaxonomy:
             continue
         if path_column is None:
             names = [row.cell(level) for level in ranks]
+            known = list(ranks.values())
         else:
             names = _without_root_slash(row.cell(path_column))
+            known = [None] * len(names)
         while len(names) > 1 and not names[-1]:
             names.pop()
+            known.pop()
         if not any(names):
-            collector.raw.flaw(
-                "empty name",
-                "The row names nothing.",
-                row.line,
-                None,
-                "Fill in the name, or remove the row.",
-            )
+            remedy = "Fill in the name, or remove the row."
+            collector.raw.flaw("empty name", "The row names nothing.", row.line, None, remedy)
             continue
-        known: list[str | None] = [None] * len(names)
-        if path_column is None:
-            known = list(ranks.values())[: len(names)]
+        label = names[-1]
         known[-1] = row.cell(rank) or known[-1]
         collector.add(
             row.line,
             names,
             known,
-            aliases=split_names(row.cell(aliases), names[-1]),
-            leads=split_names(row.cell(leads), names[-1]),
+            aliases=split_names(row.cell(aliases), label),
+            leads=split_names(row.cell(leads), label),
             key=row.cell(key) or None,
         )
     return collector.finish()
+
+
+def _header_error(table: RawTable, message: str) -> TaxonomyError:
+    columns = ",".join(table.header)
+    return TaxonomyError(message, file=table.file, row=table.header_line, value=columns)
 
 
 def _rank_of_level(table: RawTable) -> dict[int, str | None]:
@@ -160,85 +157,62 @@ def read_edges(table: RawTable) -> RawTaxonomy:
     child = table.column("child")
     parent = table.column("parent")
     if child is None or parent is None:
-        raise TaxonomyError(
-            "An edge list needs a header with the columns child and parent.",
-            file=table.file,
-            row=table.header_line,
-            value=",".join(table.header),
-        )
-    columns = {
-        "label": table.column("label", "name"),
-        "aliases": table.column("aliases", "alias"),
-        "rank": table.column("rank"),
-        "leads": table.column(*_LEADS),
-    }
+        message = "An edge list needs a header with the columns child and parent."
+        raise _header_error(table, message)
+    label = table.column("label", "name")
+    aliases = table.column("aliases", "alias")
+    rank = table.column("rank")
+    leads = table.column(*_LEADS)
     raw = RawTaxonomy(table.file, "edges")
     nodes: dict[tuple[str, str], RawNode] = {}
     for row in table.rows:
         if raw.ragged(row, table):
             continue
+        cells = ",".join(row.cells)
         if len(row.cells) <= max(child, parent):
-            raw.flaw(
-                "ragged row",
-                f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
-                row.line,
-                ",".join(row.cells),
-                "Put a comma after the child, and leave the parent of the root empty.",
-            )
+            message = f"The row has {len(row.cells)} cells, the header {len(table.header)}."
+            remedy = "Put a comma after the child, and leave the parent of the root empty."
+            raw.flaw("ragged row", message, row.line, cells, remedy)
             continue
         key = row.cells[child]
         above = row.cells[parent]
         if not key:
-            raw.flaw(
-                "empty name",
-                "The row has no child.",
-                row.line,
-                ",".join(row.cells),
-                "Fill in the child, or remove the row.",
-            )
+            remedy = "Fill in the child, or remove the row."
+            raw.flaw("empty name", "The row has no child.", row.line, cells, remedy)
             continue
-        node = _edge(raw, columns, row, key, above or None)
+        name = key if label is None else row.cell(label)
+        if not name:
+            raw.flaw("empty name", "The node has no label.", row.line, key, "Fill in the label.")
+            name = key
+        node = RawNode(
+            key=key,
+            parent=above or None,
+            label=name,
+            aliases=split_names(row.cell(aliases), name),
+            rank=row.cell(rank) or None,
+            row=row.line,
+            leads=split_names(row.cell(leads), name),
+        )
         if (key, above) in nodes:
             shown = f"{key} under {above}" if above else key
             node = raw.repeated("edge", nodes[key, above], node, shown)
         nodes[key, above] = node
-    raw.nodes = [*_implied_roots(list(nodes.values())), *nodes.values()]
+    raw.nodes = list(nodes.values())
+    _add_implied_roots(raw)
     return raw
 
 
-def _edge(
-    raw: RawTaxonomy,
-    columns: Mapping[str, int | None],
-    row: Row,
-    key: str,
-    parent: str | None,
-) -> RawNode:
-    """Returns the node that a row states as the child of a parent."""
-    name = key if columns["label"] is None else row.cell(columns["label"])
-    if not name:
-        raw.flaw("empty name", "The node has no label.", row.line, key, "Fill in the label.")
-        name = key
-    return RawNode(
-        key=key,
-        parent=parent,
-        label=name,
-        aliases=split_names(row.cell(columns["aliases"]), name),
-        rank=row.cell(columns["rank"]) or None,
-        row=row.line,
-        leads=split_names(row.cell(columns["leads"]), name),
-    )
-
-
-def _implied_roots(nodes: Sequence[RawNode]) -> list[RawNode]:
-    """Returns a root for each parent that is no child, if no node is stated to be a root."""
-    if any(node.parent is None for node in nodes):
-        return []
-    keys = {node.key for node in nodes}
-    roots: dict[object, RawNode] = {}
-    for node in nodes:
-        if node.parent not in keys and node.parent not in roots:
-            roots[node.parent] = RawNode(node.parent, None, str(node.parent), row=node.row)
-    return list(roots.values())
+def _add_implied_roots(raw: RawTaxonomy) -> None:
+    """Adds a root for each parent that is no child, if no node is stated to be a root."""
+    if any(node.parent is None for node in raw.nodes):
+        return
+    keys = {node.key for node in raw.nodes}
+    roots = {}
+    for node in raw.nodes:
+        above = node.parent
+        if above not in keys and above not in roots:
+            roots[above] = RawNode(key=above, parent=None, label=str(above), row=node.row)
+    raw.nodes[:0] = roots.values()
 
 
 # -- Python values ---------------------------------------------------------------------------------
@@ -247,7 +221,7 @@ def _implied_roots(nodes: Sequence[RawNode]) -> list[RawNode]:
 def raw_from_paths(paths: Iterable[Sequence[str] | str], root: str | None) -> RawTaxonomy:
     """Returns the nodes of paths; see `Taxonomy.from_paths`."""
     file = "Taxonomy.from_paths"
-    cells = []
+    rows = []
     for number, path in enumerate(_listed(paths, file), start=1):
         if not isinstance(path, str):
             message = "A path must be text with slashes or a sequence of names."
@@ -255,8 +229,12 @@ def raw_from_paths(paths: Iterable[Sequence[str] | str], root: str | None) -> Ra
             if not any(name.strip() for name in names):
                 raise TaxonomyError("The path has no name.", file=file, row=number, value=path)
             path = join_cell(names, "/")
-        cells.append((path if root is None else f"{join_cell([root], '/')}/{path}",))
-    return read_paths(_table(file, ("path",), cells, "paths"))
+        if root is not None:
+            path = f"{join_cell([root], '/')}/{path}"
+        rows.append(Row(number, [path]))
+    if not rows:
+        raise TaxonomyError("There are no paths.", file=file)
+    return read_paths(RawTable(file, ("path",), 0, rows))
 
 
 def raw_from_edges(
@@ -265,41 +243,28 @@ def raw_from_edges(
 ) -> RawTaxonomy:
     """Returns the nodes of edges; see `Taxonomy.from_edges`."""
     file = "Taxonomy.from_edges"
+    message = (
+        "An edge must be a pair of texts: a child and its parent, or None for the root's parent."
+    )
     labels = labels or {}
-    cells = []
+    unknown = set(labels)
+    rows = []
     for number, edge in enumerate(_listed(edges, file), start=1):
         if isinstance(edge, (tuple, list)):
             edge = ["" if end is None else end for end in edge]
-        message = (
-            "An edge must be a pair of texts: a child and its parent, or None for the root's "
-            "parent."
-        )
         child, parent = _texts(edge, message, file, number, 2)
-        cells.append((child, parent, labels.get(child, child)))
-    unknown = set(labels)
-    for child, parent, _ in cells:
         unknown -= {child, parent}
+        rows.append(Row(number, [child, parent, labels.get(child, child)]))
     if unknown:
-        raise TaxonomyError(
-            "A label is given for a node that is not in any edge.",
-            file=file,
-            value=min(unknown),
-        )
-    raw = read_edges(_table(file, ("child", "parent", "label"), cells, "edges"))
+        message = "A label is given for a node that is not in any edge."
+        raise TaxonomyError(message, file=file, value=min(unknown))
+    if not rows:
+        raise TaxonomyError("There are no edges.", file=file)
+    raw = read_edges(RawTable(file, ("child", "parent", "label"), 0, rows))
     for i, node in enumerate(raw.nodes):  # a root that only follows from the edges
         if node.parent is None and node.key in labels:
             raw.nodes[i] = node._replace(label=labels[str(node.key)])
     return raw
-
-
-def _table(
-    file: str, header: tuple[str, ...], cells: Sequence[tuple[str, ...]], what: str
-) -> RawTable:
-    if not cells:
-        raise TaxonomyError(f"There are no {what}.", file=file)
-    return RawTable(
-        file, header, 0, [Row(number, row) for number, row in enumerate(cells, start=1)]
-    )
 
 
 def _listed(values: object, file: str) -> Iterable[object]:

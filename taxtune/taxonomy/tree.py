@@ -9,6 +9,7 @@ nodes so that those below v follow it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -26,7 +27,7 @@ from taxtune.taxonomy.nested_json import read_nested
 from taxtune.taxonomy.raw import ROOT, RawNode, RawTaxonomy, add_root, assemble
 from taxtune.taxonomy.rows import raw_from_edges, raw_from_paths
 
-__all__ = ["Taxonomy", "tree_of"]
+__all__ = ["Taxonomy", "split_path", "tree_of"]
 
 IntArray = NDArray[np.int64]
 _T = TypeVar("_T")
@@ -79,26 +80,25 @@ class Taxonomy:
         if n == 0:
             raise TaxonomyError("The taxonomy has no nodes.", file=source)
         self.source = source
-        self.labels: tuple[str, ...] = tuple(labels)
-        self.aliases: tuple[tuple[str, ...], ...] = _tuples(aliases, n)
-        self.leads: tuple[tuple[str, ...], ...] = _tuples(leads, n)
-        self.ranks: tuple[str | None, ...] = tuple(ranks) if ranks is not None else (None,) * n
-        self.ids: tuple[str | None, ...] = tuple(ids) if ids is not None else (None,) * n
-        self.parents: IntArray = np.asarray(parents, dtype=np.int64)
+        self.labels = tuple(labels)
+        self.aliases = _tuples(aliases, n)
+        self.leads = _tuples(leads, n)
+        self.ranks = _optional(ranks, n)
+        self.ids = _optional(ids, n)
+        self.parents = np.asarray(parents, dtype=np.int64)
         for values in (self.parents, self.aliases, self.leads, self.ranks, self.ids):
             if len(values) != n:
                 raise ValueError(
                     "labels, parents, aliases, leads, ranks and ids must have the same length"
                 )
         above = self.parents[1:]
-        if self.parents[0] != -1 or (above < 0).any() or (above >= np.arange(1, n)).any():
-            raise TaxonomyError(
-                "Every node except the root (node 0) needs a parent that comes before it.",
-                file=source,
-            )
+        comes_before = (above >= 0) & (above < np.arange(1, n))
+        if self.parents[0] != -1 or not comes_before.all():
+            message = "Every node except the root (node 0) needs a parent that comes before it."
+            raise TaxonomyError(message, file=source)
         self._check_labels()
         #: Edges from the root of each node, shape (n,).
-        self.depth: IntArray = _depths(self.parents)
+        self.depth = _depths(self.parents)
         if n * (self.height + 1) > _MAX_LINEAGE:
             raise TaxonomyError(
                 f"The tree is too deep for its size: {n} nodes, {self.height} levels below the "
@@ -111,20 +111,18 @@ class Taxonomy:
 
     def _check_labels(self) -> None:
         """Raises a TaxonomyError if a label is empty or two siblings share one."""
-        seen: set[tuple[int, str]] = set()
-        for i, (label, parent) in enumerate(zip(self.labels, self.parents.tolist(), strict=True)):
+        seen = set()
+        parents = self.parents.tolist()
+        for node, label in enumerate(self.labels):
             if not label.strip():
-                raise TaxonomyError(
-                    f"Node {i} has an empty label.",
-                    file=self.source,
-                    remedy="Give it a name or remove it.",
-                )
+                message = f"Node {node} has an empty label."
+                remedy = "Give it a name or remove it."
+                raise TaxonomyError(message, file=self.source, remedy=remedy)
+            parent = parents[node]
             if (parent, label) in seen:
-                raise TaxonomyError(
-                    f"Two children of {self.labels[parent]!r} are both called {label!r}.",
-                    file=self.source,
-                    remedy="Merge them or rename one.",
-                )
+                message = f"Two children of {self.labels[parent]!r} are both called {label!r}."
+                remedy = "Merge them or rename one."
+                raise TaxonomyError(message, file=self.source, remedy=remedy)
             seen.add((parent, label))
 
     # -- making a tree -----------------------------------------------------------------------------
@@ -154,7 +152,7 @@ class Taxonomy:
             >>> Taxonomy.from_paths(["bird/finch", "bird/duck/mallard"])
             Taxonomy('bird', nodes=4, leaves=2, height=2)
         """
-        return _with_aliases(tree_of(raw_from_paths(paths, root)), aliases)
+        return _tree_of_values(raw_from_paths(paths, root), aliases)
 
     @classmethod
     def from_edges(
@@ -180,7 +178,7 @@ class Taxonomy:
             >>> Taxonomy.from_edges([("finch", "bird"), ("duck", "bird")])
             Taxonomy('bird', nodes=3, leaves=2, height=1)
         """
-        return _with_aliases(tree_of(raw_from_edges(edges, labels)), aliases)
+        return _tree_of_values(raw_from_edges(edges, labels), aliases)
 
     @classmethod
     def from_dict(
@@ -214,20 +212,23 @@ class Taxonomy:
                 value=data,
                 remedy='Such as {"bird": {"finch": {}}}.',
             )
-        return _with_aliases(tree_of(read_nested(data, name), root), None)
+        return _tree_of_values(read_nested(data, name), root=root)
 
     @classmethod
     def from_nodes(cls, nodes: Sequence[RawNode], source: str | None = None) -> Taxonomy:
         """Returns a tree of nodes whose parents come before them; a text as a key is an id."""
-        number: dict[object, int] = {node.key: i for i, node in enumerate(nodes)}
-        number[None] = -1
+        number: dict[object, int] = {None: -1}
+        ids = []
+        for position, node in enumerate(nodes):
+            number[node.key] = position
+            ids.append(node.key if isinstance(node.key, str) else None)
         return cls(
             [node.label for node in nodes],
             [number[node.parent] for node in nodes],
             aliases=[node.aliases for node in nodes],
             ranks=[node.rank for node in nodes],
             source=source,
-            ids=[node.key if isinstance(node.key, str) else None for node in nodes],
+            ids=ids,
             leads=[node.leads for node in nodes],
         )
 
@@ -263,11 +264,13 @@ class Taxonomy:
         """What identifies the tree's names, parents and ranks, whatever file they are from."""
         digest = blake2b(self.parents.astype("<i8").tobytes(), digest_size=16)
         for names in (self.aliases, self.leads):
-            digest.update(np.fromiter(map(len, names), dtype="<i8", count=len(self)).tobytes())
+            counts = list(map(len, names))
+            digest.update(np.array(counts, dtype="<i8").tobytes())
         ranks = [rank or "" for rank in self.ranks]
         for texts in (self.labels, chain(*self.aliases), chain(*self.leads), ranks):
             encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-            digest.update(np.cumsum([*map(len, encoded)], dtype="<i8").tobytes())
+            lengths = list(map(len, encoded))
+            digest.update(np.cumsum(lengths, dtype="<i8").tobytes())
             digest.update(b"".join(encoded))
         return digest.hexdigest()
 
@@ -278,7 +281,8 @@ class Taxonomy:
 
     def path(self, index: int) -> tuple[str, ...]:
         """Returns the labels from the root to node `index`."""
-        return tuple(self.labels[i] for i in self.ancestors(index).tolist())
+        nodes = self.ancestors(index).tolist()
+        return tuple(self.labels[node] for node in nodes)
 
     def children(self, index: int) -> IntArray:
         """Returns the children of node `index`, ascending."""
@@ -292,7 +296,8 @@ class Taxonomy:
 
     @cached_property
     def _child_range(self) -> IntArray:
-        return np.searchsorted(self.parents[self._by_parent], np.arange(len(self) + 1))
+        parents = self.parents[self._by_parent]
+        return np.searchsorted(parents, np.arange(len(self) + 1))
 
     def names(self, index: int) -> tuple[str, ...]:
         """Returns every name of node `index`: its label, its aliases and its leads."""
@@ -312,7 +317,8 @@ class Taxonomy:
         They are int32, of shape (n, height + 1).
         """
         # The levels are rows here, each contiguous: relations of many nodes look one up.
-        levels = np.full((self.height + 1, len(self)), -1, dtype=np.int32)
+        shape = (self.height + 1, len(self))
+        levels = np.full(shape, -1, dtype=np.int32)
         above = np.arange(len(self))
         for level in range(self.height, -1, -1):
             nodes = np.flatnonzero(self.depth >= level)
@@ -332,7 +338,7 @@ class Taxonomy:
     @cached_property
     def sizes(self) -> IntArray:
         """The number of nodes at or below each node, shape (n,)."""
-        return self._sums(np.ones(len(self), dtype=np.int64))
+        return self._sums([1] * len(self))
 
     @cached_property
     def _leaf_counts(self) -> IntArray:
@@ -353,10 +359,9 @@ class Taxonomy:
         places = [0] * len(self)
         next_place = [1] * len(self)  # behind each node: the place of its next child
         sizes = self.sizes.tolist()
-        for node, parent in enumerate(self.parents.tolist()):
-            if parent >= 0:
-                places[node] = places[parent] + next_place[parent]
-                next_place[parent] += sizes[node]
+        for node, parent in enumerate(self.parents[1:].tolist(), start=1):
+            places[node] = places[parent] + next_place[parent]
+            next_place[parent] += sizes[node]
         return np.array(places, dtype=np.int64)
 
     @cached_property
@@ -366,7 +371,8 @@ class Taxonomy:
 
     def ancestors(self, index: int) -> IntArray:
         """Returns anc(v): the root first, `index` itself last (paper 1, eq. 1)."""
-        return self.lineage[index, : self.depth[index] + 1].astype(np.int64)
+        stop = self.depth[index] + 1
+        return self.lineage[index, :stop].astype(np.int64)
 
     def shared(self, a: ArrayLike, b: ArrayLike) -> IntArray:
         """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of nodes; at least 1."""
@@ -385,14 +391,17 @@ class Taxonomy:
     def lca(self, a: ArrayLike, b: ArrayLike) -> Any:
         """Returns the lowest common ancestor of two nodes, elementwise over broadcast arrays."""
         shared = self.shared(a, b)
-        common = self.lineage[np.broadcast_to(a, shared.shape), shared - 1].astype(np.int64)
+        nodes = np.broadcast_to(a, shared.shape)
+        common = self.lineage[nodes, shared - 1].astype(np.int64)
         return int(common) if common.ndim == 0 else common
 
     def common_ancestor(self, nodes: Iterable[int]) -> int:
         """Returns the lowest common ancestor of one or more nodes."""
         rows = self.lineage[np.fromiter(nodes, dtype=np.int64)]
-        agree = ((rows == rows[0]) & (rows[0] >= 0)).all(axis=0)
-        return int(rows[0, int(agree.sum()) - 1])
+        first = rows[0]
+        is_shared = (rows == first) & (first >= 0)
+        level = is_shared.all(axis=0).sum() - 1
+        return int(first[level])
 
     def is_ancestor(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.bool_]:
         """Tells whether `a` is in anc(b), elementwise; a node is its own ancestor."""
@@ -403,15 +412,15 @@ class Taxonomy:
     def descendants(self, index: int) -> IntArray:
         """Returns `index` and every node below it, ascending."""
         start = self.places[index]
-        return np.sort(self.walk[start : start + self.sizes[index]])
+        stop = start + self.sizes[index]
+        return np.sort(self.walk[start:stop])
 
     # -- by name -----------------------------------------------------------------------------------
 
-    def _identifying(self) -> Iterator[tuple[int, str]]:
-        """Yields every label and alias with its node."""
-        for node, aliases in enumerate(self.aliases):
-            for name in (self.labels[node], *aliases):
-                yield node, name
+    def _identifying(self) -> Iterator[tuple[str, ...]]:
+        """Yields the label and the aliases of each node."""
+        for label, aliases in zip(self.labels, self.aliases, strict=True):
+            yield (label, *aliases)
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
@@ -419,7 +428,7 @@ class Taxonomy:
 
     @cached_property
     def _by_lead(self) -> dict[str, list[int]]:
-        return _by_folded((node, lead) for node, leads in enumerate(self.leads) for lead in leads)
+        return _by_folded(self.leads)
 
     @cached_property
     def by_id(self) -> dict[str, int]:
@@ -443,6 +452,8 @@ class Taxonomy:
 
     def _at_path(self, path: Sequence[str]) -> int | None:
         """Returns the node at a path, which may lack the root, or None."""
+        if not path:
+            return self.root
         for labels in (tuple(path), tuple(map(clean, path))):
             for candidate in (labels, (self.labels[0], *labels)):
                 node = self._at_full_path(candidate)
@@ -456,15 +467,13 @@ class Taxonomy:
         A path as it is written wins over others that differ only in upper and lower case.
         """
         folded = _casefolded(path)
-        nodes = []
-        for node in self._by_name.get(folded[-1], ()) if folded else ():
-            if self.depth[node] == len(path) - 1 and _casefolded(self.path(node)) == folded:
-                nodes.append(node)
-        return min(
-            nodes,
-            key=lambda node: (self.path(node) != path, self.path(node) != folded, node),
-            default=None,
-        )
+        alike = {}
+        for node in self._by_name.get(folded[-1], ()):
+            written = self.path(node)
+            if _casefolded(written) == folded:
+                alike[written] = node
+        first = next(iter(alike.values()), None)
+        return alike.get(path, alike.get(folded, first))
 
     def resolve(self, reference: str | Sequence[str]) -> int:
         """Returns the one node that a label, an alias or a path refers to.
@@ -485,11 +494,8 @@ class Taxonomy:
         if not isinstance(reference, str):
             node = self._at_path(reference)
             if node is None:
-                raise TaxonomyError(
-                    "No node has this path.",
-                    value="/".join(reference),
-                    file=self.source,
-                )
+                path = "/".join(reference)
+                raise TaxonomyError("No node has this path.", value=path, file=self.source)
             return node
         written = reference.strip()
         name = written if written.casefold() in self._by_name else clean(reference)
@@ -497,35 +503,35 @@ class Taxonomy:
         if len(nodes) == 1:
             return nodes[0]
         if nodes:
-            options = ", ".join("/".join(self.path(node)) for node in nodes[:5])
-            raise TaxonomyError(
-                f"{len(nodes)} nodes are called {reference!r}.",
-                file=self.source,
-                remedy=f"Give the path: {options}.",
-            )
+            message = f"{len(nodes)} nodes are called {reference!r}."
+            remedy = f"Give the path: {self._paths(nodes[:5])}."
+            raise TaxonomyError(message, file=self.source, remedy=remedy)
         if "/" in name:
-            node = self._at_path([part.strip() for part in name.split("/") if part.strip()])
+            node = self._at_path(split_path(name))
             if node is not None:
                 return node
         if written in self.by_id:
             return self.by_id[written]
-        raise TaxonomyError(
-            f"{reference!r} is not on the taxonomy.",
-            file=self.source,
-            remedy=self.suggest(name if self.led(name) else name.rsplit("/", 1)[-1]),
-        )
+        if not self.led(name):
+            name = name.rsplit("/", 1)[-1]
+        message = f"{reference!r} is not on the taxonomy."
+        raise TaxonomyError(message, file=self.source, remedy=self.suggest(name))
+
+    def _paths(self, nodes: Iterable[int]) -> str:
+        return ", ".join("/".join(self.path(node)) for node in nodes)
 
     def _best_named(self, name: str) -> list[int]:
         """Returns the nodes with a name, those whose label it is if any, spelt so if any."""
         nodes = self.find(name)
-        labelled = [node for node in nodes if self.labels[node].casefold() == name.casefold()]
-        spelt_alike = [node for node in nodes if self.labels[node] == name]
+        folded = name.casefold()
+        labelled = [node for node in nodes if self.labels[node].casefold() == folded]
+        spelt_alike = [node for node in labelled if self.labels[node] == name]
         return spelt_alike or labelled or nodes
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
         """Every label and alias in lower case, and as it is written."""
-        return {name.casefold(): name for _, name in self._identifying()}
+        return {name.casefold(): name for name in chain(*self._identifying())}
 
     def suggest(self, name: str) -> str:
         """Returns, as a sentence for an error, what may be meant by a name that no node has.
@@ -538,12 +544,13 @@ class Taxonomy:
         query = name.strip().casefold()
         options = list(self._spellings) if query else []
         hits = process.extract(query, options, scorer=fuzz.ratio, limit=3, score_cutoff=_NEAR)
-        similar = ", ".join(repr(self._spellings[folded]) for folded, *_ in hits)
+        names = [self._spellings[folded] for folded, *_ in hits]
+        similar = ", ".join(map(repr, names))
         advice = f"Did you mean {similar}?" if hits else "No similar name is on the taxonomy."
         led = self.led(name)
         if not led:
             return advice
-        nodes = ", ".join("/".join(self.path(node)) for node in led[:3])
+        nodes = self._paths(led[:3])
         lead = f"It is only a lead to {nodes}; use that label or path if you mean that node."
         return f"{lead} {advice}" if hits else lead
 
@@ -552,8 +559,10 @@ class Taxonomy:
     def with_names(self, *, aliases: Names | None = None, leads: Names | None = None) -> Taxonomy:
         """Returns the same tree with other aliases, other leads or both; the rest stays."""
         tree = copy(self)  # without what is computed of the names
-        tree.aliases = self.aliases if aliases is None else _tuples(aliases, len(self))
-        tree.leads = self.leads if leads is None else _tuples(leads, len(self))
+        if aliases is not None:
+            tree.aliases = _tuples(aliases, len(self))
+        if leads is not None:
+            tree.leads = _tuples(leads, len(self))
         if not len(tree.aliases) == len(tree.leads) == len(self):
             raise ValueError("aliases and leads must be as many as there are nodes")
         return tree
@@ -581,19 +590,13 @@ def _taken(nodes: IntArray, values: Sequence[_T]) -> list[_T]:
     return [values[node] for node in nodes]
 
 
-def tree_of(raw: RawTaxonomy, root: str | None = None) -> Taxonomy:
+def tree_of(raw: RawTaxonomy) -> Taxonomy:
     """Returns the tree of a file's statements, and prints notes on changes and omissions.
-
-    Args:
-        raw: The statements.
-        root: The label of the root that is added above several nodes at the top; "everything" by
-            default.
 
     Raises:
         TaxonomyError: If a defect breaks the tree; the message names the first one and how many
             more there are.
     """
-    add_root(raw, root or ROOT)
     nodes, defects = assemble(raw, shared_names=False)
     breaking = [defect for defect in defects if defect.breaks]
     if breaking:
@@ -604,19 +607,20 @@ def tree_of(raw: RawTaxonomy, root: str | None = None) -> Taxonomy:
     return Taxonomy.from_nodes(nodes, raw.file)
 
 
-def _with_aliases(tree: Taxonomy, aliases: Mapping[str, Sequence[str]] | None) -> Taxonomy:
-    """Returns a tree of Python values, which has no file, with further names."""
+def _tree_of_values(
+    raw: RawTaxonomy,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+    root: str | None = None,
+) -> Taxonomy:
+    """Returns the tree of Python values, which has no file, with further aliases."""
+    add_root(raw, root or ROOT)
+    tree = tree_of(raw)
     tree.source = None
-    if not aliases:
-        return tree
     names = [list(own) for own in tree.aliases]
-    for reference, others in aliases.items():
+    for reference, others in (aliases or {}).items():
         if isinstance(others, str):
-            raise TaxonomyError(
-                "Aliases must be a list of names.",
-                value=others,
-                remedy=f"Write [{others!r}].",
-            )
+            message = "Aliases must be a list of names."
+            raise TaxonomyError(message, value=others, remedy=f"Write [{others!r}].")
         names[tree.resolve(reference)] += others
     return tree.with_names(aliases=names)
 
@@ -625,27 +629,39 @@ def _tuples(names: Names | None, n: int) -> tuple[tuple[str, ...], ...]:
     return ((),) * n if names is None else tuple(map(tuple, names))
 
 
+def _optional(values: Sequence[str | None] | None, n: int) -> tuple[str | None, ...]:
+    return (None,) * n if values is None else tuple(values)
+
+
 def _depths(parents: IntArray) -> IntArray:
     # Level by level it would be a pass over all nodes for each level of a chain.
-    depths: list[int] = []
-    for parent in parents.tolist():
-        depths.append(depths[parent] + 1 if depths else 0)
+    depths = [0]
+    for parent in parents[1:].tolist():
+        depths.append(depths[parent] + 1)
     return np.array(depths, dtype=np.int64)
 
 
-def _by_folded(names: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
-    """Returns the nodes of each name in lower case, each node once."""
-    table: dict[str, list[int]] = {}
-    for node, name in names:
-        nodes = table.setdefault(name.casefold(), [])
-        if nodes[-1:] != [node]:
-            nodes.append(node)
+def _by_folded(names: Iterable[tuple[str, ...]]) -> dict[str, list[int]]:
+    """Returns the nodes of each name in lower case, each node once, given the names of each node."""
+    table = defaultdict(list)
+    for node, own in enumerate(names):
+        for name in dict.fromkeys(map(str.casefold, own)):
+            table[name].append(node)
     return table
 
 
 def _look_up(name: str, table: Mapping[str, list[int]]) -> list[int]:
-    nodes = table.get(name.strip().casefold()) or table.get(clean(name).casefold())
-    return list(nodes or ())
+    for written in (name.strip(), clean(name)):
+        nodes = table.get(written.casefold())
+        if nodes:
+            return list(nodes)
+    return []
+
+
+def split_path(text: str) -> list[str]:
+    """Returns the names of a path that is written with slashes; empty ones are left out."""
+    parts = map(str.strip, text.split("/"))
+    return list(filter(None, parts))
 
 
 def _casefolded(names: Iterable[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.hierarchical import is_exact
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals

@@ -15,7 +15,15 @@ import pytest
 
 from taxtune.cli import main
 
-__all__ = ["Done", "run_captured", "run_command", "run_json", "run_well", "without_duration"]
+__all__ = [
+    "Done",
+    "run_captured",
+    "run_command",
+    "run_json",
+    "run_refused",
+    "run_well",
+    "without_duration",
+]
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,13 @@ def run_well(*arguments: object, folder: Path | None = None, stdin: bytes = b"")
     done = run_captured(*arguments, folder=folder, stdin=stdin)
     assert done.code == 0, done.err + done.out
     return done
+
+
+def run_refused(*arguments: object, folder: Path | None = None) -> str:
+    """Returns the error of `taxtune ARGUMENTS`, which must be refused, in one line."""
+    done = run_captured(*arguments, folder=folder)
+    assert done.code == 2, done.err + done.out
+    return " ".join(done.err.split())
 
 
 def run_json(*arguments: object, folder: Path | None = None) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,19 @@ colour/reddish/crimson,shade,
 colour/bluish,family,
 colour/bluish/navy,shade,
 colour/bluish/azure,shade,
+"""
+LIFE = """\
+path,rank,aliases
+life,,
+life/Animalia,kingdom,
+life/Animalia/Chordata,phylum,
+life/Animalia/Chordata/Aves,class,birds
+life/Animalia/Chordata/Aves/Anseriformes,order,waterfowl
+life/Animalia/Chordata/Aves/Anseriformes/mallard,species,
+life/Animalia/Chordata/Aves/Passeriformes,order,songbirds
+life/Animalia/Chordata/Aves/Passeriformes/robin,species,
+life/Animalia/Chordata/Aves/Passeriformes/wren,species,
+life/Plantae,kingdom,
 """
 MODEL = ("--model", "builtin:fieldguide")
 
@@ -80,47 +95,32 @@ def refused(done: Done, *words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("images", "tuning", "heldout", "said"),
+    ("images", "tuning", "heldout", "rest"),
     [
-        (
-            6,
-            3,
-            3,
-            "3 for tuning, 3 held out for the final comparison, some left from 150 photos on, for",
-        ),
-        (
-            300,
-            120,
-            105,
-            "120 for tuning, 105 held out for the final comparison, 75 left for `taxtune calibrate`",
-        ),
+        (6, 3, 3, "some left from 150 photos on, for"),
+        (300, 120, 105, "75 left for `taxtune calibrate`"),
     ],
 )
 def test_the_splits_fit_the_images(
-    here: Path, images: int, tuning: int, heldout: int, said: str
+    here: Path, images: int, tuning: int, heldout: int, rest: str
 ) -> None:
-    in_folders(
-        here / "photos", {shade: images // 4 + (n < images % 4) for n, shade in enumerate(SHADES)}
-    )
+    in_folders(here / "photos", Counter(islice(cycle(SHADES), images)))
     done = init("--data", "photos", *MODEL)
     recipe = written(done)
-    assert (recipe.data.tuning, recipe.data.heldout, recipe.data.first_rung) == (
-        tuning,
-        heldout,
-        20,
-    )
+    data = recipe.data
+    assert (data.tuning, data.heldout, data.first_rung) == (tuning, heldout, 20)
     aim = recipe.objective
     assert (aim.kind, aim.hp_target, aim.confidence_level) == ("hr_at_hp", 0.98, 0.9)
-    assert said in " ".join(done.out.split())
+    splits = f"{tuning} for tuning, {heldout} held out for the final comparison, {rest}"
+    assert splits in " ".join(done.out.split())
     assert max(map(len, done.out.splitlines())) <= 80
 
 
 def test_too_few_images_are_refused(here: Path) -> None:
     in_folders(here / "photos", {"navy": 3, "azure": 2})
     done = init("--data", "photos", *MODEL)
-    refused(
-        done, "There are 5 different images of 2 labels: too few for a run", "at least 6 images"
-    )
+    reason = "There are 5 different images of 2 labels: too few for a run"
+    refused(done, reason, "at least 6 images")
 
 
 def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Path) -> None:
@@ -162,9 +162,8 @@ def test_columns_are_found_by_what_they_hold_and_said(
     done = init("--data", "list.csv", *MODEL)
     recipe = written(done)
     assert (recipe.data.image_column, recipe.data.label_column) == columns
-    said = (
-        f"The images are taken from the column {columns[0]!r} and the labels from {columns[1]!r}."
-    )
+    images, labels = columns
+    said = f"The images are taken from the column {images!r} and the labels from {labels!r}."
     assert (said in done.err) is (columns != ("image", "label")), "never silently"
 
 
@@ -179,36 +178,22 @@ def test_labels_that_are_not_on_the_tree_are_listed_with_what_may_be_meant(here:
         "'turquoise' (row 5, row 9, row 13): no similar name",
         "Correct the labels",
     )
-    (here / "list.csv").write_text((here / "list.csv").read_text().replace("scarlett", "scarlet"))
+    table = here / "list.csv"
+    table.write_text(table.read_text().replace("scarlett", "scarlet"))
     (here / "tree.csv").write_text(TREE + "colour/bluish/turquoise,shade,\n")
     written(init("--data", "list.csv", *MODEL))
 
 
 def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: Path) -> None:
-    life = "life/Animalia/Chordata/Aves"
-    rows = [
-        *(
-            "path,rank,aliases",
-            "life,,",
-            "life/Animalia,kingdom,",
-            "life/Animalia/Chordata,phylum,",
-        ),
-        *(
-            f"{life},class,birds",
-            f"{life}/Anseriformes,order,waterfowl",
-            f"{life}/Anseriformes/mallard,species,",
-        ),
-        *(f"{life}/Passeriformes,order,songbirds", f"{life}/Passeriformes/robin,species,"),
-        *(f"{life}/Passeriformes/wren,species,", "life/Plantae,kingdom,"),
-    ]
-    (here / "tree.csv").write_text("\n".join(rows) + "\n")
+    (here / "tree.csv").write_text(LIFE)
     in_folders(here / "photos", {"mallard": 6, "robin": 6})
     done = init("--data", "photos", *MODEL)
     recipe = written(done)
     assert recipe.taxonomy.domain is None, "what is default is not written"
-    assert (recipe.prompt.domain, recipe.prompt.question) == ("bird", "What bird is this?")
-    assert recipe.prompt.ranks == ("order", "species")
-    assert recipe.prompt.examples == ("bird", "songbirds", "wren"), "a leaf that no image shows"
+    prompt = recipe.prompt
+    assert (prompt.domain, prompt.question) == ("bird", "What bird is this?")
+    assert prompt.ranks == ("order", "species")
+    assert prompt.examples == ("bird", "songbirds", "wren"), "a leaf that no image shows"
     assert "life/Animalia/Chordata/Aves, in a word: bird" in done.out
 
 
@@ -228,17 +213,17 @@ def test_what_is_printed_is_what_is_written(
     in_folders(here / "photos", {"Mallard": 6, "Teal": 6})
     done = init("--data", "photos", *MODEL, *asked)
     recipe = written(done)
-    assert (recipe.prompt.domain, recipe.prompt.question) == (word, f"What {word} is this?")
-    assert f"domain    {root}" + ("" if word == root else f", in a word: {word}") + "\n" in done.out
+    prompt = recipe.prompt
+    assert (prompt.domain, prompt.question) == (word, f"What {word} is this?")
+    domain = root if word == root else f"{root}, in a word: {word}"
+    assert f"domain    {domain}\n" in done.out
 
 
 def test_labels_that_wordnet_lacks_are_listed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
     in_folders(here / "photos", {"pizza": 4, "cheesecake": 4, "chowder": 4})
-    assert (
-        "below the root, since WordNet lacks them: pizza"
-        in init("--data", "photos", *MODEL, taxonomy=None).err
-    )
+    done = init("--data", "photos", *MODEL, taxonomy=None)
+    assert "below the root, since WordNet lacks them: pizza" in done.err
 
 
 def test_without_a_tree_wordnet_gives_one_beside_the_recipe(
@@ -247,18 +232,21 @@ def test_without_a_tree_wordnet_gives_one_beside_the_recipe(
     monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
     in_folders(here / "photos", {"pizza": 4, "cake": 4, "ice cream": 4})
     (here / "sub").mkdir()
-    done = init("--data", "photos", *MODEL, taxonomy=None, recipe="sub/dishes.yaml")
+
+    def dishes(*more: str) -> Done:
+        return init("--data", "photos", *MODEL, *more, taxonomy=None, recipe="sub/dishes.yaml")
+
+    done = dishes()
     assert written(done, "sub/dishes.yaml").taxonomy.path == "dishes-tree.csv"
     assert "Made the tree sub/dishes-tree.csv from WordNet's hypernyms" in done.err
     assert "taxtune taxonomy show sub/dishes-tree.csv" in done.err
     assert "dishes-tree.synsets.csv" in done.err
     assert run_captured("taxonomy", "check", "sub/dishes-tree.csv").code == 0
     (here / "sub/dishes.yaml").unlink()
-    again = init("--data", "photos", *MODEL, taxonomy=None, recipe="sub/dishes.yaml")
+    again = dishes()
     assert again.code == 2, "a tree that a user may have corrected is not written over"
     assert "Use it (--taxonomy sub/dishes-tree.csv)" in again.err
-    again = init("--data", "photos", *MODEL, "--force", taxonomy=None, recipe="sub/dishes.yaml")
-    written(again, "sub/dishes.yaml")
+    written(dishes("--force"), "sub/dishes.yaml")
 
 
 def test_a_model_behind_an_api_is_told_from_a_checkpoint(here: Path) -> None:

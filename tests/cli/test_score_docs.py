@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -11,66 +10,66 @@ import pytest
 
 from taxtune.metrics import leaf_information, precision_recall
 from taxtune.metrics.information import information_values
+from taxtune.metrics.table import Predictions
+from taxtune.report.formatting import number
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from tests.cli.commands import run_command
+from tests.cli.commands import run_json, run_well
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "scores.md").read_text(
-    encoding="utf-8"
-)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "explanation" / "scores.md").read_text(encoding="utf-8")
+#: The scores of the table of single answers.
+SHOWN = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
 
 
 def rows_below(heading: str) -> list[list[str]]:
     """Returns the cells of the table that begins with a heading, without the heading and the rule below it."""
-    lines = PAGE[PAGE.index(heading) :].split("\n\n")[0].splitlines()[2:]
-    return [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines]
+    table, *_ = PAGE[PAGE.index(heading) :].split("\n\n")
+    rows = []
+    for line in table.splitlines()[2:]:
+        cells = line.strip("|").split("|")
+        rows.append([cell.strip(" *") for cell in cells])
+    return rows
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
+def here(tmp_path: Path) -> Path:
     tree, said = re.findall(r"```csv\n(.*?)```", PAGE, re.S)
     (tmp_path / "food.csv").write_text(tree)
     (tmp_path / "said.csv").write_text(said)
-    return tmp_path / "food.csv", tmp_path / "said.csv"
+    return tmp_path
 
 
-def test_the_command_prints_what_the_page_shows(
-    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(monkeypatch, "score", "-t", files[0], files[1]) == 0
+def test_the_command_prints_what_the_page_shows(here: Path) -> None:
+    out = run_well("score", "-t", "food.csv", "said.csv", folder=here).out
     (shown,) = re.findall(r"```text\n(.*?)```", PAGE, re.S)
-    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == shown.splitlines()
+    assert [line.rstrip() for line in out.splitlines()] == shown.splitlines()
 
 
-def test_the_table_of_single_answers_is_right(
-    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(monkeypatch, "score", "-t", files[0], files[1], "--json") == 0
-    data = json.loads(capsys.readouterr().out)
-    found = {row["placement"].rsplit("/", 1)[-1]: row for row in data["rows"]}
-    keys = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
+def test_the_table_of_single_answers_is_right(here: Path) -> None:
+    data = run_json("score", "-t", "food.csv", "said.csv", folder=here)
+    scores = {row["placement"].rsplit("/", 1)[-1]: row for row in data["rows"]}
     *table, bicycle = rows_below("| said of a pho")
     for name, *cells in table:
-        digits = [3, 3, 3, 3, 2, 2]
-        assert cells == [f"{found[name][key]:.{n}f}" for key, n in zip(keys, digits, strict=True)]
-    tree = read_taxonomy(files[0])
+        assert cells == [number(scores[name][key], key) for key in SHOWN]
+    tree = read_taxonomy(here / "food.csv")
     pho = tree.resolve("pho")
-    values = [
-        *precision_recall(tree, [0], [pho], off_tree=[True]),
-        *information_values(leaf_information(tree), [0], [pho], off_tree=[True]),
-    ]
-    assert [float(cell) for cell in bicycle[1:]] == pytest.approx(
-        [float(value[0]) for value in values], abs=0.005
-    )
+    off_tree = np.array([True])
+    values = Predictions(leaf_information(tree), np.array([0]), np.array([pho]), off_tree).scores()
+    expected = [float(values[key][0]) for key in SHOWN]
+    assert list(map(float, bicycle[1:])) == pytest.approx(expected, abs=0.005)
 
 
 def test_the_table_of_inat21_is_right(inat21: Taxonomy) -> None:
-    information, leaves = leaf_information(inat21), inat21.leaves
+    information = leaf_information(inat21)
+    leaves = inat21.leaves
     for level, (rank, *cells) in enumerate(rows_below("| rank | bits it adds"), start=1):
-        nodes, above = inat21.lineage[leaves, level], inat21.lineage[leaves, level - 1]
+        nodes = inat21.lineage[leaves, level]
+        above = inat21.lineage[leaves, level - 1]
         assert {inat21.ranks[node] for node in np.unique(nodes).tolist()} == {rank}
         _, hr = precision_recall(inat21, nodes, leaves)
         _, ihr, _, _ = information_values(information, nodes, leaves)
-        # An answer as deep as the truth that leaves its path here: all leaves are of the same depth and information.
+        # An answer as deep as the truth that leaves its path here: all leaves are of the same depth
+        # and information.
         ihp = information.content[above] / information.content[leaves]
         expected = [
             information.weight[nodes].mean(),

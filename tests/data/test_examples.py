@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -306,12 +305,12 @@ def test_options_that_do_not_fit_are_refused(options, message, paint, tmp_path):
 
 def as_dataset(rows):
     datasets = pytest.importorskip("datasets")
-    frame = as_frame(rows)
-    paths = frame.image.map(lambda image: isinstance(image, str | Path))
-    frame.loc[paths, "image"] = frame.image[paths].map(str)
-    kind = datasets.Value("string") if paths.all() else datasets.Image()
+    images = [image for image, _ in rows]
+    texts = [label for _, label in rows]
+    are_paths = all(isinstance(image, str) for image in images)
+    kind = datasets.Value("string") if are_paths else datasets.Image()
     features = datasets.Features({"image": kind, "label": datasets.Value("string")})
-    return datasets.Dataset.from_dict(frame.to_dict("list"), features=features)
+    return datasets.Dataset.from_dict({"image": images, "label": texts}, features=features)
 
 
 in_memory = pytest.mark.parametrize(

@@ -6,13 +6,15 @@ from taxtune.mapping import Mapper, MapperConfig, Stage
 from taxtune.taxonomy import Taxonomy
 from taxtune.wordnet import WordNet
 
-THINGS = Taxonomy(
-    [
-        "object", "weapon", "handgun", "musical instrument", "accordion", "clothing", "footwear", "airplane", "fruit",
-        "tool", "jigsaw", "animal", "dog", "pig", "car", "surfing", "nail",
-    ],
-    [-1, 0, 1, 0, 3, 0, 5, 0, 0, 0, 9, 0, 11, 11, 0, 0, 0],
-)  # fmt: skip
+INNER = {
+    "weapon": ["handgun"],
+    "musical instrument": ["accordion"],
+    "clothing": ["footwear"],
+    "tool": ["jigsaw"],
+    "animal": ["dog", "pig"],
+}
+LEAVES = ["airplane", "fruit", "car", "surfing", "nail"]
+THINGS = Taxonomy.from_dict({"object": [INNER, *LEAVES]})
 
 
 @pytest.mark.parametrize(
@@ -33,28 +35,28 @@ THINGS = Taxonomy(
 )
 def test_words_that_the_tree_lacks(wordnet: WordNet, answer: str, expected: str) -> None:
     placement = Mapper(THINGS).place_one(answer)
-    assert THINGS.labels[placement.node] == expected
-    assert (placement.stage is Stage.KIND) == (expected not in ("object", "car"))
+    assert placement.path[-1] == expected
+    assert (placement.stage is Stage.KIND) == (expected != "object")
 
 
 def test_hyphens_and_plural_labels_are_found(wordnet: WordNet) -> None:
-    pets = Taxonomy(["pet", "dog"], [-1, 0])
-    assert pets.labels[Mapper(pets).place_one("a shih tzu").node] == "dog"
+    pets = Taxonomy.from_paths(["pet/dog"])
+    assert Mapper(pets).place_one("a shih tzu").path[-1] == "dog"
 
 
 def test_names_on_the_tree_come_first(wordnet: WordNet) -> None:
-    tree = Taxonomy(["thing", "weapon", "handgun", "tool", "pistol"], [-1, 0, 1, 0, 3])
-    assert tree.labels[Mapper(tree).place_one("pistol").node] == "pistol"
+    tree = Taxonomy.from_paths(["thing/weapon/handgun", "thing/tool/pistol"])
+    assert Mapper(tree).place_one("pistol").path[-1] == "pistol"
 
 
-def test_senses_agree_with_the_tree(wordnet: WordNet) -> None:
+@pytest.mark.parametrize(
+    ("above", "other", "answer"),
+    [("bird", "stork", "whooping crane"), ("machine", "tractor", "gantry crane")],
+)
+def test_senses_agree_with_the_tree(wordnet: WordNet, above: str, other: str, answer: str) -> None:
     """A crane is a bird among birds and a machine among machines."""
-    for above, other, expected in (
-        ("bird", "stork", "whooping crane"),
-        ("machine", "tractor", "gantry crane"),
-    ):
-        tree = Taxonomy(["thing", above, "crane", other], [-1, 0, 1, 1])
-        assert tree.labels[Mapper(tree).place_one(expected).node] == "crane"
+    tree = Taxonomy.from_dict({"thing": {above: ["crane", other]}})
+    assert Mapper(tree).place_one(answer).path[-1] == "crane"
 
 
 def test_it_says_whether_it_used_wordnet(wordnet: WordNet) -> None:
@@ -62,7 +64,8 @@ def test_it_says_whether_it_used_wordnet(wordnet: WordNet) -> None:
     without = Mapper(THINGS, config=MapperConfig(wordnet=False))
     assert without.identity()["wordnet"] is None
     assert without.place_one("pistol").off_tree
-    assert Mapper(THINGS, config=MapperConfig(preset="paper-listing")).identity()["wordnet"] is None
+    listing = Mapper(THINGS, config=MapperConfig(preset="paper-listing"))
+    assert listing.identity()["wordnet"] is None
 
 
 def test_without_wordnet_it_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,4 +73,4 @@ def test_without_wordnet_it_does_without(monkeypatch: pytest.MonkeyPatch) -> Non
     mapper = Mapper(THINGS)
     assert mapper.identity()["wordnet"] is None
     assert mapper.place_one("pistol").off_tree
-    assert THINGS.labels[mapper.place_one("a handgun").node] == "handgun"
+    assert mapper.place_one("a handgun").path[-1] == "handgun"

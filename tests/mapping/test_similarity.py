@@ -52,7 +52,8 @@ def test_sentence_knows_meaning(tmp_path: Path, nature: Taxonomy) -> None:
     folder = Path(spec.origin).parent / "model"
     similarity = make_similarity(f"sentence:{folder}", device="cpu", cache_dir=tmp_path)
     similarity.fit(["Aves", "canine pet", "oak tree"])
-    assert similarity.scores(["a hound", "acorn"]).argmax(axis=1).tolist() == [1, 2]
+    scores = similarity.scores(["a hound", "acorn"])
+    assert scores.argmax(axis=1).tolist() == [1, 2]
     assert len(list(tmp_path.iterdir())) == 1
     placement = Mapper(nature, similarity).place_one("Blue Jay")
     assert nature.labels[placement.node] == "Cyanocitta cristata"
@@ -81,7 +82,8 @@ def test_clip_compares_text_with_text(tiny_clip: str, tmp_path: Path) -> None:
 def test_clip_compares_images_with_text(tiny_clip: str, tmp_path: Path) -> None:
     similarity = make_similarity(f"clip-i2t:{tiny_clip}", device="cpu", cache_dir=tmp_path)
     similarity.fit(NAMES)
-    red, noise = Image.new("RGB", (40, 30), "red"), Image.effect_noise((30, 40), 90)
+    red = Image.new("RGB", (40, 30), "red")
+    noise = Image.effect_noise((30, 40), 90)
     scores = similarity.scores(["x", "y"], [red, noise])
     assert scores.shape == (2, len(NAMES))
     assert np.abs(scores).max() <= 1 + 1e-5

@@ -11,10 +11,9 @@ from taxtune.taxonomy import Taxonomy
 from taxtune.wordnet import ENVIRONMENT
 from tests.small_wordnet import write_wordnet
 
-TREE = Taxonomy.from_paths(
-    ["Aves/duck/mallard", "Aves/finch/siskin", "Aves/gull"],
-    aliases={"Aves": ["bird"], "Aves/gull": ["seagull"]},
-)
+ALIASES = {"Aves": ["bird"], "Aves/gull": ["seagull"]}
+PATHS = ["Aves/duck/mallard", "Aves/finch/siskin", "Aves/gull"]
+TREE = Taxonomy.from_paths(PATHS, aliases=ALIASES)
 
 
 def not_subject(mapper: Mapper, answer: str) -> bool:
@@ -46,31 +45,52 @@ def not_subject(mapper: Mapper, answer: str) -> bool:
     ],
 )
 def test_an_answer_that_denies_the_root(answer: str, wanted: bool) -> None:
-    assert not_subject(Mapper(TREE, config=MapperConfig(wordnet=False)), answer) == wanted
+    mapper = Mapper(TREE, config=MapperConfig(wordnet=False))
+    assert not_subject(mapper, answer) == wanted
+
+
+#: What each sense is a kind of.
+KINDS = {
+    "thing": "",
+    "animal": "thing",
+    "person": "thing",
+    "bird": "animal",
+    "dame": "person",
+    "duck": "bird",
+    "cloth": "thing",
+    "canvas": "cloth",
+    "mallard": "duck",
+    "finch": "bird",
+    "ostrich": "bird",
+    "hoist": "thing",
+    "poet": "person",
+    "crane": "bird",
+    "dog": "animal",
+    "retriever": "dog",
+}
+#: The words of senses that are not called by their own name alone.
+WORDS = {
+    "dame": ["dame", "bird"],
+    "canvas": ["duck"],
+    "hoist": ["crane"],
+    "poet": ["crane"],
+    "retriever": ["golden_retriever"],
+}
+
+
+def use_wordnet(monkeypatch: pytest.MonkeyPatch, folder: Path, kinds: dict[str, str]) -> None:
+    """Makes a WordNet of some senses the one that is used."""
+    senses = []
+    for kind, above in kinds.items():
+        words = WORDS.get(kind, [kind])
+        senses.append((kind, words, "", [above] if above else []))
+    monkeypatch.setenv(ENVIRONMENT, str(write_wordnet(folder / "wordnet", senses)))
 
 
 @pytest.fixture
 def mapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapper:
     """A mapper with a WordNet in which "dame" is a second sense of bird, and "duck" is cloth, too."""
-    senses: list[tuple[str, list[str], str, list[str]]] = [
-        ("thing", ["thing"], "", []),
-        ("animal", ["animal"], "", ["thing"]),
-        ("person", ["person"], "", ["thing"]),
-        ("bird", ["bird"], "", ["animal"]),
-        ("dame", ["dame", "bird"], "", ["person"]),
-        ("duck", ["duck"], "", ["bird"]),
-        ("cloth", ["cloth"], "", ["thing"]),
-        ("canvas", ["duck"], "", ["cloth"]),
-        ("mallard", ["mallard"], "", ["duck"]),
-        ("finch", ["finch"], "", ["bird"]),
-        ("ostrich", ["ostrich"], "", ["bird"]),
-        ("hoist", ["crane"], "", ["thing"]),
-        ("poet", ["crane"], "", ["person"]),
-        ("crane", ["crane"], "", ["bird"]),
-        ("dog", ["dog"], "", ["animal"]),
-        ("retriever", ["golden_retriever"], "", ["dog"]),
-    ]
-    monkeypatch.setenv(ENVIRONMENT, str(write_wordnet(tmp_path / "wordnet", senses)))
+    use_wordnet(monkeypatch, tmp_path, KINDS)
     return Mapper(TREE, cache_dir=tmp_path)
 
 
@@ -102,10 +122,7 @@ def test_a_tree_whose_root_nobody_knows(mapper: Mapper) -> None:
     assert not not_subject(Mapper(tree, cache_dir=mapper._cache_dir), "a dog")
 
 
-ANY_ROOT = [
-    f"{kind}/{bird}"
-    for kind, bird in (("gull", "black gull"), ("gull", "white gull"), ("owl", "barn owl"))
-]
+ANY_ROOT = ["gull/black gull", "gull/white gull", "owl/barn owl"]
 
 
 @pytest.mark.parametrize("root", ["Aves", "Bird species", "photos", "wildlife/bird"])
@@ -127,13 +144,9 @@ def test_what_denies_all_that_is_on_the_tree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, answer: str, wanted: bool
 ) -> None:
     """Whatever the root is called: "bird" and "animal" are what everything on the tree is a kind of."""
-    senses: list[tuple[str, list[str], str, list[str]]] = [
-        ("animal", ["animal"], "", []),
-        ("bird", ["bird"], "", ["animal"]),
-        ("gull", ["gull"], "", ["bird"]),
-        ("owl", ["owl"], "", ["bird"]),
-    ]
-    monkeypatch.setenv(ENVIRONMENT, str(write_wordnet(tmp_path / "wordnet", senses)))
+    use_wordnet(
+        monkeypatch, tmp_path, {"animal": "", "bird": "animal", "gull": "bird", "owl": "bird"}
+    )
     tree = Taxonomy.from_paths([f"{root}/{path}" for path in ANY_ROOT])
     mapper = Mapper(tree, cache_dir=tmp_path)
     assert mapper.place_one(answer).not_subject == wanted

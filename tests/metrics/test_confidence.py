@@ -15,9 +15,11 @@ from taxtune.metrics.confidence import (
     COVERAGES,
     aurc_parts,
     calibration_error,
-    influence_of_doubt,
     risk_at_coverage,
 )
+from taxtune.metrics.doubt import influence_of_doubt
+from taxtune.metrics.information import leaf_information
+from taxtune.metrics.table import Predictions
 from taxtune.taxonomy import Taxonomy
 
 
@@ -169,7 +171,8 @@ def test_doubtful_placements_left_out_and_wrong(birds: Taxonomy) -> None:
     doubtful = np.isin(np.arange(5), [1, 3])
     off = nodes == 0
     hp, hr = precision_recall(birds, nodes, target, off_tree=off)
-    found = influence_of_doubt(birds, nodes, target, doubtful, off_tree=off)
+    predictions = Predictions(leaf_information(birds), nodes, target, off)
+    found = influence_of_doubt(predictions, doubtful)
     assert found.n == 2
     assert found.without["hp"] == pytest.approx(hp[~doubtful].mean())
     assert found.without["hr"] == pytest.approx(hr[~doubtful].mean())
@@ -184,9 +187,10 @@ def test_doubtful_placements_left_out_and_wrong(birds: Taxonomy) -> None:
 
 def test_where_all_or_none_are_doubtful(birds: Taxonomy) -> None:
     nodes = np.array([4, 1, 6, 8, 0])
-    every = influence_of_doubt(birds, nodes, nodes, np.ones(5, dtype=bool))
+    predictions = Predictions(leaf_information(birds), nodes, nodes, nodes < 0)
+    every = influence_of_doubt(predictions, [True] * 5)
     assert every.n == 5
     assert every.without is None
-    none = influence_of_doubt(birds, nodes, nodes, np.zeros(5, dtype=bool))
+    none = influence_of_doubt(predictions, [False] * 5)
     assert none.n == 0
     assert none.without == none.wrong

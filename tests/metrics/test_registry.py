@@ -13,10 +13,10 @@ from taxtune.metrics.base import FunctionMeasure, MeasureKind
 from taxtune.metrics.registry import MEASURES, Measure, make_measure, measure
 from tests.displays import Recorder
 
+WITHOUT_MODEL = [name for name, kind in MEASURES.items() if kind.default_model is None]
 
-@pytest.mark.parametrize(
-    "kind", [name for name, kind in MEASURES.items() if kind.default_model is None]
-)
+
+@pytest.mark.parametrize("kind", WITHOUT_MODEL)
 def test_measures_without_a_model_keep_the_one_signature(kind) -> None:
     made = make_measure(kind)
     assert isinstance(made, Measure)
@@ -29,9 +29,11 @@ def test_measures_without_a_model_keep_the_one_signature(kind) -> None:
     assert (scores <= 1 + 1e-9).all()
     assert scores[1] == scores.max()
     assert scores[2] == 0  # an answer that says nothing has nothing of the reference
-    table = made.matrix(["a red bird", ""], ["bird", "tree"])
+    references = ["bird", "tree"]
+    table = made.matrix(["a red bird", ""], references)
     assert table.shape == (2, 2)
-    assert table[0] == pytest.approx(made.scores(["a red bird"] * 2, ["bird", "tree"]))
+    expected = made.scores(["a red bird"] * 2, references)
+    assert table[0] == pytest.approx(expected)
     assert made.scores([], []).shape == (0,)
     assert made.identity()["measure"] == kind
 

@@ -42,10 +42,9 @@ def predictions(tree: Taxonomy, seed: int = 0, n: int = 60) -> Predictions:
 def test_means_are_the_scores_of_a_set(birds: Taxonomy) -> None:
     at = predictions(birds)
     means = at.table().means()
-    expected = score(birds, at.nodes, at.target, off_tree=at.off_tree).as_dict()
-    expected |= information_scores(
-        at.information, at.nodes, at.target, off_tree=at.off_tree
-    ).as_dict()
+    on_paths = score(birds, at.nodes, at.target, off_tree=at.off_tree)
+    in_bits = information_scores(at.information, at.nodes, at.target, off_tree=at.off_tree)
+    expected = on_paths.as_dict() | in_bits.as_dict()
     del expected["n"]
     assert means == expected, "to the last digit"
 
@@ -78,9 +77,10 @@ def test_a_column_has_the_score_as_its_mean_and_nothing_where_there_is_no_answer
 
 
 def test_differences_are_over_the_images_that_have_a_value_in_both() -> None:
-    first = [{"hp": 1.0, "hr": 1.0, "own": own, "other": None} for own in (1.0, None, 3.0)]
-    second = [{"hp": 0.5, "hr": 1.0, "own": own, "other": None} for own in (0.5, 1.0, 2.5)]
-    changes = ScoreTable.of_rows(first).differences(ScoreTable.of_rows(second), seed=0)
+    rows = [{"hp": 1.0, "hr": 1.0, "own": own, "other": None} for own in (1.0, None, 3.0)]
+    first = ScoreTable.of_rows(rows)
+    rows = [{"hp": 0.5, "hr": 1.0, "own": own, "other": None} for own in (0.5, 1.0, 2.5)]
+    changes = first.differences(ScoreTable.of_rows(rows), seed=0)
     assert changes["hp"].difference == changes["own"].difference == 0.5
     assert "other" not in changes
 
@@ -106,7 +106,8 @@ def test_one_entry_adds_a_score_to_all_that_is_recorded_and_shown(
         steps = [row.scores["first_step"] for row in record.rows]
         assert record.value == record.scores.first_step == pytest.approx(np.mean(steps))
         assert all_scores(record)["first_step"] == record.value
-    assert run.to_frame()["first_step"].tolist() == [record.value for record in run.iterations]
+    values = [record.value for record in run.iterations]
+    assert run.to_frame()["first_step"].tolist() == values
     assert len(run.answers("winner")["first_step"]) == len(run.heldout_winner.rows)
     held = run.heldout_winner
     assert held.intervals["first_step"].estimate == held.scores.first_step

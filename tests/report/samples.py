@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import eq
+from typing import Any
 
 import numpy as np
 
-from taxtune.metrics.confidence import Doubt
-from taxtune.metrics.hierarchical import harmonic_mean
+from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.ranks import RankIntervals, RankScores
-from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.metrics.table import TemplateScores
+from taxtune.metrics.statistics import (
+    INFORMATION_METRICS,
+    METRICS,
+    Interval,
+    PairedDifference,
+)
+from taxtune.metrics.table import TemplateScores, with_derived
 from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.records import (
     ComparisonResult,
@@ -48,20 +54,37 @@ def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores
     means = {
         "hp": hp,
         "hr": hr,
-        "hf": harmonic_mean(hp, hr),
         "accuracy": accuracy,
         "depth": round(4 * hr / hp, 3),
         "ihp": 0.9 * hp,
         "ihr": 0.6 * hr,
-        "ihf": harmonic_mean(0.9 * hp, 0.6 * hr),
         "remaining_uncertainty": 13.0 * (1 - 0.6 * hr),
         "misinformation": 2.5 * (1 - hp),
         "target_bits": 13.0,
         "abstained": 0.1,
         "off_tree": 0.05,
     }
-    ranks = (RankScores("order", n, n, n - 1), RankScores("<b>species", n // 2, n, n // 4))
-    return TemplateScores(n=n, means=means, ranks=ranks)
+    order = RankScores("order", n, n, n - 1)
+    species = RankScores("<b>species", n // 2, n, n // 4)
+    return TemplateScores(n=n, means=with_derived(means), ranks=(order, species))
+
+
+def answer(example: str, truth: str, placed: str | None, **facts: Any) -> SampleResult:
+    """A row of an image by its paths; `placed` is None where the call failed."""
+    facts |= {"example": example, "image": f"{example.replace('-', '_')}.png", "truth": truth}
+    if placed is None:
+        return sample_row(**facts, failure="timed out after 60 s")
+    want = truth.split("/")
+    path = placed.split("/")
+    shared = sum(map(eq, want, path))
+    facts.setdefault("answer", path[-1])
+    facts["placement"] = placed
+    facts["node"] = len(path) - 1 if shared == len(path) else 4 + shared
+    facts["hp"] = shared / len(path)
+    facts["hr"] = shared / len(want)
+    facts["ihp"] = (shared - 1) / max(1, len(path) - 1)
+    facts["ihr"] = (shared - 1) / max(1, len(want) - 1)
+    return sample_row(**facts)
 
 
 def rows(n: int, seed: int = 0, depth: int | None = None) -> tuple[SampleResult, ...]:
@@ -70,34 +93,16 @@ def rows(n: int, seed: int = 0, depth: int | None = None) -> tuple[SampleResult,
     made = []
     for i in range(n):
         level = int(rng.integers(0, 5)) if depth is None else depth
-        wrong = rng.random() < 0.3 and level > 1
+        path = PATH[: level + 1]
+        if rng.random() < 0.3 and level > 1:
+            path[-1] = "somewhere else"
         doubtful = i % 7 == 3
-        about = {
-            "example": f"bird-{i:03d}",
-            "image": f"bird_{i:03d}.png",
-            "target": 4,
-            "truth": "/".join(PATH),
-            "from_store": i % 3 == 0,
-        }
-        if i == 1:
-            made.append(sample_row(**about, failure="timed out after 60 s"))
-            continue
-        shared = level if wrong else level + 1
-        placed = [*PATH[:shared], "somewhere else"] if wrong else PATH[:shared]
-        row = sample_row(
-            **about,
-            answer=HOSTILE if i == 0 else f"A: {placed[-1]}.",
-            node=4 + shared if wrong else level,
-            placement="/".join(placed),
-            confidence=0.625 if doubtful else 0.875,
-            hp=shared / len(placed),
-            hr=shared / len(PATH),
-            ihp=(shared - 1) / max(1, len(placed) - 1),
-            ihr=(shared - 1) / (len(PATH) - 1),
-            abstained=level == 0,
-            doubtful=doubtful,
-        )
-        made.append(row)
+        facts = {"from_store": i % 3 == 0, "abstained": level == 0, "doubtful": doubtful}
+        facts["confidence"] = 0.625 if doubtful else 0.875
+        if i == 0:
+            facts["answer"] = HOSTILE
+        placed = None if i == 1 else "/".join(path)
+        made.append(answer(f"bird-{i:03d}", "/".join(PATH), placed, **facts))
     return tuple(made)
 
 
@@ -121,27 +126,28 @@ def iteration(
         return replace(bare, reason="18 of 20 calls failed: HTTP 500")
     made = scores(hp, hr, accuracy, images)
     vlm = ModelUsage(15, 5, 500, 90)
+    proposer = ModelUsage(1, 0, 1200, 80, 0.0031)
+    reasons = {"care": "if unsure, back off", "format": "short"}
     return replace(
         bare,
         scores=made,
-        value=getattr(made, objective),
+        value=made.get(objective),
         feasible=hr >= 0.42,
-        parameters={"care": "if unsure, back off", "format": "short"} if k else {},
-        usage=Usage(vlm, ModelUsage(1, 0, 1200, 80, 0.0031), seconds=7.5 + k),
+        parameters=reasons if k else {},
+        usage=Usage(vlm, proposer, seconds=7.5 + k),
     )
 
 
 def _failed(k: int) -> IterationRecord:
     refused = Turn("submit", '{"template": "{{ x }}"}', '{"error": "unknown variable"}', 900, 120)
+    unsafe = ("{{ ''.__class__ }}", "attribute access is refused")
+    repeated = (BASELINE, "a repeat of iteration 0")
     return IterationRecord(
         iteration=k,
         state="failed",
         template=None,
         reason="three replies in a row were refused: a repeat of iteration 2",
-        rejected=(
-            ("{{ ''.__class__ }}", "attribute access is refused"),
-            (BASELINE, "a repeat of iteration 0"),
-        ),
+        rejected=(unsafe, repeated),
         trace=(refused,),
         usage=Usage(proposer=ModelUsage(2, 0, 900, 120, 0.002), seconds=3),
     )
@@ -179,9 +185,11 @@ def tune(
     complete = [r for r in records if r.state == "complete" and r.feasible]
     winner = max(complete, key=lambda r: r.value or 0.0)
     final = HELDOUT[objective]
-    changes = [after - before for after, before in zip(final, HELDOUT_BASELINE, strict=True)]
+    changes = np.subtract(final, HELDOUT_BASELINE).tolist()
     floors = (Constraint("hr", 0.42),) if objective == "hp" else ()
     relative = (Constraint("hr", 0.8, of="baseline"),) if objective == "hp" else ()
+    baseline = heldout("baseline", BASELINE, *HELDOUT_BASELINE, seed=1)
+    tuned = heldout("winner", winner.template or "", *final, seed=2)
     return TuneResult(
         name="birds",
         objective=objective,
@@ -190,10 +198,7 @@ def tune(
         trivial_hr=0.4,
         winner=winner.iteration,
         iterations=tuple(records),
-        heldout=(
-            heldout("baseline", BASELINE, *HELDOUT_BASELINE, seed=1),
-            heldout("winner", winner.template or "", *final, seed=2),
-        ),
+        heldout=(baseline, tuned),
         differences=(Difference("winner", "baseline", differences(*changes)),),
         folder=folder,
         where={
@@ -204,19 +209,8 @@ def tune(
     )
 
 
-#: How far below the estimate an interval begins.
-WIDTHS = {
-    "hp": 0.018,
-    "hr": 0.024,
-    "hf": 0.02,
-    "accuracy": 0.068,
-    "depth": 0.15,
-    "ihp": 0.03,
-    "ihr": 0.04,
-    "ihf": 0.03,
-    "remaining_uncertainty": 0.4,
-    "misinformation": 0.2,
-}
+#: The scores that have intervals.
+WITH_INTERVALS = (*METRICS, *INFORMATION_METRICS)
 
 
 def heldout(
@@ -224,13 +218,16 @@ def heldout(
 ) -> HeldoutResult:
     made = scores(hp, hr, accuracy, n)
     intervals = {}
-    for key, width in WIDTHS.items():
-        value = getattr(made, key)
-        intervals[key] = Interval(value, value - width, value + 0.9 * width)
+    for key in WITH_INTERVALS:
+        value = made.get(key)
+        intervals[key] = Interval(value, value - 0.018, value + 0.0162)
     ranks = []
     for row in made.ranks:
         precision = Interval(row.precision or 0, 0.1, 1.0)
-        ranks.append(RankIntervals(row, precision, Interval(row.recall or 0, 0.1, 1.0)))
+        recall = Interval(row.recall or 0, 0.1, 1.0)
+        ranks.append(RankIntervals(row, precision, recall))
+    wrong = {"hp": hp - 0.06, "hr": hr - 0.05}
+    without = {"hp": hp + 0.02, "hr": hr + 0.01}
     return HeldoutResult(
         name=name,
         template=template,
@@ -238,25 +235,15 @@ def heldout(
         intervals=intervals,
         rows=rows(n, seed),
         ranks=tuple(ranks),
-        doubt=Doubt(n // 7, {"hp": hp - 0.06, "hr": hr - 0.05}, {"hp": hp + 0.02, "hr": hr + 0.01}),
+        doubt=Doubt(n // 7, wrong, without),
     )
 
 
 def differences(hp: float, hr: float, accuracy: float) -> dict[str, PairedDifference]:
-    values = {
-        "hp": hp,
-        "hr": hr,
-        "hf": (hp + hr) / 2,
-        "accuracy": accuracy,
-        "depth": hr * 3,
-        "ihp": 1.5 * hp,
-        "ihr": 0.8 * hr,
-        "ihf": hr / 2,
-        "remaining_uncertainty": -hr,
-        "misinformation": -hp,
-    }
+    """Differences of these sizes; every other score changes as hP does."""
+    changes = dict.fromkeys(WITH_INTERVALS, hp) | {"hr": hr, "accuracy": accuracy}
     made = {}
-    for key, value in values.items():
+    for key, value in changes.items():
         p = 0.0004 if abs(value) > 0.02 else 0.31
         made[key] = PairedDifference(value, value - 0.021, value + 0.02, p)
     return made
@@ -265,14 +252,13 @@ def differences(hp: float, hr: float, accuracy: float) -> dict[str, PairedDiffer
 def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) -> ComparisonResult:
     first = tune("hp", n, 0, folder=f"{folder}/hp", images=images)
     second = tune("accuracy", n, 1, folder=f"{folder}/accuracy", images=images)
+    baseline, cautious = first.heldout
+    _, bold = second.heldout
+    bold = heldout("accuracy", bold.template, *HELDOUT["accuracy"], seed=3)
     return ComparisonResult(
         name="birds",
         runs=(first, second),
-        heldout=(
-            first.heldout[0],
-            heldout("hp", first.heldout[1].template, *HELDOUT["hp"], seed=2),
-            heldout("accuracy", second.heldout[1].template, *HELDOUT["accuracy"], seed=3),
-        ),
+        heldout=(baseline, replace(cautious, name="hp"), bold),
         differences=(
             Difference("hp", "baseline", differences(0.091, -0.105, -0.16)),
             Difference("accuracy", "baseline", differences(-0.024, 0.043, 0.065)),
@@ -283,28 +269,12 @@ def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) ->
     )
 
 
-def answer(example: str, truth: str, placed: str | None) -> SampleResult:
-    """A row of an image by its paths; `placed` is None where the call failed."""
-    about = {"example": example, "image": f"{example}.png", "truth": truth}
-    if placed is None:
-        return sample_row(**about, failure="timed out")
-    want, said = truth.split("/"), placed.split("/")
-    shared = sum(one == other for one, other in zip(want, said, strict=False))
-    return sample_row(
-        **about,
-        answer=said[-1],
-        node=1 if placed == truth else 2,
-        placement=placed,
-        hp=shared / len(said),
-        hr=shared / len(want),
-    )
-
-
 def answered(truths: Sequence[str], **answers: Sequence[str | None]) -> TuneResult:
     """A run whose held-out images are of these paths and have those answers, by template."""
     examples = [f"i{i}" for i in range(len(truths))]
     held = []
     for name, placed in answers.items():
-        made = tuple(map(answer, examples, truths, placed))
-        held.append(replace(heldout(name, BASELINE, 0.9, 0.8, 0.5, seed=1), rows=made, ranks=()))
+        made = heldout(name, BASELINE, 0.9, 0.8, 0.5, seed=1)
+        given = tuple(map(answer, examples, truths, placed))
+        held.append(replace(made, rows=given, ranks=()))
     return replace(tune(n=2), heldout=tuple(held))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report import formatting, tables

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 
 #: Reads a tree from the content of a file, and perhaps the file's name.
@@ -13,13 +15,20 @@ Reader = Callable[..., Taxonomy]
 
 def write(folder: Path, content: str | bytes, name: str = "taxonomy.csv") -> Path:
     path = folder / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if isinstance(content, str):
+        content = content.encode()
+    path.write_bytes(content)
     return path
 
 
 def paths(tree: Taxonomy) -> list[str]:
     """The path of each node, with slashes."""
     return ["/".join(tree.path(node)) for node in range(len(tree))]
+
+
+def refused(message: str) -> AbstractContextManager[pytest.ExceptionInfo[TaxonomyError]]:
+    """Expects a TaxonomyError with a message."""
+    return pytest.raises(TaxonomyError, match=message)
 
 
 def walk_up(tree: Taxonomy, node: int) -> list[int]:

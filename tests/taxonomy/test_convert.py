@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taxtune.errors import MissingExtraError, TaxonomyError
+from taxtune.errors import MissingExtraError
 from taxtune.progress import showing
 from taxtune.tables import clean, join_cell, split_cell
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.taxonomy.write import write_taxonomy
 from tests.displays import Recorder
+from tests.taxonomy.conftest import refused
 
 ODD = [
     *(
@@ -58,70 +59,50 @@ ODD = [
         "[Term]",
     ),
 ]
-# Readers trim names, compose accents and take any white space for one space; no file holds NUL or a lone surrogate.
-names = (
-    st.one_of(
-        st.sampled_from(ODD),
-        st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12),
-        st.text("ab/\\;|,\"'> -", min_size=1, max_size=8),
-    )
-    .map(clean)
-    .filter(bool)
-)
+# Readers trim names, compose accents and take any white space for one space; no file holds NUL or a
+# lone surrogate.
+characters = st.characters(exclude_categories=("Cs", "Cc"))
+any_text = st.text(characters, min_size=1, max_size=12)
+signs = st.text("ab/\\;|,\"'> -", min_size=1, max_size=8)
+names = (st.sampled_from(ODD) | any_text | signs).map(clean).filter(bool)
 
 
 @st.composite
 def trees(draw: st.DrawFn) -> Taxonomy:
     """Any tree as a file may state it: aliases and leads are no repeats of each other or of the label."""
     n = draw(st.integers(2, 9))
-    parents = [-1, *(draw(st.integers(0, i - 1)) for i in range(1, n))]
-    # Depth first, as readers number nodes.
-    order: list[int] = []
-    stack = [0]
-    while stack:
-        node = stack.pop()
-        order.append(node)
-        stack.extend(reversed([i for i, parent in enumerate(parents) if parent == node]))
-    number = {node: i for i, node in enumerate(order)}
-    above = [-1 if parents[node] < 0 else number[parents[node]] for node in order]
+    # Depth first, as readers number nodes: a parent is above the node before.
+    above = [-1]
+    path = [0]
+    for node in range(1, n):
+        path = path[: draw(st.integers(1, len(path)))]
+        above.append(path[-1])
+        path.append(node)
     labels: list[str] = []
     taken: set[tuple[int, str]] = set()
     for parent in above:
         label = draw(names.filter(lambda name, parent=parent: (parent, name) not in taken))
         taken.add((parent, label))
         labels.append(label)
-    others = [
-        [
-            name
-            for name in draw(st.lists(names, max_size=3, unique=True))
-            if name.casefold() != label.casefold()
-        ]
-        for label in labels
-    ]
-    cut = [draw(st.integers(0, len(some))) for some in others]
-    with_ids = draw(st.sampled_from(["all", "some", "none"]))
-    ids: list[str | None] = list(draw(st.lists(names, min_size=n, max_size=n, unique=True)))
-    if with_ids != "all":
-        ids = [key if with_ids == "some" and draw(st.booleans()) else None for key in ids]
+    aliases = []
+    leads = []
+    for label in labels:
+        drawn = draw(st.lists(names, max_size=3, unique=True))
+        others = [name for name in drawn if name.casefold() != label.casefold()]
+        cut = draw(st.integers(0, len(others)))
+        aliases.append(others[:cut])
+        leads.append(others[cut:])
+    all_ids = draw(st.lists(names, min_size=n, max_size=n, unique=True))
+    ids = [draw(st.sampled_from([key, None])) for key in all_ids]
+    ids = draw(st.sampled_from([all_ids, ids, [None] * n]))
     return Taxonomy(
         labels,
         above,
-        aliases=[some[:i] for some, i in zip(others, cut, strict=True)],
-        leads=[some[i:] for some, i in zip(others, cut, strict=True)],
+        aliases=aliases,
+        leads=leads,
         ranks=draw(st.lists(st.none() | names, min_size=n, max_size=n)),
         ids=ids,
     )
-
-
-def facts(tree: Taxonomy) -> dict[str, object]:
-    return {
-        "labels": tree.labels,
-        "parents": tree.parents.tolist(),
-        "ranks": tree.ranks,
-        "aliases": tree.aliases,
-        "leads": tree.leads,
-        "ids": tree.ids,
-    }
 
 
 @settings(max_examples=150, deadline=None)
@@ -131,7 +112,9 @@ def test_what_is_written_is_read_as_the_same_tree(
 ) -> None:
     path = write_taxonomy(tree, tmp_path_factory.getbasetemp() / "tree.csv", force=True)
     with showing(Recorder()) as display:
-        assert facts(read_taxonomy(path, names=False)) == facts(tree)
+        again = read_taxonomy(path, names=False)
+    assert again.digest == tree.digest  # of names, parents and ranks
+    assert again.ids == tree.ids
     assert display.notes == []
 
 
@@ -148,15 +131,13 @@ def test_a_backslash_before_anything_else_is_one() -> None:
 def test_a_file_that_is_there_stays_unless_forced(birds: Taxonomy, tmp_path: Path) -> None:
     out = tmp_path / "tree.csv"
     out.write_text("mine")
-    with pytest.raises(TaxonomyError, match=r"tree\.csv: The file already exists.*--force"):
+    with refused(r"tree\.csv: The file already exists.*--force"):
         write_taxonomy(birds, out)
     assert out.read_text() == "mine"
     write_taxonomy(birds, out, force=True)
     assert out.read_text().splitlines()[:2] == ["path,rank,aliases", "life,,"]
     assert [path.name for path in tmp_path.iterdir()] == ["tree.csv"]
-    with pytest.raises(
-        TaxonomyError, match=r"A tree is written as CSV.*'\.json'.*Name the file \.csv"
-    ):
+    with refused(r"A tree is written as CSV.*'\.json'.*Name the file \.csv"):
         write_taxonomy(birds, tmp_path / "tree.json")
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.similarity import FloatMatrix
-from taxtune.metrics.confidence import Doubt
+from taxtune.metrics.doubt import Doubt
 from taxtune.models import Answer, Failure
 from taxtune.policies import Policy, SelfConsistency, Single
 from taxtune.tuning import asker

@@ -44,6 +44,8 @@ def make_texts(
     """
     find = mention_finder(words)
     captions = pd.Series([image.captions for image in images]).explode()
+    owners = captions.index.to_numpy()
+    pool = captions.to_numpy(dtype=object)
     labels = pd.Series([image.labels for image in images]).explode()
     images_with = labels.groupby(labels).groups
     rows: list[dict[str, str]] = []
@@ -53,16 +55,16 @@ def make_texts(
         # The generator is used in the order of the kinds.
         label = image.labels[rng.integers(len(image.labels))]
         every_label = ", ".join(image.labels)
-        others = captions.drop(i)
+        is_other = owners != i
         related = np.concatenate([images_with[name] for name in image.labels])
-        of_related = others[others.index.isin(related)]
+        is_related = np.isin(owners, related) & is_other
         texts: dict[str, Iterable[str]] = {}
         texts["caption"] = image.captions
         texts["multi"] = [template.replace("{label}", every_label)]
         texts["single"] = [template.replace("{label}", label)]
         texts["narrative"] = image.narratives
-        texts["random"] = _drawn(others, image.captions, negatives, rng)
-        texts["related"] = _drawn(of_related, image.captions, negatives, rng)
+        texts["random"] = _drawn(pool[is_other], image.captions, negatives, rng)
+        texts["related"] = _drawn(pool[is_related], image.captions, negatives, rng)
         altered = altered_captions(image, words, find, rng)
         texts["altered"] = islice(altered, negatives)
         for kind, some in texts.items():
@@ -71,14 +73,14 @@ def make_texts(
     return pd.DataFrame(rows)
 
 
-def _drawn(pool: pd.Series[str], own: Sequence[str], n: int, rng: np.random.Generator) -> list[str]:
+def _drawn(pool: Sequence[str], own: Sequence[str], n: int, rng: np.random.Generator) -> list[str]:
     """Returns up to `n` different texts of a pool that are none of an image's own."""
     own_texts = {text.casefold() for text in own}
     others: list[str] = []
     # Twice as many as needed first, in case some are repeated.
     for size in (2 * n, len(pool)):
         size = min(size, len(pool))
-        drawn = rng.choice(pool.to_numpy(), size, replace=False)
+        drawn = rng.choice(pool, size, replace=False)
         distinct = dict.fromkeys(drawn)
         others = [text for text in distinct if text.casefold() not in own_texts]
         if len(others) >= n:

@@ -16,6 +16,7 @@ answers there and identify nothing.
 from __future__ import annotations
 
 import csv
+from collections import defaultdict
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
@@ -54,17 +55,17 @@ def read_english_names() -> tuple[EnglishNames, ...]:
     files = [file for file in resources.files(__name__).iterdir() if file.name.endswith(".csv")]
     names = []
     for file in sorted(files, key=lambda file: file.name):
-        for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
-            english = filter(None, map(str.strip, row["english"].split(";")))
-            names.append(
-                EnglishNames(
-                    rank=row["rank"],
-                    name=row["name"],
-                    within=row["within"],
-                    english=tuple(dict.fromkeys(english)),
-                    file=file.name,
-                )
+        lines = file.read_text(encoding="utf-8").splitlines()
+        for row in csv.DictReader(lines):
+            english = map(str.strip, row["english"].split(";"))
+            entry = EnglishNames(
+                rank=row["rank"],
+                name=row["name"],
+                within=row["within"],
+                english=tuple(dict.fromkeys(filter(None, english))),
+                file=file.name,
             )
+            names.append(entry)
     return tuple(names)
 
 
@@ -79,12 +80,11 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
     "marigold" is a class of its own, it is not all of Asteraceae.
     """
     rows = read_english_names()
-    nodes: dict[tuple[str, str], list[int]] = {row.key: [] for row in rows}
-    for node, (rank, label) in enumerate(zip(taxonomy.ranks, taxonomy.labels, strict=True)):
-        key = ((rank or "").casefold(), label.casefold())
-        if key in nodes:
-            nodes[key].append(node)
-    if not any(nodes.values()):
+    nodes = defaultdict(list)
+    for node, label in enumerate(taxonomy.labels):
+        rank = taxonomy.ranks[node] or ""
+        nodes[rank.casefold(), label.casefold()].append(node)
+    if nodes.keys().isdisjoint(row.key for row in rows):
         return taxonomy
     taken = _taken(taxonomy)
     leads = list(taxonomy.leads)
@@ -92,7 +92,7 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
         for node in nodes[row.key]:
             if row.within and row.within not in taxonomy.path(node):
                 continue
-            own = (taxonomy.labels[node], *taxonomy.aliases[node], *leads[node])
+            own = {*taxonomy.names(node), *leads[node]}
             unavailable = taken.union(map(str.casefold, own))
             new = [name for name in row.english if name.casefold() not in unavailable]
             leads[node] = (*leads[node], *new)

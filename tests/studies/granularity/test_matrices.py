@@ -33,7 +33,8 @@ def write(folder, text, name="scores.csv"):
 
 def npz(folder, **changed):
     """Writes scores of two images of an oak and a duck, with some arrays changed, or left out where they are None."""
-    arrays = {"scores": np.zeros((2, 5)), "labels": LABELS, "targets": ["oak", "duck"]} | changed
+    arrays = {"scores": np.zeros((2, 5)), "labels": LABELS, "targets": ["oak", "duck"]}
+    arrays |= changed
     path = folder / "s.npz"
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return path
@@ -100,13 +101,12 @@ def test_bad_npz(tmp_path, changed, message):
 
 @pytest.mark.parametrize("kind", ["npz", "csv"])
 def test_no_digit_is_lost_that_tells_two_images_apart(tmp_path, kind):
-    near = 1 - np.array([[3e-12], [2e-12], [1e-12]]) * np.ones((1, 5))
+    near = np.ones((3, 5)) - [[3e-12], [2e-12], [1e-12]]
     if kind == "npz":
         path = npz(tmp_path, scores=near, targets=["oak", "duck", "robin"])
     else:
-        table = pd.DataFrame(near, columns=LABELS, index=pd.Index(range(3), name="image"))
-        table.insert(0, "label", "oak")
-        path = write(tmp_path, table.to_csv())
+        table = pd.DataFrame(near, columns=LABELS).assign(label="oak")
+        path = write(tmp_path, table.to_csv(index_label="image"))
     first, second, third = read_scores(path, TREE).scores[:, 1]
     assert first < second < third
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from taxtune.taxonomy.names import EnglishNames, read_english_names
+from taxtune.taxonomy.names import read_english_names
 
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 KINGDOMS = {
@@ -29,21 +29,17 @@ def folded(name: str) -> str:
 @pytest.fixture(scope="module")
 def species(shared_data: Path) -> list[tuple[tuple[str, ...], str]]:
     """Each iNat21 species' path, from the kingdom down, and its common name."""
-    with (shared_data / "inat21" / "inat2021-categories.csv").open(
-        encoding="utf-8", newline=""
-    ) as lines:
-        return [
-            ((*(line[r] for r in RANKS[:-1]), line["name"]), line["common_name"])
-            for line in csv.DictReader(lines)
-        ]
+    text = (shared_data / "inat21" / "inat2021-categories.csv").read_text(encoding="utf-8")
+    species = []
+    for line in csv.DictReader(text.splitlines()):
+        groups = [line[rank] for rank in RANKS[:-1]]
+        species.append(((*groups, line["name"]), line["common_name"]))
+    return species
 
 
 def test_rows_are_well_formed_and_each_name_stands_at_one_node() -> None:
-    assert [
-        key
-        for key, n in Counter((row.rank, row.name, row.within, row.file) for row in ROWS).items()
-        if n > 1
-    ] == []
+    keys = [(row.rank, row.name, row.within, row.file) for row in ROWS]
+    assert len(set(keys)) == len(keys)
     nodes: dict[tuple[bool, str], set[str]] = defaultdict(set)
     for row in ROWS:
         assert row.rank in RANKS
@@ -51,7 +47,8 @@ def test_rows_are_well_formed_and_each_name_stands_at_one_node() -> None:
         for name in row.english:
             assert name == " ".join(name.split()), row
             nodes[KINGDOMS[row.file] == {"Animalia"}, folded(name)].add(row.name)
-    assert {name: some for name, some in nodes.items() if len(some) > 1} == {}
+    for name, labels in nodes.items():
+        assert len(labels) == 1, name
 
 
 def test_everyday_words_mean_the_node_that_they_assert() -> None:
@@ -72,17 +69,13 @@ def test_each_row_hits_one_node_and_every_higher_node_has_a_name(
     for path, _ in species:
         for depth, rank in enumerate(RANKS):
             nodes[rank, path[depth]].add(path[: depth + 1])
-
-    def hits(row: EnglishNames) -> list[str]:
-        return [
-            path[0] for path in nodes[row.rank, row.name] if not row.within or row.within in path
-        ]
-
-    assert [row for row in ROWS if len(hits(row)) != 1 or {*hits(row)} != KINGDOMS[row.file]] == []
     named = {(row.rank, row.name) for row in ROWS}
-    assert {
-        key for key, some in nodes.items() if some and key[0] not in ("genus", "species")
-    } - named == set()
+    for rank, label in nodes:
+        assert rank in ("genus", "species") or (rank, label) in named
+    for row in ROWS:
+        hits = [path for path in nodes[row.rank, row.name] if row.within in ("", *path)]
+        assert len(hits) == 1, row
+        assert {hits[0][0]} == KINGDOMS[row.file], row
 
 
 def test_no_species_is_given_the_common_name_of_another(
@@ -91,5 +84,7 @@ def test_no_species_is_given_the_common_name_of_another(
     owners: dict[str, set[str]] = defaultdict(set)
     for path, common in species:
         owners[folded(common)].add(path[-1])
-    given = [(row.name, name) for row in ROWS if row.rank == "species" for name in row.english]
-    assert [(label, name) for label, name in given if owners[folded(name)] - {label}] == []
+    for row in ROWS:
+        if row.rank == "species":
+            for name in row.english:
+                assert owners[folded(name)] <= {row.name}, name
