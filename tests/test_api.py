@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,43 +15,34 @@ from PIL import Image
 import taxtune
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.tuning.loop import Tuner
-from taxtune.tuning.records import IterationRecord
-from tests.tuning.toy import COLOURS, PARENT, make_files
+from tests.tuning.toy import COLOURS, SHADES, Sight, make_files
 
 QUICK = {"data.tuning": 8, "iterations": 2, "tracking.mlflow": False}
-TREE = {
-    "colour": {
-        family: [shade for shade in PARENT if PARENT[shade] == family]
-        for family in ("reddish", "bluish")
-    }
-}
+TREE = {"colour": {family: list(shades) for family, shades in SHADES.items()}}
 
 
-def answer(image: Image.Image, prompt: str) -> str:
+def answer(image, prompt):
     """Sees the mean colour; where the image is murky only a prompt that asks for care makes it back off."""
-    red, green, blue = image.getpixel((0, 0))  # type: ignore[misc]
-    family = "reddish" if red > blue else "bluish"
-    if green >= 30:
-        return (
-            f"{family}, please"
-            if "careful" in prompt
-            else {"reddish": "scarlet", "bluish": "azure"}[family]
-        )
-    return (
-        ("scarlet" if red > 180 else "crimson")
-        if family == "reddish"
-        else ("azure" if blue > 200 else "navy")
-    )
+    sight = Sight.of(image)
+    return f"{sight.family}, please" if sight.murky and "careful" in prompt else sight.shade
 
 
-def next_template(history: list[IterationRecord]) -> str:
+def is_polite(row):
+    return "please" in row.answer
+
+
+#: What is evaluated or compared on photos of colours.
+COLOURED = {"taxonomy": TREE, "vlm": answer, "settings": QUICK}
+
+
+def next_template(history):
     """Sees the answers about each image, and asks for care after a wrong answer."""
     wrong = [row for row in history[-1].rows if row.hp is not None and row.hp < 1]
     return f"Be careful, try {len(history)}." if wrong else f"What is it? Try {len(history)}."
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(tmp_path_factory):
     """A folder with a sub-folder a label."""
     made = make_files(tmp_path_factory.mktemp("toy") / "in").parent
     photos = made.parent / "photos"
@@ -62,35 +53,36 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return photos
 
 
-def tuned(photos: Path, out: Path, **more: Any) -> taxtune.TuneResult:
-    given: dict[str, Any] = {
-        "taxonomy": TREE,
+def tuned(photos, out, **more):
+    given = {
+        **COLOURED,
         "examples": photos,
-        "vlm": answer,
         "proposer": next_template,
+        "objective": "hp",
+        "baseline": "What is this?",
     }
-    given |= {"objective": "hp", "baseline": "What is this?"}
-    settings = {**QUICK, **more.pop("settings", {})}
-    return taxtune.tune(**{**given, **more}, settings=settings, out=out)
+    return taxtune.tune(**{**given, **more}, out=out)
+
+
+@pytest.fixture
+def tune(photos, tmp_path):
+    """Tunes in the folder "run"."""
+    return partial(tuned, photos, tmp_path / "run")
 
 
 @pytest.fixture(scope="module")
-def plain(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> taxtune.TuneResult:
+def plain(photos, tmp_path_factory):
     """A run on what `tuned` gives, not to be touched."""
     return tuned(photos, tmp_path_factory.mktemp("plain") / "run")
 
 
 @pytest.mark.heavy
-def test_the_listing(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "tree.csv").write_text(
-        "child,parent\ncolour,\n"
-        + "".join(f"{family},colour\n" for family in ("reddish", "bluish"))
-        + "".join(f"{shade},{family}\n" for shade, family in PARENT.items())
-    )
-    seen: list[int] = []
+def test_the_listing(photos, tmp_path):
+    make_files(tmp_path)
+    seen = []
 
     class Watch:
-        def on_iteration(self, record: IterationRecord, best: IterationRecord) -> None:
+        def on_iteration(self, record, best):
             seen.append(record.iteration)
 
     result = taxtune.tune(
@@ -99,7 +91,7 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
         vlm=answer,
         proposer=next_template,
         objective="hp",
-        metrics={"polite": lambda row: "please" in row.answer},
+        metrics={"polite": is_polite},
         baseline="What is this?",
         settings={"data.tuning": 8, "data.heldout": 12, "iterations": 2, "seed": 0},
         out=tmp_path / "run",
@@ -111,10 +103,8 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     baseline, winner = result.heldout
     assert winner.scores.hp > baseline.scores.hp
     assert winner.scores.measures["polite"] > baseline.scores.measures["polite"] == 0
-    assert (
-        result.against("winner", "baseline").metrics["polite"].difference
-        == winner.scores.measures["polite"]
-    )
+    paired = result.against("winner", "baseline").metrics["polite"]
+    assert paired.difference == winner.scores.measures["polite"]
     frame = result.to_frame()
     assert frame["iteration"].tolist() == [0, 1, 2]
     assert frame.loc[frame["winner"], "template"].item() == result.best.template
@@ -127,14 +117,12 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     run = taxtune.load_run(tmp_path / "run")
     assert run == result
     (kept,) = (tmp_path / "run/mlartifacts").rglob("result.json")
-    assert taxtune.load_run(kept.parent) == replace(result, folder=str(kept.parent)), (
-        "MLflow has what a machine needs"
-    )
+    # MLflow has what a machine needs.
+    assert taxtune.load_run(kept.parent) == replace(result, folder=str(kept.parent))
     answers = run.answers("winner")
     assert len(answers) == 12
-    assert {"image", "answer", "placement", "truth", "hp", "hr", "stage", "polite"} <= set(
-        answers.columns
-    )
+    columns = {"image", "answer", "placement", "truth", "hp", "hr", "stage", "polite"}
+    assert columns <= set(answers.columns)
     assert answers["hp"].mean() == pytest.approx(winner.scores.hp)
     assert run.answers(1)["answer"].tolist() == [row.answer for row in result.iterations[1].rows]
     for wrong in ("loser", 9):
@@ -144,22 +132,18 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_defaults_need_a_folder_a_tree_and_a_function(
-    photos: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    photos,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(tmp_path)
     result = taxtune.tune(TREE, photos, answer, effort="light")
-    assert (result.objective, result.constraints) == (
-        "hr_at_hp",
-        (taxtune.Constraint("hp", 0.98, 0.9),),
-    )
-    assert (len(result.iterations), len(result.best.rows), len(result.heldout[0].rows)) == (
-        7,
-        12,
-        8,
-    )
+    assert result.objective == "hr_at_hp"
+    assert result.constraints == (taxtune.Constraint("hp", 0.98, 0.9),)
+    assert len(result.iterations) == 7
+    assert len(result.best.rows) == 12
+    assert len(result.heldout[0].rows) == 8
     assert result.folder == "runs/tune"
     assert capsys.readouterr().out == ""
     with pytest.raises(ResumeError, match="already holds a tuning run"):
@@ -174,77 +158,95 @@ def test_defaults_need_a_folder_a_tree_and_a_function(
     assert "{{" in template
     assert "{{" not in (longer.best.prompt or "{{")
     assert "colour" in (longer.best.prompt or "")
-    (kept,) = taxtune.load_run("runs/tune").iterations[longer.winner :][:1]
+    kept = taxtune.load_run("runs/tune").iterations[longer.winner]
     assert kept.prompt == longer.best.prompt
 
 
-def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
-    for settings, words in (
-        ({"data.tunning": 8}, r"data\.tunning: unknown key; did you mean 'tuning'"),
-        ({"data.tuning": 0}, r"data\.tuning: .*equal to 1 \(got 0\)"),
-    ):
-        with pytest.raises(TaxtuneError, match=words):
-            taxtune.tune(TREE, photos, answer, settings=settings, out=tmp_path / "run")
-    with pytest.raises(DataError, match="Leave out goal, or objective"):
-        taxtune.tune(TREE, photos, answer, objective="hf", goal=0.9, out=tmp_path / "run")
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"settings": {"data.tunning": 8}}, r"data\.tunning: unknown key; did you mean 'tuning'"),
+        ({"settings": {"data.tuning": 0}}, r"data\.tuning: .*equal to 1 \(got 0\)"),
+        ({"objective": "hf", "goal": 0.9}, "Leave out goal, or objective"),
+    ],
+)
+def test_settings_are_checked(photos, tmp_path, given, words):
+    with pytest.raises(TaxtuneError, match=words):
+        taxtune.tune(TREE, photos, answer, **given, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_recipe_holds_where_the_call_says_nothing(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[Any] = []
-    monkeypatch.setattr(Tuner, "run", lambda self: made.append(self.experiment))
-    recipe, out = make_files(tmp_path / "in"), tmp_path / "run"
-    taxtune.tune(recipe=recipe, vlm=answer, out=out)
-    given: dict[str, Any] = {"goal": 0.9, "effort": "heavy", "baseline": "Which?"}
-    taxtune.tune(recipe=recipe, vlm=answer, objective="hr_at_hp", **given, out=out)
-    asked = {"vlm.temperature": 0.5, "seed": 4}
-    taxtune.tune(
-        TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=out
-    )
-    taxtune.tune(
-        TREE, photos, answer, settings={"policy": taxtune.SelfConsistency(4, 0.5)}, out=out
-    )
-    plain, other, named, sampled = made
-    assert (plain.objective.name, plain.iterations, plain.recipe.prompt.baseline) == (
-        "hp",
-        5,
-        "What is this?",
-    )
+@pytest.fixture
+def made(monkeypatch):
+    """The experiments that would have been run."""
+    experiments = []
+    monkeypatch.setattr(Tuner, "run", lambda self: experiments.append(self.experiment))
+    return experiments
+
+
+def test_a_recipe_holds_where_the_call_says_nothing(made, tmp_path):
+    taxtune.tune(recipe=make_files(tmp_path / "in"), vlm=answer, out=tmp_path / "run")
+    (plain,) = made
+    assert plain.objective.name == "hp"
+    assert plain.iterations == 5
+    assert plain.recipe.prompt.baseline == "What is this?"
     assert plain.budget.vlm_calls is None
-    assert other.objective.constraints == (taxtune.Constraint("hp", 0.9, 0.9),)
-    assert (other.iterations, other.budget.vlm_calls, other.recipe.prompt.baseline) == (
-        5,
-        3200,
-        "Which?",
+
+
+def test_what_the_call_says_replaces_what_the_recipe_says(made, tmp_path):
+    taxtune.tune(
+        recipe=make_files(tmp_path / "in"),
+        vlm=answer,
+        objective="hr_at_hp",
+        goal=0.9,
+        effort="heavy",
+        baseline="Which?",
+        out=tmp_path / "run",
     )
+    (other,) = made
+    assert other.objective.constraints == (taxtune.Constraint("hp", 0.9, 0.9),)
+    assert other.iterations == 5
+    assert other.budget.vlm_calls == 3200
+    assert other.recipe.prompt.baseline == "Which?"
+
+
+def test_models_may_be_named(made, photos, tmp_path):
+    taxtune.tune(
+        TREE,
+        photos,
+        "openai/gpt-4o",
+        proposer="openai/gpt-4o-mini",
+        settings={"vlm.temperature": 0.5, "seed": 4},
+        out=tmp_path / "run",
+    )
+    (named,) = made
     known = {"kind": "api", "model": "openai/gpt-4o", "temperature": 0.5, "seed": 4}
     assert known.items() <= named.vlm.identity.items()
     assert named.proposer.identity()["model"] == "openai/gpt-4o-mini"
-    assert (named.iterations, named.budget.vlm_calls, named.recipe.prompt.domain) == (
-        20,
-        1600,
-        "colour",
-    )
-    assert sampled.budget.vlm_calls == 4 * 1600, "four answers count once"
+    assert named.iterations == 20
+    assert named.budget.vlm_calls == 1600
+    assert named.recipe.prompt.domain == "colour"
 
 
-def test_images_and_labels_may_be_objects(photos: Path, tmp_path: Path) -> None:
+def test_several_answers_count_once(made, photos, tmp_path):
+    settings = {"policy": taxtune.SelfConsistency(4, 0.5)}
+    taxtune.tune(TREE, photos, answer, settings=settings, out=tmp_path / "run")
+    assert made[0].budget.vlm_calls == 4 * 1600
+
+
+def test_images_and_labels_may_be_objects(photos, tmp_path):
     files = sorted(photos.glob("*/*.png"))
     pairs = [(Image.open(file).convert("RGB"), file.parent.name) for file in files]
-    frame = pd.DataFrame(
-        {"image": [str(file) for file in files], "label": [file.parent.name for file in files]}
-    )
+    frame = pd.DataFrame({"image": files, "label": [file.parent.name for file in files]})
+    frame["image"] = frame["image"].astype(str)
     one = tuned(photos, tmp_path / "pairs", examples=pairs)
     other = tuned(photos, tmp_path / "frame", examples=frame)
-    assert (
-        {h.name for h in one.heldout} == {h.name for h in other.heldout} == {"baseline", "winner"}
-    )
+    for result in (one, other):
+        assert [held.name for held in result.heldout] == ["baseline", "winner"]
     assert len(list((tmp_path / "pairs/images").iterdir())) == len(files)
 
 
-def test_a_changed_function_is_another_run(photos: Path, plain: taxtune.TuneResult) -> None:
+def test_a_changed_function_is_another_run(photos, plain):
     folder = Path(plain.folder)
     with pytest.raises(ResumeError, match=r"vlm\."):
         tuned(photos, folder, vlm=lambda image, prompt: "navy", resume=True)
@@ -252,19 +254,16 @@ def test_a_changed_function_is_another_run(photos: Path, plain: taxtune.TuneResu
         tuned(photos, folder, baseline="Which one?", resume=True)
 
 
-def test_async_functions_work_where_a_loop_is_running(
-    photos: Path, tmp_path: Path, plain: taxtune.TuneResult
-) -> None:
-    async def slow(image: Image.Image, prompt: str) -> str:
+def test_async_functions_work_where_a_loop_is_running(photos, tmp_path, plain):
+    async def slow(image, prompt):
         await asyncio.sleep(0)
         return answer(image, prompt)
 
-    async def notebook() -> taxtune.TuneResult:
+    async def notebook():
         return tuned(photos, tmp_path / "async", vlm=slow)
 
-    assert [r.scores for r in asyncio.run(notebook()).iterations] == [
-        r.scores for r in plain.iterations
-    ]
+    result = asyncio.run(notebook())
+    assert [r.scores for r in result.iterations] == [r.scores for r in plain.iterations]
 
 
 @pytest.mark.heavy
@@ -277,11 +276,8 @@ def test_async_functions_work_where_a_loop_is_running(
         (taxtune.Objective("short", lambda s: -s.depth), lambda scores: -scores.depth),
     ],
 )
-def test_any_score_can_be_the_objective(
-    photos: Path, tmp_path: Path, objective: Any, expected: Any
-) -> None:
-    metrics = {"polite": lambda row: "please" in row.answer}
-    result = tuned(photos, tmp_path / "run", objective=objective, metrics=metrics)
+def test_any_score_can_be_the_objective(tune, tmp_path, objective, expected):
+    result = tune(objective=objective, metrics={"polite": is_polite})
     for record in result.iterations:
         assert record.value == pytest.approx(expected(record.scores))
     assert result.best.value == max(record.value for record in result.iterations)
@@ -290,11 +286,10 @@ def test_any_score_can_be_the_objective(
 
 
 @pytest.mark.heavy
-def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "settings": QUICK}
-    both = taxtune.compare(
-        ["hp", "accuracy"], **given, proposer=next_template, out=tmp_path / "both"
-    )
+def test_compare_and_evaluate(photos, tmp_path):
+    given = {**COLOURED, "examples": photos}
+    out = tmp_path / "both"
+    both = taxtune.compare(["hp", "accuracy"], **given, proposer=next_template, out=out)
     for name, run in both.named_runs:
         assert (tmp_path / f"both/winner-{name}.txt").read_text() == run.best.prompt
     assert [held.name for held in both.heldout] == ["baseline", "hp", "accuracy"]
@@ -311,45 +306,34 @@ def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
     assert scored.against("template", "baseline").metrics["hp"].difference > 0
 
 
-def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(
-    photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(tune, photos, tmp_path, caplog):
     closed = f"Which of these is it: {', '.join(COLOURS)}?"
-    scored = taxtune.evaluate(
-        closed, TREE, photos, answer, baseline=closed, settings=QUICK, out=tmp_path / "evaluate"
-    )
+    given = {**COLOURED, "examples": photos, "out": tmp_path / "evaluate"}
+    scored = taxtune.evaluate(closed, baseline=closed, **given)
     assert scored.heldout[1].template == closed
-    said = [
-        record.getMessage()
-        for record in caplog.records
-        if "labels in the prompt" in record.getMessage()
-    ]
-    assert len(said) == 1, "the baseline is checked where a run begins"
-    assert "The template 'template'" in said[0]
-    assert "and 1 more" in said[0]
-    assert "hold for this list of labels" in said[0]
-    result = tuned(
-        photos, tmp_path / "run", baseline=closed, proposer=lambda history: f"{closed} Really?"
-    )
+    # One, as the baseline is checked where a run begins.
+    (note,) = [text for text in caplog.messages if "labels in the prompt" in text]
+    assert "The template 'template'" in note
+    assert "and 1 more" in note
+    assert "hold for this list of labels" in note
+    result = tune(baseline=closed, proposer=lambda history: f"{closed} Really?")
     assert "The baseline has labels in the prompt" in caplog.text
     assert [record.state for record in result.iterations] == ["complete", "failed", "failed"]
     assert "gives away the answer" in (result.iterations[1].reason or "")
     with pytest.raises(TemplateError):
-        taxtune.evaluate(
-            "{{ nothing }}", TREE, photos, answer, settings=QUICK, out=tmp_path / "evaluate"
-        )
+        taxtune.evaluate("{{ nothing }}", **given)
 
 
-def test_a_run_is_read_once_it_is_finished(photos: Path, tmp_path: Path) -> None:
-    def stop(record: IterationRecord, best: IterationRecord) -> None:
+def test_a_run_is_read_once_it_is_finished(tune, tmp_path):
+    def stop(record, best):
         if record.iteration == 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tuned(photos, tmp_path / "run", callbacks=[stop])
+        tune(callbacks=[stop])
     with pytest.raises(DataError, match=r"not finished.*--resume"):
         taxtune.load_run(tmp_path / "run")
-    assert len(tuned(photos, tmp_path / "run", resume=True).iterations) == 3
+    assert len(tune(resume=True).iterations) == 3
     with pytest.raises(DataError, match="does not contain a tuning run"):
         taxtune.load_run(tmp_path)
     (tmp_path / "run/result.json").write_text(json.dumps({"name": "x"}))
@@ -357,26 +341,31 @@ def test_a_run_is_read_once_it_is_finished(photos: Path, tmp_path: Path) -> None
         taxtune.load_run(tmp_path / "run")
 
 
-def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) -> None:
-    goals: list[str] = []
+def test_proposers_see_rows_and_refusals(tune):
+    goals = []
 
-    def told(history: list[IterationRecord], goal: Any) -> str:
+    def told(history, goal):
         goals.append(goal.objective.name)
         if history[-1].rejected:
             assert "scarlet" in history[-1].rejected[0][1]
         return "Is it scarlet?" if len(history) == 1 else f"Try {len(history)}."
 
-    result = tuned(photos, tmp_path / "run", proposer=told)
+    result = tune(proposer=told)
     assert [record.state for record in result.iterations] == ["complete", "failed", "complete"]
     assert goals == ["hp", "hp"]
-    for wrong, message in (
+
+
+@pytest.mark.parametrize(
+    ("proposer", "message"),
+    [
         (lambda history: 3, "it returned 3, not a"),
         (lambda history: 1 / 0, "ZeroDivisionError"),
-    ):
-        with pytest.raises(ProposerError, match=message):
-            tuned(photos, tmp_path / message.split()[0], proposer=wrong)
-    with pytest.raises(ProposerError, match=r"Unknown proposer.*fragments"):
-        tuned(photos, tmp_path / "x", proposer="gepa")
+        ("gepa", r"Unknown proposer.*fragments"),
+    ],
+)
+def test_a_proposer_that_fails_is_named(tune, proposer, message):
+    with pytest.raises(ProposerError, match=message):
+        tune(proposer=proposer)
 
 
 @pytest.mark.parametrize(
@@ -388,14 +377,12 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
         ({"kind": lambda row: "much"}, "could not convert string to float"),
     ],
 )
-def test_metrics_that_cannot_be_taken(
-    photos: Path, tmp_path: Path, metrics: Any, message: str
-) -> None:
+def test_metrics_that_cannot_be_taken(tune, metrics, message):
     with pytest.raises(TaxtuneError, match=message):
-        tuned(photos, tmp_path / "run", metrics=metrics)
+        tune(metrics=metrics)
 
 
-def test_place_and_score() -> None:
+def test_place_and_score():
     placed = taxtune.place(["scarlet!", None, "Something reddish", "I cannot tell."], TREE)
     assert placed["label"].tolist()[0] == "scarlet"
     assert placed["placement"].tolist()[2] == "colour/reddish"
@@ -406,15 +393,15 @@ def test_place_and_score() -> None:
     assert (found.hp, found.hr) == (1.0, pytest.approx((2 / 3 + 1) / 2))
     free = taxtune.score(["Something reddish", "navy!"], ["scarlet", "navy"], TREE, free_text=True)
     assert free == found
-    for wrong in ((["navy"], []), ([], [])):
+    for answers in (["navy"], []):
         with pytest.raises(DataError, match="There are"):
-            taxtune.score(*wrong, TREE)
+            taxtune.score(answers, [], TREE)
     with pytest.raises(TaxtuneError, match="marine"):
         taxtune.score(["marine"], ["navy"], TREE)
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
-def test_missing_is_not_off_the_tree_and_not_wrong(missing: Any) -> None:
+def test_missing_is_not_off_the_tree_and_not_wrong(missing):
     placed = taxtune.place(["scarlet", missing], TREE)
     assert placed.iloc[1].isna().all()
     for free_text in (True, False):
@@ -425,7 +412,7 @@ def test_missing_is_not_off_the_tree_and_not_wrong(missing: Any) -> None:
 
 
 @pytest.mark.heavy
-def test_a_reply_that_ends_within_its_thought_is_missing_in_python() -> None:
+def test_a_reply_that_ends_within_its_thought_is_missing_in_python():
     replies = ["<think>navy?</think> scarlet", "◁think▷navy"]
     placed = taxtune.place(replies, TREE)
     assert list(placed.label.isna()) == [False, True]
@@ -434,50 +421,43 @@ def test_a_reply_that_ends_within_its_thought_is_missing_in_python() -> None:
         taxtune.score(replies, ["scarlet", "navy"], TREE, free_text=True)
 
 
-def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
+def test_a_recipe_runs_with_some_of_its_parts_replaced(photos, tmp_path):
     recipe = make_files(tmp_path / "in")
-    given: dict[str, Any] = {"recipe": recipe, "vlm": answer, "proposer": next_template}
-    given["settings"] = {"iterations": 2}
-    metrics = {"polite": lambda row: "please" in row.answer}
-    result = taxtune.tune(**given, metrics=metrics, out=tmp_path / "run")
+    out = tmp_path / "run"
+    given = {
+        "recipe": recipe,
+        "vlm": answer,
+        "proposer": next_template,
+        "metrics": {"polite": is_polite},
+    }
+    result = taxtune.tune(**given, settings={"iterations": 2}, out=out)
     assert result.name == "toy"
     assert result.best.template.startswith("Be careful")
     assert result.heldout[1].scores.measures["polite"] > 0
     assert result.provenance.facts["Model"]["model"].endswith("answer")
     assert "kind: python" in (result.provenance.recipe or "")
     assert not (tmp_path / "run/mlflow.db").exists(), "the recipe wants no MLflow"
-    longer = taxtune.tune(
-        **{**given, "settings": {"iterations": 3}},
-        metrics=metrics,
-        out=tmp_path / "run",
-        resume=True,
-    )
+    longer = taxtune.tune(**given, settings={"iterations": 3}, out=out, resume=True)
     assert longer.iterations[:3] == result.iterations
 
     with pytest.raises(ResumeError, match="vlm"):
-        taxtune.tune(
-            **{**given, "vlm": lambda image, prompt: "navy"}, out=tmp_path / "run", resume=True
-        )
-    fewer = {**given, "settings": {"iterations": 2, "data.heldout": 8}}
-    both = taxtune.compare(["hp", "polite"], **fewer, metrics=metrics, out=tmp_path / "both")
-    assert [(held.name, held.scores.n) for held in both.heldout] == [
-        ("baseline", 8),
-        ("hp", 8),
-        ("polite", 8),
-    ]
+        taxtune.tune(**{**given, "vlm": lambda image, prompt: "navy"}, out=out, resume=True)
+    fewer = {"iterations": 2, "data.heldout": 8}
+    both = taxtune.compare(["hp", "polite"], **given, settings=fewer, out=tmp_path / "both")
+    assert [held.name for held in both.heldout] == ["baseline", "hp", "polite"]
+    assert [held.scores.n for held in both.heldout] == [8, 8, 8]
     loaded = taxtune.load_recipe(recipe)
     scored = taxtune.evaluate(
         "Be careful!", recipe=loaded, vlm=answer, examples=photos, out=tmp_path / "evaluate"
     )
     assert len(scored.answers("template")) == 12
     with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*equal to 1 \(got 0\)"):
-        taxtune.tune(**{**given, "settings": {"data.tuning": 0}}, out=tmp_path / "none")
+        taxtune.tune(**given, settings={"data.tuning": 0}, out=tmp_path / "none")
 
 
-def test_an_argument_that_there_is_not_is_named_with_its_function() -> None:
-    with pytest.raises(TypeError, match=r"tune\(\) got an unexpected keyword argument 'gaol'"):
-        taxtune.tune(recipe="fieldguide", gaol=0.9)  # type: ignore[call-arg]
-    with pytest.raises(
-        TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'effort'"
-    ):
-        taxtune.evaluate("Say what.", recipe="fieldguide", effort="light")  # type: ignore[call-arg]
+def test_an_argument_that_there_is_not_is_named_with_its_function():
+    unexpected = "got an unexpected keyword argument"
+    with pytest.raises(TypeError, match=rf"tune\(\) {unexpected} 'gaol'"):
+        taxtune.tune(recipe="fieldguide", gaol=0.9)
+    with pytest.raises(TypeError, match=rf"evaluate\(\) {unexpected} 'effort'"):
+        taxtune.evaluate("Say what.", recipe="fieldguide", effort="light")

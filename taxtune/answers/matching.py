@@ -104,9 +104,10 @@ def _check_targets(
     files: Mapping[str, AnswerTable], aligned: Mapping[str, tuple[AnswerRow, ...]]
 ) -> None:
     """Raises a `DataError` if an example has another target or references in another file."""
-    first, *others = aligned
-    for name in others:
-        for row, other in zip(aligned[first], aligned[name], strict=True):
+    first = next(iter(aligned))
+    for rows in zip(*aligned.values(), strict=True):
+        row = rows[0]
+        for name, other in zip(aligned, rows, strict=True):
             if row.target != other.target or row.references != other.references:
                 raise DataError(
                     f"The example has a different target in {name} ({files[name].file}).",

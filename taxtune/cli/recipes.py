@@ -32,8 +32,8 @@ def recipes(
     if name is not None:
         typer.echo(recipe_path(name).read_text(encoding="utf-8"), nl=False)
         return
-    for file in sorted(recipes_dir().glob("*.yaml")):
-        recipe = load_recipe(file.stem)
+    for stem in sorted(file.stem for file in recipes_dir().glob("*.yaml")):
+        recipe = load_recipe(stem)
         missing = "; ".join(missing_for(recipe)) or "nothing: ready to run"
         for text, hanging in (
             (f"{recipe.name}: {recipe.description}", 4),

@@ -203,10 +203,13 @@ def _placed(
         _note_outside(outside, len(records), part.label, source)
     if domain is None:
         return placed
+    # Looked up once for each node: of iNaturalist there are millions of records.
+    known = {node for _, node in placed if node != _UNKNOWN}
+    nodes_inside = {node for node in known if taxonomy.is_ancestor(domain, node)}
     inside = []
     outside.clear()
     for record, node in placed:
-        if node == _UNKNOWN or taxonomy.is_ancestor(domain, node):
+        if node == _UNKNOWN or node in nodes_inside:
             inside.append((record, node))
         else:
             outside[record.label] += 1

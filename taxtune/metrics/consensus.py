@@ -289,8 +289,10 @@ class Cider(ManyReferencesMeasure):
             values = {gram: count * weight(gram) for gram, count in counts.items()}
             values = {gram: value for gram, value in values.items() if value}
             grams.append(values)
-            norms.append(math.sqrt(sum(value * value for value in values.values())))
-        return _Vector(length=counted[0].total(), grams=grams, norms=norms)
+            squares = sum(value * value for value in values.values())
+            norms.append(math.sqrt(squares))
+        length = counted[0].total()
+        return _Vector(length=length, grams=grams, norms=norms)
 
     def _is_comparable(self, reference: _Vector) -> bool:
         if any(reference.norms):
@@ -307,10 +309,13 @@ class Cider(ManyReferencesMeasure):
             own = answer.grams[n]
             wanted = reference.grams[n]
             smaller = own if len(own) < len(wanted) else wanted
-            shared = [gram for gram in smaller if gram in own and gram in wanted]
-            product = sum(self._matched(own[gram], wanted[gram]) * wanted[gram] for gram in shared)
+            product = 0.0
+            for gram in smaller:
+                if gram in own and gram in wanted:
+                    product += self._matched(own[gram], wanted[gram]) * wanted[gram]
             total += product / norms
-        return min(total / _LONGEST, 1.0) * self._discount(answer.length - reference.length)
+        discount = self._discount(answer.length - reference.length)
+        return min(total / _LONGEST, 1.0) * discount
 
 
 class CiderD(Cider):

@@ -60,6 +60,8 @@ class MeasuredType(StrEnum):
     UNSCORED = "unscored"
 
 
+#: One child explains the loss of a node from this share of it on.
+_EXPLAINED = 0.9
 #: The types of the two views that mean the same. Abstentions and answers finer than the label are
 #: unknown to paper 2, a doubtful placement may be anything, and annotation ambiguity has no
 #: counterpart, since a target is one node.
@@ -237,7 +239,6 @@ def worst_regions(
     off_tree: ArrayLike | None = None,
     least: int = 5,
     most: int = 10,
-    explained: float = 0.9,
 ) -> pd.DataFrame:
     """Returns the nodes whose answers cost most of the mean hP.
 
@@ -253,7 +254,6 @@ def worst_regions(
         off_tree: As for `score`.
         least: Fewest answers of a node.
         most: Most nodes to return.
-        explained: The share of a node's loss from which on one child explains it.
 
     Returns:
         A row per node, the costliest first: node, count of the answers whose target is at or below
@@ -278,7 +278,7 @@ def worst_regions(
     parents = np.asarray(taxonomy.parents)[nodes.index]
     costliest = nodes["hp_cost"].groupby(parents).max()
     of_child = costliest.reindex(nodes.index, fill_value=0)
-    is_explained = of_child >= explained * nodes["hp_cost"]
+    is_explained = of_child >= _EXPLAINED * nodes["hp_cost"]
     nodes = nodes[(nodes["hp_cost"] > 0) & ~is_explained]
     # Rounded, as equal losses that were added in another order differ in the last digits.
     rounded = nodes["hp_cost"].round(12)

@@ -248,7 +248,8 @@ def information_scores(
 
 
 def _quotient(part: FloatArray, whole: FloatArray) -> FloatArray:
-    return np.divide(part, whole, out=np.ones_like(whole), where=whole > 0)
+    ones = np.ones_like(whole)
+    return np.divide(part, whole, out=ones, where=whole > 0)
 
 
 def _levels(taxonomy: Taxonomy) -> list[IntArray]:

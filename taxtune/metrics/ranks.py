@@ -136,10 +136,9 @@ def bootstrap_ranks(
     *,
     off_tree: ArrayLike | None = None,
     resamples: int = 2000,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> list[RankIntervals]:
-    """Returns scores at each rank with percentile bootstrap intervals over examples.
+    """Returns scores at each rank with 95 % percentile bootstrap intervals over examples.
 
     Arguments and errors are those of `rank_scores` and, for the resampling, of
     `statistics.bootstrap`.
@@ -159,7 +158,7 @@ def bootstrap_ranks(
     keys += [counts.predicted for counts in ranks]
     keys += [counts.relevant for counts in ranks]
     sample = Sample(parts=parts, wholes=wholes, keys=keys)
-    intervals = bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)
+    intervals = bootstrap(sample, resamples=resamples, seed=seed)
     result = []
     for i, counts in enumerate(ranks):
         precision = _within_range(intervals[f"precision {i}"])

@@ -148,7 +148,8 @@ def hierarchical_sample(
     accuracy = is_exact(hp, hr).astype(float)
     depth = n_predicted - 1.0
     parts = {"hp": hp, "hr": hr, "accuracy": accuracy, "depth": depth}
-    return Sample(parts=parts, names=METRICS, keys=(n_predicted, n_shared), common=(n_target,))
+    keys = (n_predicted, n_shared)
+    return Sample(parts=parts, names=METRICS, keys=keys, common=[n_target])
 
 
 def bootstrap(
@@ -380,7 +381,8 @@ class _Examples:
         columns: list[AnyArray] = []
         for sample in samples:
             if sample.keys is None:
-                return cls(rows=np.arange(n), counts=np.ones(n, dtype=np.int64), drawn=n)
+                once = np.ones(n, dtype=np.int64)
+                return cls(rows=np.arange(n), counts=once, drawn=n)
             columns += sample.keys
         columns += samples[0].common
         code = np.zeros(n, dtype=np.int64)
@@ -399,7 +401,8 @@ class _Examples:
 
 
 def _differs(a: Sample, b: Sample, column: str) -> BoolArray:
-    differs: BoolArray = np.abs(a.parts[column] - b.parts[column]) > _TIE
+    distance = np.abs(a.parts[column] - b.parts[column])
+    differs: BoolArray = distance > _TIE
     if a.wholes is not None and b.wholes is not None:
         differs |= a.wholes[column] != b.wholes[column]
     return differs
@@ -407,10 +410,12 @@ def _differs(a: Sample, b: Sample, column: str) -> BoolArray:
 
 def _statistic(sample: Sample, rows: IntArray) -> Statistic:
     """Returns the function from the number of draws of each row to the statistics of a sample."""
-    parts = np.stack([column[rows] for column in sample.parts.values()], axis=1)
+    columns = [column[rows] for column in sample.parts.values()]
+    parts = np.stack(columns, axis=1)
     wholes = None
     if sample.wholes is not None:
-        wholes = np.stack([sample.wholes[name][rows] for name in sample.parts], axis=1)
+        columns = [sample.wholes[name][rows] for name in sample.parts]
+        wholes = np.stack(columns, axis=1)
     elif np.isnan(parts).any():
         wholes = (~np.isnan(parts)).astype(np.float64)
         parts = np.nan_to_num(parts)

@@ -341,7 +341,8 @@ class ScoreTable:
     def intervals(self, seed: int, resamples: int = 2000) -> dict[str, Interval]:
         """Returns the 95 % bootstrap interval of each score that has a value."""
         intervals = {}
-        for name, interval in bootstrap(*self._samples(), resamples=resamples, seed=seed).items():
+        drawn = bootstrap(*self._samples(), resamples=resamples, seed=seed)
+        for name, interval in drawn.items():
             if not np.isnan(interval.estimate):
                 intervals[name] = interval
         return intervals
@@ -352,7 +353,8 @@ class ScoreTable:
         A score that images lack is compared over those that have it in both tables.
         """
         pairs = []
-        for own, others in zip(self._samples(), other._samples(), strict=True):
+        samples = zip(self._samples(), other._samples(), strict=True)
+        for own, others in samples:
             if len(own.parts) > 1:
                 pairs.append((own, others))
                 continue
@@ -375,7 +377,8 @@ class ScoreTable:
         keys = (paths["depth"], paths["hp"])
         longer = -paths["hr"]
         samples = [Sample(paths, names=METRICS, keys=keys, common=[longer])]
-        samples.append(Sample(bits, names=INFORMATION_METRICS, keys=tuple(bits.values())))
+        in_bits = Sample(bits, names=INFORMATION_METRICS, keys=list(bits.values()))
+        samples.append(in_bits)
         for name in self.names:
             is_fixed = name in SCORES and SCORES[name].fixed
             if not is_fixed and name not in (*METRICS, *INFORMATION_METRICS):

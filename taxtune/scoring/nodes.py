@@ -41,6 +41,27 @@ _MOST_ROWS = 20
 _ROW_SCORES = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
 #: The scores that have a unit.
 _IN_UNITS = ("depth", "remaining_uncertainty", "misinformation")
+#: What stands in the JSON of the scores, in order; the rows follow.
+_SUMMARY = (
+    "root",
+    "scored",
+    "n",
+    "abstained",
+    "off_tree",
+    "left_out",
+    "outside",
+    "confidence_level",
+    "resamples",
+    "seed",
+    "scores",
+    "doubtful",
+    "selective",
+    "full_scores",
+    "targets",
+    "information",
+    "ranks",
+    "mapper",
+)
 _HEADS = ("score", "estimate", "low", "high")
 _RANK_HEADS = (
     "rank",
@@ -139,7 +160,6 @@ def score_answers(
         table.targets,
         off_tree=table.off_tree,
         resamples=resamples,
-        confidence=_CONFIDENCE,
         seed=seed,
     )
     scores = _Scores(
@@ -312,9 +332,7 @@ class _Scores:
         """Returns all scores as plain values, with what they were drawn with."""
         table = self.table
         answers = table.answers
-        summary: dict[str, Any] = dict.fromkeys(
-            ("root", "abstained", "off_tree", "doubtful", "selective", "full_scores")
-        )
+        summary: dict[str, Any] = dict.fromkeys(_SUMMARY)
         if self.part is not None:
             root = self.part.full.path(self.part.root)
             summary["root"] = "/".join(root)
@@ -322,7 +340,8 @@ class _Scores:
             summary["abstained"] = table.count("abstained")
             summary["off_tree"] = table.count("off_tree")
         if self.doubt is not None:
-            summary["doubtful"] = {"below": DOUBTFUL, **asdict(self.doubt)}
+            doubt = asdict(self.doubt)
+            summary["doubtful"] = {"n": self.doubt.n, "below": DOUBTFUL, **doubt}
         if self.selective is not None:
             summary["selective"] = asdict(self.selective)
         if self.on_full:
@@ -367,7 +386,8 @@ class _Scores:
 
     def _paths(self, nodes: IntArray) -> list[str]:
         tree = self._information.taxonomy
-        return ["/".join(tree.path(node)) for node in nodes.tolist()]
+        paths = map(tree.path, nodes.tolist())
+        return ["/".join(path) for path in paths]
 
     def tables(self) -> tuple[Table, ...]:
         """Returns the tables of the scores, of those with a unit, and of the ranks."""
@@ -381,7 +401,9 @@ class _Scores:
             precision = interval_cells(row.precision)
             recall = interval_cells(row.recall)
             counts = row.scores
-            ranks.append((counts.rank, counts.n_predicted, *precision, counts.n_relevant, *recall))
+            predicted = (counts.n_predicted, *precision)
+            relevant = (counts.n_relevant, *recall)
+            ranks.append((counts.rank, *predicted, *relevant))
         notes = tuple(self._notes())
         digits = dict.fromkeys(_HEADS, 2)
         scores = Table("scores", "Scores with 95 % intervals", _HEADS, tuple(plain))

@@ -53,17 +53,14 @@ def measure_answers(measure: Measure, answers: AnswerTable) -> FloatArray:
     return measure.scores_many(texts, references, questions=questions)
 
 
-def mean_interval(
-    scores: ArrayLike, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
-) -> Interval | None:
-    """Returns the mean of the scores that are not NaN with a percentile bootstrap interval.
+def mean_interval(scores: ArrayLike, *, resamples: int = 2000, seed: int = 0) -> Interval | None:
+    """Returns the mean of the scores that are not NaN with its 95 % bootstrap interval.
 
     It is None if all scores are NaN.
 
     Args:
         scores: The scores, shape (n,).
         resamples: Bootstrap resamples.
-        confidence: Of the interval, in (0, 1).
         seed: Seed of the resamples.
     """
     values = np.asarray(scores, dtype=np.float64)
@@ -74,7 +71,7 @@ def mean_interval(
     few = len(np.unique(values)) * 10 < len(values)
     keys = [values] if few else None
     sample = Sample({"mean": values}, keys=keys)
-    intervals = bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)
+    intervals = bootstrap(sample, resamples=resamples, seed=seed)
     return intervals["mean"]
 
 

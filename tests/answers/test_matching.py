@@ -46,6 +46,16 @@ def test_the_same_id_with_another_target_is_refused(birds):
         align({"one": one, "other": table("three", "b", birds)}, "common")
 
 
+def test_of_several_other_targets_that_of_the_first_example_is_named(birds):
+    files = {
+        "one": table("one", "ab", birds),
+        "two": table("two", "ab", birds, "mallard", "blackbird"),
+        "three": table("three", "ab", birds, "blackbird", "mallard"),
+    }
+    with pytest.raises(DataError, match=r"one\.jsonl:1: .* in three .*got 'a'"):
+        align(files)
+
+
 def test_rows_are_matched_after_those_outside_a_part_are_left_out(birds):
     part = restrict(birds, "Passeriformes")
     one = table("one", "ab", part.tree, "blackbird", "mallard", part=part)

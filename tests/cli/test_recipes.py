@@ -23,7 +23,7 @@ def test_all_recipes_are_listed_with_what_is_missing() -> None:
     *parts, last = done.out.strip().split("\n\n")
     assert last.startswith("To start one of your own: ")
     listed = {part.split(":")[0]: part for part in parts}
-    assert sorted(listed) == sorted(file.stem for file in recipes_dir().glob("*.yaml"))
+    assert list(listed) == sorted(file.stem for file in recipes_dir().glob("*.yaml"))
     assert listed["fieldguide"].endswith("\n  missing  nothing: ready to run")
     assert "3,669 test photos" in listed["pets-oxford"]
     assert "https://www.robots.ox.ac.uk/~vgg/data/pets/" in listed["pets-oxford"]

@@ -43,6 +43,12 @@ def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
     return [row[name] for row in rows]
 
 
+def test_what_is_scored_stands_before_the_scores_in_json() -> None:
+    keys = list(scored("answer,truth\nbird,mallard\n"))
+    wanted = ["root", "scored", "n", "scores", "doubtful", "ranks", "mapper", "rows"]
+    assert [key for key in keys if key in wanted] == wanted
+
+
 def test_scores_of_predicted_nodes() -> None:
     rows = "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n"
     done = score(rows)

@@ -15,7 +15,9 @@ Reader = Callable[..., Taxonomy]
 
 def write(folder: Path, content: str | bytes, name: str = "taxonomy.csv") -> Path:
     path = folder / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if isinstance(content, str):
+        content = content.encode()
+    path.write_bytes(content)
     return path
 
 

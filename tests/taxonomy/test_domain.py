@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -15,25 +13,32 @@ from tests.taxonomy.conftest import refused, walk_up
 from tests.trees import trees
 
 
-@given(trees(), st.data())
-def test_both_values_of_a_placement_agree_with_sets_of_ancestors(
-    tree: Taxonomy, data: st.DataObject
-) -> None:
-    tops = [i for i in range(len(tree)) if len(tree.children(i))]
-    assume(tops)
-    top = data.draw(st.sampled_from(tops))
+@st.composite
+def domains(draw):
+    """Any domain of any tree."""
+    tree = draw(trees())
+    assume(len(tree) > 1)
+    tops = [node for node in range(len(tree)) if len(tree.children(node))]
+    top = draw(st.sampled_from(tops))
     domain = restrict(tree, "/".join(tree.path(top)))
     assert domain.root == top
-    below = [i for i in range(len(tree)) if top in walk_up(tree, i)]
+    return domain
+
+
+@given(domains(), st.data())
+def test_both_values_of_a_placement_agree_with_sets_of_ancestors(domain, data):
+    tree = domain.full
+    top = domain.root
+    below = [node for node in range(len(tree)) if top in walk_up(tree, node)]
     assert domain.numbers.tolist() == below
-    nodes = st.integers(0, len(domain.tree) - 1)
-    pairs = data.draw(st.lists(st.tuples(nodes, nodes), min_size=1, max_size=8))
-    predicted, target = (np.array(side) for side in zip(*pairs, strict=True))
+    nodes = st.lists(st.integers(0, len(below) - 1), min_size=4, max_size=4)
+    predicted = data.draw(nodes)
+    target = data.draw(nodes)
     full_hp, full_hr = precision_recall(tree, domain.on_full(predicted), domain.on_full(target))
-    hp, hr = precision_recall(domain.tree, predicted, target)
-    for i, (p, t) in enumerate(pairs):
-        above_p = set(walk_up(tree, below[p]))
-        above_t = set(walk_up(tree, below[t]))
+    hp, hr = precision_recall(domain.tree, np.array(predicted), np.array(target))
+    for i in range(4):
+        above_p = set(walk_up(tree, below[predicted[i]]))
+        above_t = set(walk_up(tree, below[target[i]]))
         shared = len(above_p & above_t)
         assert full_hp[i] == pytest.approx(shared / len(above_p))
         assert full_hr[i] == pytest.approx(shared / len(above_t))
@@ -44,11 +49,9 @@ def test_both_values_of_a_placement_agree_with_sets_of_ancestors(
         assert full_hp[i] >= hp[i] - 1e-12
 
 
-@given(trees(), st.data())
-def test_numbers_go_there_and_back(tree: Taxonomy, data: st.DataObject) -> None:
-    tops = [i for i in range(len(tree)) if len(tree.children(i))]
-    assume(tops)
-    domain = restrict(tree, "/".join(tree.path(data.draw(st.sampled_from(tops)))))
+@given(domains())
+def test_numbers_go_there_and_back(domain):
+    tree = domain.full
     for node in range(len(tree)):
         inside = domain.inside(node)
         assert (inside is not None) == (domain.root in walk_up(tree, node))
@@ -60,7 +63,7 @@ def test_numbers_go_there_and_back(tree: Taxonomy, data: st.DataObject) -> None:
 
 
 @pytest.fixture
-def life() -> Taxonomy:
+def life():
     return Taxonomy(
         ["life", "bird", "duck", "robin", "insect", "robin", "plant", "robin", "fern"],
         [-1, 0, 1, 1, 0, 4, 0, 6, 6],
@@ -88,9 +91,7 @@ def life() -> Taxonomy:
         (("life", "insect"), None),
     ],
 )
-def test_labels_are_found_in_the_domain_or_known_to_be_outside(
-    life: Taxonomy, reference: str | Sequence[str], label: str | None
-) -> None:
+def test_labels_are_found_in_the_domain_or_known_to_be_outside(life, reference, label):
     birds = restrict(life, "Aves")
     assert birds.label == "bird"
     assert birds.full_label == "life"
@@ -98,20 +99,30 @@ def test_labels_are_found_in_the_domain_or_known_to_be_outside(
     assert (None if found is None else birds.tree.labels[found]) == label
 
 
-def test_what_is_nowhere_or_several_times_in_the_domain_is_an_error(life: Taxonomy) -> None:
-    with refused(r"'ducc' is not on the taxonomy.*'duck'"):
-        restrict(life, "bird").locate("ducc")
-    with refused("No node has this path"):
-        restrict(life, "bird").locate(("bird", "goose"))
-    with refused("3 nodes are called 'robin'"):
-        restrict(life, "life").locate("robin")
+@pytest.mark.parametrize(
+    ("root", "reference", "message"),
+    [
+        ("bird", "ducc", "'ducc' is not on the taxonomy.*'duck'"),
+        ("bird", ("bird", "goose"), "No node has this path"),
+        ("life", "robin", "3 nodes are called 'robin'"),
+    ],
+)
+def test_what_is_nowhere_or_several_times_in_the_domain_is_an_error(life, root, reference, message):
+    domain = restrict(life, root)
+    with refused(message):
+        domain.locate(reference)
+
+
+@pytest.mark.parametrize(
+    ("root", "message"),
+    [("robin", "3 nodes are called 'robin'"), ("duck", "nothing below this node.*'duck'")],
+)
+def test_what_is_no_root_of_a_domain_is_an_error(life, root, message):
+    with refused(message):
+        restrict(life, root)
+
+
+def test_what_is_once_or_several_times_outside_is_outside(life):
     assert restrict(life, "plant").locate("duck") is None
-    with refused("3 nodes are called 'robin'"):
-        restrict(life, "robin")
-    with refused(r"nothing below this node.*'duck'"):
-        restrict(life, "duck")
-    # Several outside, none inside.
-    assert (
-        restrict(Taxonomy(["a", "b", "c", "d", "x", "x"], [-1, 0, 1, 0, 3, 0]), "b").locate("x")
-        is None
-    )
+    tree = Taxonomy.from_paths(["a/b/c", "a/d/x", "a/x"])
+    assert restrict(tree, "b").locate("x") is None

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -12,36 +11,35 @@ from tests.small_wordnet import write_wordnet
 from tests.taxonomy.conftest import refused
 
 
-def write(path: Path, text: str) -> Path:
+def write(path, text):
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def edges(graph: nx.DiGraph) -> set[tuple[str, str]]:
+def edges(graph):
     """Pairs of child and parent."""
     return {(child, parent) for parent, child in graph.edges}
 
 
-def names(graph: nx.DiGraph) -> dict[str, tuple[str, ...]]:
+def names(graph):
     """The label and the aliases of each node that has names."""
-    data = {
-        node: (data.get("label"), *data.get("aliases", ())) for node, data in graph.nodes(data=True)
-    }
-    return {node: some for node, some in data.items() if some != (None,)}
+    names = {}
+    for node, data in graph.nodes(data=True):
+        if data:
+            names[node] = (data["label"], *data.get("aliases", ()))
+    return names
 
 
-def test_an_edge_list(tmp_path: Path) -> None:
+def test_an_edge_list(tmp_path):
     text = 'Parent;Child;Label;Aliases;Leads\n;r;root;;\nr;a;"a ""quoted""; name";x|y;z\nr;b;b;;\n\na;b;bee;;\n'
     path = write(tmp_path / "edges.csv", text + 'r;"two\nlines";;;\na;a;;;\nr;b;;;\nb;c\n')
     packed = tmp_path / "packed"
     packed.write_bytes(gzip.compress(path.read_bytes()))
+    expected = {("a", "r"), ("b", "r"), ("b", "a"), ("two lines", "r"), ("c", "b")}
+    labels = {"a": ('a "quoted"; name', "x", "y"), "b": ("b", "bee"), "r": ("root",)}
     for graph in (read_graph([path]), read_graph([packed])):
-        assert edges(graph) == {("a", "r"), ("b", "r"), ("b", "a"), ("two lines", "r"), ("c", "b")}
-        assert names(graph) == {
-            "a": ('a "quoted"; name', "x", "y"),
-            "b": ("b", "bee"),
-            "r": ("root",),
-        }
+        assert edges(graph) == expected
+        assert names(graph) == labels
         assert graph.nodes["a"]["leads"] == ("z",)
         assert graph.graph["duplicate edge"] == 1
         assert graph.graph["self loop"] == 1
@@ -64,12 +62,12 @@ def test_an_edge_list(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_malformed_graphs_are_errors(tmp_path: Path, text: str, message: str) -> None:
+def test_malformed_graphs_are_errors(tmp_path, text, message):
     with refused(message):
         read_graph([write(tmp_path / "edges.csv", text)])
 
 
-def test_names_of_several_files_and_forms(tmp_path: Path) -> None:
+def test_names_of_several_files_and_forms(tmp_path):
     path = write(tmp_path / "edges.csv", "child,parent,label\nQ2,Q1,first\n")
     table = write(tmp_path / "names.csv", "id,label,aliases\nQ2,'t Goy,a; b\nQ3,elsewhere,\n")
     nodes = write(tmp_path / "other.csv", "child,parent,label\nQ1,Q9,top\nQ3,Q1,not taken\n")
@@ -80,39 +78,33 @@ def test_names_of_several_files_and_forms(tmp_path: Path) -> None:
         read_graph([path], names=[write(tmp_path / "bad.csv", "a,b\n1,2\n")])
 
 
-def test_a_slash_in_a_name_is_no_level(tmp_path: Path) -> None:
+def test_a_slash_in_a_name_is_no_level(tmp_path):
     graph = read_graph([write(tmp_path / "paths.csv", "path\na/b/c\na/b\\/c\n")])
     assert edges(graph) == {("a/b", "a"), ("a/b/c", "a/b"), (r"a/b\/c", "a")}
 
 
+DOG = ["dog", "domestic_dog", "Canis_familiaris"]
 SENSES = [
     ("entity", ["entity"], "what is", []),
     ("canine", ["canine", "canid"], "dogs and the like", ["entity"]),
     ("domestic", ["domestic_animal"], "kept by people", ["entity"]),
-    (
-        "dog",
-        ["dog", "domestic_dog", "Canis_familiaris"],
-        "barks | and bites",
-        ["canine", "domestic"],
-    ),
+    ("dog", DOG, "barks | and bites", ["canine", "domestic"]),
 ]
 
 
-def test_wordnets_own_files(tmp_path: Path) -> None:
+def test_wordnets_own_files(tmp_path):
     path = write_wordnet(tmp_path, SENSES) / "data.noun"
     graph = read_graph([path])
-    labels = dict(graph.nodes(data="label"))
-    assert {(labels[child], labels[parent]) for child, parent in edges(graph)} == {
-        ("canine", "entity"),
-        ("domestic animal", "entity"),
-        ("dog", "canine"),
-        ("dog", "domestic animal"),
-    }
-    (dog,) = (node for node, label in labels.items() if label == "dog")
-    assert graph.nodes[dog]["aliases"] == ("domestic dog", "Canis familiaris")
+    labelled = nx.relabel_nodes(graph, dict(graph.nodes(data="label")))
+    assert set(labelled.pred["dog"]) == {"canine", "domestic animal"}
+    assert set(labelled.succ["entity"]) == {"canine", "domestic animal"}
+    assert labelled.number_of_edges() == 4
+    assert labelled.nodes["dog"]["aliases"] == ("domestic dog", "Canis familiaris")
+    dog = next(node for node, label in graph.nodes(data="label") if label == "dog")
     # An id is the part of speech and the offset at which the line begins, as in ImageNet.
     assert dog[0] == "n"
-    assert path.read_bytes()[int(dog[1:]) :].startswith(dog[1:].encode())
+    offset = dog[1:]
+    assert path.read_bytes()[int(offset) :].startswith(offset.encode())
     pairs = "".join(f"{parent},{child}\n" for child, parent in sorted(edges(graph)))
     named = read_graph([write(tmp_path / "is_a.csv", f"parent,child\n{pairs}")], names=[path])
     assert names(named) == names(graph)
@@ -122,29 +114,32 @@ def test_wordnets_own_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["00000014 15 n 01 city", "00000014 15 x 01 city 0 000 | a", "city 0 000"]
 )
-def test_a_line_that_is_no_synset(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_no_synset(tmp_path, line):
     text = f"  1 a licence\n00000052 15 n 01 town 0 000 | a place\n{line}\n"
     with refused(r"data\.noun:3: The line is not a synset"):
         read_graph([write(tmp_path / "data.noun", text)])
 
 
-def test_leaves(tmp_path: Path) -> None:
-    assert read_leaves(write(tmp_path / "a.txt", "# ids\nQ3\tduck\n\nQ2,bird\nQ3\n")) == (
-        "Q3",
-        "Q2",
-    )
+def test_leaves(tmp_path):
+    text = write(tmp_path / "a.txt", "# ids\nQ3\tduck\n\nQ2,bird\nQ3\n")
+    assert read_leaves(text) == ("Q3", "Q2")
     index = {"0": ["n01440764", "tench"], "1": ["n01443537", "goldfish"]}
-    assert read_leaves(write(tmp_path / "i.json", json.dumps(index, indent=1))) == (
-        "n01440764",
-        "n01443537",
-    )
-    for text, message in (
+    file = write(tmp_path / "i.json", json.dumps(index, indent=1))
+    assert read_leaves(file) == ("n01440764", "n01443537")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
         ("# nothing\n", "The file lists no ids"),
         (
             '{"0": ["n01440764", "tench"], "1": 2}',
-            r'is not an index of classes.*\{"0": \["n01440764", "tench"\]',
+            r'index of classes.*\{"0": \["n01440764", "tench"\]',
         ),
         ('{"0": ', "is not an index of classes"),
-    ):
-        with refused(message):
-            read_leaves(write(tmp_path / "bad", text))
+    ],
+)
+def test_files_without_leaves(text, message, tmp_path):
+    file = write(tmp_path / "bad", text)
+    with refused(message):
+        read_leaves(file)

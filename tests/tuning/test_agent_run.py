@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from taxtune.report.html import save_report
-from taxtune.tuning.records import TuneResult
-from tests.servers import OpenAIServer, Reply, calls
-from tests.tuning.toy import ToyVLM, make_parts, tuned
+from tests.servers import OpenAIServer, calls
+from tests.tuning.toy import ToyVLM, toy, tuned
 
 KEY = "sk-a-secret-of-the-run"
-CAREFUL, FAMILY = "Be careful. Which {{ domain }} is this?", "Give only the family."
+CAREFUL = "Be careful. Which {{ domain }} is this?"
+FAMILY = "Give only the family."
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
+def key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
-def run(
-    server: OpenAIServer, folder: Path, vlm: ToyVLM, *more: str, resume: bool = False
-) -> TuneResult:
+def run(server, folder, vlm, *more, resume=False):
     proposer = f"{{kind: agent, model: openai/gpt-4o, api_base: '{server.api_base}'}}"
     given = (f"proposer={proposer}", "iterations=2", "seed=1", *more)
-    return tuned(
-        make_parts(folder / "in", folder / "out", vlm, given), folder / "out", resume=resume
-    )
+    return tuned(toy(folder, *given, vlm=vlm), resume=resume)
 
 
-def first_iteration() -> list[Reply]:
-    return [
-        calls(("failures", {"iteration": 0})),
-        calls(
-            ("try_draft", {"template": CAREFUL, "images": 4}),
-            ("try_draft", {"template": FAMILY, "images": 2}),
-        ),
-        calls(("submit", {"template": CAREFUL})),
-    ]
+def first_iteration():
+    careful = ("try_draft", {"template": CAREFUL, "images": 4})
+    family = ("try_draft", {"template": FAMILY, "images": 2})
+    look = calls(("failures", {"iteration": 0}))
+    return [look, calls(careful, family), calls(("submit", {"template": CAREFUL}))]
 
 
 def test_a_run_tunes_with_an_agent(tmp_path):
@@ -48,36 +39,39 @@ def test_a_run_tunes_with_an_agent(tmp_path):
         result = run(server, tmp_path, vlm)
         assert KEY in server.chats[0].headers["authorization"]
     baseline, careful, lost = result.iterations
-    assert (careful.template, careful.state, careful.feasible) == (CAREFUL, "complete", True)
+    assert careful.template == CAREFUL
+    assert careful.state == "complete"
+    assert careful.feasible
     assert careful.scores.hp > baseline.scores.hp
     assert [turn.tool for turn in careful.trace] == ["failures", "try_draft", "try_draft", "submit"]
     assert all(turn.tool is None for turn in lost.trace)
-    assert (lost.state, len(lost.trace)) == ("failed", 3)
+    assert lost.state == "failed"
+    assert len(lost.trace) == 3
     assert "calls no tool" in lost.reason
     assert result.winner == 1
     # The draft's answers are in the store by the time that it is asked about all images.
     assert sum(row.from_store for row in careful.rows) >= 4
     # The other draft's two images are on the iteration's account.
-    assert (careful.usage.vlm.calls, careful.usage.tried) == (8 + 2, 2)
+    assert careful.usage.vlm.calls == 8 + 2
+    assert careful.usage.tried == 2
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == len(set(asked))
     assert sum(line.startswith("Give only the family.") for line in asked) == 2
 
-    kept = [
-        json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()
-    ]
-    assert json.loads(kept[1]["trace"][1]["result"])["minus iteration 0"]["hP"]["difference"] > 0
+    lines = (tmp_path / "run" / "history.jsonl").read_text().splitlines()
+    trial = json.loads(lines[1])["trace"][1]
+    assert json.loads(trial["result"])["minus iteration 0"]["hP"]["difference"] > 0
     save_report(result)
-    for file in (tmp_path / "out").rglob("*"):
+    for file in (tmp_path / "run").rglob("*"):
         assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
 
 
 def test_an_iteration_that_was_interrupted_begins_anew_and_asks_nothing_twice(tmp_path):
     class Interrupted(ToyVLM):
-        def answer(self, questions):
-            if any("family" in question.prompt for question in questions):
+        def reply(self, question):
+            if "family" in question.prompt:
                 raise KeyboardInterrupt
-            return super().answer(questions)
+            return super().reply(question)
 
     log = tmp_path / "asked"
     with OpenAIServer(*first_iteration()[:2]) as server:
@@ -93,13 +87,11 @@ def test_an_iteration_that_was_interrupted_begins_anew_and_asks_nothing_twice(tm
 
 
 def test_drafts_are_part_of_a_budget_of_calls(tmp_path):
-    draft = [
-        calls(("try_draft", {"template": f"Try {i}: {FAMILY}", "images": 8})) for i in range(2)
-    ]
-    chosen = [calls(("submit", {"template": f"Which one? {i}"})) for i in range(2)]
-    with OpenAIServer(
-        *(reply for pair in zip(draft, chosen, strict=True) for reply in pair)
-    ) as server:
+    replies = []
+    for i in range(2):
+        replies.append(calls(("try_draft", {"template": f"Try {i}: {FAMILY}", "images": 8})))
+        replies.append(calls(("submit", {"template": f"Which one? {i}"})))
+    with OpenAIServer(*replies) as server:
         result = run(server, tmp_path, ToyVLM(), "iterations=9", "budget.vlm_calls=40")
     # Five templates on eight images: two drafts take the place of two of them.
     assert [record.usage.tried for record in result.iterations] == [0, 8, 8]

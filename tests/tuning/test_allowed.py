@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +42,7 @@ WHERE = {"scarlet": ("a", 5), "azure": (" A", 12), "crimson": ("b", None), "navy
 SHADES = "node,place,from month,to month\nscarlet,a,,\nazure,a,11,2\nreddish,b,,\nnavy,b,,\n"
 
 
-def read(folder: Path, text: str) -> Checklist:
+def read(folder, text):
     (folder / "list.csv").write_text(text)
     return read_checklist(folder / "list.csv", BIRDS)
 
@@ -59,9 +57,7 @@ def read(folder: Path, text: str) -> Checklist:
         ("the moon", 4, {"mallard", "teal", "herring gull", "kittiwake"}),
     ],
 )
-def test_what_can_be_where_and_when(
-    tmp_path: Path, place: object, month: object, leaves: set[str]
-) -> None:
+def test_what_can_be_where_and_when(tmp_path, place, month, leaves):
     ((_, lift),) = read(tmp_path, CHECKLIST).groups([{"place": place, "month": month}])
     assert {BIRDS.labels[v] for v in BIRDS.leaves if lift[v] == v} == leaves
 
@@ -83,14 +79,12 @@ BAD_NODES = "node,place\nteel,\n,marsh\n"
         ("name,place\nteal,marsh\n", "from month and to month"),
     ],
 )
-def test_a_bad_checklist_is_refused_with_all_its_rows(
-    tmp_path: Path, text: str, problem: str
-) -> None:
+def test_a_bad_checklist_is_refused_with_all_its_rows(tmp_path, text, problem):
     with pytest.raises(DataError, match=problem):
         read(tmp_path, text)
 
 
-def possible_nodes(tree: Taxonomy, rows: list[Any], month: int) -> list[bool]:
+def possible_nodes(tree, rows, month):
     """Returns whether each node can be at place "a" in a month, by rows of a checklist."""
     listed = []
     for node, place, first, last in rows:
@@ -108,7 +102,7 @@ def possible_nodes(tree: Taxonomy, rows: list[Any], month: int) -> list[bool]:
 
 
 @given(trees(), st.data())
-def test_what_cannot_be_goes_to_the_nearest_that_can(tree: Taxonomy, data: st.DataObject) -> None:
+def test_what_cannot_be_goes_to_the_nearest_that_can(tree, data):
     size = len(tree)
     month = st.integers(1, 12)
     node = st.integers(0, size - 1)
@@ -144,7 +138,7 @@ def test_what_cannot_be_goes_to_the_nearest_that_can(tree: Taxonomy, data: st.Da
         assert moved[0, after].sum() >= weights[0, before].sum() - 1e-9
 
 
-def make(folder: Path, vlm: ToyVLM, *overrides: str, checklist: str = SHADES) -> Setup:
+def make(folder, vlm, *overrides, checklist=SHADES):
     """The toy recipe with a checklist, on images from two places, at each of which half of the shades occur."""
     recipe = make_files(folder / "in")
     manifest = folder / "in" / "manifest.csv"
@@ -167,9 +161,7 @@ POSTERIOR = ("policy.kind=posterior", "policy.threshold=0.9")
         (Weighing, POSTERIOR, "colour/bluish/navy", "colour/bluish"),
     ],
 )
-def test_each_policy_places_on_what_can_be(
-    tmp_path: Path, vlm, policy, placement: str, masked: str | None
-) -> None:
+def test_each_policy_places_on_what_can_be(tmp_path, vlm, policy, placement, masked):
     result = tuned(make(tmp_path, vlm(), *policy, "objective.kind=hr_at_hp"))
     rows = result.heldout_baseline.rows
     navy = next(row for row in rows if row.image == "navy3.png")
@@ -182,13 +174,13 @@ def test_each_policy_places_on_what_can_be(
 
 
 def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_run(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     parts = make(tmp_path, ToyVLM(), checklist="node,place\nscarlet,a\nnavy,a\nreddish,b\n")
     plan = make_plan(parts)
-    expected = "the checklist lacks the truth of 10 of 20 images: navy, place b (5 images); azure, place A (5 images)"
-    assert expected in plan.notes
-    row = next(row for row in tuned(parts).baseline.rows if row.image.startswith("navy"))
+    lacking = "navy, place b (5 images); azure, place A (5 images)"
+    assert f"the checklist lacks the truth of 10 of 20 images: {lacking}" in plan.notes
+    (row, *_) = [row for row in tuned(parts).baseline.rows if row.image.startswith("navy")]
     assert row.placement == "colour"
     assert row.abstained
     assert row.hp == 1.0
@@ -197,13 +189,13 @@ def test_a_checklist_without_the_truth_is_told_and_one_that_changed_is_another_r
         tuned(Setup(parts.recipe, parts.folder, vlm=ToyVLM()), resume=True)
 
 
-def test_the_data_must_have_the_columns_of_the_checklist(tmp_path: Path) -> None:
+def test_the_data_must_have_the_columns_of_the_checklist(tmp_path):
     recipe = make(tmp_path, ToyVLM(), "data.context=[place]").recipe
     with pytest.raises(RecipeError, match=r"goes by month.*context: \[month\]"):
         make_checklist(recipe, *make_taxonomy(recipe))
 
 
-def test_a_wrong_baseline_is_reported_before_a_wrong_checklist(tmp_path: Path) -> None:
+def test_a_wrong_baseline_is_reported_before_a_wrong_checklist(tmp_path):
     parts = make(tmp_path, ToyVLM(), checklist="name\nnavy\n")
     with pytest.raises(DataError, match="no column node"):
         tuned(parts)
@@ -213,7 +205,7 @@ def test_a_wrong_baseline_is_reported_before_a_wrong_checklist(tmp_path: Path) -
 
 
 @pytest.mark.heavy
-def test_the_field_guides_birds_from_two_places_stay_where_they_are(tmp_path: Path) -> None:
+def test_the_field_guides_birds_from_two_places_stay_where_they_are(tmp_path):
     export(tmp_path, labelled=60)
     recipe = {
         "name": "birds",

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 
 import pytest
-from PIL import Image
 from rich.console import Console
 
 import taxtune
@@ -22,27 +19,25 @@ from taxtune.tuning.build import build
 from taxtune.tuning.calibrate import CalibrationRun, read_calibration
 from taxtune.tuning.records import TuneResult
 from tests.tuning.templates import WHAT
-from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
+from tests.tuning.toy import ToyVLM, Wavering, toy, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
 SAMPLED = ("policy.samples=4", "policy.threshold=0.75")
 
 
-def toy_run(
-    folder: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = SMALL
-) -> TuneResult:
-    return tuned(make_parts(folder / "in", folder / "run", vlm or Wavering(), overrides))
+def toy_run(folder, *overrides, vlm=None):
+    return tuned(toy(folder, *SMALL, *overrides, vlm=vlm or Wavering()))
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     toy_run(tmp_path)
     return tmp_path / "run"
 
 
-def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
+def test_a_run_votes_and_counts_every_call(tmp_path):
     vlm = Wavering()
-    result = toy_run(tmp_path, vlm, (*SMALL, *SAMPLED, "prompt.baseline=Which {{ domain }}?"))
+    result = toy_run(tmp_path, *SAMPLED, "prompt.baseline=Which {{ domain }}?", vlm=vlm)
     baseline = result.baseline
     assert baseline.usage.vlm.calls == 4 * len(baseline.rows)
     for row in baseline.rows:
@@ -54,17 +49,17 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
         assert row.placement.count("/") == (1 if murky else 2)
         assert row.answer.count("(2 of 4)") == (2 if murky else 0)
     assert result.heldout[0].scores.hp == 1.0
-    assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows  # type: ignore[union-attr]
+    assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows
 
 
-def test_a_run_is_tuned_for_aurc_and_shows_what_its_confidence_is_worth(tmp_path: Path) -> None:
-    result = toy_run(tmp_path, None, (*SMALL, *SAMPLED, "objective.kind=aurc"))
+def test_a_run_is_tuned_for_aurc_and_shows_what_its_confidence_is_worth(tmp_path):
+    result = toy_run(tmp_path, *SAMPLED, "objective.kind=aurc")
     for record in result.iterations:
         assert record.value == record.scores.selective_hp or not record.feasible
     assert "hR at least" in verdict(result)
     assert "selective hP" in verdict(result)
     held = result.heldout_winner
-    assert taxtune.load_run(result.folder).heldout_winner.selective == held.selective  # type: ignore[union-attr]
+    assert taxtune.load_run(result.folder).heldout_winner.selective == held.selective
     ranks = [(row[1], row[2]) for row in selective_table(result).rows if row[0] == "winner"]
     assert ranks[0] == ("answers", held.scores.n)
     assert len(ranks) == 1 + len(held.selective.ranks) > 1
@@ -73,15 +68,16 @@ def test_a_run_is_tuned_for_aurc_and_shows_what_its_confidence_is_worth(tmp_path
     assert logged.keys() >= {"heldout/haurc", "heldout/calibration_error", "heldout/brier"}
 
 
-def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
-    result = toy_run(tmp_path, None, (*SMALL, *SAMPLED))
+def test_the_policy_of_a_run_is_told(tmp_path):
+    result = toy_run(tmp_path, *SAMPLED)
     assert result.selection.policy == {"kind": "self_consistency", "samples": 4, "threshold": 0.75}
-    console = Console(file=StringIO(), width=200)
-    print_result(console, result)
-    assert "Placed by self-consistency (samples 4, threshold 0.75)." in console.file.getvalue()  # type: ignore[attr-defined]
+    printed = StringIO()
+    print_result(Console(file=printed, width=200), result)
     page = render_report(result)
-    assert "Placed by self-consistency (samples 4, threshold 0.75)." in page
-    assert "tuned, confidence: AURC" in console.file.getvalue()  # type: ignore[attr-defined]
+    line = "Placed by self-consistency (samples 4, threshold 0.75)."
+    assert line in printed.getvalue()
+    assert line in page
+    assert "tuned, confidence: AURC" in printed.getvalue()
     assert "Precision against coverage" in page
     assert "<summary>Confidence</summary>" in page
     loaded = taxtune.load_run(result.folder)
@@ -90,20 +86,18 @@ def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
 
 
 def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vote(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     class Faulty(ToyVLM):
-        def answer(self, questions):
+        def reply(self, question):
             """Refuses every fourth answer, and of one image all; one call fails for now."""
-            replies = super().answer(questions)
-            for i, question in enumerate(questions):
-                if question.sample == 3 or question.image.stem == "scarlet0":
-                    replies[i] = Failure("the content filter", retryable=False)
-                if question.image.stem == "navy1" and question.sample == 2:
-                    replies[i] = Failure("a rate limit", retryable=True)
-            return replies
+            if question.image.stem == "navy1" and question.sample == 2:
+                return Failure("a rate limit", retryable=True)
+            if question.sample == 3 or question.image.stem == "scarlet0":
+                return Failure("the content filter", retryable=False)
+            return super().reply(question)
 
-    parts = build(make_parts(tmp_path / "in", tmp_path / "run", Faulty(), SAMPLED))
+    parts = build(toy(tmp_path, *SAMPLED, vlm=Faulty()))
     evaluator = parts.evaluator(None)
     splits = parts.splits
     found = evaluator.evaluate(WHAT, [*splits.tuning, *splits.heldout])
@@ -117,30 +111,31 @@ def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vo
     assert found.scores.n == 18
 
 
-def test_a_greedy_model_and_measures_of_text_take_one_answer(tmp_path: Path) -> None:
+def test_a_greedy_model_and_measures_of_text_take_one_answer(tmp_path):
     greedy = Wavering()
     greedy.identity = {**greedy.identity, "temperature": 0.0}
     with pytest.raises(ModelError, match="decodes greedily"):
-        toy_run(tmp_path / "greedy", greedy, (*SMALL, *SAMPLED))
+        toy_run(tmp_path / "greedy", *SAMPLED, vlm=greedy)
     with pytest.raises(TaxtuneError, match="leaves no text for"):
-        toy_run(tmp_path / "text", None, (*SMALL, *SAMPLED, "objective.kind=rouge-1"))
+        toy_run(tmp_path / "text", *SAMPLED, "objective.kind=rouge-1")
 
 
-def test_the_winner_is_calibrated_on_images_of_neither_split(run: Path) -> None:
+def test_the_winner_is_calibrated_on_images_of_neither_split(run):
     found = taxtune.calibrate(run, risk=0.3, samples=4, vlm=Wavering())
     assert found.images == 10
     assert found.threshold is not None
     assert found.policy == SelfConsistency(4, found.threshold)
     assert [level.threshold for level in found.levels] == [None, 1.0, 0.75, 0.5, 0.25]
     assert found.levels[0].hp == 1.0
-    hps, hrs = [level.hp for level in found.levels], [level.hr for level in found.levels]
+    hps = [level.hp for level in found.levels]
+    hrs = [level.hr for level in found.levels]
     assert hps == sorted(hps, reverse=True)
     assert hrs == sorted(hrs)
     assert read_calibration(run) == found
     assert json.loads((run / "calibration.json").read_text())["threshold"] == found.threshold
 
 
-def test_what_was_asked_is_not_asked_again_and_fewer_answers_cost_nothing(run: Path) -> None:
+def test_what_was_asked_is_not_asked_again_and_fewer_answers_cost_nothing(run):
     vlm = Wavering()
     work = CalibrationRun(run, risk=0.3, samples=4, vlm=vlm)
     assert work.cost() == (40, 0)
@@ -153,7 +148,7 @@ def test_what_was_asked_is_not_asked_again_and_fewer_answers_cost_nothing(run: P
     assert vlm.asked == asked
 
 
-def test_an_interrupted_calibration_goes_on(run: Path) -> None:
+def test_an_interrupted_calibration_goes_on(run):
     class Stops(Wavering):
         def answer(self, questions):
             """Stops after some answers."""
@@ -169,16 +164,11 @@ def test_an_interrupted_calibration_goes_on(run: Path) -> None:
     assert again.asked == 40 - 12
 
 
-def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
+def test_nothing_but_the_root_may_keep_the_risk(run):
     class Wrong(ToyVLM):
-        def answer(self, questions):
+        def text(self, question, sight):
             """Takes every red for a blue."""
-            replies = super().answer(questions)
-            reds = [Image.open(q.image).convert("RGB").getpixel((0, 0)) for q in questions]
-            return [
-                replace(r, text="navy") if red > blue else r
-                for r, (red, _, blue) in zip(replies, reds, strict=True)
-            ]
+            return "navy" if sight.family == "reddish" else super().text(question, sight)
 
     found = taxtune.calibrate(run, risk=0.1, samples=2, vlm=Wrong())
     assert found.threshold is None
@@ -186,10 +176,9 @@ def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
     assert found.chosen.hp == 1.0
 
 
-def test_no_answers_are_not_as_many_as_usual(run: Path) -> None:
-    with pytest.raises(
-        TaxtuneError, match=r"Self-consistency takes 2 to 100 answers per image\. \(got 0\)"
-    ):
+def test_no_answers_are_not_as_many_as_usual(run):
+    words = r"Self-consistency takes 2 to 100 answers per image\. \(got 0\)"
+    with pytest.raises(TaxtuneError, match=words):
         taxtune.calibrate(run, risk=0.1, samples=0, vlm=Wavering())
     with pytest.raises(TaxtuneError, match=r"at least one image\. \(got -1\)"):
         taxtune.calibrate(run, risk=0.1, images=-1, vlm=Wavering())

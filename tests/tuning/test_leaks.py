@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
-import yaml
 
 from taxtune.errors import TemplateError
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.build import build
 from taxtune.tuning.leaks import find_labels, group_names
+from taxtune.tuning.proposers.fragments import read_fragments
 from tests.tuning.proposers.answered import BIRDS
 from tests.tuning.templates import check
 from tests.tuning.toy import make_parts
@@ -27,10 +26,9 @@ TREES = (
 )
 
 
-def groups(tree: Taxonomy, domain: str, *labels: str, **more: object) -> set[str]:
-    return set(
-        group_names(tree, tree.resolve(domain), [tree.resolve(label) for label in labels], **more)
-    )  # type: ignore[arg-type]
+def groups(tree, domain, *labels, **more):
+    targets = [tree.resolve(label) for label in labels]
+    return set(group_names(tree, tree.resolve(domain), targets, **more))
 
 
 THINGS = Taxonomy.from_paths(
@@ -52,11 +50,8 @@ class TestGroupNames:
         assert not found & {"goldfinch", "snowy owl", "bird", "Aves", "animal", "crow"}
 
     def test_what_holds_most_labels_says_no_more_than_the_domain(self):
-        assert groups(THINGS, "thing", "cup", "shark", "goldfinch") == {
-            "artifact",
-            "animal",
-            "finch",
-        }
+        found = groups(THINGS, "thing", "cup", "shark", "goldfinch")
+        assert found == {"artifact", "animal", "finch"}
         # Within the animals, finches are most of them.
         assert groups(THINGS, "animal", "shark", "goldfinch") == set()
 
@@ -67,36 +62,34 @@ class TestGroupNames:
 
     def test_general_words_and_ranks_are_free(self):
         assert groups(THINGS, "thing", "crowd", "twins", "clock") == {"team", "device"}
-        ranks = [
-            ("kind", "team", "make", "type")[len(THINGS.path(v)) - 1] for v in range(len(THINGS))
-        ]
+        by_depth = ("kind", "team", "make", "type")
+        ranks = [by_depth[len(THINGS.path(v)) - 1] for v in range(len(THINGS))]
         ranked = Taxonomy(THINGS.labels, THINGS.parents, ranks=ranks)
         assert groups(ranked, "thing", "crowd", "twins", "clock") == {"device"}
 
     def test_words_of_ones_own_prompt_are_free(self):
-        assert groups(THINGS, "thing", "shark", "clock", own=["Which animals are these?"]) == {
-            "device"
-        }
+        found = groups(THINGS, "thing", "shark", "clock", own=["Which animals are these?"])
+        assert found == {"device"}
 
 
-def prompt_texts() -> list[str]:
+def prompt_texts():
     """What the prompts that come with taxtune say, whatever the domain."""
-    fragments = yaml.safe_load(
-        (prompts_dir() / "fragments" / "default.yaml").read_text(encoding="utf-8")
-    )
-    seeds = [path.read_text(encoding="utf-8") for path in (prompts_dir() / "seeds").glob("*.j2")]
-    return [*seeds, *(choice["text"] for slot in fragments["slots"] for choice in slot["choices"])]
+    texts = [path.read_text(encoding="utf-8") for path in (prompts_dir() / "seeds").glob("*.j2")]
+    for slot in read_fragments().slots:
+        texts += [choice.text for choice in slot.choices]
+    return texts
 
 
 class TestOnTrees:
     @pytest.fixture(params=[*TREES, "builtin:fieldguide"])
-    def tree(self, request: pytest.FixtureRequest) -> Taxonomy:
+    def tree(self, request):
         if request.param.startswith("builtin:"):
             return read_taxonomy(request.param)
         return read_taxonomy(request.getfixturevalue("shared_data") / request.param)
 
-    def test_prompts_for_any_domain_are_accepted_and_groups_refused(self, tree: Taxonomy):
-        targets = random.Random(3).sample(tree.leaves.tolist(), min(200, len(tree.leaves)))
+    def test_prompts_for_any_domain_are_accepted_and_groups_refused(self, tree):
+        leaves = tree.leaves.tolist()
+        targets = random.Random(3).sample(leaves, min(200, len(leaves)))
         secret = group_names(tree, tree.root, targets)
         general = [
             "Look at the object, its colour, pattern, shape and texture, and what it is made of.",
@@ -107,14 +100,13 @@ class TestOnTrees:
             assert not find_labels(text, secret)
         # No group remains that less than half of the labels belong to.
         named = {node for name in secret for node in tree.find(name) + tree.led(name)}
-        groups = {int(node) for target in targets for node in tree.ancestors(target)[1:-1]} - named
-        assert all(tree.is_ancestor(node, tree.leaves).mean() > 0.5 for node in groups)
+        for target in targets:
+            for node in tree.ancestors(target)[1:-1].tolist():
+                assert node in named or tree.is_ancestor(node, tree.leaves).mean() > 0.5
 
 
 def test_a_template_that_names_groups_is_refused():
-    secret = group_names(
-        BIRDS, BIRDS.resolve("bird"), [BIRDS.resolve("goldfinch"), BIRDS.resolve("snowy owl")]
-    )
+    secret = sorted(groups(BIRDS, "bird", "goldfinch", "snowy owl"))
     with pytest.raises(TemplateError, match=r"'finch', 'owls'.*a group of such labels"):
         check("Answer finch, or owls where it is dark.", forbidden=secret)
     check("Name the bird's family or order, such as that of crows.", forbidden=secret)
@@ -124,7 +116,7 @@ def test_a_template_that_names_groups_is_refused():
     ("objective", "refused"),
     [("hp", True), ("hr_at_hp", True), ("ihf", True), ("accuracy", False), ("rouge-1", False)],
 )
-def test_groups_are_secret_where_they_earn_credit(tmp_path: Path, objective: str, refused: bool):
+def test_groups_are_secret_where_they_earn_credit(tmp_path, objective, refused):
     experiment = build(make_parts(tmp_path, tmp_path / "out"), objective)
     assert "scarlet" in experiment.rules.forbidden
     assert ("reddish" in experiment.rules.forbidden) is refused

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ from taxtune.tuning.build import build
 from taxtune.tuning.template import Template
 from taxtune.tuning.thresholds import CrossFit
 from tests import servers
-from tests.tuning.toy import Weighing, make_parts, tuned
+from tests.tuning.toy import Weighing, toy, tuned
 
 SMALL = (
     "data.tuning=8",
@@ -31,12 +29,10 @@ SMALL = (
 
 
 def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     vlm = Weighing()
-    result = tuned(
-        make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "objective.hp_target=0.9"))
-    )
+    result = tuned(toy(tmp_path, *SMALL, "objective.hp_target=0.9", vlm=vlm))
     assert result.selection is not None
     assert result.selection.status == "estimate"
     threshold = result.selection.policy["threshold"]
@@ -49,35 +45,29 @@ def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(
         assert row.placed.probabilities[1] == pytest.approx(0.98)
         assert row.confidence == pytest.approx(0.98 if murky else 0.97)
     assert result.heldout_winner.scores.hp == 1.0
-    assert taxtune.load_run(result.folder).iterations[0].rows == result.baseline.rows  # type: ignore[union-attr]
+    assert taxtune.load_run(result.folder).iterations[0].rows == result.baseline.rows
 
     classifier = taxtune.load_classifier(tmp_path / "run", vlm=vlm)
     assert classifier.policy == Posterior(threshold)
-    murky, clear = classifier.classify(
-        [tmp_path / "in" / "navy4.png", tmp_path / "in" / "navy0.png"]
-    )
-    assert (murky.placement, clear.placement) == ("colour/bluish", "colour/bluish/navy")
+    images = tmp_path / "in"
+    murky, clear = classifier.classify([images / "navy4.png", images / "navy0.png"])
+    assert murky.placement == "colour/bluish"
+    assert clear.placement == "colour/bluish/navy"
     assert [step.confidence for step in clear.path] == pytest.approx([1.0, 0.98, 0.97])
 
 
-def test_more_images_do_not_change_what_was_known_of_fewer(tmp_path: Path) -> None:
+def test_more_images_do_not_change_what_was_known_of_fewer(tmp_path):
     overrides = (*SMALL, "data.first_rung=3", "objective.hp_target=0.9")
-    result = tuned(make_parts(tmp_path / "in", tmp_path / "run", Weighing(), overrides))
+    result = tuned(toy(tmp_path, *overrides, vlm=Weighing()))
     grown = [record for record in result.iterations if len(record.rows) == 8]
     assert grown
-    assert all([len(rows) for rows in record.before][:1] == [3] for record in grown)
+    for record in grown:
+        assert len(record.before[0]) == 3
 
 
-def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path: Path) -> None:
+def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path):
     vlm = Weighing()
-    tuned(
-        make_parts(
-            tmp_path / "in",
-            tmp_path / "run",
-            vlm,
-            ("data.tuning=4", "data.heldout=6", "iterations=2"),
-        )
-    )
+    tuned(toy(tmp_path, "data.tuning=4", "data.heldout=6", "iterations=2", vlm=vlm))
     before = vlm.asked
     found = taxtune.calibrate(tmp_path / "run", risk=0.3, policy="posterior", vlm=vlm)
     assert vlm.asked - before == found.images == 10
@@ -100,11 +90,9 @@ def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path: Path) -> No
         (("policy.samples=4",), TaxtuneError, "leave out samples"),
     ],
 )
-def test_what_cannot_be_is_refused(
-    tmp_path: Path, overrides: tuple[str, ...], error: type, message: str
-) -> None:
+def test_what_cannot_be_is_refused(tmp_path, overrides, error, message):
     with pytest.raises(error, match=message):
-        tuned(make_parts(tmp_path / "in", tmp_path / "run", Weighing(), (*SMALL, *overrides)))
+        tuned(toy(tmp_path, *SMALL, *overrides, vlm=Weighing()))
 
 
 @pytest.mark.parametrize(
@@ -112,103 +100,90 @@ def test_what_cannot_be_is_refused(
     [("local", False, True), ("local", True, False), ("api", False, False)],
 )
 def test_a_local_models_run_ends_with_what_its_probabilities_would_bring(
-    tmp_path: Path, kind: str, silent: bool, offers: bool
-) -> None:
+    tmp_path, kind, silent, offers
+):
     vlm = Weighing()
-    vlm.identity["kind"], vlm.silent = kind, silent
-    overrides = (
-        "data.tuning=8",
-        "data.heldout=8",
-        "iterations=1",
-        "objective.kind=hr_at_hp",
-        "objective.hp_target=0.8",
-    )
-    result = tuned(
-        make_parts(
-            tmp_path / "in",
-            tmp_path / "run",
-            vlm,
-            (*overrides, "prompt.baseline=Give only the family."),
-        )
-    )
+    vlm.identity["kind"] = kind
+    vlm.silent = silent
+    aims = ("objective.kind=hr_at_hp", "objective.hp_target=0.8")
+    sizes = ("data.tuning=8", "data.heldout=8", "iterations=1")
+    baseline = "prompt.baseline=Give only the family."
+    result = tuned(toy(tmp_path, *aims, *sizes, baseline, vlm=vlm))
     assert ("probabilities" in result.where) == offers
     if offers:
         assert "--policy posterior --risk 0.2" in result.where["probabilities"]
 
 
-def test_a_model_without_probabilities_is_told_to_be_asked_often(tmp_path: Path) -> None:
+def test_a_model_without_probabilities_is_told_to_be_asked_often(tmp_path):
     vlm = Weighing()
     vlm.silent = True
     with pytest.raises(ModelError, match="no probabilities") as caught:
-        tuned(make_parts(tmp_path / "in", tmp_path / "run", vlm, SMALL))
+        tuned(toy(tmp_path, *SMALL, vlm=vlm))
     assert "policy.kind to self_consistency" in caught.value.remedy
 
 
-def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path: Path) -> None:
+def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path):
     class Dumb(Weighing):
         def answer(self, questions):
             return [Answer("I cannot tell.", outcomes={OTHERWISE: 0.0}) for _ in questions]
 
-    result = tuned(make_parts(tmp_path / "in", tmp_path / "run", Dumb(), SMALL))
-    assert {(row.placement, row.abstained, row.placed.named) for row in result.baseline.rows} == {
-        ("colour", True, 0.0)
-    }
+    result = tuned(toy(tmp_path, *SMALL, vlm=Dumb()))
+    for row in result.baseline.rows:
+        assert row.placement == "colour"
+        assert row.abstained
+        assert row.placed.named == 0.0
 
 
 def test_a_failed_call_is_missing_and_the_others_are_placed_by_their_own_targets(
-    tmp_path: Path,
-) -> None:
-    class Shy(Weighing):
-        def answer(self, questions):
-            pairs = zip(super().answer(questions), questions, strict=True)
-            return [Failure("shy", False) if self.shy(q) else reply for reply, q in pairs]
+    tmp_path,
+):
+    failed = Failure("shy", False)
 
-        def shy(self, question):
-            return question.image.name == first
+    class Shy(Weighing):
+        def reply(self, question):
+            return failed if question.image.name == first else super().reply(question)
 
     first = ""
-    parts = make_parts(
-        tmp_path / "in",
-        tmp_path / "run",
-        Shy(),
-        (*SMALL, "max_missing=0.5", "objective.hp_target=0.9"),
-    )
+    parts = toy(tmp_path, *SMALL, "max_missing=0.5", "objective.hp_target=0.9", vlm=Shy())
     experiment = build(parts)
     first = experiment.splits.tuning[0].image.name
     result = tuned(parts)
     missing, *rows = result.baseline.rows
-    assert (missing.failure, missing.placed) == ("shy", None)
-    assert all(row.placement is not None and row.truth.startswith(row.placement) for row in rows)
-    failed, images = Failure("shy", False), experiment.splits.tuning[:1]
+    assert missing.failure == "shy"
+    assert missing.placed is None
+    for row in rows:
+        assert row.placement is not None
+        assert row.truth.startswith(row.placement)
+    images = experiment.splits.tuning[:1]
     assert experiment.asker.place([[failed]], images) == [failed]
 
 
-def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path: Path) -> None:
-    told = servers.logprobs(
-        {"A:": 1}, {" scar": 0.7, " crim": 0.2, " teal": 0.1}, {"let": 1}, {".": 1}
-    )
+def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path):
+    shades = {" scar": 0.7, " crim": 0.2, " teal": 0.1}
+    told = servers.logprobs({"A:": 1}, shades, {"let": 1}, {".": 1})
     with servers.OpenAIServer(then=servers.text("A: scarlet.", logprobs=told)) as server:
         vlm = ApiModel("openai/gpt-4o", servers.model_settings(server, api_key="sk-of-a-test"))
-        parts = make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "policy.threshold=0.8"))
-        parts = build(parts)
-        row = (
-            parts.evaluator(None)
-            .evaluate(Template.parse("Which colour?"), parts.splits.tuning[:1])
-            .rows[0]
-        )
-    assert (row.answer, row.placement) == ("A: scarlet.", "colour/reddish")
+        parts = build(toy(tmp_path, *SMALL, "policy.threshold=0.8", vlm=vlm))
+        evaluator = parts.evaluator(None)
+        found = evaluator.evaluate(Template.parse("Which colour?"), parts.splits.tuning[:1])
+    (row,) = found.rows
+    assert row.answer == "A: scarlet."
+    assert row.placement == "colour/reddish"
     assert row.placed.probabilities == pytest.approx((1.0, 0.9, 0.7))
     assert row.placed.named == pytest.approx(0.9)
 
 
-def test_each_image_is_placed_by_the_threshold_that_the_others_choose() -> None:
+def test_each_image_is_placed_by_the_threshold_that_the_others_choose():
     tree = Taxonomy.from_paths(
         ["bird/finch/chaffinch", "bird/finch/bullfinch", "bird/owl/barn owl"]
     )
-    rng, leaves, n = np.random.default_rng(0), tree.leaves, 300
+    rng = np.random.default_rng(0)
+    leaves = tree.leaves
+    n = 300
     truth = rng.integers(3, size=n)
     weights = rng.gamma(0.3 + 2 * np.eye(3)[truth])
-    paths, information = weighted_paths(tree, leaves, weights), leaf_information(tree)
+    paths = weighted_paths(tree, leaves, weights)
+    information = leaf_information(tree)
 
     def depths_of(truth, value):
         mapped = MappedReplies(tree, answers=(), nodes=leaves, targets=leaves[truth])

@@ -15,9 +15,9 @@ from tests.tuning.templates import SAMPLE, check, render
 EMPTY = {"question": "What is it?", "domain": "bird", "ranks": [], "examples": []}
 
 
-def refusal(source: str, **settings: object) -> str:
+def refusal(source, **settings):
     with pytest.raises(TemplateError) as caught:
-        check(source, **settings)  # type: ignore[arg-type]
+        check(source, **settings)
     return str(caught.value)
 
 
@@ -40,79 +40,89 @@ def refusal(source: str, **settings: object) -> str:
         ("Format: <answer> & 'quotes' stay.", "Format: <answer> & 'quotes' stay."),
     ],
 )
-def test_harmless_templates(source: str, prompt: str):
+def test_harmless_templates(source, prompt):
     check(source)
     assert render(source, SAMPLE) == prompt
 
 
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("source", "word"),
     [
-        ("{{ ''.__class__ }}", ["Line 1", "Getattr '__class__'"]),
-        ("{{ ranks['__class__'] }}", ["only slices"]),
-        ("{{ ranks|attr('__class__') }}", ["filter 'attr'"]),
-        (
-            "ok\n{% for i in range(10**9) %}x{% endfor %}",
-            ["Line 2", "construct For", "ranks | join(', ')"],
-        ),
-        ("{{ question.upper() }}", ["construct Call"]),
-        ("{{ 'a' * 10000000 }}", ["construct Mul"]),
-        ("{{ 10 ** 10 ** 10 }}", ["construct Pow"]),
-        ("{{ 1 + 1 }}", ["construct Add"]),
-        ("{{ -question }}", ["construct Neg"]),
-        ("{% include 'a' %}", ["construct Include"]),
-        ("{% extends 'a' %}", ["construct Extends"]),
-        ("{% macro m() %}x{% endmacro %}", ["construct Macro"]),
-        ("{% set x = 1 %}{{ x }}", ["construct Assign"]),
-        ("{% filter upper %}x{% endfilter %}", ["construct FilterBlock"]),
-        ("{% autoescape true %}x{% endautoescape %}", ["construct Scope"]),
-        ("{{ {'a': 1} }}", ["construct Dict"]),
-        ("{{ question|center(100000) }}", ["filter 'center'"]),
-        ("{{ question|replace('a', 'aa') }}", ["filter 'replace'"]),
-        ("{{ ranks|jion }}", ["'jion'", "Did you mean 'join'"]),
-        ("{{ question|join('x') }}", ["'join' works only on"]),
-        ("{{ ranks|join('x')|join('x') }}", ["'join' works only on"]),
-        ("{{ ranks|join(ranks|join('x')) }}", ["only constants"]),
-        ("{{ ranks|join(attribute='__class__') }}", ["only constants"]),
-        ("{{ ranks|join('" + "x" * 101 + "') }}", ["separator"]),
-        ("{{ ranks|upper }}", ["only on text", "Join"]),
-        ("{{ ranks }}", ["list", "join"]),
-        ("{{ ranks | reverse }}", ["list", "join"]),
-        ("{{ (examples or ranks) ~ 'x' }}", ["list", "join"]),
-        ("{{ (ranks or 'x') | upper }}", ["only on text"]),
-        ("{{ ranks[domain] }}", ["only slices"]),
-        ("{{ ranks[0] }}", ["only slices", "first"]),
-        ("{{ ranks[:question]|join }}", ["constant bounds"]),
-        ("{% if question is sameas(domain) %}x{% endif %}", ["construct Test", "{% if ranks %}"]),
-        ("{{ '" + "x" * 501 + "' }}", ["501 characters"]),
-        ("{{ answer }}", ["unknown variable 'answer'", "question, domain, ranks, examples"]),
-        ("{{ quesion }}", ["unknown variable 'quesion'", "Did you mean 'question'?"]),
-        ("a\nb {{ question }", ["Syntax error in line 2"]),
-        ("{% if x %}", ["Syntax error", "endif"]),
-        ("{{ " + "9" * 5000 + " }}", ["cannot be read"]),
-        ("", ["empty"]),
-        ("{% if false %}x{% endif %}", ["empty prompt"]),
-        ("x" * (MAX_SOURCE + 1), ["8,001 characters"]),
-        ("a\x00b", ["U+0000"]),
-        ("a\ud800b", ["U+D800"]),
-        ('{{ "\\x07" }}', ["U+0007"]),
-        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", ["nested too deeply"]),
-        ("{{ " + "not " * 1500 + "1 }}", ["nested too deeply"]),
-        ("{{ 1 }}" * 900, ["too many parts"]),
-        ("{{ ranks[9:] | first }}", ["cannot be rendered", "if ranks else"]),
-        ("{{ ranks|reverse|length }}", ["cannot be rendered"]),
-        (("{{ ranks|join('" + "x" * 100 + "') }}") * 60, ["longer than 16,000"]),
+        ("{{ ''.__class__ }}", "Line 1"),
+        ("{{ ''.__class__ }}", "Getattr '__class__'"),
+        ("{{ ranks['__class__'] }}", "only slices"),
+        ("{{ ranks|attr('__class__') }}", "filter 'attr'"),
+        ("ok\n{% for i in range(10**9) %}x{% endfor %}", "Line 2"),
+        ("ok\n{% for i in range(10**9) %}x{% endfor %}", "construct For"),
+        ("ok\n{% for i in range(10**9) %}x{% endfor %}", "ranks | join(', ')"),
+        ("{{ question.upper() }}", "construct Call"),
+        ("{{ 'a' * 10000000 }}", "construct Mul"),
+        ("{{ 10 ** 10 ** 10 }}", "construct Pow"),
+        ("{{ 1 + 1 }}", "construct Add"),
+        ("{{ -question }}", "construct Neg"),
+        ("{% include 'a' %}", "construct Include"),
+        ("{% extends 'a' %}", "construct Extends"),
+        ("{% macro m() %}x{% endmacro %}", "construct Macro"),
+        ("{% set x = 1 %}{{ x }}", "construct Assign"),
+        ("{% filter upper %}x{% endfilter %}", "construct FilterBlock"),
+        ("{% autoescape true %}x{% endautoescape %}", "construct Scope"),
+        ("{{ {'a': 1} }}", "construct Dict"),
+        ("{{ question|center(100000) }}", "filter 'center'"),
+        ("{{ question|replace('a', 'aa') }}", "filter 'replace'"),
+        ("{{ ranks|jion }}", "'jion'"),
+        ("{{ ranks|jion }}", "Did you mean 'join'"),
+        ("{{ question|join('x') }}", "'join' works only on"),
+        ("{{ ranks|join('x')|join('x') }}", "'join' works only on"),
+        ("{{ ranks|join(ranks|join('x')) }}", "only constants"),
+        ("{{ ranks|join(attribute='__class__') }}", "only constants"),
+        ("{{ ranks|join('" + "x" * 101 + "') }}", "separator"),
+        ("{{ ranks|upper }}", "only on text"),
+        ("{{ ranks|upper }}", "Join"),
+        ("{{ ranks }}", "list"),
+        ("{{ ranks }}", "join"),
+        ("{{ ranks | reverse }}", "list"),
+        ("{{ ranks | reverse }}", "join"),
+        ("{{ (examples or ranks) ~ 'x' }}", "list"),
+        ("{{ (examples or ranks) ~ 'x' }}", "join"),
+        ("{{ (ranks or 'x') | upper }}", "only on text"),
+        ("{{ ranks[domain] }}", "only slices"),
+        ("{{ ranks[0] }}", "only slices"),
+        ("{{ ranks[0] }}", "first"),
+        ("{{ ranks[:question]|join }}", "constant bounds"),
+        ("{% if question is sameas(domain) %}x{% endif %}", "construct Test"),
+        ("{% if question is sameas(domain) %}x{% endif %}", "{% if ranks %}"),
+        ("{{ '" + "x" * 501 + "' }}", "501 characters"),
+        ("{{ answer }}", "unknown variable 'answer'"),
+        ("{{ answer }}", "question, domain, ranks, examples"),
+        ("{{ quesion }}", "unknown variable 'quesion'"),
+        ("{{ quesion }}", "Did you mean 'question'?"),
+        ("a\nb {{ question }", "Syntax error in line 2"),
+        ("{% if x %}", "Syntax error"),
+        ("{% if x %}", "endif"),
+        ("{{ " + "9" * 5000 + " }}", "cannot be read"),
+        ("", "empty"),
+        ("{% if false %}x{% endif %}", "empty prompt"),
+        ("x" * (MAX_SOURCE + 1), "8,001 characters"),
+        ("a\x00b", "U+0000"),
+        ("a\ud800b", "U+D800"),
+        ('{{ "\\x07" }}', "U+0007"),
+        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", "nested too deeply"),
+        ("{{ " + "not " * 1500 + "1 }}", "nested too deeply"),
+        ("{{ 1 }}" * 900, "too many parts"),
+        ("{{ ranks[9:] | first }}", "cannot be rendered"),
+        ("{{ ranks[9:] | first }}", "if ranks else"),
+        ("{{ ranks|reverse|length }}", "cannot be rendered"),
+        (("{{ ranks|join('" + "x" * 100 + "') }}") * 60, "longer than 16,000"),
     ],
 )
-def test_refusals_name_the_construct(source: str, words: list[str]):
+def test_refusals_name_the_construct(source, word):
     message = refusal(source)
-    for word in words:
-        assert word in message
+    assert word in message
     assert len(message) < 400
 
 
-def test_nothing_is_rendered_before_the_tree_has_been_walked(monkeypatch: pytest.MonkeyPatch):
-    def explode(*_: object, **__: object) -> None:
+def test_nothing_is_rendered_before_the_tree_has_been_walked(monkeypatch):
+    def explode(*_, **__):
         raise AssertionError("compiled or rendered")
 
     monkeypatch.setattr(module._ENVIRONMENT, "compile", explode)
@@ -122,7 +132,7 @@ def test_nothing_is_rendered_before_the_tree_has_been_walked(monkeypatch: pytest
 
 
 def test_not_text_is_refused():
-    assert "must be text" in refusal(None)  # type: ignore[arg-type]
+    assert "must be text" in refusal(None)
 
 
 class TestVariables:
@@ -148,7 +158,7 @@ class TestVariables:
             ({"question": "x" * 2001}, "'question' is too long"),
         ],
     )
-    def test_wrong_values_are_named(self, variables: dict[str, object], words: str):
+    def test_wrong_values_are_named(self, variables, words):
         with pytest.raises(TemplateError, match=words):
             render("x", variables)
 
@@ -172,45 +182,36 @@ class TestVariablesOfAnImage:
         ("source", "here", "unknown"),
         [
             (
-                "Taken {% if place %}at the {{ place }}{% else %}somewhere{% endif %}.",
-                "at the marsh.",
-                "somewhere.",
+                "{% if place %}At the {{ place }}{% else %}Somewhere{% endif %}.",
+                "marsh.",
+                "Somewhere.",
             ),
-            (
-                "Taken at {{ place | default('some place') | upper }}.",
-                "at MARSH.",
-                "at SOME PLACE.",
-            ),
-            (
-                "{{ 'Summer' if 4 < month < 9 else 'Another season' }}.",
-                "Summer.",
-                "Another season.",
-            ),
+            ("Taken at {{ place | default('some place') | upper }}.", "MARSH.", "SOME PLACE."),
+            ("{{ 'Summer' if 4 < month < 9 else 'Any time' }}.", "Summer.", "Any time."),
             ("Month {{ month }}, {{ place ~ '!' }}", "Month 5, marsh!", "Month , !"),
             ("Others: {{ seen[:1] | join(', ') }}.", "Others: coot.", "Others: ."),
         ],
     )
-    def test_what_is_missing_is_empty_and_compares_with_nothing(
-        self, source: str, here: str, unknown: str
-    ):
+    def test_what_is_missing_is_empty_and_compares_with_nothing(self, source, here, unknown):
         check(source, samples=[self.HERE, self.UNKNOWN])
         assert render(source, self.HERE).endswith(here)
         assert render(source, self.UNKNOWN).endswith(unknown)
-        refusal(source, samples=[SAMPLE])
+        refusal(source)
 
     def test_a_template_must_render_for_every_image(self):
-        assert "cannot be rendered" in refusal(
-            "{{ seen | first }}", samples=[self.HERE, self.UNKNOWN]
-        )
+        both = [self.HERE, self.UNKNOWN]
+        assert "cannot be rendered" in refusal("{{ seen | first }}", samples=both)
         assert "cannot be printed" in refusal("{{ seen }}", samples=[self.HERE])
 
     def test_a_repeat_is_the_same_for_every_image(self):
-        earlier, again = ["Name it."], "Name it{% if place %} at {{ place }}{% endif %}."
+        earlier = ["Name it."]
+        again = "Name it{% if place %} at {{ place }}{% endif %}."
         check(again, earlier=earlier, samples=[self.UNKNOWN, self.HERE])
         assert "same prompt" in refusal(again, earlier=earlier, samples=[self.UNKNOWN])
 
     def test_labels_come_through_variables_of_any_image_and_not_beside_them(self):
-        samples, labels = [self.UNKNOWN, self.HERE], ["coot", "marsh tit", "heron"]
+        samples = [self.UNKNOWN, self.HERE]
+        labels = ["coot", "marsh tit", "heron"]
         check("Not {{ seen | join(' or ') }}?", forbidden=labels, samples=samples)
         hidden = "Name it{% if place %}, a {{ 'marsh' ~ ' tit' }}{% endif %}."
         assert "'marsh tit'" in refusal(hidden, forbidden=labels, samples=samples)
@@ -223,33 +224,30 @@ class TestVariablesOfAnImage:
 
 
 class TestRepeats:
-    @pytest.mark.parametrize(
-        "again", ["Name  the {{domain}}.\n", " Name the {{ domain }}.", "Name\nthe {{-domain }}."]
-    )
-    def test_white_space_makes_no_difference(self, again: str):
-        expected = "{{-" not in again
-        assert (
-            Template.parse(again).key == Template.parse("Name the {{ domain }}.").key
-        ) is expected
-        if expected:
-            assert "repeats" in refusal(again, earlier=["x", "Name the {{ domain }}."])
+    @pytest.mark.parametrize("again", ["Name  the {{domain}}.\n", " Name the {{ domain }}."])
+    def test_white_space_makes_no_difference(self, again):
+        assert Template.parse(again).key == Template.parse("Name the {{ domain }}.").key
+        assert "repeats" in refusal(again, earlier=["x", "Name the {{ domain }}."])
+
+    def test_white_space_that_is_taken_away_makes_a_difference(self):
+        trimmed = Template.parse("Name\nthe {{-domain }}.")
+        assert trimmed.key != Template.parse("Name the {{ domain }}.").key
 
     def test_the_same_prompt_from_another_source(self):
         earlier = ["Name the {{ domain }}."]
-        assert "same prompt" in refusal("Name the bird.", earlier=earlier, samples=[SAMPLE])
+        assert "same prompt" in refusal("Name the bird.", earlier=earlier)
         check("Name the bird.", earlier=earlier, samples=[{**SAMPLE, "domain": "car"}])
 
     def test_white_space_that_a_prompt_shows_makes_no_difference_either(self):
         earlier = ["Ranks: {{ ranks | join(' ') }}."]
-        for again in (
-            "Ranks: {{ ranks | join('\\n') }}.",
-            "Ranks:{{ ' ' }}\u200b{{ ranks | join(' ') }}.",
-        ):
-            assert "same prompt" in refusal(again, earlier=earlier, samples=[SAMPLE])
+        lines = "Ranks: {{ ranks | join('\\n') }}."
+        assert "same prompt" in refusal(lines, earlier=earlier)
+        hidden = "Ranks:{{ ' ' }}\u200b{{ ranks | join(' ') }}."
+        assert "same prompt" in refusal(hidden, earlier=earlier)
         assert "repeats" in refusal("Name it.\u200b", earlier=["Name it."])
 
     def test_case_and_words_make_a_difference(self):
-        check("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""], samples=[SAMPLE])
+        check("Name the Bird!", earlier=["Name the bird!", "{{ broken", ""])
 
 
 class TestLabels:
@@ -300,7 +298,7 @@ class TestLabels:
             ("a gray heron", "gray heron"),
         ],
     )
-    def test_named_labels_are_refused(self, source: str, named: str):
+    def test_named_labels_are_refused(self, source, named):
         message = refusal(source, forbidden=self.LABELS)
         assert f"'{named}'" in message
         assert "ground-truth label" in message
@@ -318,7 +316,7 @@ class TestLabels:
             "Black-and-white or bird-like",
         ],
     )
-    def test_other_words_are_not(self, source: str):
+    def test_other_words_are_not(self, source):
         check(source, forbidden=self.LABELS)
 
     def test_a_label_may_come_through_a_variable_but_not_beside_it(self):
@@ -330,75 +328,77 @@ class TestLabels:
         check("Anything.", forbidden=["", "?!", "  "])
 
 
-PIECES = [
-    *(
-        "{{ ",
-        " }}",
-        "{% for r in ranks %}",
-        "{% for e in examples %}",
-        "{% endfor %}",
-        "{% if ranks %}",
-        "{% else %}",
-    ),
-    *(
-        "{% endif %}",
-        "{% set x = ",
-        "%}",
-        "{% raw %}",
-        "{% endraw %}",
-        "{#",
-        "#}",
-        "text",
-        "xxxxxxxxxxxxxxxx",
-        "\n",
-    ),
-    *(
-        "question",
-        "domain",
-        "ranks",
-        "examples",
-        "loop.index",
-        "r",
-        "e",
-        "'a'",
-        "99",
-        "1e308",
-        "range(9)",
-        "'",
-    ),
-    *(
-        "[0]",
-        "[:-1]",
-        "['a']",
-        ".__class__",
-        ".format",
-        "(",
-        ")",
-        "()",
-        "[",
-        "]",
-        ",",
-        "*",
-        "**",
-        "~",
-        "+",
-        "-",
-    ),
-    *(" in ", " == ", " not ", " if ", " else ", " or ", " is defined", " recursive "),
-    *(
-        "|join(', ')",
-        "|join",
-        "|upper",
-        "|first",
-        "|reverse",
-        "|length",
-        "|default('x')",
-        "|unique",
-        "|sort",
-    ),
+BLOCKS = [
+    "{{ ",
+    " }}",
+    "{% for r in ranks %}",
+    "{% for e in examples %}",
+    "{% endfor %}",
+    "{% if ranks %}",
+    "{% else %}",
+    "{% endif %}",
+    "{% set x = ",
+    "%}",
+    "{% raw %}",
+    "{% endraw %}",
+    "{#",
+    "#}",
 ]
-
-
+VALUES = [
+    "text",
+    "xxxxxxxxxxxxxxxx",
+    "\n",
+    "question",
+    "domain",
+    "ranks",
+    "examples",
+    "loop.index",
+    "r",
+    "e",
+    "'a'",
+    "99",
+    "1e308",
+    "range(9)",
+    "'",
+]
+FILTERS = [
+    "|join(', ')",
+    "|join",
+    "|upper",
+    "|first",
+    "|reverse",
+    "|length",
+    "|default('x')",
+    "|unique",
+    "|sort",
+]
+OPERATORS = [
+    "[0]",
+    "[:-1]",
+    "['a']",
+    ".__class__",
+    ".format",
+    "(",
+    ")",
+    "()",
+    "[",
+    "]",
+    ",",
+    "*",
+    "**",
+    "~",
+    "+",
+    "-",
+    " in ",
+    " == ",
+    " not ",
+    " if ",
+    " else ",
+    " or ",
+    " is defined",
+    " recursive ",
+]
+PIECES = [*BLOCKS, *VALUES, *FILTERS, *OPERATORS]
 SOURCES = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=200)
 LARGE = {
     "question": "q" * 2000,
@@ -408,7 +408,7 @@ LARGE = {
 }
 
 
-def refused_or_within_bounds(source: str) -> None:
+def refused_or_within_bounds(source):
     for values in (LARGE, SAMPLE, EMPTY):
         try:
             check(source, samples=[values])
@@ -423,14 +423,14 @@ def refused_or_within_bounds(source: str) -> None:
 @given(SOURCES)
 @example("{{ question" + " ~ question" * 300 + " }}")
 @example("{{ " + "[" * 500 + "]" * 500 + " }}")
-def test_any_source_is_either_refused_with_a_reason_or_renders_within_bounds(source: str):
+def test_any_source_is_either_refused_with_a_reason_or_renders_within_bounds(source):
     refused_or_within_bounds(source)
 
 
 @pytest.mark.heavy
 @settings(max_examples=20_000, deadline=None)
 @given(SOURCES)
-def test_so_do_20000_sources(source: str):
+def test_so_do_20000_sources(source):
     refused_or_within_bounds(source)
 
 
@@ -454,7 +454,7 @@ expressions = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(expressions)
-def test_expressions_that_pass_give_what_plain_jinja_gives(expression: str):
+def test_expressions_that_pass_give_what_plain_jinja_gives(expression):
     source = f"x {{{{ {expression} }}}}"
     try:
         prompt = render(source, SAMPLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ COLOURS = {
     "azure": (0, 0, 250),
 }
 PARENT = {"scarlet": "reddish", "crimson": "reddish", "navy": "bluish", "azure": "bluish"}
+#: The shades of each family, the brighter first.
+SHADES = {"reddish": ("scarlet", "crimson"), "bluish": ("azure", "navy")}
 
 FRAGMENTS = """\
 name: toy
@@ -62,21 +64,44 @@ tracking: {mlflow: false}
 def make_files(folder: Path) -> Path:
     """Writes the recipe and what it needs; returns the recipe's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = ["child,parent", "colour,"] + [f"{p},colour" for p in dict.fromkeys(PARENT.values())]
-    rows += [f"{child},{parent}" for child, parent in PARENT.items()]
-    (folder / "tree.csv").write_text("\n".join(rows) + "\n")
-    lines = ["image,label,place"]
+    tree = ["child,parent", "colour,", "reddish,colour", "bluish,colour"]
+    tree += [f"{shade},{family}" for shade, family in PARENT.items()]
+    (folder / "tree.csv").write_text("\n".join(tree) + "\n")
+    images = ["image,label,place"]
     for label, (red, green, blue) in COLOURS.items():
         for n in range(5):
-            # The last three of each are murky: nobody can tell scarlet from crimson there.
-            murky = n >= 2
-            colour = (red // 4, 30 + n, blue // 4) if murky else (red, green + n, blue)
+            colour = (red, green + n, blue)
+            if n >= 2:  # murky: nobody can tell scarlet from crimson there
+                colour = (red // 4, 30 + n, blue // 4)
             Image.new("RGB", (16, 16), colour).save(folder / f"{label}{n}.png")
-            lines.append(f"{label}{n}.png,{label},{('wall', 'shelf', '')[n % 3]}")
-    (folder / "manifest.csv").write_text("\n".join(lines) + "\n")
+            place = ("wall", "shelf", "")[n % 3]
+            images.append(f"{label}{n}.png,{label},{place}")
+    (folder / "manifest.csv").write_text("\n".join(images) + "\n")
     (folder / "toy.yaml").write_text(FRAGMENTS)
     (folder / "recipe.yaml").write_text(RECIPE)
     return folder / "recipe.yaml"
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What can be seen on an image: the family of its colour, a shade, and whether it is murky.
+
+    The brighter shade is seen where the image is murky.
+    """
+
+    family: str
+    shade: str
+    murky: bool
+
+    @classmethod
+    def of(cls, image: Image.Image) -> Sight:
+        """Returns the sight of an image."""
+        red, green, blue = image.convert("RGB").getpixel((0, 0))  # type: ignore[misc]
+        family = "reddish" if red > blue else "bluish"
+        murky = green >= 30
+        bright, dark = SHADES[family]
+        is_bright = murky or max(red, blue) > 180
+        return cls(family, bright if is_bright else dark, murky)
 
 
 class ToyVLM:
@@ -88,7 +113,9 @@ class ToyVLM:
         self, log: Path | None = None, seconds: float = 0.0, fail: str | None = None
     ) -> None:
         self.identity: dict[str, str | int | float | None] = {"kind": "toy", "model": "toy"}
-        self.log, self.seconds, self.fail = log, seconds, fail
+        self.log = log
+        self.seconds = seconds
+        self.fail = fail
         self.asked = 0
 
     def check(self) -> None:
@@ -97,30 +124,26 @@ class ToyVLM:
     def answer(self, questions):
         """Answers as told."""
         time.sleep(self.seconds)
-        replies = []
-        for question in questions:
-            self.asked += 1
-            if self.log is not None:
-                with self.log.open("a") as file:
-                    file.write(f"{question.prompt}|{question.image.name}\n")
-            red, green, blue = Image.open(question.image).convert("RGB").getpixel((0, 0))
-            family = "reddish" if red > blue else "bluish"
-            murky = green >= 30
-            if self.fail is not None and self.fail in question.prompt:
-                replies.append(Failure("the content filter", retryable=False))
-                continue
-            if "Just say" in question.prompt:
-                text = "colour"
-            elif "family" in question.prompt or ("careful" in question.prompt and murky):
-                text = family
-            elif family == "reddish":
-                text = "scarlet" if murky or red > 180 else "crimson"
-            else:
-                text = "azure" if murky or blue > 200 else "navy"
-            replies.append(
-                Answer(f"A: {text}.", prompt_tokens=5, completion_tokens=2, cost_usd=0.0)
-            )
-        return replies
+        return [self.reply(question) for question in questions]
+
+    def reply(self, question):
+        """Returns the reply to a question, of which a line is written to the log."""
+        self.asked += 1
+        if self.log is not None:
+            with self.log.open("a") as file:
+                file.write(f"{question.prompt}|{question.image.name}\n")
+        if self.fail is not None and self.fail in question.prompt:
+            return Failure("the content filter", retryable=False)
+        said = self.text(question, Sight.of(Image.open(question.image)))
+        return Answer(said, prompt_tokens=5, completion_tokens=2, cost_usd=0.0)
+
+    def text(self, question, sight: Sight) -> str:
+        """Returns the text of its answer."""
+        if "Just say" in question.prompt:
+            return "A: colour."
+        if "family" in question.prompt or ("careful" in question.prompt and sight.murky):
+            return f"A: {sight.family}."
+        return f"A: {sight.shade}."
 
 
 class Weighing(ToyVLM):
@@ -128,48 +151,44 @@ class Weighing(ToyVLM):
 
     silent = False
 
-    def answer(self, questions):
-        """Answers as a ToyVLM, with outcomes where there are candidates."""
-        replies = super().answer(questions)
-        return [
-            reply
-            if self.silent or question.candidates is None
-            else replace(reply, outcomes=self.outcomes(question))
-            for reply, question in zip(replies, questions, strict=True)
-        ]
+    def reply(self, question):
+        """Replies as a ToyVLM, with outcomes where there are candidates."""
+        reply = super().reply(question)
+        if self.silent or question.candidates is None:
+            return reply
+        return replace(reply, outcomes=self.outcomes(question))
 
     def outcomes(self, question):
         """Weighs the two shades of the family."""
-        red, green, blue = Image.open(question.image).convert("RGB").getpixel((0, 0))
-        family = [
-            name for name in COLOURS if PARENT[name] == ("reddish" if red > blue else "bluish")
-        ]
-        said = min(family, key=lambda name: abs(sum(COLOURS[name]) - red - blue))
-        sure = 0.5 if green >= 30 else 0.97
         assert set(question.candidates.weighed) >= set(COLOURS)
-        return {
-            **{name: log(sure if name == said else 0.98 - sure) for name in family},
-            OTHERWISE: log(0.02),
-        }
+        sight = Sight.of(Image.open(question.image))
+        bright, dark = SHADES[sight.family]
+        share = 0.97 if sight.shade == bright else 0.01
+        if sight.murky:
+            share = 0.48
+        return {bright: log(share), dark: log(0.98 - share), OTHERWISE: log(0.02)}
 
 
 class Cyclist(ToyVLM):
     """Takes what is murky for a bicycle, unless told to be careful, when it declines."""
 
-    def answer(self, questions):
-        """Answers as a ToyVLM where the image is clear."""
-        replies = super().answer(questions)
-        for i, question in enumerate(questions):
-            if Image.open(question.image).convert("RGB").getpixel((0, 0))[1] >= 30 and isinstance(
-                replies[i], Answer
-            ):
-                said = (
-                    "I cannot tell."
-                    if "careful" in question.prompt
-                    else f"A bicycle, see {question.image.stem}."
-                )
-                replies[i] = Answer(said, prompt_tokens=5, completion_tokens=2, cost_usd=0.0)
-        return replies
+    def text(self, question, sight):
+        """Speaks as a ToyVLM where the image is clear."""
+        if not sight.murky:
+            return super().text(question, sight)
+        if "careful" in question.prompt:
+            return "I cannot tell."
+        return f"A bicycle, see {question.image.stem}."
+
+
+class Wavering(ToyVLM):
+    """Says another shade of the family every other time where the image is murky."""
+
+    def text(self, question, sight):
+        """Speaks as a ToyVLM, but of murky images by the number of the answer that is wanted."""
+        if not sight.murky:
+            return super().text(question, sight)
+        return f"A: {SHADES[sight.family][question.sample % 2]}."
 
 
 class BicycleMapper(Mapper):
@@ -177,14 +196,14 @@ class BicycleMapper(Mapper):
 
     def place(self, answers, images=None):
         """Places answers about bicycles off the tree."""
-        return [
-            Placement(
-                answer, self.taxonomy.root, Stage.OFF_TREE, evidence="bicycle", doubtful=False
-            )
-            if "bicycle" in answer
-            else found
-            for answer, found in zip(answers, super().place(answers, images), strict=True)
-        ]
+        placements = list(super().place(answers, images))
+        for i, answer in enumerate(answers):
+            if "bicycle" in answer:
+                root = self.taxonomy.root
+                placements[i] = Placement(
+                    answer, root, Stage.OFF_TREE, evidence="bicycle", doubtful=False
+                )
+        return placements
 
 
 def make_parts(
@@ -192,6 +211,13 @@ def make_parts(
 ) -> Setup:
     """Returns the parts of the toy recipe with the toy model in place of a checkpoint."""
     return Setup(load_recipe(make_files(folder), overrides), out, vlm=vlm or ToyVLM())
+
+
+def toy(
+    folder: Path, *overrides: str, vlm: ToyVLM | None = None, out: str = "run", **parts: Any
+) -> Setup:
+    """Returns the toy's parts: the files are in `folder/in`, the run in `folder/OUT`."""
+    return replace(make_parts(folder / "in", folder / out, vlm, overrides), **parts)
 
 
 def with_bicycles(parts: Setup) -> Setup:
@@ -211,17 +237,3 @@ def tuned(
 def compared(parts: Setup, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:
     """Runs a recipe with several objectives and compares them, as `tuned` does."""
     return runs.compare(parts, objectives, **how)
-
-
-class Wavering(ToyVLM):
-    """Says another shade of the family every other time where the image is murky."""
-
-    def answer(self, questions):
-        """Answers as a ToyVLM, but for murky images by the number of the answer that is wanted."""
-        replies = super().answer(questions)
-        for i, question in enumerate(questions):
-            red, green, blue = Image.open(question.image).convert("RGB").getpixel((0, 0))
-            if green >= 30 and isinstance(replies[i], Answer):
-                shades = ["scarlet", "crimson"] if red > blue else ["azure", "navy"]
-                replies[i] = replace(replies[i], text=f"A: {shades[question.sample % 2]}.")
-        return replies

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter, defaultdict
-from pathlib import Path
+from collections import defaultdict
 
 import pytest
 
-from taxtune.taxonomy.names import EnglishNames, read_english_names
+from taxtune.taxonomy.names import read_english_names
 
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 KINGDOMS = {
@@ -21,40 +20,37 @@ KINGDOMS = {
 ROWS = [row for row in read_english_names() if row.file in KINGDOMS]
 
 
-def folded(name: str) -> str:
+def folded(name):
     """A name without case, dashes and apostrophes, as two names must still differ."""
     return " ".join(name.casefold().replace("-", " ").replace("'", "").split())
 
 
 @pytest.fixture(scope="module")
-def species(shared_data: Path) -> list[tuple[tuple[str, ...], str]]:
+def species(shared_data):
     """Each iNat21 species' path, from the kingdom down, and its common name."""
-    with (shared_data / "inat21" / "inat2021-categories.csv").open(
-        encoding="utf-8", newline=""
-    ) as lines:
-        return [
-            ((*(line[r] for r in RANKS[:-1]), line["name"]), line["common_name"])
-            for line in csv.DictReader(lines)
-        ]
+    text = (shared_data / "inat21" / "inat2021-categories.csv").read_text(encoding="utf-8")
+    species = []
+    for line in csv.DictReader(text.splitlines()):
+        groups = [line[rank] for rank in RANKS[:-1]]
+        species.append(((*groups, line["name"]), line["common_name"]))
+    return species
 
 
-def test_rows_are_well_formed_and_each_name_stands_at_one_node() -> None:
-    assert [
-        key
-        for key, n in Counter((row.rank, row.name, row.within, row.file) for row in ROWS).items()
-        if n > 1
-    ] == []
-    nodes: dict[tuple[bool, str], set[str]] = defaultdict(set)
+def test_rows_are_well_formed_and_each_name_stands_at_one_node():
+    keys = [(row.rank, row.name, row.within, row.file) for row in ROWS]
+    assert len(set(keys)) == len(keys)
+    nodes = defaultdict(set)
     for row in ROWS:
         assert row.rank in RANKS
         assert (" " in row.name) == (row.rank == "species"), row
         for name in row.english:
             assert name == " ".join(name.split()), row
             nodes[KINGDOMS[row.file] == {"Animalia"}, folded(name)].add(row.name)
-    assert {name: some for name, some in nodes.items() if len(some) > 1} == {}
+    for name, labels in nodes.items():
+        assert len(labels) == 1, name
 
 
-def test_everyday_words_mean_the_node_that_they_assert() -> None:
+def test_everyday_words_mean_the_node_that_they_assert():
     node = {name: row.name for row in ROWS for name in row.english}
     expected = "bird Aves, songbird Passeriformes, owl Strigiformes, butterfly Lepidoptera, ant Formicidae, "
     expected += "spider Araneae, snake Squamata, deer Cervidae, plant Plantae, flower Tracheophyta, moss Bryophyta, "
@@ -66,30 +62,28 @@ def test_everyday_words_mean_the_node_that_they_assert() -> None:
 
 
 def test_each_row_hits_one_node_and_every_higher_node_has_a_name(
-    species: list[tuple[tuple[str, ...], str]],
-) -> None:
-    nodes: dict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
+    species,
+):
+    nodes = defaultdict(set)
     for path, _ in species:
         for depth, rank in enumerate(RANKS):
             nodes[rank, path[depth]].add(path[: depth + 1])
-
-    def hits(row: EnglishNames) -> list[str]:
-        return [
-            path[0] for path in nodes[row.rank, row.name] if not row.within or row.within in path
-        ]
-
-    assert [row for row in ROWS if len(hits(row)) != 1 or {*hits(row)} != KINGDOMS[row.file]] == []
     named = {(row.rank, row.name) for row in ROWS}
-    assert {
-        key for key, some in nodes.items() if some and key[0] not in ("genus", "species")
-    } - named == set()
+    for rank, label in nodes:
+        assert rank in ("genus", "species") or (rank, label) in named
+    for row in ROWS:
+        hits = [path for path in nodes[row.rank, row.name] if row.within in ("", *path)]
+        assert len(hits) == 1, row
+        assert {hits[0][0]} == KINGDOMS[row.file], row
 
 
 def test_no_species_is_given_the_common_name_of_another(
-    species: list[tuple[tuple[str, ...], str]],
-) -> None:
-    owners: dict[str, set[str]] = defaultdict(set)
+    species,
+):
+    owners = defaultdict(set)
     for path, common in species:
         owners[folded(common)].add(path[-1])
-    given = [(row.name, name) for row in ROWS if row.rank == "species" for name in row.english]
-    assert [(label, name) for label, name in given if owners[folded(name)] - {label}] == []
+    for row in ROWS:
+        if row.rank == "species":
+            for name in row.english:
+                assert owners[folded(name)] <= {row.name}, name

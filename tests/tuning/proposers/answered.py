@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import SampleResult
 from tests.rows import placed_row, sample_row
 
-__all__ = ["BIRDS", "rows"]
+__all__ = ["BIRDS", "bird_rows"]
 
-_NODES = (  # label, parent, rank, aliases
+#: Birds among the animals: label, parent, rank and aliases of each node.
+_NODES = [
     ("animal", -1, "kingdom", ()),
     ("Aves", 0, "class", ("bird",)),
     ("Passeriformes", 1, "order", ("perching bird", "songbird")),
@@ -26,43 +26,36 @@ _NODES = (  # label, parent, rank, aliases
     ("Bubo scandiacus", 9, "species", ("snowy owl",)),
     ("Mammalia", 0, "class", ("mammal",)),
     ("Panthera tigris", 11, "species", ("tiger",)),
-)
-#: Birds among the animals.
-BIRDS = Taxonomy(
-    [label for label, *_ in _NODES],
-    [parent for _, parent, *_ in _NODES],
-    ranks=[rank for _, _, rank, _ in _NODES],
-    aliases=[aliases for *_, aliases in _NODES],
-)
+]
+_LABELS, _PARENTS, _RANKS, _ALIASES = zip(*_NODES, strict=True)
+BIRDS = Taxonomy(_LABELS, _PARENTS, ranks=_RANKS, aliases=_ALIASES)
+_MAPPER = Mapper(BIRDS, "lexical")
 
 
-def rows(
-    taxonomy: Taxonomy, answers: Sequence[tuple[str, str | None]], off_tree: str = "child"
-) -> list[SampleResult]:
+def bird_rows(answers: Sequence[tuple[str, str | None]]) -> tuple[SampleResult, ...]:
     """Returns the rows of (true label, answer), where None is a call that failed."""
-    placements = iter(
-        Mapper(taxonomy, "lexical").place([said for _, said in answers if said is not None])
-    )
-    found = []
-    for i, (label, said) in enumerate(answers):
-        target = taxonomy.resolve(label)
-        about: dict[str, Any] = {"example": f"e{i}", "image": f"{i}.png"}
-        if said is None:
-            truth = "/".join(taxonomy.path(target))
-            found.append(sample_row(**about, target=target, truth=truth, failure="No answer."))
-            continue
-        placed = next(placements)
-        row = placed_row(
-            taxonomy,
-            placed.node,
-            target,
-            as_child=placed.off_tree and off_tree == "child",
-            answer=said,
-            stage=str(placed.stage),
-            confidence=placed.confidence,
-            abstained=placed.abstained,
-            off_tree=placed.off_tree,
-            **about,
+    return tuple(_row(i, label, answer) for i, (label, answer) in enumerate(answers))
+
+
+def _row(number: int, label: str, answer: str | None) -> SampleResult:
+    target = BIRDS.resolve(label)
+    example = f"e{number}"
+    image = f"{number}.png"
+    if answer is None:
+        truth = "/".join(BIRDS.path(target))
+        return sample_row(
+            example=example, image=image, target=target, truth=truth, failure="No answer."
         )
-        found.append(row)
-    return found
+    (placed,) = _MAPPER.place([answer])
+    return placed_row(
+        BIRDS,
+        placed.node,
+        target,
+        example=example,
+        image=image,
+        answer=answer,
+        stage=str(placed.stage),
+        confidence=placed.confidence,
+        abstained=placed.abstained,
+        off_tree=placed.off_tree,
+    )

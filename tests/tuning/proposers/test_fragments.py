@@ -2,21 +2,20 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
+import numpy as np
 import pytest
 
 from taxtune.errors import ProposerError, TemplateError
-from taxtune.tuning.proposers import Proposal, ProposalFailed, Proposer, make_proposer
+from taxtune.tuning.proposers import ProposalFailed, make_proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer, read_fragments
 from tests.rows import sample_row
 from tests.tuning import templates
 from tests.tuning.proposers.histories import goal, record
 from tests.tuning.templates import SAMPLE, render
 
-GOAL = goal("hp", 0.5, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
+GOAL = goal("hp", 0.5)
 ROW = sample_row(node=1, placement="life/b", confidence=1.0, hp=1.0, hr=1.0, from_store=True)
 SMALL = """
 slots:
@@ -27,44 +26,55 @@ slots:
 """
 
 
-def write(folder: Path, text: str, name: str = "mine.yaml") -> Path:
+def write(folder, text, name="mine.yaml"):
     file = folder / name
     file.write_text(text, encoding="utf-8", errors="surrogatepass")
     return file
 
 
-def accept(_: str) -> None:
+def accept(_):
     """Every template is fine."""
 
 
-def run(
-    proposer: Proposer,
-    objective: Callable[[Proposal], float],
+def ask(
+    proposer,
+    history=(),
     *,
-    iterations: int,
-    seed: int = 0,
-    images: Callable[[int], int] = lambda _: 20,
-) -> list[tuple[Proposal, float]]:
+    goal=GOAL,
+    iteration=1,
+    seed=0,
+    check=accept,
+):
+    return proposer.propose(history, goal, iteration=iteration, seed=seed, check=check)
+
+
+def tried(iteration, proposal, value, **known):
+    """Returns the record of a proposal that had a value."""
+    return record(
+        iteration, proposal.template, parameters=proposal.parameters, value=value, **known
+    )
+
+
+def run(
+    proposer,
+    objective,
+    *,
+    iterations,
+    seed=0,
+    images=lambda _: 20,
+):
     history = [record(0, "the baseline", value=0.1)]
-    done: list[tuple[Proposal, float]] = []
+    done = []
     for iteration in range(1, iterations + 1):
         earlier = [trial.template for trial in history if trial.template]
-
-        def check(source: str, earlier: list[str] = earlier) -> None:
-            templates.check(source, earlier=earlier)
-
-        proposal = proposer.propose(history, GOAL, iteration=iteration, seed=seed, check=check)
+        check = partial(templates.check, earlier=earlier)
+        proposal = ask(proposer, history, iteration=iteration, seed=seed, check=check)
         # Asked again with the same history, it says the same: this is what a resumed run relies on.
-        assert (
-            proposer.propose(list(history), GOAL, iteration=iteration, seed=seed, check=check)
-            == proposal
-        )
+        again = ask(proposer, list(history), iteration=iteration, seed=seed, check=check)
+        assert again == proposal
         value = objective(proposal)
         n = images(iteration)
-        done_now = record(
-            iteration, proposal.template, parameters=proposal.parameters, value=value, hp=value, n=n
-        )
-        history.append(replace(done_now, rows=(ROW,) * n))
+        history.append(tried(iteration, proposal, value, hp=value, n=n, rows=(ROW,) * n))
         done.append((proposal, value))
     return done
 
@@ -94,79 +104,69 @@ class TestTheFileThatComesWithTaxtune:
         assert not bold & careful
 
 
+#: What each choice of a slot is worth to a template.
+WORTH = {
+    ("backoff", "broader_group"): 0.7,
+    ("backoff", "only_when_certain"): 1.0,
+    ("backoff", "step_up"): 0.8,
+    ("backoff", "no_broad"): -1.0,
+    ("specificity", "exact"): -0.6,
+    ("specificity", "always_commit"): -1.0,
+    ("specificity", "as_specific_as_sure"): 0.6,
+    ("care", "wrong_is_worse"): 0.5,
+    ("care", "no_guessing"): 0.4,
+}
+
+
 class TestProposer:
     def test_it_learns(self):
-        worth = {
-            "backoff": {
-                "broader_group": 0.7,
-                "only_when_certain": 1.0,
-                "step_up": 0.8,
-                "no_broad": -1.0,
-            },
-            "specificity": {"exact": -0.6, "always_commit": -1.0, "as_specific_as_sure": 0.6},
-            "care": {"wrong_is_worse": 0.5, "no_guessing": 0.4},
-        }
+        def objective(proposal):
+            return sum(WORTH.get(choice, 0.0) for choice in proposal.parameters.items())
 
-        def objective(proposal: Proposal) -> float:
-            return sum(
-                worth.get(slot, {}).get(choice, 0.0) for slot, choice in proposal.parameters.items()
-            )
-
-        led, chance = (
-            [run(proposer, objective, iterations=25, seed=seed) for seed in range(2)]
-            for proposer in (FragmentsProposer(), RandomProposer())
-        )
-        assert all(len({proposal.template for proposal, _ in done}) == 25 for done in led)
-        # Until there is something to learn from, both draw the same.
-        assert [done[:8] for done in led] == [done[:8] for done in chance]
-        late = [
-            sum(value for done in runs for _, value in done[-10:]) / 20 for runs in (led, chance)
-        ]
-        assert late[0] > late[1] + 0.4
+        late = []
+        chance_late = []
+        for seed in range(2):
+            led = run(FragmentsProposer(), objective, iterations=25, seed=seed)
+            chance = run(RandomProposer(), objective, iterations=25, seed=seed)
+            assert len({proposal.template for proposal, _ in led}) == 25
+            # Until there is something to learn from, both draw the same.
+            assert led[:8] == chance[:8]
+            late += [value for _, value in led[-10:]]
+            chance_late += [value for _, value in chance[-10:]]
+        assert np.mean(late) > np.mean(chance_late) + 0.4
 
     def test_it_learns_what_a_constraint_holds_apart_from_the_aim(self):
         careful = {"broader_group", "only_when_certain", "step_up", "serious_doubt", "bad_picture"}
 
-        def scores(parameters: dict[str, str]) -> dict[str, float]:
+        def scores(parameters):
             held = (parameters["backoff"] in careful) + (parameters["care"] != "none")
-            return {
-                "hp": 0.90 + 0.05 * held,
-                "hr": 0.9 - 0.1 * held + 0.1 * (parameters["role"] == "expert"),
-            }
+            expert = parameters["role"] == "expert"
+            return {"hp": 0.90 + 0.05 * held, "hr": 0.9 - 0.1 * held + 0.1 * expert}
 
-        aim = goal("hr_at_hp", None, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
+        aim = goal("hr_at_hp", None)
         best = {}
         for proposer in (FragmentsProposer(), RandomProposer()):
             history = [record(0, "the baseline", value=0.1)]
             for iteration in range(1, 41):
-                proposal = proposer.propose(history, aim, iteration=iteration, seed=0, check=accept)
+                proposal = ask(proposer, history, goal=aim, iteration=iteration)
                 known = scores(proposal.parameters)
-                history.append(
-                    record(
-                        iteration,
-                        proposal.template,
-                        value=known["hr"],
-                        parameters=proposal.parameters,
-                        **known,
-                    )
-                )
+                history.append(tried(iteration, proposal, known["hr"], **known))
             late = [each.parameters for each in history[-15:]]
-            best[proposer.name] = sum(
-                scores(p)["hp"] >= 0.98 and p["role"] == "expert" for p in late
-            )
+            good = [p for p in late if scores(p)["hp"] >= 0.98 and p["role"] == "expert"]
+            best[proposer.name] = len(good)
         assert best["fragments"] >= 11
         assert best["random"] <= 5
 
     def test_records_of_more_images_are_not_mistaken_for_better_templates(self):
         """The first ten images are easy: a record that holds more is worse for that, whatever its choices."""
 
-        def objective(proposal: Proposal) -> float:
+        def objective(proposal):
             return float(proposal.parameters["role"] == "expert")
 
-        def images(iteration: int) -> int:
+        def images(iteration):
             return 10 if iteration % 2 else 40
 
-        def shifted(proposal: Proposal) -> float:
+        def shifted(proposal):
             shift = next(shifts)
             return objective(proposal) + shift
 
@@ -174,7 +174,7 @@ class TestProposer:
         done = run(FragmentsProposer(), shifted, iterations=40, images=images)
         assert sum(objective(proposal) for proposal, _ in done[-15:]) >= 11
 
-    def test_failed_trials_teach_nothing_but_are_not_proposed_again(self, tmp_path: Path):
+    def test_failed_trials_teach_nothing_but_are_not_proposed_again(self, tmp_path):
         proposer = FragmentsProposer(write(tmp_path, SMALL))
         history = [
             record(1, "What is it?", state="failed", parameters={"ask": "a", "how": "none"}),
@@ -183,65 +183,57 @@ class TestProposer:
             record(4, "old", value=0.5, parameters={"ask": "gone", "how": "c"}),
         ]
         for seed in range(6):
-            proposal = proposer.propose(history, GOAL, iteration=5, seed=seed, check=accept)
+            proposal = ask(proposer, history, iteration=5, seed=seed)
             assert proposal.template in {"What is it? Be sure.", "Which {{ domain }}?"}
 
 
 class TestRandom:
-    def test_it_draws_uniformly_among_the_compositions_that_were_not_tried(self, tmp_path: Path):
+    def test_it_draws_uniformly_among_the_compositions_that_were_not_tried(self, tmp_path):
         proposer = RandomProposer(write(tmp_path, STANCES))
-        tried = proposer.propose([], GOAL, iteration=1, seed=0, check=accept)
-        history = [record(1, tried.template, value=0.5, parameters=tried.parameters)]
-        drawn = Counter(
-            proposer.propose(history, GOAL, iteration=2, seed=seed, check=accept).template
-            for seed in range(900)
-        )
-        assert tried.template not in drawn
+        first = ask(proposer)
+        history = [tried(1, first, 0.5)]
+        drawn = Counter(ask(proposer, history, iteration=2, seed=s).template for s in range(900))
+        assert first.template not in drawn
         assert len(drawn) == 9
         assert all(70 <= count <= 130 for count in drawn.values())
 
 
 class TestRefusals:
-    def test_all_compositions_are_found_before_it_gives_up(self, tmp_path: Path):
+    def test_all_compositions_are_found_before_it_gives_up(self, tmp_path):
         proposer = FragmentsProposer(write(tmp_path, SMALL))
         done = run(proposer, lambda proposal: len(proposal.template), iterations=4)
         assert len({proposal.template for proposal, _ in done}) == 4
-        history = [
-            record(i, p.template, value=v, parameters=p.parameters)
-            for i, (p, v) in enumerate(done, 1)
-        ]
+        history = [tried(i, proposal, value) for i, (proposal, value) in enumerate(done, 1)]
         with pytest.raises(ProposalFailed, match="All 4 combinations") as caught:
-            proposer.propose(history, GOAL, iteration=5, seed=0, check=accept)
+            ask(proposer, history, iteration=5)
         assert caught.value.final
 
-    def test_a_refused_composition_is_recorded_with_its_reason(self, tmp_path: Path):
-        def check(source: str) -> None:
+    def test_a_refused_composition_is_recorded_with_its_reason(self, tmp_path):
+        def check(source):
             if "sure" not in source:
                 raise TemplateError("It must be sure.")
 
         proposer = FragmentsProposer(write(tmp_path, SMALL))
-        proposals = [
-            proposer.propose([], GOAL, iteration=i, seed=0, check=check) for i in range(1, 9)
-        ]
-        assert all("sure" in proposal.template for proposal in proposals)
-        rejected = [pair for proposal in proposals for pair in proposal.rejected]
+        rejected = []
+        for iteration in range(1, 9):
+            proposal = ask(proposer, iteration=iteration, check=check)
+            assert "sure" in proposal.template
+            rejected += proposal.rejected
         assert rejected
-        assert all(
-            "sure" not in template and reason == "It must be sure." for template, reason in rejected
-        )
+        for template, reason in rejected:
+            assert "sure" not in template
+            assert reason == "It must be sure."
 
-    def test_nothing_acceptable(self, tmp_path: Path):
-        def check(_: str) -> None:
+    def test_nothing_acceptable(self, tmp_path):
+        def check(_):
             raise TemplateError("Never.")
 
         with pytest.raises(ProposalFailed, match=r"All 4 combinations.*Never") as caught:
-            FragmentsProposer(write(tmp_path, SMALL)).propose(
-                [], GOAL, iteration=1, seed=0, check=check
-            )
+            ask(FragmentsProposer(write(tmp_path, SMALL)), check=check)
         assert caught.value.final
         assert len(caught.value.spent.rejected) == 4
         with pytest.raises(ProposalFailed, match=r"2,000 combinations in a row") as caught:
-            FragmentsProposer().propose([], GOAL, iteration=1, seed=0, check=check)
+            ask(FragmentsProposer(), check=check)
         assert not caught.value.final
 
 
@@ -257,25 +249,18 @@ slots:
 
 
 class TestStances:
-    def test_compositions_are_those_without_a_contradiction_each_once(self, tmp_path: Path):
+    def test_compositions_are_those_without_a_contradiction_each_once(self, tmp_path):
         fragments = read_fragments(write(tmp_path, STANCES))
-        stances = {
-            (slot.id, choice.id): choice.stance
-            for slot in fragments.slots
-            for choice in slot.choices
-        }
         valid = []
-        for chosen in itertools.product(
-            *([choice.id for choice in slot.choices] for slot in fragments.slots)
-        ):
-            parameters = dict(zip("abc", chosen, strict=True))
-            if len({stances[pair] for pair in parameters.items()} - {None}) < 2:
-                valid.append(parameters)
+        for chosen in itertools.product(*[slot.choices for slot in fragments.slots]):
+            stances = {choice.stance for choice in chosen} - {None}
+            if len(stances) < 2:
+                valid.append(dict(zip("abc", [choice.id for choice in chosen], strict=True)))
         numbered = [fragments.parameters(number) for number in range(fragments.compositions)]
         assert len(numbered) == len(valid) == 10
         assert all(parameters in numbered for parameters in valid)
 
-    def test_too_many_are_refused(self, tmp_path: Path):
+    def test_too_many_are_refused(self, tmp_path):
         slot = "  - {id: s%d, choices: [{id: n, text: ''}, {id: b, stance: b, text: x}, {id: c, stance: c, text: y}]}"
         with pytest.raises(ProposerError, match="more than 1,000,000 combinations"):
             read_fragments(write(tmp_path, "slots:\n" + "\n".join(slot % i for i in range(20))))
@@ -311,7 +296,7 @@ class TestFiles:
             ),
         ],
     )
-    def test_a_bad_file_is_named_with_the_key(self, tmp_path: Path, text: str, words: str):
+    def test_a_bad_file_is_named_with_the_key(self, tmp_path, text, words):
         with pytest.raises(ProposerError, match=words) as caught:
             read_fragments(write(tmp_path, text))
         assert "mine.yaml" in str(caught.value)

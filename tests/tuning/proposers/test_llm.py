@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from functools import partial
 
 import pytest
 
 from taxtune.errors import ModelError, ProposerError
 from taxtune.models import RetryPolicy
-from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer
+from taxtune.tuning.proposers import ProposalFailed, Proposer
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import IterationRecord, Turn
+from taxtune.tuning.records import Turn
 from tests.servers import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
     OpenAIServer,
-    Reply,
     closed_api_base,
     content_filter,
     every_fault,
@@ -28,44 +27,44 @@ from tests.servers import (
 from tests.tuning import templates
 from tests.tuning.proposers.histories import goal, record
 
-GOAL = goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
+GOAL = goal()
+KEYS = (
+    "OPENAI_API_KEY",
+    "OPENAI_ADMIN_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
+    "ANTHROPIC_API_KEY",
+)
 KEY = "sk-test-0123456789-secret"
 BASELINE = record(0, "What is this an image of?", hp=0.8, hr=0.7, hf=0.75, accuracy=0.3, value=0.8)
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (
-        "OPENAI_API_KEY",
-        "OPENAI_ADMIN_KEY",
-        "OPENAI_BASE_URL",
-        "OPENAI_API_BASE",
-        "ANTHROPIC_API_KEY",
-    ):
+def no_keys(monkeypatch):
+    for name in KEYS:
         monkeypatch.delenv(name, raising=False)
 
 
-def proposer(api_base: str | None, **settings: Any) -> LLMProposer:
-    retry = RetryPolicy(
-        2, first_wait=0.001, longest_wait=0.01, timeout=settings.pop("timeout", 10.0)
-    )
-    return LLMProposer(**{"api_base": api_base, "api_key": KEY, "retry": retry, **settings})  # type: ignore[arg-type]
+def proposer(api_base, **settings):
+    timeout = settings.pop("timeout", 10.0)
+    retry = RetryPolicy(2, first_wait=0.001, longest_wait=0.01, timeout=timeout)
+    return LLMProposer(**{"api_base": api_base, "api_key": KEY, "retry": retry, **settings})
 
 
-def propose(
-    maker: LLMProposer, history: tuple[IterationRecord, ...] = (BASELINE,), goal: Goal = GOAL
-) -> Proposal:
+def propose(maker, history=(BASELINE,), goal=GOAL):
     earlier = [trial.template for trial in history if trial.template]
-    return maker.propose(
-        history,
-        goal,
-        iteration=len(history),
-        seed=0,
-        check=lambda source: templates.check(source, earlier=earlier, forbidden=["mallard"]),
-    )
+    check = partial(templates.check, earlier=earlier, forbidden=["mallard"])
+    return maker.propose(history, goal, iteration=len(history), seed=0, check=check)
 
 
-def fenced(template: str) -> str:
+def failing(server, error, match="", **settings):
+    """Returns the error that a proposal ends with."""
+    with pytest.raises(error, match=match) as caught:
+        propose(proposer(server.api_base, **settings))
+    return caught.value
+
+
+def fenced(template):
     return f"```\n{template}\n```"
 
 
@@ -73,10 +72,8 @@ def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
     with OpenAIServer(text("```jinja2\nWhich {{ domain }}?\n```")) as server:
         proposal = propose(proposer(server.api_base))
     assert proposal.template == "Which {{ domain }}?"
-    assert (proposal.prompt_tokens, proposal.completion_tokens) == (
-        PROMPT_TOKENS,
-        COMPLETION_TOKENS,
-    )
+    assert proposal.prompt_tokens == PROMPT_TOKENS
+    assert proposal.completion_tokens == COMPLETION_TOKENS
     assert proposal.cost_usd > 0
     assert proposal.rejected == ()
     said = "```jinja2\nWhich {{ domain }}?\n```"
@@ -93,16 +90,8 @@ def test_the_seed_that_is_sent_depends_on_the_iteration():
 
 
 def test_the_history_keeps_to_its_budget():
-    history = tuple(
-        record(
-            i,
-            f"Ask number {i}: " + "look closely at the wings " * 20,
-            hp=0.5,
-            hr=0.6,
-            value=i / 100,
-        )
-        for i in range(40)
-    )
+    wings = "look closely at the wings " * 20
+    history = tuple(record(i, f"Ask number {i}: {wings}", value=i / 100) for i in range(40))
     with OpenAIServer(fenced("Which {{ domain }}?")) as server:
         maker = proposer(server.api_base, max_history_tokens=500)
         propose(maker, history)
@@ -124,7 +113,7 @@ def test_the_history_keeps_to_its_budget():
         (text(fenced("Is it a Mallard or what?")), "ground-truth label"),
     ],
 )
-def test_a_bad_reply_goes_back_with_the_reason(bad: Reply, reason: str):
+def test_a_bad_reply_goes_back_with_the_reason(bad, reason):
     with OpenAIServer(bad, fenced("Which {{ domain }} is it?")) as server:
         proposal = propose(proposer(server.api_base))
         first, second = server.chats
@@ -152,7 +141,7 @@ class TestReasoningModels:
             text(f"<think>{THOUGHTS}</think>", finish_reason="length"),
         ],
     )
-    def test_a_reply_that_was_cut_off_before_it_began_is_asked_for_again(self, cut: Reply):
+    def test_a_reply_that_was_cut_off_before_it_began_is_asked_for_again(self, cut):
         with OpenAIServer(cut, cut, fenced("Which {{ domain }} is it?")) as server:
             proposal = propose(proposer(server.api_base))
             first, *later = server.chats
@@ -168,14 +157,12 @@ class TestReasoningModels:
 
     def test_one_that_never_begins_fails_the_iteration_like_a_model_that_does_not_answer(self):
         with OpenAIServer(then=text("", finish_reason="length", reasoning=self.THOUGHTS)) as server:
-            with pytest.raises(
-                ProposalFailed, match=r"used up before the reply .*Raise proposer.max_tokens"
-            ) as caught:
-                propose(proposer(server.api_base, max_tokens=500))
+            words = r"used up before the reply .*Raise proposer.max_tokens"
+            failed = failing(server, ProposalFailed, words, max_tokens=500)
             assert len(server.chats) == 3
         # The loop stops a run where that goes on.
-        assert caught.value.out_of_reach
-        assert caught.value.spent.completion_tokens == 3 * COMPLETION_TOKENS
+        assert failed.out_of_reach
+        assert failed.spent.completion_tokens == 3 * COMPLETION_TOKENS
 
 
 @pytest.mark.parametrize(
@@ -189,7 +176,7 @@ class TestReasoningModels:
         ),
     ],
 )
-def test_a_refusal_goes_back_when_it_comes_twice(bad: Reply, reason: str):
+def test_a_refusal_goes_back_when_it_comes_twice(bad, reason):
     with OpenAIServer(bad, fenced("Which {{ domain }}?")) as server:
         assert propose(proposer(server.api_base)).rejected == ()
     with OpenAIServer(bad, bad, fenced("Which {{ domain }}?")) as server:
@@ -201,17 +188,12 @@ def test_a_refusal_goes_back_when_it_comes_twice(bad: Reply, reason: str):
 
 def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
     with OpenAIServer("<!DOCTYPE html>", refusal_text(), fenced("{{ answer }}")) as server:
-        with pytest.raises(ProposalFailed) as caught:
-            propose(proposer(server.api_base))
+        failed = failing(server, ProposalFailed)
         assert len(server.chats) == 3
-    failed = caught.value
-    for words in (
-        "3 replies",
-        "(1) The reply holds no template",
-        "(2) The reply holds no template",
-        "(3) Line 1: unknown variable",
-    ):
-        assert words in failed.reason
+    assert "3 replies" in failed.reason
+    assert "(1) The reply holds no template" in failed.reason
+    assert "(2) The reply holds no template" in failed.reason
+    assert "(3) Line 1: unknown variable" in failed.reason
     assert [turn.result for turn in failed.spent.trace] == [
         reason for _, reason in failed.spent.rejected
     ]
@@ -239,14 +221,13 @@ FAULTS = every_fault(5, KEY)
         (status(429, "You exceeded your current quota"), 1, ["no credit", "quota", "--resume"]),
     ],
 )
-def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: list[str]):
+def test_what_does_not_pass_stops_the_run(trouble, calls, words):
     with OpenAIServer(then=trouble) as server:
-        with pytest.raises(ProposerError) as caught:
-            propose(proposer(server.api_base))
+        stopped = failing(server, ProposerError)
         assert len(server.chats) == calls
         where = server.api_base
-    assert not isinstance(caught.value, ProposalFailed)
-    message = str(caught.value)
+    assert not isinstance(stopped, ProposalFailed)
+    message = str(stopped)
     for word in (*words, where, "openai/gpt-4o"):
         assert word in message
     assert "litellm" not in message
@@ -261,13 +242,13 @@ def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: lis
         (FAULTS["lost_connection"][0], "cannot be reached"),
     ],
 )
-def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason: str):
+def test_a_model_that_does_not_answer_fails_the_iteration(trouble, reason):
     with OpenAIServer(fenced("{{ answer }}"), then=trouble) as server:
-        with pytest.raises(ProposalFailed, match=rf"{reason}.*, after 3 attempts") as caught:
-            propose(proposer(server.api_base, timeout=0.3 if trouble.delay else 10))
+        timeout = 0.3 if trouble.delay else 10
+        words = rf"{reason}.*, after 3 attempts"
+        failed = failing(server, ProposalFailed, words, timeout=timeout)
         assert len(server.chats) == 4
-        assert server.api_base in caught.value.reason
-    failed = caught.value
+        assert server.api_base in failed.reason
     assert failed.out_of_reach
     assert len(failed.spent.rejected) == 1, "what came before is kept"
     assert failed.spent.prompt_tokens >= PROMPT_TOKENS
@@ -275,7 +256,7 @@ def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason
 
 
 class TestKeys:
-    def test_check_tells_before_anything_is_asked(self, monkeypatch: pytest.MonkeyPatch):
+    def test_check_tells_before_anything_is_asked(self, monkeypatch):
         with pytest.raises(ProposerError, match="OPENAI_API_KEY is not set"):
             proposer(None, api_key=None).check()
         with pytest.raises(ModelError, match="has no provider"):
@@ -285,7 +266,7 @@ class TestKeys:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
         proposer(None, api_key=None).check()
 
-    def test_the_key_is_in_no_message_and_no_record(self, capfd: pytest.CaptureFixture[str]):
+    def test_the_key_is_in_no_message_and_no_record(self, capfd):
         with OpenAIServer(then=status(401, f"Incorrect API key provided: {KEY}")) as server:
             maker = proposer(server.api_base)
             with pytest.raises(ProposerError) as caught:

@@ -6,32 +6,27 @@ from dataclasses import replace
 import pytest
 
 from taxtune.metrics.information import information_values, leaf_information
-from taxtune.objective import Aims, Constraint, Objective, make_objective, read_floor
+from taxtune.objective import Constraint, Objective
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.proposers import Goal
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.records import IterationRecord
-from tests.tuning.proposers.answered import BIRDS, rows
+from tests.tuning.proposers.answered import BIRDS, bird_rows
 from tests.tuning.proposers.histories import goal as make_goal
 from tests.tuning.proposers.histories import record
 
-AIMS = Aims(read_floor(0.51))
-GOAL = make_goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
+GOAL = make_goal()
 
 
-def trial(iteration: int, value: float, **fields: object) -> IterationRecord:
-    scores = {"hp": 0.9, "hr": 0.6, "hf": 0.72, "accuracy": 0.25, "value": value, **fields}
-    return record(iteration, f"template number {iteration}.", **scores)
+def trial(iteration, value, **fields):
+    scores = {"hp": 0.9, "hr": 0.6, "hf": 0.72, "accuracy": 0.25, **fields}
+    return record(iteration, f"template number {iteration}.", value=value, **scores)
 
 
-def words(text: str) -> int:
+def words(text):
     return len(text.split())
 
 
-def first(
-    history: list[IterationRecord], goal: Goal = GOAL, budget: int = 10_000
-) -> tuple[str, str]:
+def first(history, goal=GOAL, budget=10_000):
     system, user = Messages().first(history, goal, budget=budget, count=words)
     assert (system["role"], user["role"]) == ("system", "user")
     return system["content"], user["content"]
@@ -39,14 +34,10 @@ def first(
 
 def test_the_system_message_tells_the_goal_and_the_trivial_answer():
     system, _ = first([])
-    for part in (
-        "bird",
-        "20 images",
-        "hierarchical precision (hP)",
-        "hierarchical recall (hR)",
-        "back off",
-    ):
-        assert part in system
+    assert "20 images" in system
+    assert "hierarchical precision (hP)" in system
+    assert "hierarchical recall (hR)" in system
+    assert "back off" in system
     assert 'answering just "bird" gives hP 1.000 and hR 0.500' in system
     assert "hR is at least 0.510" in system
     assert "order, family, species" in system
@@ -56,15 +47,15 @@ def test_the_system_message_tells_the_goal_and_the_trivial_answer():
 
 def test_the_example_in_the_message_is_right():
     """The numbers that explain hP and hR to the chat model are the ones that taxtune would compute."""
-    way = {
+    paths = {
         "violin": ["thing", "instrument", "string instrument", "violin"],
         "string instrument": ["thing", "instrument", "string instrument"],
         "cello": ["thing", "instrument", "string instrument", "cello"],
         "flute": ["thing", "instrument", "wind instrument", "flute"],
     }
     text = (prompts_dir() / "proposer" / "example.j2").read_text(encoding="utf-8")
-    for answer, path in way.items():
-        shared = len(set(path) & set(way["violin"]))
+    for answer, path in paths.items():
+        shared = len(set(path) & set(paths["violin"]))
         told = text[text.lower().index(f'"{answer}"', text.index("The answer")) :]
         assert f"hP {shared}/{len(path)}" in told.split("hR")[0]
         assert told.split("hR ")[1].startswith(f"{shared}/4")
@@ -75,10 +66,10 @@ def test_only_the_scores_of_the_objective_are_shown():
     _, user = first(history)
     assert "hP 0.900, hR 0.600" in user
     assert "accuracy" not in user
-    system, user = first(history, replace(GOAL, objective=make_objective("accuracy", aims=AIMS)))
+    system, user = first(history, make_goal("accuracy"))
     assert "accuracy 0.250" in user
     assert not any(name in system + user for name in ("hP", "hR", "hF", "hierarchical"))
-    system, user = first(history, replace(GOAL, objective=make_objective("hf", aims=AIMS)))
+    system, user = first(history, make_goal("hf"))
     assert "hF 0.720 (hP 0.900, hR 0.600)" in user
     assert "harmonic" in system
     assert "does not count" not in system
@@ -86,18 +77,10 @@ def test_only_the_scores_of_the_objective_are_shown():
 
 def test_the_scores_in_bits_are_told_with_right_numbers():
     """The example's ihP and ihR are those that taxtune computes on the example's tree."""
-    kinds = {
-        "string instrument": ["violin", "viola", "cello", "double bass"],
-        "wind instrument": ["flute", "oboe", "clarinet", "bassoon"],
-    }
-    labels, parents = ["thing", "instrument"], [-1, 0]
-    for kind, members in kinds.items():
-        labels.append(kind)
-        parents.append(1)
-        at = len(labels) - 1
-        labels += members
-        parents += [at] * len(members)
-    tree = Taxonomy(labels, parents)
+    strings = ["violin", "viola", "cello", "double bass"]
+    winds = ["flute", "oboe", "clarinet", "bassoon"]
+    instruments = {"string instrument": strings, "wind instrument": winds}
+    tree = Taxonomy.from_dict({"thing": {"instrument": instruments}})
     weights = leaf_information(tree)
     violin = tree.resolve("violin")
     assert weights.weight[tree.ancestors(violin)].tolist() == [0, 0, 1, 2]
@@ -106,51 +89,45 @@ def test_the_scores_in_bits_are_told_with_right_numbers():
         told = text[text.lower().index(f'"{answer}"', text.index("The answer")) :]
         found = re.findall(r"ih[PR] (\d)(?:/(\d))?", told)[:2]
         ihp, ihr, _, _ = information_values(weights, [tree.resolve(answer)], [violin])
-        assert [int(part) / int(whole or 1) for part, whole in found] == pytest.approx(
-            [ihp[0], ihr[0]]
-        )
-    off = information_values(weights, [0], [violin], off_tree=[True])
-    assert (off[0][0], off[1][0]) == (0, 0)
+        shown = [int(part) / int(whole or 1) for part, whole in found]
+        assert shown == pytest.approx([ihp[0], ihr[0]])
+    ihp, ihr, _, _ = information_values(weights, [0], [violin], off_tree=[True])
+    assert ihp[0] == 0
+    assert ihr[0] == 0
+
+
+FEW = Objective("few", lambda scores: 0.0, (Constraint("hr", 0.4),))
+TASTE = Objective("x", lambda scores: 0.0, shown=("taste",))
 
 
 @pytest.mark.parametrize(
-    ("objective", "told"),
+    ("objective", "words"),
     [
-        (
-            "hp",
-            [
-                "Aim for the highest hP.",
-                "its hR is at least 0.560 (80 % of what the first template has)",
-                "violin",
-            ],
-        ),
-        (
-            "hr_at_hp",
-            [
-                "Aim for the highest hR.",
-                "hP is at least 0.980, with a confidence of 90 %",
-                "hP 4/4",
-            ],
-        ),
-        ("ihr_at_ihp", ["Aim for the highest ihR.", "ihP is at least 0.980, with", "ihP 3/3"]),
-        ("lave", ["a judge who knows the true label", "Aim for the highest LAVE."]),
-        ("rouge-1", ["ROUGE: share of the reference's words", "Aim for the highest ROUGE."]),
-        (
-            Objective("few", lambda scores: 0.0, (Constraint("hr", 0.4),)),
-            ['"few". Aim for the highest.', "hR is at least 0.400.", "hP 4/4"],
-        ),
-        (
-            Objective("x", lambda scores: 0.0, shown=("taste",)),
-            ["taste: a measure", "the highest taste."],
-        ),
+        ("hp", "Aim for the highest hP."),
+        ("hp", "its hR is at least 0.560 (80 % of what the first template has)"),
+        ("hp", "violin"),
+        ("hr_at_hp", "Aim for the highest hR."),
+        ("hr_at_hp", "hP is at least 0.980, with a confidence of 90 %"),
+        ("hr_at_hp", "hP 4/4"),
+        ("ihr_at_ihp", "Aim for the highest ihR."),
+        ("ihr_at_ihp", "ihP is at least 0.980, with"),
+        ("ihr_at_ihp", "ihP 3/3"),
+        ("lave", "a judge who knows the true label"),
+        ("lave", "Aim for the highest LAVE."),
+        ("rouge-1", "ROUGE: share of the reference's words"),
+        ("rouge-1", "Aim for the highest ROUGE."),
+        (FEW, '"few". Aim for the highest.'),
+        (FEW, "hR is at least 0.400."),
+        (FEW, "hP 4/4"),
+        (TASTE, "taste: a measure"),
+        (TASTE, "the highest taste."),
     ],
-    ids=lambda value: value if isinstance(value, str) else getattr(value, "name", ""),
+    ids=lambda value: value if isinstance(value, str) else value.name,
 )
-def test_what_counts_follows_from_the_objective(objective: str | Objective, told: list[str]):
+def test_what_counts_follows_from_the_objective(objective, words):
     history = [trial(0, 0.9, hp=0.9, hr=0.7, ihp=0.8, ihr=0.6)]
-    system = Messages().objective(history, replace(GOAL, objective=make_objective(objective)))
-    for words in told:
-        assert words in system
+    system = Messages().objective(history, make_goal(objective, None))
+    assert words in system
     # Each is explained with its own scores, and with no others.
     assert ("hP 4/4" in system) + ("ihP 3/3" in system) <= 1
     assert system.count("Aim for") == 1
@@ -158,18 +135,13 @@ def test_what_counts_follows_from_the_objective(objective: str | Objective, told
 
 def test_the_best_and_the_latest_come_with_evidence_and_the_others_with_scores_alone():
     goal = replace(GOAL, taxonomy=BIRDS, domain_node=BIRDS.resolve("bird"))
-    answered = tuple(rows(BIRDS, [("goldfinch", "a chaffinch"), ("snowy owl", "owl")]))
-    history = [
-        replace(trial(i, value), rows=answered) for i, value in enumerate((0.7, 0.9, 0.8, 0.6))
-    ]
+    answered = bird_rows([("goldfinch", "a chaffinch"), ("snowy owl", "owl")])
+    values = (0.7, 0.9, 0.8, 0.6)
+    history = [trial(i, value, rows=answered) for i, value in enumerate(values)]
     _, user = first(history, goal)
     entries = re.split(r"Iteration \d", user)[1:]  # from the worst to the best
-    assert ["[a wrong species of the right family]" in entry for entry in entries] == [
-        True,
-        False,
-        False,
-        True,
-    ]
+    explained = ["[a wrong species of the right family]" in entry for entry in entries]
+    assert explained == [True, False, False, True]
     assert "chaffinch" not in user
     # Evidence gives way where there is little room, templates do not.
     _, user = first(history, goal, budget=50)

@@ -28,23 +28,33 @@ LONG = "{% if ranks %}Name the {{ ranks | last }}.{% endif %}\nBe careful."
         "**Neue Vorlage**\n\n```\n{}\n```\nSie verlangt Sorgfalt.",
     ],
 )
-def test_the_template_is_what_the_fence_holds(wrap: str, template: str):
+def test_the_template_is_what_the_fence_holds(wrap, template):
     assert unwrap_reply(wrap.replace("{}", template)) == template
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "Here's an improved template:\n\nWhat is this?",
+        "**New template:** What is this?",
+        "Sure! What is this?",
+        '"What is this?"',
+        "What is this?",
+        "Voici le nouveau modèle :\n\nWhat is this?",
+        "[[ ## template ## ]]\nWhat is this?",
+        "What is this?\n\n这个模板要求谨慎。",
+        '{"template": "What is this?"}',
+    ],
+)
+def test_a_template_without_a_fence_is_none(reply):
+    with pytest.raises(TemplateError, match="no template in a fence"):
+        unwrap_reply(reply)
 
 
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        ("", "no template in a fence"),
-        ("Here's an improved template:\n\nWhat is this?", "no template in a fence"),
-        ("**New template:** What is this?", "no template in a fence"),
-        ("Sure! What is this?", "no template in a fence"),
-        ('"What is this?"', "no template in a fence"),
-        ("What is this?", "no template in a fence"),
-        ("Voici le nouveau modèle :\n\nWhat is this?", "no template in a fence"),
-        ("[[ ## template ## ]]\nWhat is this?", "no template in a fence"),
-        ("What is this?\n\n这个模板要求谨慎。", "no template in a fence"),
-        ('{"template": "What is this?"}', "no template in a fence"),
         ('```json\n{"template": "What is this?"}\n```', "JSON"),
         ("I'm sorry, but I can't help with that.", "no template"),
         ("<!DOCTYPE html><html></html>", "no template"),
@@ -55,7 +65,7 @@ def test_the_template_is_what_the_fence_holds(wrap: str, template: str):
         ("```\na\n```\nor\n```\nb\n```", "2 different blocks"),
     ],
 )
-def test_what_holds_no_template(reply: str, words: str):
+def test_what_holds_no_template(reply, words):
     with pytest.raises(TemplateError, match=words):
         unwrap_reply(reply)
 
@@ -64,7 +74,7 @@ PIECES = ["```", "\n", "~~~", "{", "}", "{{", '"', "<think>", "</think>", "x", "
 
 
 @given(st.lists(st.sampled_from(PIECES)).map("".join) | st.text())
-def test_any_reply_gives_a_text_or_a_reason(reply: str):
+def test_any_reply_gives_a_text_or_a_reason(reply):
     try:
         text = unwrap_reply(reply)
     except TemplateError:
