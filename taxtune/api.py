@@ -117,7 +117,8 @@ def _setup(
     from taxtune.tuning.build import Setup
     from taxtune.tuning.metrics import as_metrics
 
-    if parts.get("recipe") is None and (taxonomy is None or examples is None or vlm is None):
+    is_whole = taxonomy is not None and examples is not None and vlm is not None
+    if not is_whole and parts.get("recipe") is None:
         raise DataError(
             "A run needs a taxonomy, examples and a vlm.",
             remedy="Give all three, or a recipe, such as recipe='fieldguide', and what is to be "
@@ -510,7 +511,8 @@ def score(
     if not free_text:
         nodes = np.array([tree.resolve(label) for label in answers])
         return score_nodes(tree, nodes, truth)
-    placements = Mapper(tree).place([str(text) for text in answers])
+    texts = [str(text) for text in answers]
+    placements = Mapper(tree).place(texts)
     nodes = np.array([placed.node for placed in placements])
     off_tree = np.array([placed.off_tree for placed in placements])
     return score_nodes(tree, nodes, truth, off_tree=off_tree)

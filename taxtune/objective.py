@@ -122,7 +122,8 @@ class Objective:
     @property
     def spec(self) -> ObjectiveSpec:
         """The objective as a record has it."""
-        return ObjectiveSpec(self.name, next(iter(self.shown), None), self.constraints)
+        measure = self.shown[0] if self.shown else None
+        return ObjectiveSpec(self.name, measure, self.constraints)
 
     @property
     def held_to_baseline(self) -> bool:

@@ -66,7 +66,8 @@ def tune(
     check_run_folder(setup.folder, resume=options.get("resume", False))
     with locked(setup.folder) as lock:
         experiment = build(setup, objective)
-        return Tuner(experiment, setup.folder, lock=lock, **options).run()
+        tuner = Tuner(experiment, setup.folder, lock=lock, **options)
+        return tuner.run()
 
 
 def compare(

@@ -139,7 +139,8 @@ class Classification:
             confidences = _confidences(placed, nodes, tree, reliability)
             for node, confidence in zip(nodes, confidences, strict=True):
                 path.append(Step(tree.labels[node], tree.ranks[node], confidence))
-        return cls(image, placed, tree.ranks[placed.node], tuple(path), cut=cut)
+        rank = tree.ranks[placed.node]
+        return cls(image, placed, rank, tuple(path), cut=cut)
 
     @property
     def answer(self) -> str | None:
@@ -309,7 +310,8 @@ class Classifier:
         wanted = {name: columns.get(column_key(name)) for name in self.columns}
         missing = [name for name, column in wanted.items() if column is None]
         if missing:
-            named = ", ".join(map(repr, ("image", *self.columns)))
+            names = ("image", *self.columns)
+            named = ", ".join(map(repr, names))
             raise DataError(
                 f"The classifier needs {few(missing)} of each image.",
                 remedy=f"Give a table or a data frame with the columns {named}.",
@@ -369,8 +371,8 @@ class Classifier:
                 remedy="Load it from its run with the same objects: "
                 "taxtune.load_classifier(run, vlm=...).",
             )
-        is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-        if not is_empty and not (folder / FILE).exists():
+        is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+        if not is_new and not (folder / FILE).exists():
             raise DataError(
                 "The folder holds something else than a classifier.",
                 file=folder,
@@ -424,7 +426,8 @@ def _confidences(
         return placed.probabilities[: len(nodes)]
     if reliability is None:
         return [None] * len(nodes)
-    known: list[float] = reliability.confidences(len(nodes) - 1).tolist()
+    depth = len(nodes) - 1
+    known: list[float] = reliability.confidences(depth).tolist()
     return known
 
 

@@ -139,8 +139,8 @@ def _rows_of_table(file: Path, find: Find) -> list[dict[str, Any]]:
     first = pd.DataFrame(first_records, dtype=object)
     columns = {}
     for column, cells in first.items():
-        texts = [cell.strip() for cell in cells if isinstance(cell, str) and cell.strip()]
-        columns[str(column)] = [os.path.expanduser(text) for text in texts]
+        texts = [cell.strip() for cell in cells if isinstance(cell, str)]
+        columns[str(column)] = [os.path.expanduser(text) for text in texts if text]
     column, folder = find(file, columns)
     return [_row(str(file), number, record, column, folder) for number, record in records]
 
@@ -304,5 +304,6 @@ def write_labels(labels: pd.DataFrame, path: Path) -> None:
     Raises:
         TaxtuneError: If the file cannot be written whole.
     """
-    text = csv_of(labels) if path.suffix.lower() == ".csv" else jsonl_of(labels)
+    is_csv = path.suffix.lower() == ".csv"
+    text = csv_of(labels) if is_csv else jsonl_of(labels)
     atomic.write_bytes(path, text.encode("utf-8", "backslashreplace"))

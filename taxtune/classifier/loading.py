@@ -93,10 +93,11 @@ def load_classifier(
         changes_of_recipe.insert(0, {"vlm": str(parse_model(vlm).absolute)})
     elif vlm is not None:
         model = make_model(vlm)
+    tree = None if taxonomy is None else as_taxonomy(taxonomy)
     wanted = _Wanted(
         calibrated=calibrated,
         policy=policy,
-        taxonomy=None if taxonomy is None else as_taxonomy(taxonomy),
+        taxonomy=tree,
         vlm=model,
         mapper=mapper,
         changes=changes_of_recipe,

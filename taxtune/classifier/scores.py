@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from taxtune.answers.classifier_scores import Scores, few, read_scores, read_truth
@@ -28,6 +27,7 @@ from taxtune.policies import (
     weighted_paths,
     worst_loss,
 )
+from taxtune.policies.paths import IntArray
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 
@@ -130,7 +130,7 @@ class ScoreCalibration(BaseModel):
         numbers = range(len(self.tree))
         return {"/".join(self.tree.path(node)): node for node in numbers}
 
-    def place(self, scores: Scores) -> tuple[Paths, NDArray[np.int64]]:
+    def place(self, scores: Scores) -> tuple[Paths, IntArray]:
         """Returns the paths of scores, and the depth at which each is to end, shape (n,)."""
         most = scores.nodes.shape[1] - 1
         if most != self.labels:
@@ -261,7 +261,7 @@ def calibrate_scores(
 def guaranteed(
     tree: Taxonomy,
     scores: Scores,
-    target: NDArray[np.int64],
+    target: IntArray,
     risk: float,
     confidence_level: float | None = None,
     by: str | int | None = None,
@@ -327,7 +327,7 @@ def guaranteed(
     )
 
 
-def _grouped(tree: Taxonomy, paths: Paths, by: str) -> NDArray[np.int64]:
+def _grouped(tree: Taxonomy, paths: Paths, by: str) -> IntArray:
     """Returns the group of each image, shape (n,): the node of a rank or a depth on its path.
 
     It is -1 if there is none.
@@ -344,16 +344,17 @@ def _grouped(tree: Taxonomy, paths: Paths, by: str) -> NDArray[np.int64]:
             remedy=f"Its ranks: {ranks}; or give a depth, 1 to {tree.height}.",
         )
     is_group = (paths.nodes >= 0) & has_rank[paths.nodes]
-    nodes: NDArray[np.int64] = np.where(is_group, paths.nodes, -1).max(axis=1)
+    groups = np.where(is_group, paths.nodes, -1)
+    nodes: IntArray = groups.max(axis=1)
     return nodes
 
 
-def _known(nodes: NDArray[np.int64], groups: list[int]) -> NDArray[np.int64]:
+def _known(nodes: IntArray, groups: list[int]) -> IntArray:
     """Returns nodes, -1 for those that are no group, shape (n,)."""
     return np.where(np.isin(nodes, groups), nodes, -1)
 
 
-def _depths(paths: Paths, threshold: float | None) -> NDArray[np.int64]:
+def _depths(paths: Paths, threshold: float | None) -> IntArray:
     if threshold is None:
         return np.zeros(len(paths.nodes), dtype=np.int64)
     return paths.depths(threshold)

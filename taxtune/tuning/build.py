@@ -203,12 +203,13 @@ def make_weights(
     recipe: Recipe, taxonomy: Taxonomy, part: Domain | None, splits: Splits
 ) -> Information:
     """Returns the nodes' weights: by leaves, or by the frequencies that the recipe gives."""
-    source = recipe.taxonomy.frequencies
+    source: str | Path | None = recipe.taxonomy.frequencies
+    targets = []
     if source == TARGETS:
         targets = [example.target for example in splits.tuning]
-        return make_information(taxonomy, source, targets=targets, part=part)
-    file = None if source is None else recipe.path(source)
-    return make_information(taxonomy, file, targets=[], part=part)
+    elif source is not None:
+        source = recipe.path(str(source))
+    return make_information(taxonomy, source, targets=targets, part=part)
 
 
 # -- images ----------------------------------------------------------------------------------------
@@ -329,7 +330,8 @@ def _load_examples(
 
 def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:
     """Returns the tuning and held-out splits, disjoint by image content, of readable images."""
-    tuning, heldout = split_sizes(len(examples), recipe.data.tuning, recipe.data.heldout)
+    data = recipe.data
+    tuning, heldout = split_sizes(len(examples), data.tuning, data.heldout)
     return split(examples, tuning=tuning, heldout=heldout, seed=recipe.seed)
 
 

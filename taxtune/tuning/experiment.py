@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taxtune.data import Example
 from taxtune.data.context import Variable
@@ -20,6 +19,7 @@ from taxtune.metrics.information import Information, information_scores
 from taxtune.objective import Objective
 from taxtune.policies import Policy
 from taxtune.policies.allowed import Checklist, read_checklist
+from taxtune.policies.paths import IntArray
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import BudgetSettings
@@ -209,12 +209,12 @@ class Experiment:
         return scores.hp, scores.hr
 
     @cached_property
-    def _targets(self) -> NDArray[np.int64]:
+    def _targets(self) -> IntArray:
         """The targets of the tuning images, shape (n,)."""
         return np.array([example.target for example in self.splits.tuning], dtype=np.int64)
 
     @property
-    def _trivial_nodes(self) -> NDArray[np.int64]:
+    def _trivial_nodes(self) -> IntArray:
         """The domain's root for each tuning image, shape (n,)."""
         return np.full_like(self._targets, self.domain)
 

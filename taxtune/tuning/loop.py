@@ -34,7 +34,6 @@ from taxtune.tuning.records import (
     Usage,
     cut_in_words,
 )
-from taxtune.tuning.rules import TemplateRules
 from taxtune.tuning.run_folder import (
     check_run_folder,
     describe,
@@ -339,15 +338,14 @@ class Tuner:
         records = self.history.records()
         if not records:
             return self.history.claim(0)
-        rung = self.experiment.rungs[0]
-        budget = self.experiment.budget
-        spent = sum((record.usage for record in records), Usage())
-        if budget.usd is not None:
-            new &= (spent.cost_usd or 0.0) < budget.usd
-        if budget.vlm_calls is not None:  # drafts count in place of templates
-            asked = (len(records) + 1) * rung.images + spent.tried
-            new &= asked <= rung.templates * rung.images
-        return self.history.claim(rung.templates - 1, new=new)
+        most_usd = self.experiment.budget.usd
+        if most_usd is not None:
+            spent = sum((record.usage for record in records), Usage())
+            new &= (spent.cost_usd or 0.0) < most_usd
+        left = self._draft_images()
+        if left is not None:  # drafts count in place of templates
+            new &= left >= 0
+        return self.history.claim(self.experiment.rungs[0].templates - 1, new=new)
 
     def _ask_more(self, evaluator: Evaluator, iteration: int, images: int) -> None:
         """Asks a template that may win about so many of the tuning images."""
@@ -396,13 +394,7 @@ class Tuner:
         start = time.monotonic()
         experiment = self.experiment
         examples = experiment.splits.tuning[: experiment.rungs[0].images]
-        drafts = _Drafts(
-            evaluator,
-            experiment.rules,
-            examples,
-            most=self._draft_images(),
-            max_missing=experiment.recipe.max_missing,
-        )
+        drafts = _Drafts(evaluator, experiment, self._draft_images())
         try:
             with count_faults() as faults, track("proposing a template"):
                 proposal = claim.proposal or self._propose(claim, drafts, faults)
@@ -558,26 +550,14 @@ class _Drafts:
 
     Args:
         evaluator: Asks and scores.
-        rules: Parse templates.
-        examples: The images of the first rung.
+        experiment: What is tuned, with the images of the first rung.
         most: Most images to ask about, None for no bound.
-        max_missing: The fraction of the images that may have no answer, in [0, 1].
     """
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        rules: TemplateRules,
-        examples: Sequence[Example],
-        *,
-        most: int | None,
-        max_missing: float,
-    ) -> None:
+    def __init__(self, evaluator: Evaluator, experiment: Experiment, most: int | None) -> None:
         self._evaluator = evaluator
-        self._rules = rules
-        self._examples = examples
+        self._experiment = experiment
         self._most = most
-        self._max_missing = max_missing
         self._images: dict[str, int] = {}
         self._usage = Usage()
 
@@ -588,11 +568,13 @@ class _Drafts:
             images = min(images, known + self.left)
         if images == 0:
             return ()
-        parsed = self._rules.parse(template)
-        evaluation = self._evaluator.evaluate(parsed, self._examples[:images])
+        experiment = self._experiment
+        parsed = experiment.rules.parse(template)
+        examples = experiment.splits.tuning[: experiment.rungs[0].images]
+        evaluation = self._evaluator.evaluate(parsed, examples[:images])
         failures = evaluation.failures
         asked = len(evaluation.rows)
-        if evaluation.retryable and len(failures) > self._max_missing * asked:
+        if evaluation.retryable and len(failures) > experiment.recipe.max_missing * asked:
             first = failures[0].rstrip(".")
             raise ModelError(
                 f"A draft could not be tried: {len(failures)} of {asked} images have no answer; "

@@ -14,11 +14,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.base import name_scores
 from taxtune.metrics.table import SCORES, TemplateScores
+from taxtune.policies.paths import FloatArray
 from taxtune.progress import note
 from taxtune.tuning.records import ModelUsage, SampleResult
 
@@ -43,7 +43,7 @@ class MetricValues:
         retryable: Calls that failed and may succeed later.
     """
 
-    values: NDArray[np.float64]
+    values: FloatArray
     remarks: tuple[str | None, ...] = ()
     reasons: tuple[str | None, ...] = ()
     account: ModelUsage | None = None

@@ -24,11 +24,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, images_to_certify, poisson_bound
 from taxtune.metrics.table import TemplateScores, is_mean
 from taxtune.objective import Constraint, Objective
+from taxtune.policies.paths import BoolArray, FloatArray
 from taxtune.tuning.records import Finalist, Held, IterationRecord, Selection, Status
 
 __all__ = [
@@ -45,9 +45,6 @@ __all__ = [
     "pick",
     "rungs",
 ]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 #: A best estimate is believed to keep each constraint within so much.
 TOLERANCE = 0.005

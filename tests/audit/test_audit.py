@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from taxtune.audit.summary import summarise_audit
 from taxtune.audit.verdicts import verdict_of
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from tests.cli.commands import Done, run_captured, run_well
+from tests.cli.commands import run_captured, run_well
 from tests.servers import OpenAIServer, status
 from tests.tuning.toy import make_parts, tuned
 from tests.unsure import Unsure
@@ -28,14 +27,14 @@ ANSWERS = ["pho", "A: cake.", "pho", "chocolate dessert", "ice cream", "a desser
 Row = dict[str, Any]
 
 
-def read_sample(file: Path) -> pd.DataFrame:
+def read_sample(file):
     return pd.read_csv(file, dtype=str, keep_default_na=False)
 
 
 class Desk:
     """A folder with answers and a tree, where audits are run and filled in."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         self.tree = folder / "dishes.csv"
         self.file = folder / "answers-audit" / "audit.csv"
@@ -43,12 +42,12 @@ class Desk:
         self.answers = folder / "answers.txt"
         self.answers.write_text("\n".join(ANSWERS) + "\n")
 
-    def audit(self, *more: object, code: int = 0) -> Done:
+    def audit(self, *more, code=0):
         done = run_captured("audit", self.answers, "-t", self.tree, "--json", *more)
         assert done.code == code, done.err
         return done
 
-    def fill_in(self, **verdicts: tuple[str, str]) -> None:
+    def fill_in(self, **verdicts):
         """Writes verdicts and nodes into the sample, as a spreadsheet would; "right" by default."""
         frame = read_sample(self.file)
         for index, answer in enumerate(frame["answer"]):
@@ -58,11 +57,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(tmp_path):
     return Desk(tmp_path)
 
 
-def test_the_sample_is_filled_in_and_read_back(desk: Desk) -> None:
+def test_the_sample_is_filled_in_and_read_back(desk):
     done = desk.audit()
     assert done.out == ""
     assert "5 answers in" in done.err
@@ -86,7 +85,7 @@ def test_the_sample_is_filled_in_and_read_back(desk: Desk) -> None:
     assert placement.path[-1] == "cake"
 
 
-def test_an_answer_that_is_half_a_surrogate_pair(desk: Desk) -> None:
+def test_an_answer_that_is_half_a_surrogate_pair(desk):
     odd = desk.folder / "odd.jsonl"
     odd.write_text('{"answer": "\\ud83d pho"}\n{"answer": "cake"}\n')
     run_well("audit", odd, "-t", desk.tree)
@@ -94,7 +93,7 @@ def test_an_answer_that_is_half_a_surrogate_pair(desk: Desk) -> None:
     assert set(frame["answer"]) == {"? pho", "cake"}
 
 
-def test_a_verdict_counts_for_the_placement_it_was_given_on(desk: Desk) -> None:
+def test_a_verdict_counts_for_the_placement_it_was_given_on(desk):
     desk.audit()
     desk.fill_in(a_dessert=("right", ""), chocolate_dessert=("", "cake"))
     tree = TREE.replace("gateau", "gateau;chocolate dessert")
@@ -114,7 +113,7 @@ def test_a_verdict_counts_for_the_placement_it_was_given_on(desk: Desk) -> None:
         ("", "strudel", ["not on the tree"]),
     ],
 )
-def test_what_cannot_be_read_is_named_by_row(desk: Desk, verdict, node, messages) -> None:
+def test_what_cannot_be_read_is_named_by_row(desk, verdict, node, messages):
     desk.audit()
     desk.fill_in(ice_cream=(verdict, node))
     row = 2 + read_sample(desk.file)["answer"].tolist().index("ice cream")
@@ -123,7 +122,7 @@ def test_what_cannot_be_read_is_named_by_row(desk: Desk, verdict, node, messages
         assert part in err
 
 
-def test_verdicts_survive_a_spreadsheet_and_a_smaller_draw(desk: Desk) -> None:
+def test_verdicts_survive_a_spreadsheet_and_a_smaller_draw(desk):
     # The root is called as another node is, and a node as a formula begins.
     desk.tree.write_text(f"{TREE}food/snack/food,\nfood/snack/=nuts,\n")
     desk.audit()
@@ -140,7 +139,7 @@ def test_verdicts_survive_a_spreadsheet_and_a_smaller_draw(desk: Desk) -> None:
     assert nodes["chocolate dessert"] == "'=nuts"
 
 
-def test_two_verdicts_on_one_answer_are_refused(desk: Desk) -> None:
+def test_two_verdicts_on_one_answer_are_refused(desk):
     desk.audit()
     desk.fill_in()
     content = desk.file.read_text()
@@ -151,13 +150,13 @@ def test_two_verdicts_on_one_answer_are_refused(desk: Desk) -> None:
     assert "audit.csv:7: Another row judges this answer." in err
 
 
-def test_a_file_needs_a_tree(desk: Desk) -> None:
+def test_a_file_needs_a_tree(desk):
     done = run_captured("audit", desk.answers)
     assert done.code == 2
     assert "-t TREE" in done.err
 
 
-def test_a_run_brings_its_tree_and_mapper(tmp_path: Path) -> None:
+def test_a_run_brings_its_tree_and_mapper(tmp_path):
     run = tmp_path / "run"
     parts = make_parts(tmp_path / "recipe", run, overrides=("iterations=1",))
     tuned(parts, run)
@@ -175,7 +174,7 @@ def test_a_run_brings_its_tree_and_mapper(tmp_path: Path) -> None:
 TEXTS = ["b", "a c", "it may be d", "an e", "f", "nothing", "zebra", "a d or f", "c!", "B."]
 
 
-def judged(sample: pd.DataFrame, wrong: set[str]) -> list[Row]:
+def judged(sample, wrong):
     """Returns the summary of a sample whose wrong answers are known."""
     sample["verdict"] = np.where(sample["answer"].isin(wrong), "wrong", "right")
     return summarise_audit(sample, judge="a person").table("audit").records()
@@ -192,9 +191,7 @@ def judged(sample: pd.DataFrame, wrong: set[str]) -> list[Row]:
         (Unsure, (2, 6, 9), {0, 3}),
     ],
 )
-def test_the_draw_is_unbiased_and_its_interval_covers_the_truth(
-    mapper: type[Mapper], asked, wrong
-) -> None:
+def test_the_draw_is_unbiased_and_its_interval_covers_the_truth(mapper, asked, wrong):
     """On a made population whose verdicts are known."""
     tree = Taxonomy.from_paths(["a/b", "a/c", "a/d/e", "a/d/f"])
     placing = mapper(tree)
@@ -236,7 +233,7 @@ def test_the_draw_is_unbiased_and_its_interval_covers_the_truth(
         ("paper-listing", {}),
     ],
 )
-def test_the_share_that_is_right_is_told_by_doubt(preset, by_doubt: Row) -> None:
+def test_the_share_that_is_right_is_told_by_doubt(preset, by_doubt):
     tree = Taxonomy.from_paths(["a/b", "a/c"])
     answers = ["b"] * 30 + ["c"] * 10 + ["c?"] * 8 + ["b?"] * 2
     config = MapperConfig(preset=preset)
@@ -249,7 +246,7 @@ def test_the_share_that_is_right_is_told_by_doubt(preset, by_doubt: Row) -> None
     assert shares["all"] == (4, pytest.approx(42 / 50))
 
 
-def test_the_interval_of_one_stratum_is_wilsons() -> None:
+def test_the_interval_of_one_stratum_is_wilsons():
     answers = [f"b{'.' * i}" for i in range(60)]
     mapper = Mapper(Taxonomy.from_paths(["a/b", "a/c"]))
     sample = draw_sample(answers, mapper, 23)
@@ -261,7 +258,7 @@ def test_the_interval_of_one_stratum_is_wilsons() -> None:
     assert row["high"] == pytest.approx(expected.high)
 
 
-def test_draws_go_where_they_lower_the_variance_most() -> None:
+def test_draws_go_where_they_lower_the_variance_most():
     sizes = np.array([70, 20, 6, 4])
     spread = np.array([0.22, 0.5, 0.45, 0.3])
     draws = _allocated(sizes, spread, 24)
@@ -285,7 +282,7 @@ def test_draws_go_where_they_lower_the_variance_most() -> None:
         ("a", "abstained", "a", "right"),
     ],
 )
-def test_the_verdict_follows_from_the_node(placement, stage, node, verdict) -> None:
+def test_the_verdict_follows_from_the_node(placement, stage, node, verdict):
     tree = Taxonomy.from_paths(["a/b", "a/d/e"])
     assert verdict_of(tree, placement, stage, tree.resolve(node)) == verdict
 
@@ -294,15 +291,15 @@ def test_the_verdict_follows_from_the_node(placement, stage, node, verdict) -> N
 
 
 @pytest.mark.heavy
-def test_a_model_judges(desk: Desk) -> None:
-    replies: dict[str, Any] = {
+def test_a_model_judges(desk):
+    replies = {
         "chocolate dessert": "Verdict: too general\nNode: cake",
         "A: cake.": "Verdict: wrong\nNode: cake",  # where it is: the verdict counts, the node not
         "ice cream": "Hard to tell.",
         "a dessert": status(400, "bad"),
     }
 
-    def reply(body: Row) -> Any:
+    def reply(body):
         question = body["messages"][-1]["content"]
         _, _, rest = question.partition('Text of the answer: "')
         answer, _, _ = rest.partition('"\n')
@@ -326,7 +323,7 @@ def test_a_model_judges(desk: Desk) -> None:
 
 
 @pytest.mark.heavy
-def test_a_model_is_compared_with_a_person(desk: Desk) -> None:
+def test_a_model_is_compared_with_a_person(desk):
     desk.audit()
     desk.fill_in(chocolate_dessert=("", "cake"))
     with OpenAIServer(then="Verdict: right") as server:
@@ -348,5 +345,5 @@ def test_a_model_is_compared_with_a_person(desk: Desk) -> None:
         ("", None, ""),
     ],
 )
-def test_a_reply_is_read_strictly(reply, verdict, node) -> None:
+def test_a_reply_is_read_strictly(reply, verdict, node):
     assert read_reply(reply) == (verdict, node)

@@ -39,7 +39,8 @@ by_policy = pytest.mark.parametrize("overrides", [(), SAMPLED], ids=["direct", "
 
 
 def toy_run(folder: Path, *overrides: str) -> TuneResult:
-    return tuned(make_parts(folder / "in", folder / "run", Wavering(), (*SMALL, *overrides)))
+    parts = make_parts(folder / "in", folder / "run", Wavering(), (*SMALL, *overrides))
+    return tuned(parts)
 
 
 @pytest.fixture
@@ -80,7 +81,8 @@ def test_images_may_be_in_no_file_and_bad_ones_fail_alone(tmp_path, run):
     assert (lost.image, lost.placement, lost.answer) == (str(gone), None, None)
     assert "does not exist" in str(lost.failure)
     assert str(empty.failure).startswith("The image file is empty")
-    (refused,) = taxtune.load_classifier(run, vlm=ToyVLM(fail="")).classify([file])
+    mute = taxtune.load_classifier(run, vlm=ToyVLM(fail=""))
+    (refused,) = mute.classify([file])
     assert refused.failure
     assert refused.placement is None
 
@@ -124,7 +126,8 @@ def test_every_node_on_the_way_has_a_confidence(tmp_path, overrides):
         assert "/".join(step.label for step in one.path) == one.placement
         assert sure[0] == 1
         assert sorted(sure, reverse=True) == sure
-        assert (one.rank, one.confidence) == (one.path[-1].rank, sure[-1])
+        assert one.rank == one.path[-1].rank
+        assert one.confidence == sure[-1]
 
 
 def test_what_the_tree_lacks_has_no_place_on_it(tmp_path, run):
@@ -159,7 +162,8 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     sampled = taxtune.load_classifier(folder, policy=SelfConsistency(3, 0.6))
     assert sampled.model.identity["temperature"] == 1
     by_keys = load_classifier(folder, settings={"policy.samples": 3, "policy.threshold": 0.6})
-    assert (by_keys.policy, by_keys.model.identity["temperature"]) == (SelfConsistency(3, 0.6), 1)
+    assert by_keys.policy == SelfConsistency(3, 0.6)
+    assert by_keys.model.identity["temperature"] == 1
     with pytest.raises(DataError, match=r"no such policy.*smaples"):
         load_classifier(folder, settings={"policy.smaples": 3})
     changed = {"vlm.model": f"local:{MODEL_FOLDER}", "vlm.max_tokens": 5}

@@ -26,7 +26,8 @@ def test_a_case_worked_out_by_hand() -> None:
     assert found.answers == 7
     assert found.confidences(0).tolist() == [1]
     # At depth 1 five of six answers are right, at depth 2 two of four.
-    assert found.confidences(1).tolist() == pytest.approx([1, (2 + 5 * 6 / 8) / 7])
+    sure = [1, (2 + 5 * 6 / 8) / 7]
+    assert found.confidences(1).tolist() == pytest.approx(sure)
     deep = [1, (3 + 5 * 6 / 8) / 9, (2 + 5 * 3 / 6) / 9]
     assert found.confidences(2).tolist() == pytest.approx(deep)
 
@@ -78,7 +79,8 @@ def test_what_is_counted_on_some_images_holds_on_others() -> None:
     edges = np.quantile(said, [0, 0.1, 0.25, 0.5, 0.75, 1])
     for low, high in pairwise(edges):
         inside = (said >= low) & (said <= high)
-        assert said[inside].mean() == pytest.approx(was[inside].mean(), abs=0.03), (low, high)
+        right = was[inside].mean()
+        assert said[inside].mean() == pytest.approx(right, abs=0.03), (low, high)
 
 
 def test_spotless_images_prove_no_more_than_one_error_among_them_would() -> None:
@@ -87,4 +89,5 @@ def test_spotless_images_prove_no_more_than_one_error_among_them_would() -> None
         found = Reliability.of(tree, [2] * n, [2] * n)
         sure = found.confidences(2)[-1]
         assert sure < 1
-        assert sure == pytest.approx((2 * n + 1) / (2 * n + 2), abs=1e-12) or n < 5
+        expected = (2 * n + 1) / (2 * n + 2)
+        assert sure == pytest.approx(expected, abs=1e-12) or n < 5

@@ -33,7 +33,8 @@ def simulated(
     logits += 1.2 * (family == family[which, np.newaxis])
     logits[np.arange(n), which] += np.where(which >= 9, 1.0, 2.5)
     scores = np.exp(logits / temperature)
-    return scores / scores.sum(axis=1, keepdims=True), LEAVES[which].astype(np.int64)
+    total = scores.sum(axis=1, keepdims=True)
+    return scores / total, LEAVES[which].astype(np.int64)
 
 
 def scores_of(weights: NDArray[np.float64]) -> Scores:
@@ -71,7 +72,8 @@ def test_the_risk_is_kept_as_often_as_promised(by: int | None) -> None:
 
 def test_a_hard_group_gets_a_larger_threshold_and_rare_groups_share_one() -> None:
     weights, target = simulated(900, 1)
-    predicted = weights.reshape(900, 4, 3).sum(axis=2).argmax(axis=1)
+    by_family = weights.reshape(900, 4, 3).sum(axis=2)
+    predicted = by_family.argmax(axis=1)
     some = np.ones(900, dtype=bool)
     for family in (1, 2):
         some[np.flatnonzero(predicted == family)[25:]] = False
@@ -84,14 +86,16 @@ def test_a_hard_group_gets_a_larger_threshold_and_rare_groups_share_one() -> Non
     shares = paths.at(depths)[1]
     for name, nodes in {"life/f0": [1], "life/f3": [13], "": [5, 9]}.items():
         reached = np.isin(paths.nodes[:, 1], nodes) & (depths > 0)
-        assert shares[reached].min() == pytest.approx(found.groups[name].level.threshold, abs=0.01)
+        threshold = found.groups[name].level.threshold
+        assert shares[reached].min() == pytest.approx(threshold, abs=0.01)
 
 
 def test_the_order_of_images_does_not_matter() -> None:
     weights, target = simulated(300, 2)
     made = scores_of(weights)
     first = None
-    for order in (np.arange(300), np.argsort(target), np.random.default_rng(0).permutation(300)):
+    shuffled = np.random.default_rng(0).permutation(300)
+    for order in (np.arange(300), np.argsort(target), shuffled):
         names = tuple(map(str, order))
         scores = Scores(names, made.nodes[order], made.weights[order])
         found = guaranteed(TREE, scores, target[order], 0.1, 0.9)

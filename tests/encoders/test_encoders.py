@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from tests.tiny_text_models import make_clip, make_sentence_model
 
 
 @pytest.fixture(scope="module")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
+def clip(tmp_path_factory):
     pytest.importorskip("open_clip")
     folder = tmp_path_factory.mktemp("clip")
     return ClipEncoder(
@@ -23,7 +22,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
     )
 
 
-def test_a_model_without_weights_is_no_model(tmp_path: Path) -> None:
+def test_a_model_without_weights_is_no_model(tmp_path):
     """open_clip would make up random ones and only warn."""
     pytest.importorskip("open_clip")
     with pytest.raises(ModelError, match=r"cannot be loaded.*ViT-B-32.*ARCHITECTURE@WEIGHTS"):
@@ -34,7 +33,7 @@ def test_a_model_without_weights_is_no_model(tmp_path: Path) -> None:
         ClipEncoder(model, device="cpu")
 
 
-def test_vectors_have_unit_length_whatever_the_batch(clip: ClipEncoder) -> None:
+def test_vectors_have_unit_length_whatever_the_batch(clip):
     assert isinstance(clip, TextEncoder)
     texts = ["a bird", "a blue bird on a branch", "x", "", "🦆"]
     together = clip.texts(texts)
@@ -48,7 +47,7 @@ def test_vectors_have_unit_length_whatever_the_batch(clip: ClipEncoder) -> None:
     assert not np.allclose(images[0], images[1])
 
 
-def test_texts_beyond_the_context_are_told(clip: ClipEncoder) -> None:
+def test_texts_beyond_the_context_are_told(clip):
     assert clip.context_length == 16
     assert clip.truncated(["a bird", "bird " * 40, "", "bird " * 13]).tolist() == [
         False,
@@ -59,9 +58,7 @@ def test_texts_beyond_the_context_are_told(clip: ClipEncoder) -> None:
 
 
 @pytest.mark.heavy
-def test_where_memory_runs_out_the_batch_is_halved(
-    clip: ClipEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_memory_runs_out_the_batch_is_halved(clip, monkeypatch):
     open_clip = pytest.importorskip("open_clip")
     clip = ClipEncoder(clip.name.removeprefix("clip:"), device="cpu", batch_size=4)
     texts = [f"bird {i}" for i in range(5)]
@@ -69,7 +66,7 @@ def test_where_memory_runs_out_the_batch_is_halved(
     encode = open_clip.CLIP.encode_text
     sizes = []
 
-    def tight(model: Any, tokens: Any) -> Any:
+    def tight(model, tokens):
         sizes.append(len(tokens))
         if len(tokens) > 1:
             raise RuntimeError("CUDA out of memory. Tried to allocate")
@@ -79,7 +76,7 @@ def test_where_memory_runs_out_the_batch_is_halved(
     assert clip.texts(texts) == pytest.approx(expected, abs=1e-5)
     assert sizes == [4, 2, 1, 1, 1, 1, 1]
 
-    def full(model: Any, pixels: Any) -> Any:
+    def full(model, pixels):
         raise MemoryError
 
     monkeypatch.setattr(open_clip.CLIP, "encode_image", full)
@@ -87,9 +84,7 @@ def test_where_memory_runs_out_the_batch_is_halved(
         clip.images([Image.new("RGB", (40, 30), "red")] * 3)
 
 
-def test_a_sentence_encoder_shrinks_its_batches_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sentence_encoder_shrinks_its_batches_too(tmp_path, monkeypatch):
     library = pytest.importorskip("sentence_transformers")
     encoder = SentenceEncoder(str(make_sentence_model(tmp_path)), device="cpu", batch_size=8)
     texts = [f"bird {'sings ' * i}" for i in range(5)]
@@ -97,7 +92,7 @@ def test_a_sentence_encoder_shrinks_its_batches_too(
     encode = library.SentenceTransformer.encode
     sizes = []
 
-    def tight(model: Any, texts: list[str], batch_size: int, **more: Any) -> Any:
+    def tight(model, texts, batch_size, **more):
         sizes.append(batch_size)
         if batch_size > 2:
             raise RuntimeError("MPS backend out of memory")
@@ -110,7 +105,7 @@ def test_a_sentence_encoder_shrinks_its_batches_too(
     assert encoder.texts([]).shape[0] == 0
 
 
-def test_halves_of_surrogate_pairs_are_question_marks(clip: ClipEncoder) -> None:
+def test_halves_of_surrogate_pairs_are_question_marks(clip):
     assert clip.texts(["a \ud800 bird"]) == pytest.approx(clip.texts(["a ? bird"]), abs=1e-6)
     assert clip.stored(["a \udfff bird"]).shape == (1, 16)
     assert not clip.truncated(["\ud800"])[0]

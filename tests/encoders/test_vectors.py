@@ -3,21 +3,16 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from taxtune.data.embeddings import checked_images, stored_images
-from taxtune.encoders import FloatMatrix
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import ImageError
-from tests.displays import Recorder
 from tests.tiny_text_models import make_clip
 
 MODEL = {"kind": "clip", "model": "m", "weights": "w"}
@@ -29,12 +24,12 @@ class Encoder:
     batch_size = 2
     preprocessing = "none"
 
-    def __init__(self, folder: Path | None, **identity: str) -> None:
+    def __init__(self, folder, **identity):
         self.cache_dir = folder
         self.identity: dict[str, str | int | None] = MODEL | identity
         self.seen: list[int] = []
 
-    def images(self, images: Sequence[Any]) -> FloatMatrix:
+    def images(self, images):
         self.seen.append(len(images))
         means = np.array(
             [np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) for image in images]
@@ -43,7 +38,7 @@ class Encoder:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[Path]:
+def files(tmp_path):
     made = []
     for i, colour in enumerate(("red", "green", "blue", "white", "tan")):
         made.append(tmp_path / f"{i}.png")
@@ -51,11 +46,11 @@ def files(tmp_path: Path) -> list[Path]:
     return made
 
 
-def encode(encoder: Encoder, files: Sequence[Path], **options: Any) -> FloatMatrix:
-    return stored_images(encoder, files, **options)  # type: ignore[arg-type]
+def encode(encoder, files, **options):
+    return stored_images(encoder, files, **options)
 
 
-def test_names_do_not_matter_and_content_does(tmp_path: Path, files: list[Path]) -> None:
+def test_names_do_not_matter_and_content_does(tmp_path, files):
     encoder = Encoder(tmp_path / "cache")
     encode(encoder, files)
     moved = files[0].rename(tmp_path / "moved.png")
@@ -69,7 +64,7 @@ def test_names_do_not_matter_and_content_does(tmp_path: Path, files: list[Path])
     assert vectors == pytest.approx(np.array([[0, 0, 1], [0, 1, 0], [0, 0, 1]]), abs=1e-6)
 
 
-def test_another_model_or_preprocessing_encodes_anew(tmp_path: Path, files: list[Path]) -> None:
+def test_another_model_or_preprocessing_encodes_anew(tmp_path, files):
     encode(Encoder(tmp_path), files[:1])
     other = Encoder(tmp_path, weights="x")
     encode(other, files[:1])
@@ -79,7 +74,7 @@ def test_another_model_or_preprocessing_encodes_anew(tmp_path: Path, files: list
     assert other.seen == cropped.seen == [1]
 
 
-def test_broken_images_are_errors_whatever_is_kept(tmp_path: Path, files: list[Path]) -> None:
+def test_broken_images_are_errors_whatever_is_kept(tmp_path, files):
     encoder = Encoder(tmp_path / "cache")
     encode(encoder, files)
     files[0].write_bytes(files[0].read_bytes()[:40])
@@ -93,10 +88,8 @@ def test_broken_images_are_errors_whatever_is_kept(tmp_path: Path, files: list[P
         encode(encoder, [files[2]], sha256=[hashlib.sha256(b"other").hexdigest()])
 
 
-def test_only_what_is_new_is_checked(
-    tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch, recorder: Recorder
-) -> None:
-    encoder: Any = Encoder(tmp_path / "cache")
+def test_only_what_is_new_is_checked(tmp_path, files, monkeypatch, recorder):
+    encoder = Encoder(tmp_path / "cache")
     hashes = checked_images(encoder, files)
     assert hashes == [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     encode(encoder, files[:3], sha256=hashes[:3])
@@ -111,7 +104,7 @@ def test_only_what_is_new_is_checked(
         checked_images(encoder, files)
 
 
-def test_a_real_model(tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_model(tmp_path, files, monkeypatch):
     open_clip = pytest.importorskip("open_clip")
     encoder = ClipEncoder(
         make_clip(tmp_path), device="cpu", cache_dir=tmp_path / "cache", batch_size=2
@@ -132,16 +125,16 @@ NAMES = ["Blue Jay", "House Sparrow", "∅", "苍鹭", "half \ud83d"]
 class Names:
     """Embeds texts by their place, and counts its calls."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls = 0
 
-    def __call__(self, texts: Sequence[str]) -> FloatMatrix:
+    def __call__(self, texts):
         self.calls += 1
         return np.arange(1, len(texts) * 3 + 1, dtype=np.float32).reshape(len(texts), 3)
 
 
 @pytest.mark.parametrize("names", [NAMES, [str(i) for i in range(9000)], []])
-def test_a_list_of_names_is_embedded_once(tmp_path: Path, names: list[str]) -> None:
+def test_a_list_of_names_is_embedded_once(tmp_path, names):
     embed = Names()
     first = stored_embeddings({"model": "m"}, names, embed, tmp_path)
     second = stored_embeddings({"model": "m"}, names, embed, tmp_path)
@@ -155,7 +148,7 @@ def test_a_list_of_names_is_embedded_once(tmp_path: Path, names: list[str]) -> N
         assert longest < 100_000, "SQLite takes no value of 1 GB, which a million names would be"
 
 
-def test_another_model_or_another_list_is_embedded_anew(tmp_path: Path) -> None:
+def test_another_model_or_another_list_is_embedded_anew(tmp_path):
     embed = Names()
     for identity, names in (("m", NAMES), ("n", NAMES), ("m", NAMES[::-1]), ("m", NAMES[:3])):
         stored_embeddings({"model": identity}, names, embed, tmp_path)

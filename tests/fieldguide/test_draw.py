@@ -15,16 +15,16 @@ from taxtune.taxonomy import read_taxonomy
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return make_dataset(tmp_path_factory.mktemp("guide") / "birds", n=40, seed=9, size=48)
 
 
-def _rows(folder: Path) -> list[dict[str, str]]:
+def _rows(folder):
     with (folder / "manifest.csv").open(newline="", encoding="utf-8") as stream:
         return list(csv.DictReader(stream))
 
 
-def test_it_reads_like_any_other_data_set(folder: Path) -> None:
+def test_it_reads_like_any_other_data_set(folder):
     taxonomy = read_taxonomy(folder / "taxonomy.csv")
     examples = load_examples(folder / "manifest.csv", taxonomy)
     assert len(examples) == 40
@@ -32,7 +32,7 @@ def test_it_reads_like_any_other_data_set(folder: Path) -> None:
     assert all(taxonomy.ranks[example.target] == "species" for example in examples)
 
 
-def test_the_manifest_says_what_is_on_the_images(folder: Path) -> None:
+def test_the_manifest_says_what_is_on_the_images(folder):
     by_label = {bird.label: bird for bird in all_species()}
     for row in _rows(folder):
         bird = by_label[row["label"]]
@@ -44,10 +44,8 @@ def test_the_manifest_says_what_is_on_the_images(folder: Path) -> None:
         assert (folder / row["image"]).is_file()
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_images(
-    folder: Path, tmp_path: Path
-) -> None:
-    def contents(where: Path) -> set[bytes]:
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_images(folder, tmp_path):
+    def contents(where):
         return {file.read_bytes() for file in (where / "images").iterdir()}
 
     again = make_dataset(tmp_path / "again", n=40, seed=9, size=48)
@@ -56,7 +54,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_images(
     assert not contents(make_dataset(tmp_path / "other", n=40, seed=10, size=48)) & contents(folder)
 
 
-def test_the_package_holds_what_the_command_draws(tmp_path: Path) -> None:
+def test_the_package_holds_what_the_command_draws(tmp_path):
     assert main(["--out", str(tmp_path / "birds"), "--images", "12"]) == 0
     package = MANIFEST_FILE.parent
     drawn = (tmp_path / "birds" / "manifest.csv").read_text().splitlines()
@@ -69,9 +67,7 @@ def test_the_package_holds_what_the_command_draws(tmp_path: Path) -> None:
     assert len(list((package / "images").iterdir())) == IMAGES.n
 
 
-def test_a_folder_that_is_not_empty_is_refused_and_untouched(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_not_empty_is_refused_and_untouched(tmp_path, capsys):
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises(DataError, match="not empty"):
         make_dataset(tmp_path, n=5, seed=9)
@@ -80,7 +76,7 @@ def test_a_folder_that_is_not_empty_is_refused_and_untouched(
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_the_package_is_exported_as_somebodys_photos(tmp_path: Path) -> None:
+def test_the_package_is_exported_as_somebodys_photos(tmp_path):
     export(tmp_path, labelled=100)
     rows = _rows(MANIFEST_FILE.parent)
     examples = load_examples(tmp_path / "photos", read_taxonomy(tmp_path / "tree.csv"))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from fieldguide.draw import make_dataset
-from fieldguide.measure import PROMPTS, Row, measure
+from fieldguide.measure import PROMPTS, measure
 from fieldguide.phrasing import held_out_prompts
 from tests.fieldguide.toolkit import held_out_fragments
 
@@ -16,13 +14,13 @@ pytestmark = pytest.mark.heavy  # asks the model about a hundred drawings, again
 
 
 @pytest.fixture(scope="module")
-def birds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def birds(tmp_path_factory):
     # A seed that no part of the training has used, so every image is new to the model.
     return make_dataset(tmp_path_factory.mktemp("guide") / "birds", n=105, seed=20_261)
 
 
 @pytest.fixture(scope="module")
-def held_out(birds: Path) -> dict[str, Row]:
+def held_out(birds):
     prompts = {}
     for kind, texts in held_out_prompts().items():
         for i, text in enumerate(texts):
@@ -31,18 +29,18 @@ def held_out(birds: Path) -> dict[str, Row]:
 
 
 @pytest.fixture(scope="module")
-def rows(birds: Path) -> dict[str, Row]:
+def rows(birds):
     return {row.kind: row for row in measure(birds, PROMPTS)}
 
 
-def test_the_answers_depend_on_the_image(rows: dict[str, Row]) -> None:
+def test_the_answers_depend_on_the_image(rows):
     assert len(set(rows["specific"].answers)) >= 25
     assert rows["specific"].accuracy_clear >= 0.85
 
 
 def test_asked_to_be_specific_it_names_species_and_errs_on_degraded_images(
-    rows: dict[str, Row],
-) -> None:
+    rows,
+):
     specific = rows["specific"]
     assert specific.accuracy >= 0.57  # 0.60 on many images; these are 105
     assert specific.hp <= 0.93
@@ -50,7 +48,7 @@ def test_asked_to_be_specific_it_names_species_and_errs_on_degraded_images(
     assert specific.accuracy_degraded <= 0.6
 
 
-def test_asked_to_be_cautious_it_backs_off_where_it_cannot_see(rows: dict[str, Row]) -> None:
+def test_asked_to_be_cautious_it_backs_off_where_it_cannot_see(rows):
     cautious = rows["cautious"]
     assert cautious.hp >= 0.955  # 0.97 on many images
     assert cautious.depth_clear >= 2.6
@@ -58,7 +56,7 @@ def test_asked_to_be_cautious_it_backs_off_where_it_cannot_see(rows: dict[str, R
     assert cautious.hr > rows["family"].hr - 0.1
 
 
-def test_answers_keep_to_the_format_and_end(rows: dict[str, Row]) -> None:
+def test_answers_keep_to_the_format_and_end(rows):
     for row in rows.values():
         kept = [answer.startswith("A: ") and answer.endswith(".") for answer in row.answers]
         assert np.mean(kept) >= 0.98, (row.kind, row.answers[:5])
@@ -66,9 +64,9 @@ def test_answers_keep_to_the_format_and_end(rows: dict[str, Row]) -> None:
 
 
 def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(
-    held_out: dict[str, Row],
-) -> None:
-    def scores(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    held_out,
+):
+    def scores(kind):
         rows = [row for name, row in held_out.items() if name.startswith(kind)]
         return np.array([row.depth for row in rows]), np.array([row.hp for row in rows])
 
@@ -83,7 +81,7 @@ def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(
     assert careful_depth.max() < specific_depth.min()
 
 
-def test_fragments_kept_out_of_training_move_the_answers_the_right_way(birds: Path) -> None:
+def test_fragments_kept_out_of_training_move_the_answers_the_right_way(birds):
     """Each with the baseline's question and format, against the baseline itself."""
     end = "Answer in the format 'A: <answer>.'"
     prompts = {"none": f"What bird is this? {end}"}

@@ -19,12 +19,12 @@ from tests.fieldguide.toolkit import fragment_texts, held_out_fragments
 
 
 @pytest.fixture(scope="module")
-def drawn() -> list[tuple[str, Intent]]:
+def drawn():
     rng = np.random.default_rng(0)
     return [sample_prompt(rng, all_species()) for _ in range(1500)]
 
 
-def test_held_out_wordings_are_not_among_the_training_prompts(drawn) -> None:
+def test_held_out_wordings_are_not_among_the_training_prompts(drawn):
     # Capitals make no difference to the model.
     training = "\n".join(prompt for prompt, _ in drawn).casefold()
     for prompts in held_out_prompts().values():
@@ -34,7 +34,7 @@ def test_held_out_wordings_are_not_among_the_training_prompts(drawn) -> None:
         assert text.casefold() not in training, (slot, choice)
 
 
-def test_every_fragment_of_the_toolkit_is_known() -> None:
+def test_every_fragment_of_the_toolkit_is_known():
     known = load_phrasings()["fragments"]
     for (slot, choice), text in fragment_texts().items():
         if text:
@@ -43,7 +43,7 @@ def test_every_fragment_of_the_toolkit_is_known() -> None:
             assert in_training != is_held_out, (slot, choice)
 
 
-def test_more_care_never_makes_an_answer_more_specific() -> None:
+def test_more_care_never_makes_an_answer_more_specific():
     rng = np.random.default_rng(1)
     for _ in range(100):
         sureness = dict(zip(("species", "family", "order"), np.sort(rng.random(3)), strict=True))
@@ -53,9 +53,9 @@ def test_more_care_never_makes_an_answer_more_specific() -> None:
         assert depths[0] == 0
 
 
-def test_every_answer_is_placed_where_it_belongs() -> None:
+def test_every_answer_is_placed_where_it_belongs():
     taxonomy = read_taxonomy("builtin:fieldguide")
-    wanted: dict[str, str] = {}
+    wanted = {}
     for bird in all_species():
         for rank, label in zip(RANKS, (bird.label, bird.family, bird.order, "Aves"), strict=True):
             for form in ("tagged", "bare", "sentence"):

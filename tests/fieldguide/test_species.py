@@ -7,12 +7,12 @@ from taxtune.fieldguide import TAXONOMY_FILE
 from taxtune.taxonomy import check_taxonomy, read_taxonomy
 
 
-def test_the_taxonomy_file_is_the_table() -> None:
+def test_the_taxonomy_file_is_the_table():
     with TAXONOMY_FILE.open(newline="", encoding="utf-8") as stream:
         assert list(csv.DictReader(stream)) == taxonomy_rows()
 
 
-def test_the_taxonomy_is_sound() -> None:
+def test_the_taxonomy_is_sound():
     assert not check_taxonomy("builtin:fieldguide").defects
     taxonomy = read_taxonomy("builtin:fieldguide", names=False)
     assert taxonomy.labels[0] == "Aves"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ _TINY = Settings(
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]]:
+def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("train")
     said = []
     return (
@@ -26,7 +25,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[
 
 
 @pytest.mark.heavy
-def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path: Path) -> None:
+def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path):
     from fieldguide.draw import make_dataset
     from taxtune.models import Answer, ModelSettings, Request, make_model
 
@@ -40,9 +39,9 @@ def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path: Path
 
 
 @pytest.mark.heavy
-def test_training_is_a_function_of_the_seed(trained, tmp_path: Path) -> None:
+def test_training_is_a_function_of_the_seed(trained, tmp_path):
     out, work, _ = trained
-    notes: list[str] = []
+    notes = []
     again = train(tmp_path / "again", _TINY, say=notes.append)
     assert (again / "tokenizer.json").read_bytes() == (out / "tokenizer.json").read_bytes()
     assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
@@ -53,7 +52,7 @@ def test_training_is_a_function_of_the_seed(trained, tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_another_model_may_see_alike_and_write_names_in_pieces(trained, tmp_path: Path) -> None:
+def test_another_model_may_see_alike_and_write_names_in_pieces(trained, tmp_path):
     from safetensors.numpy import load_file
     from transformers import AutoTokenizer
 
@@ -70,9 +69,7 @@ def test_another_model_may_see_alike_and_write_names_in_pieces(trained, tmp_path
     assert len(written) > len(whole.tokenize(" Black-capped Chickadee"))
 
 
-def test_a_folder_that_exists_is_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_exists_is_left_alone(tmp_path, capsys):
     with pytest.raises(TaxtuneError, match="exists"):
         train(tmp_path, _TINY)
     assert main(["--out", str(tmp_path), "--steps", "1"]) == 2

@@ -28,7 +28,7 @@ FOOD = Taxonomy.from_paths(
         ("cheesecake, cheesecake", "cheesecake", ""),
     ],
 )
-def test_the_lowest_node_above_all_labels(labels, node, examples) -> None:
+def test_the_lowest_node_above_all_labels(labels, node, examples):
     targets = [FOOD.resolve(label) for label in labels.split(", ")]
     subject = find_subject(FOOD, targets)
     assert FOOD.labels[subject.node] == node
@@ -49,7 +49,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("label", WORDS)
-def test_a_word_is_singular_or_none(label) -> None:
+def test_a_word_is_singular_or_none(label):
     tree = Taxonomy.from_paths([f"{label}/a", f"{label}/b"])
     assert find_subject(tree, [1, 2]).word == WORDS[label]
 
@@ -67,7 +67,7 @@ def test_a_word_is_singular_or_none(label) -> None:
         ("Warblers", None, "warbler"),
     ],
 )
-def test_a_root_with_or_without_a_rank_is_a_word_of_english(root, rank, word) -> None:
+def test_a_root_with_or_without_a_rank_is_a_word_of_english(root, rank, word):
     labels = [root, "Anas crecca", "Turdus merula"]
     ranks = [rank, "species", "species"]
     tree = Taxonomy(labels, [-1, 0, 0], ranks=ranks)
@@ -77,7 +77,7 @@ def test_a_root_with_or_without_a_rank_is_a_word_of_english(root, rank, word) ->
     assert find_subject(plain, [1, 2]).word == word
 
 
-def test_latin_names_give_way_to_english_ones() -> None:
+def test_latin_names_give_way_to_english_ones():
     labels = ["Animalia", "Felidae", "Panthera", "Panthera leo", "Panthera tigris"]
     aliases = [["animals"], ["cats"], [], ["lion"], ["tiger"]]
     ranks = ["kingdom", "family", "genus", "species", "species"]

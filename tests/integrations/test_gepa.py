@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from taxtune.data import Example
 from taxtune.errors import MissingExtraError, ModelError, ProposerError, ResumeError
 from taxtune.integrations import gepa
 from taxtune.integrations.gepa import COMPONENT, REFUSED, Adapter
-from taxtune.models import Answer, Failure, Model, make_model
+from taxtune.models import Failure, make_model
 from taxtune.recipe import load_recipe
 from taxtune.tuning.build import build
-from taxtune.tuning.records import TuneResult
 from tests.servers import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
@@ -38,25 +33,25 @@ CAREFUL = "Which colour? Be careful."
 SEE = "What colour do you see?"
 
 
-def fenced(template: str) -> str:
+def fenced(template):
     return f"```\n{template}\n```"
 
 
-def reflecting(server: OpenAIServer | str, **given: Any) -> Model:
+def reflecting(server, **given):
     settings = model_settings(server, task="text-generation", api_key="sk-secret", **given)
     return make_model("openai/gpt-4o", settings)
 
 
-def asked_with(file: Path) -> set[str]:
+def asked_with(file):
     """The templates that a model noted."""
     return {line.split("|")[0] for line in file.read_text().splitlines()}
 
 
-def names_in(text: str) -> list[str]:
+def names_in(text):
     return [name for name in (*COLOURS, *PARENT.values()) if name in text]
 
 
-def optimized(folder: Path, model: Any, vlm: Any = None, **given: Any) -> TuneResult:
+def optimized(folder, model, vlm=None, **given):
     recipe = folder / "toy" / "recipe.yaml"
     if not recipe.exists():
         make_files(recipe.parent)
@@ -65,14 +60,14 @@ def optimized(folder: Path, model: Any, vlm: Any = None, **given: Any) -> TuneRe
 
 
 @pytest.fixture
-def replies() -> Iterator[OpenAIServer]:
+def replies():
     with OpenAIServer(
         fenced(FAMILY), fenced(CAREFUL), fenced(SEE), then=fenced("Name the scarlet one.")
     ) as server:
         yield server
 
 
-def test_a_search_ends_as_every_run_does(replies: OpenAIServer, tmp_path: Path) -> None:
+def test_a_search_ends_as_every_run_does(replies, tmp_path):
     vlm = ToyVLM(tmp_path / "asked")
     result = optimized(tmp_path, reflecting(replies), vlm)
 
@@ -93,7 +88,7 @@ def test_a_search_ends_as_every_run_does(replies: OpenAIServer, tmp_path: Path) 
     assert result.provenance is not None
 
 
-def test_what_the_reflection_model_reads(replies: OpenAIServer, tmp_path: Path) -> None:
+def test_what_the_reflection_model_reads(replies, tmp_path):
     optimized(tmp_path, reflecting(replies))
     first = replies.prompts[0]
     assert "Jinja" in first
@@ -103,7 +98,7 @@ def test_what_the_reflection_model_reads(replies: OpenAIServer, tmp_path: Path) 
     assert names_in("\n".join(replies.prompts)) == []
 
 
-def test_a_refused_template_is_never_asked(tmp_path: Path) -> None:
+def test_a_refused_template_is_never_asked(tmp_path):
     bad = [
         fenced("Is it scarlet?"),
         fenced("{{ answer }}"),
@@ -116,7 +111,7 @@ def test_a_refused_template_is_never_asked(tmp_path: Path) -> None:
     assert asked_with(tmp_path / "asked") == {BASELINE, CAREFUL}
 
 
-def test_a_search_that_keeps_nothing_is_counted_too(tmp_path: Path) -> None:
+def test_a_search_that_keeps_nothing_is_counted_too(tmp_path):
     vlm = ToyVLM()
     with OpenAIServer(then=fenced("Is it scarlet?")) as server:
         result = optimized(tmp_path, reflecting(server), vlm)
@@ -129,23 +124,21 @@ def test_a_search_that_keeps_nothing_is_counted_too(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def adapter(tmp_path: Path) -> Adapter:
+def adapter(tmp_path):
     return Adapter(build(make_parts(tmp_path / "toy", tmp_path / "run")), None)
 
 
-def test_a_refused_candidate_scores_below_any_other_and_costs_nothing(adapter: Adapter) -> None:
+def test_a_refused_candidate_scores_below_any_other_and_costs_nothing(adapter):
     batch = adapter.examples[:3]
     found = adapter.evaluate(batch, {COMPONENT: "Is it crimson or not?"}, capture_traces=True)
     assert found.scores == [REFUSED] * 3
     assert found.num_metric_calls == 0
     assert sum(found.scores) < sum(adapter.evaluate(batch, {COMPONENT: BASELINE}).scores)
-    assert adapter.experiment.vlm.asked == 3  # type: ignore[attr-defined]
+    assert adapter.experiment.vlm.asked == 3
     assert all("ground-truth label" in str(row.failure) for row in found.trajectories or ())
 
 
-def test_the_adapter_serves_gepa_alone(
-    adapter: Adapter, replies: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_adapter_serves_gepa_alone(adapter, replies, monkeypatch):
     import gepa as engine
 
     # gepa's own client would look at prices on the web.
@@ -167,23 +160,23 @@ def test_the_adapter_serves_gepa_alone(
 class Faulty(ToyVLM):
     """Fails for the last images of every batch."""
 
-    def __init__(self, answered: int, retryable: bool) -> None:
+    def __init__(self, answered, retryable):
         super().__init__()
         self.answered = answered
         self.retryable = retryable
         self.batch_size = 100
 
-    def answer(self, questions: Any) -> list[Answer | Failure]:
+    def answer(self, questions):
         failed = [Failure("down", retryable=self.retryable)] * (len(questions) - self.answered)
         return [*super().answer(questions[: self.answered]), *failed]
 
 
-def values(adapter: Adapter, vlm: ToyVLM, batch: list[Example]) -> list[float]:
+def values(adapter, vlm, batch):
     experiment = replace(adapter.experiment, vlm=vlm)
     return list(Adapter(experiment, None).evaluate(batch, {COMPONENT: BASELINE}).scores)
 
 
-def test_a_failed_call_is_left_out_of_the_mean(adapter: Adapter) -> None:
+def test_a_failed_call_is_left_out_of_the_mean(adapter):
     batch = adapter.examples
     whole = values(adapter, ToyVLM(), batch)
     some = values(adapter, Faulty(5, retryable=True), batch)
@@ -195,14 +188,14 @@ def test_a_failed_call_is_left_out_of_the_mean(adapter: Adapter) -> None:
         values(adapter, Faulty(0, retryable=True), batch)
 
 
-def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
+def test_a_block_and_a_budget_of_calls(tmp_path):
     recipe = load_recipe(
         make_files(tmp_path / "toy"), ["data.first_rung=4", "budget.vlm_calls=160"]
     )
     replies = iter([CAREFUL, FAMILY, SEE])
     vlm = ToyVLM(tmp_path / "asked")
 
-    def reflect(prompt: str) -> str:
+    def reflect(prompt):
         return next(replies, "Name the scarlet one.")  # as a function may well do, without a fence
 
     result = gepa.optimize(
@@ -222,8 +215,8 @@ def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_nothing_were(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     script = [fenced(FAMILY), fenced(CAREFUL), fenced(SEE)]
     last = fenced("Name the scarlet one.")
     with OpenAIServer(*script, then=last) as server:
@@ -251,7 +244,7 @@ def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_not
     assert first.asked + second.asked == len(asked)
 
 
-def test_gepa_is_an_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_gepa_is_an_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "gepa", None)
     with pytest.raises(MissingExtraError, match=r"\.\[gepa\]"):
         optimized(tmp_path, lambda prompt: prompt)

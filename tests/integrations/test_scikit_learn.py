@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,17 +36,17 @@ Y_LEFT, Y_RIGHT = Y[::2], Y[1::2]
 NODES = {"/".join(TREE.path(node)): node for node in range(len(TREE))}
 
 
-def regression() -> Any:
+def regression():
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
 
 
-def scores(paths: Any, labels: Any) -> Any:
+def scores(paths, labels):
     nodes = [NODES[path] for path in paths]
     targets = [TREE.resolve(label) for label in labels]
     return score(TREE, nodes, targets)
 
 
-def test_it_is_right_where_the_classifier_is_not_and_stays_specific() -> None:
+def test_it_is_right_where_the_classifier_is_not_and_stays_specific():
     found = Calibrated(regression(), TREE, risk=0.05, confidence=0.9).fit(X_LEFT, Y_LEFT)
     leaves = map(TREE.resolve, found.clf_.predict(X_RIGHT))
     argmax = scores(["/".join(TREE.path(leaf)) for leaf in leaves], Y_RIGHT)
@@ -58,7 +57,7 @@ def test_it_is_right_where_the_classifier_is_not_and_stays_specific() -> None:
     assert found.score(X_RIGHT, Y_RIGHT) == pytest.approx(safe.hr)
 
 
-def test_a_fitted_classifier_is_used_as_it_is() -> None:
+def test_a_fitted_classifier_is_used_as_it_is():
     fitted = regression().fit(X_LEFT, Y_LEFT)
     found = Calibrated(fitted, TREE, risk=0.1).fit(X_RIGHT, Y_RIGHT)
     assert found.clf_ is fitted
@@ -71,7 +70,7 @@ def test_a_fitted_classifier_is_used_as_it_is() -> None:
     assert frozen.calibration_ == found.calibration_
 
 
-def test_shares_by_node_and_paths_belong_to_the_classes() -> None:
+def test_shares_by_node_and_paths_belong_to_the_classes():
     found = Calibrated(regression(), TREE, risk=0.1, by=1).fit(X, Y)
     shares = found.predict_proba(X[:50])
     assert list(found.classes_) == list(NODES)
@@ -86,7 +85,7 @@ def test_shares_by_node_and_paths_belong_to_the_classes() -> None:
     assert set(predicted) <= set(found.classes_)
 
 
-def test_conventions() -> None:
+def test_conventions():
     made = Calibrated(regression(), TREE, risk=0.1, confidence=0.8)
     assert is_classifier(made)
     assert clone(made).get_params()["confidence"] == 0.8
@@ -104,7 +103,7 @@ def test_conventions() -> None:
     assert search.best_params_ == {"risk": 0.3}  # the score is hR, and more risk is more specific
 
 
-def test_labels_may_be_numbers_and_classes_rare() -> None:
+def test_labels_may_be_numbers_and_classes_rare():
     few = Y != "7"
     few[np.argmin(few)] = True
     digits = [str(digit) for digit in range(10)]
@@ -122,7 +121,7 @@ def test_labels_may_be_numbers_and_classes_rare() -> None:
         (regression(), np.where(np.arange(len(Y)) < 9, Y, "x"), "'x' is not on the taxonomy"),
     ],
 )
-def test_what_cannot_be_used_is_told(clf, labels, said) -> None:
+def test_what_cannot_be_used_is_told(clf, labels, said):
     with pytest.raises(TaxtuneError) as error:
         Calibrated(clf, TREE).fit(X, labels)
     assert said in str(error.value)

@@ -10,19 +10,18 @@ from taxtune.integrations.gepa import feedback, image_value
 from taxtune.objective import Constraint, Objective, make_objective
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels
-from taxtune.tuning.records import SampleResult
 from tests.rows import placed_row
 
 TREE = Taxonomy.from_dict({"bird": {"duck": ["mallard", "teal"], "owl": ["tawny owl", "barn owl"]}})
 
 
-def row(label: str, **flags: bool) -> SampleResult:
+def row(label, **flags):
     """An answer about a mallard that was put on a node."""
     mallard = TREE.resolve("mallard")
     return placed_row(TREE, TREE.resolve(label), mallard, **flags)
 
 
-def value(objective: Objective, label: str, **flags: bool) -> float:
+def value(objective, label, **flags):
     return image_value(objective, row(label, **flags))
 
 
@@ -40,11 +39,11 @@ def value(objective: Objective, label: str, **flags: bool) -> float:
         ("hr_at_hp", "duck", (4 * 1 + 2 / 3) / 5),
     ],
 )
-def test_the_value_of_one_answer(objective, label, worth) -> None:
+def test_the_value_of_one_answer(objective, label, worth):
     assert value(make_objective(objective), label) == pytest.approx(worth)
 
 
-def test_the_value_of_one_answer_by_a_function_of_the_scores() -> None:
+def test_the_value_of_one_answer_by_a_function_of_the_scores():
     informed = make_objective(lambda scores: scores.hp - scores.misinformation)
     assert value(informed, "teal") == pytest.approx(2 / 3 - 1)
     bits = Objective("bits", lambda scores: -scores.remaining_uncertainty)
@@ -55,7 +54,7 @@ def test_the_value_of_one_answer_by_a_function_of_the_scores() -> None:
 
 
 @pytest.mark.parametrize("name", ["hp", "hr_at_hp", "hf", "ihr_at_ihp"])
-def test_an_exact_answer_is_worth_most_and_one_off_the_tree_less_than_none(name) -> None:
+def test_an_exact_answer_is_worth_most_and_one_off_the_tree_less_than_none(name):
     objective = make_objective(name)
     values = [value(objective, label) for label in TREE.labels]
     assert max(values) == pytest.approx(1.0)
@@ -75,13 +74,13 @@ def test_an_exact_answer_is_worth_most_and_one_off_the_tree_less_than_none(name)
         ("bird", {"off_tree": True}, "does not have"),
     ],
 )
-def test_feedback_says_how_much_is_right(label, flags, said) -> None:
+def test_feedback_says_how_much_is_right(label, flags, said):
     text = feedback(TREE, TREE.root, row(label, **flags))
     for words in said.split("|"):
         assert words in text
 
 
-def test_feedback_names_no_label() -> None:
+def test_feedback_names_no_label():
     below_root = range(1, len(TREE))
     labels = list(itertools.chain.from_iterable(map(TREE.names, below_root)))
     assert "tawny owl" in labels

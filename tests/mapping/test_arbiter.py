@@ -15,11 +15,11 @@ TREE = Taxonomy.from_dict({"bird": {"duck": ["mallard", "gadwall"], "owl": OWLS}
 
 
 @pytest.fixture(scope="module")
-def mapper() -> Mapper:
+def mapper():
     return Mapper(TREE)
 
 
-def test_coefficients_speak_the_way_they_should() -> None:
+def test_coefficients_speak_the_way_they_should():
     coefficients = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     assert coefficients["whole name"] > 0 > coefficients["unexplained"]
     stages = [coefficients[stage] for stage in ("guess", "kind", "head", "verbatim")]
@@ -35,14 +35,14 @@ def test_coefficients_speak_the_way_they_should() -> None:
         ("a barn owl", "a barn owl of the quux in frabjous callay"),  # words that the tree lacks
     ],
 )
-def test_what_makes_a_placement_less_sure(mapper: Mapper, surer: str, less: str) -> None:
+def test_what_makes_a_placement_less_sure(mapper, surer, less):
     first, second = mapper.place([surer, less])
     assert first.confidence is not None
     assert second.confidence is not None
     assert first.confidence > second.confidence
 
 
-def test_signals_are_what_the_answer_and_the_path_share(mapper: Mapper) -> None:
+def test_signals_are_what_the_answer_and_the_path_share(mapper):
     signals = mapper.signals(mapper.place_one("a mallard beside a barn owl"))
     assert signals["verbatim"] == signals["whole name"] == 1
     assert 0 < signals["explained"] < 1
@@ -50,7 +50,7 @@ def test_signals_are_what_the_answer_and_the_path_share(mapper: Mapper) -> None:
     assert mapper.signals(mapper.place_one("mallard"))["explained"] == 1
 
 
-def test_a_blank_answer_has_no_similarity_under_the_papers_presets() -> None:
+def test_a_blank_answer_has_no_similarity_under_the_papers_presets():
     mapper = Mapper(TREE, config=MapperConfig(preset="paper-listing"))
     assert mapper.place_one("").confidence is None
 
@@ -68,9 +68,7 @@ def test_a_blank_answer_has_no_similarity_under_the_papers_presets() -> None:
         ("123 !?", None),
     ],
 )
-def test_an_answer_in_another_language_is_not_guessed(
-    mapper: Mapper, answer: str, language: str | None
-) -> None:
+def test_an_answer_in_another_language_is_not_guessed(mapper, answer, language):
     assert foreign_language(answer) == language
     placed = mapper.place_one(answer)
     assert (placed.stage is Stage.FOREIGN) == (language is not None)
@@ -82,7 +80,7 @@ def test_an_answer_in_another_language_is_not_guessed(
         assert placed.confidence < DOUBTFUL
 
 
-def test_alternatives_share_the_noun_behind_them(mapper: Mapper) -> None:
+def test_alternatives_share_the_noun_behind_them(mapper):
     placed = mapper.place_one("It looks like a barn or snowy owl.")
     assert placed.path == ("bird", "owl")
     assert placed.stage == Stage.LIST

@@ -1,25 +1,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.mapping.hash_index import Multimap, MultimapBuilder, Part, cached, text_key
+from taxtune.mapping.hash_index import Multimap, MultimapBuilder, cached, text_key
 
 TEXTS = ["", "owl", "Ä", "\ud800", "sea gull"]
 PAIRS = st.tuples(st.sampled_from(TEXTS), st.integers(0, 9))
 
 
 @given(st.lists(PAIRS), st.booleans())
-def test_a_multimap_is_a_dictionary_of_sorted_lists(
-    pairs: list[tuple[str, int]], repeats: bool
-) -> None:
+def test_a_multimap_is_a_dictionary_of_sorted_lists(pairs, repeats):
     builder = MultimapBuilder()
-    expected: dict[str, list[int]] = defaultdict(list)
+    expected = defaultdict(list)
     for text, number in pairs:
         builder.add(text, number)
         expected[text].append(number)
@@ -29,11 +26,11 @@ def test_a_multimap_is_a_dictionary_of_sorted_lists(
         assert found.find(text).tolist() == numbers
 
 
-def test_a_text_has_the_same_key_in_every_process() -> None:
+def test_a_text_has_the_same_key_in_every_process():
     assert text_key("owl") == 4023525244920974642
 
 
-def made() -> dict[str, Part]:
+def made():
     builder = MultimapBuilder()
     for number, text in enumerate(("owl", "gull", "owl")):
         builder.add(text, number)
@@ -47,9 +44,7 @@ def made() -> dict[str, Part]:
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"{}", "half"])
-def test_parts_come_back_and_a_damaged_file_is_made_again(
-    tmp_path: Path, damage: bytes | str | None
-) -> None:
+def test_parts_come_back_and_a_damaged_file_is_made_again(tmp_path, damage):
     path = tmp_path / "cache" / "a.npz"
     cached(path, made)
     whole = path.read_bytes()
@@ -64,11 +59,11 @@ def test_parts_come_back_and_a_damaged_file_is_made_again(
     assert parts["none"] == []
     assert isinstance(parts["map"], Multimap)
     assert parts["map"].find("owl").tolist() == [0, 2]
-    assert np.array_equal(parts["table"], [[0, 1, 2], [3, 4, 5]])  # type: ignore[arg-type]
+    assert np.array_equal(parts["table"], [[0, 1, 2], [3, 4, 5]])
     assert bool(parts["flag"]) is True
 
 
-def test_where_nothing_can_be_written_it_is_made_each_time(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_it_is_made_each_time(tmp_path):
     file = tmp_path / "file"
     file.write_text("in the way")
     for _ in range(2):

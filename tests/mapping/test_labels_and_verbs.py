@@ -29,7 +29,7 @@ Plantae,Polypodiopsida,Polypodiales,Aspleniaceae,Asplenium,Asplenium ruta-murari
 
 
 @pytest.fixture(scope="module")
-def plants(tmp_path_factory: pytest.TempPathFactory) -> Taxonomy:
+def plants(tmp_path_factory):
     path = tmp_path_factory.mktemp("plants") / "plants.csv"
     path.write_text(PLANTS, "utf-8")
     return read_taxonomy(path)
@@ -37,7 +37,7 @@ def plants(tmp_path_factory: pytest.TempPathFactory) -> Taxonomy:
 
 @pytest.mark.parametrize("written", ["{}", "{}.", "Answer: {}", "**{}**"])
 @pytest.mark.parametrize("case", [str, str.lower, str.upper])
-def test_a_whole_answer_that_is_a_label_is_its_node(plants: Taxonomy, written: str, case) -> None:
+def test_a_whole_answer_that_is_a_label_is_its_node(plants, written, case):
     """English names that lead to a family ("iris", "geranium") do not take it from the genus."""
     mapper = Mapper(plants)
     for label in plants.labels[1:]:
@@ -45,19 +45,19 @@ def test_a_whole_answer_that_is_a_label_is_its_node(plants: Taxonomy, written: s
         assert mapper.place_one(answer).path[-1] == label
 
 
-def test_what_says_more_than_the_label_is_read_as_before(plants: Taxonomy) -> None:
+def test_what_says_more_than_the_label_is_read_as_before(plants):
     mapper = Mapper(plants)
     assert mapper.place_one("geraniums").path[-1] == "Geraniaceae", "Latin has no such plural"
     assert mapper.place_one("Geranium robertianum").path[-1] == "Geranium robertianum"
 
 
-def test_of_a_group_and_its_leaf_with_one_label_the_group_is_meant() -> None:
+def test_of_a_group_and_its_leaf_with_one_label_the_group_is_meant():
     tree = Taxonomy.from_paths(["tools/saw/saw", "tools/saw/fret saw", "tools/hammer"])
     placed = Mapper(tree, config=MapperConfig(wordnet=False)).place_one("Saw")
     assert placed.path == ("tools", "saw")
 
 
-def test_a_name_that_the_tree_gives_twice_is_no_label_alone() -> None:
+def test_a_name_that_the_tree_gives_twice_is_no_label_alone():
     paths = ["office/computer/mouse", "office/desk/lamp", "office/pest/rodent"]
     tree = Taxonomy.from_paths(paths, aliases={"office/pest/rodent": ["mouse"]})
     placed = Mapper(tree, config=MapperConfig(wordnet=False)).place_one("mouse")
@@ -65,7 +65,7 @@ def test_a_name_that_the_tree_gives_twice_is_no_label_alone() -> None:
 
 
 @given(st.data())
-def test_every_label_of_a_plain_tree_is_placed_on_its_node(data: st.DataObject) -> None:
+def test_every_label_of_a_plain_tree_is_placed_on_its_node(data):
     words = st.text("abcdefgh", min_size=3, max_size=8)
     plain = words.filter(lambda word: not word.endswith("e"))
     names = data.draw(st.lists(plain, min_size=3, max_size=9, unique=True))
@@ -80,7 +80,7 @@ def test_every_label_of_a_plain_tree_is_placed_on_its_node(data: st.DataObject) 
 ANIMALS = read_taxonomy(Path(__file__).with_name("trees") / "animals.csv")
 
 
-def test_a_label_in_a_sentence_comes_before_english_names_of_groups(plants: Taxonomy) -> None:
+def test_a_label_in_a_sentence_comes_before_english_names_of_groups(plants):
     mapper = Mapper(plants)
     assert mapper.place_one("an iris").path[-1] == "Iris"
     assert mapper.place_one("It is a dahlia.").path[-1] == "Dahlia"
@@ -97,9 +97,7 @@ def test_a_label_in_a_sentence_comes_before_english_names_of_groups(plants: Taxo
         ("A pair of ducks fly by", "duck"),
     ],
 )
-def test_verbs_of_several(
-    answer: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verbs_of_several(answer, wanted, tmp_path, monkeypatch):
     """Where WordNet tells that the word can be a verb."""
     folder = write_wordnet(tmp_path / "wordnet", [("animal", ["animal"], "", [])])
     verbs = [f"{verb} v 1 0 1 0 00000000  \n" for verb in ("fly", "perch")]

@@ -15,15 +15,15 @@ from tests.trees import tree_and_nodes
 
 
 @pytest.fixture(scope="module")
-def lexicon(nature: Taxonomy) -> Lexicon:
+def lexicon(nature):
     return Lexicon(nature)
 
 
-def labels(lexicon: Lexicon, nodes: tuple[int, ...]) -> list[str]:
+def labels(lexicon, nodes):
     return [lexicon.taxonomy.labels[v] for v in nodes]
 
 
-def test_exact_joins_and_parts_words(lexicon: Lexicon) -> None:
+def test_exact_joins_and_parts_words(lexicon):
     for text in ("Blue Jay", "bluejay", "blue-jays"):
         assert labels(lexicon, lexicon.exact(fold_words(text))) == ["Cyanocitta cristata"]
     assert lexicon.exact(("bluejay",), respelled=False) == ()
@@ -31,12 +31,12 @@ def test_exact_joins_and_parts_words(lexicon: Lexicon) -> None:
     assert lexicon.exact(()) == ()
 
 
-def test_english_names_beat_latin_homonyms(lexicon: Lexicon) -> None:
+def test_english_names_beat_latin_homonyms(lexicon):
     assert labels(lexicon, lexicon.exact(("nasturtium",))) == ["Tropaeolum"]
 
 
-def test_heads_are_learnt_from_the_tree(nature: Taxonomy, lexicon: Lexicon) -> None:
-    def head(*words: str) -> str | None:
+def test_heads_are_learnt_from_the_tree(nature, lexicon):
+    def head(*words):
         node = lexicon.head(words)
         return None if node is None else lexicon.taxonomy.labels[node]
 
@@ -48,7 +48,7 @@ def test_heads_are_learnt_from_the_tree(nature: Taxonomy, lexicon: Lexicon) -> N
     assert head("zebra") is None
 
 
-def test_whether_siblings_share_their_nouns_is_learnt() -> None:
+def test_whether_siblings_share_their_nouns_is_learnt():
     corvids = ["Blue Jay", "Pinyon Jay", "Common Raven"]
     life = {"Fratercula": ["Tufted Puffin", "Horned Puffin"], "Corvidae": corvids}
     assert Lexicon(Taxonomy.from_dict({"life": life})).shares_heads
@@ -56,7 +56,7 @@ def test_whether_siblings_share_their_nouns_is_learnt() -> None:
     assert not Lexicon(food).shares_heads
 
 
-def test_the_common_ancestor_is_robust(nature: Taxonomy) -> None:
+def test_the_common_ancestor_is_robust(nature):
     nodes = [leaf for leaf in nature.leaves.tolist() if "Picidae" in nature.path(leaf)]
     nodes.append(nature.resolve("Acer"))
     assert nature.labels[Lexicon(nature, coverage=0.7).common(nodes)] == "Picidae"
@@ -64,9 +64,7 @@ def test_the_common_ancestor_is_robust(nature: Taxonomy) -> None:
 
 
 @given(tree_and_nodes(rows=1), st.sampled_from([0.51, 0.6, 0.85, 1.0]))
-def test_the_common_ancestor_is_the_deepest_that_covers_enough(
-    case: tuple[Taxonomy, list[list[int]]], coverage: float
-) -> None:
+def test_the_common_ancestor_is_the_deepest_that_covers_enough(case, coverage):
     tree, (nodes,) = case
     least = coverage * len(nodes)
     every = range(len(tree))
@@ -79,7 +77,7 @@ KNOWN = st.text("abcd", min_size=4, max_size=12)
 
 
 @given(st.lists(KNOWN, min_size=1, max_size=8, unique=True), st.data())
-def test_what_is_mended_is_the_nearest_known_word(known: list[str], data: st.DataObject) -> None:
+def test_what_is_mended_is_the_nearest_known_word(known, data):
     """Looking only at words of like length and letters overlooks none."""
     lexicon = Lexicon(Taxonomy(["top", *known], [-1, *[0] * len(known)]))
     word = data.draw(st.text("abcd", min_size=7, max_size=12))
@@ -110,12 +108,12 @@ def test_what_is_mended_is_the_nearest_known_word(known: list[str], data: st.Dat
         ("hawfinch", None),
     ],
 )
-def test_spelling_is_mended_with_care(lexicon: Lexicon, word: str, expected: str | None) -> None:
+def test_spelling_is_mended_with_care(lexicon, word, expected):
     assert lexicon.correct(word) == expected
 
 
 def test_spelling_is_mended_more_freely_where_the_whole_name_speaks_for_it(
-    lexicon: Lexicon,
-) -> None:
+    lexicon,
+):
     assert lexicon.correct("wodpeker", generous=True) == "woodpecker"
     assert lexicon.correct("rubin", generous=True) == "robin"

@@ -3,33 +3,32 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taxtune.mapping import Mapper, MapperConfig, Placement, Stage
+from taxtune.mapping import Mapper, MapperConfig, Stage
 from taxtune.mapping.similarity import LexicalSimilarity
 from taxtune.metrics.hierarchical import score
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.wordnet import WordNet, find_wordnet
+from taxtune.wordnet import find_wordnet
 
 HERE = Path(__file__).parent
 
 
-def label(mapper: Mapper, answer: str) -> str:
+def label(mapper, answer):
     placement = mapper.place_one(answer)
     is_placed = not (placement.abstained or placement.off_tree)
     return placement.path[-1] if is_placed else "-"
 
 
-def answers() -> list[tuple[str, str, str]]:
+def answers():
     """Trees and answers with the label of their node, "-" for none; the table says why.
 
     Each tree asks for something else: homonyms and Latin, names that begin with their parents',
@@ -41,16 +40,16 @@ def answers() -> list[tuple[str, str, str]]:
 
 
 @cache
-def mapper_of(tree: str) -> Mapper:
+def mapper_of(tree):
     return Mapper(read_taxonomy(HERE / "trees" / f"{tree}.csv", names=False))
 
 
 @pytest.mark.parametrize(("tree", "answer", "expected"), answers())
-def test_answers_are_placed_as_people_mean_them(tree: str, answer: str, expected: str) -> None:
+def test_answers_are_placed_as_people_mean_them(tree, answer, expected):
     assert label(mapper_of(tree), answer) == expected
 
 
-def test_stages(mapper: Mapper) -> None:
+def test_stages(mapper):
     placements = mapper.place(["Blue Jay", "Pied woodpecker", "crow or coot", "?"])
     verbatim, head, several, nothing = placements
     stages = [placement.stage for placement in placements]
@@ -61,14 +60,14 @@ def test_stages(mapper: Mapper) -> None:
     assert not several.abstained
 
 
-def test_names_with_nothing_in_common_are_no_abstention(mapper: Mapper) -> None:
+def test_names_with_nothing_in_common_are_no_abstention(mapper):
     placement = mapper.place_one("a maple or a coot")
     assert placement.node == 0
     assert placement.stage == Stage.LIST
     assert not placement.abstained
 
 
-def test_every_unshared_name_is_placed_on_its_node(nature: Taxonomy, mapper: Mapper) -> None:
+def test_every_unshared_name_is_placed_on_its_node(nature, mapper):
     for node in range(1, len(nature)):
         for name in nature.names(node):
             if len(nature.find(name)) == 1:
@@ -77,7 +76,7 @@ def test_every_unshared_name_is_placed_on_its_node(nature: Taxonomy, mapper: Map
 
 @settings(max_examples=150, deadline=None)
 @given(text=st.text(max_size=300))
-def test_any_text_is_placed(mapper: Mapper, text: str) -> None:
+def test_any_text_is_placed(mapper, text):
     placement = mapper.place_one(text)
     assert 0 <= placement.node < len(mapper.taxonomy)
     assert placement.abstained == (placement.stage is Stage.ABSTAINED)
@@ -85,7 +84,7 @@ def test_any_text_is_placed(mapper: Mapper, text: str) -> None:
     assert 0 <= placement.confidence <= 1
 
 
-def test_only_the_start_of_a_very_long_answer_is_read(mapper: Mapper) -> None:
+def test_only_the_start_of_a_very_long_answer_is_read(mapper):
     words = "word " * 300_000
     assert label(mapper, f"Blue Jay. {words}") == "Cyanocitta cristata"
     assert label(mapper, f"{words}Blue Jay") == "-"
@@ -94,12 +93,12 @@ def test_only_the_start_of_a_very_long_answer_is_read(mapper: Mapper) -> None:
 
 
 @pytest.mark.parametrize("part", ["ox and ", "(", "[", "{", "A: ", "a-", "bird, "])
-def test_degenerate_texts_do_not_break_it(mapper: Mapper, part: str) -> None:
+def test_degenerate_texts_do_not_break_it(mapper, part):
     text = part * 4000
     assert mapper.place_one(text).answer == text
 
 
-def test_the_most_similar_node_is_believed_only_from_a_threshold(nature: Taxonomy) -> None:
+def test_the_most_similar_node_is_believed_only_from_a_threshold(nature):
     lax = Mapper(nature, config=MapperConfig(min_similarity=0.1))
     assert Mapper(nature).place_one("Wodepeckre").off_tree
     guess = lax.place_one("Wodepeckre")
@@ -109,7 +108,7 @@ def test_the_most_similar_node_is_believed_only_from_a_threshold(nature: Taxonom
     assert guess.evidence == "Wodepeckre"
 
 
-def test_equally_similar_nodes_have_their_common_ancestor(nature: Taxonomy) -> None:
+def test_equally_similar_nodes_have_their_common_ancestor(nature):
     mapper = Mapper(nature, config=MapperConfig(min_similarity=0.0))
     row = np.zeros(len(nature), dtype=np.float32)
     picidae = nature.descendants(nature.resolve("Picidae"))
@@ -121,12 +120,12 @@ def test_equally_similar_nodes_have_their_common_ancestor(nature: Taxonomy) -> N
     assert placement.path[-1] == "Picidae"
 
 
-def test_identity_names_what_can_change_a_placement(nature: Taxonomy) -> None:
+def test_identity_names_what_can_change_a_placement(nature):
     assert Mapper(nature).identity() != Mapper(nature, config=MapperConfig(k=5)).identity()
     assert Mapper(nature).identity()["similarity"] == "lexical"
 
 
-def test_a_taxonomy_without_ranks_and_latin() -> None:
+def test_a_taxonomy_without_ranks_and_latin():
     soups = ["miso_soup", "clam_chowder"]
     food = {"dessert": ["apple_pie", "chocolate_cake"], "soup": soups}
     mapper = Mapper(Taxonomy.from_dict({"food": food}))
@@ -148,15 +147,13 @@ def test_a_taxonomy_without_ranks_and_latin() -> None:
         ("a woman holding a maple leaf", Stage.HEAD),
     ],
 )
-def test_nothing_said_is_told_from_something_else_said(
-    mapper: Mapper, answer: str, stage: Stage
-) -> None:
+def test_nothing_said_is_told_from_something_else_said(mapper, answer, stage):
     placement = mapper.place_one(answer)
     assert placement.stage is stage
     assert (placement.node == 0) == (stage is not Stage.HEAD)
 
 
-def test_notebooks_show_placements_as_a_table(mapper: Mapper) -> None:
+def test_notebooks_show_placements_as_a_table(mapper):
     placements = mapper.place(["<b>Blue Jay</b> & " + "very " * 100, "Blue Jay", "bicycle"])
     page = placements._repr_html_()
     assert "&lt;b&gt;Blue Jay&lt;/b&gt; &amp; very" in page
@@ -170,7 +167,7 @@ def test_notebooks_show_placements_as_a_table(mapper: Mapper) -> None:
 
 
 @pytest.mark.parametrize("name", ["A-10", "An-12", "The The", "F-16"])
-def test_labels_that_begin_like_articles(name: str) -> None:
+def test_labels_that_begin_like_articles(name):
     things = {"plane": ["A-10", "An-12", "F-16"], "band": ["The The"]}
     mapper = Mapper(Taxonomy.from_dict({"thing": things}))
     assert label(mapper, name) == name
@@ -178,12 +175,12 @@ def test_labels_that_begin_like_articles(name: str) -> None:
     assert label(mapper, "A-12") != "An-12"
 
 
-def test_a_similarity_is_asked_only_where_reading_says_nothing(nature: Taxonomy) -> None:
+def test_a_similarity_is_asked_only_where_reading_says_nothing(nature):
     class Counting(LexicalSimilarity):
         confident = 0.5
         asked: ClassVar[list[str]] = []
 
-        def scores(self, answers, images=None):  # type: ignore[no-untyped-def]
+        def scores(self, answers, images=None):
             self.asked.extend(answers)
             return super().scores(answers, images)
 
@@ -195,8 +192,8 @@ def test_a_similarity_is_asked_only_where_reading_says_nothing(nature: Taxonomy)
     assert near[0] == (nature.resolve("Cyanocitta cristata"), pytest.approx(1.0, abs=1e-5))
 
 
-def test_what_is_learnt_of_a_large_tree_is_kept(tmp_path: Path) -> None:
-    def placed(last: str, folder: Path = tmp_path) -> Placement:
+def test_what_is_learnt_of_a_large_tree_is_kept(tmp_path):
+    def placed(last, folder=tmp_path):
         things = [f"thing {i}" for i in range(2500)]
         tree = Taxonomy.from_dict({"things": [*things, last]})
         return Mapper(tree, cache_dir=folder).place_one(f"a {last}")
@@ -212,12 +209,12 @@ def test_what_is_learnt_of_a_large_tree_is_kept(tmp_path: Path) -> None:
     assert placed("odd one", tmp_path / "file") == first  # nowhere to keep it
 
 
-def mappers_on(folder: Path, config: MapperConfig | None = None) -> Callable[[str], Mapper]:
+def mappers_on(folder, config=None):
     """Returns the mapper of a file of a folder, made once."""
     return cache(lambda name: Mapper(read_taxonomy(folder / name), config=config))
 
 
-def wanted(row: dict[str, Any], root: str) -> list[tuple[str, ...]]:
+def wanted(row, root):
     """The paths that are right for an answer, the best one first; the root if nothing is named."""
     nodes = [node or root for node in (row["node"], *row["also"])]
     return [tuple(node.split("/")) for node in nodes]
@@ -227,7 +224,7 @@ DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
 
 
 @pytest.mark.parametrize(("half", "least"), [("first", 0.82), ("second", 0.77)])
-def test_domains_in_the_repository(half: str, least: float) -> None:
+def test_domains_in_the_repository(half, least):
     """Without WordNet, and far above the paper's listing in the same run."""
     rows = rows_of(DOMAINS / f"{half}.jsonl")
     share = {}
@@ -245,28 +242,28 @@ def test_domains_in_the_repository(half: str, least: float) -> None:
 # -- real data, where it is here ---------------------------------------------------------------------------------------
 
 
-def common(a: Sequence[str], b: Sequence[str]) -> int:
+def common(a, b):
     shared = takewhile(lambda names: names[0] == names[1], zip(a, b, strict=False))
     return len(list(shared))
 
 
-def hf(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> float:
+def hf(pairs):
     hp = np.mean([common(got, want) / len(got) for got, want in pairs])
     hr = np.mean([common(got, want) / len(want) for got, want in pairs])
     return float(2 * hp * hr / (hp + hr))
 
 
-def rows_of(file: Path) -> list[dict[str, Any]]:
+def rows_of(file):
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture(scope="module")
-def life(shared_data: Path) -> Taxonomy:
+def life(shared_data):
     return read_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
 
 
 @pytest.fixture(scope="module")
-def life_mappers(life: Taxonomy) -> dict[bool, Mapper]:
+def life_mappers(life):
     """The mapper of the large tree without WordNet, and with it where it is installed."""
     mappers = {False: Mapper(life)}
     with pytest.MonkeyPatch.context() as patch:
@@ -277,7 +274,7 @@ def life_mappers(life: Taxonomy) -> dict[bool, Mapper]:
 
 
 @pytest.fixture(params=[True, False])
-def with_wordnet(request: pytest.FixtureRequest) -> bool:
+def with_wordnet(request):
     """Whether WordNet is there."""
     if request.param:
         request.getfixturevalue("wordnet")
@@ -285,13 +282,11 @@ def with_wordnet(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def life_mapper(life_mappers: dict[bool, Mapper], wordnet: WordNet) -> Mapper:
+def life_mapper(life_mappers, wordnet):
     return life_mappers[True]
 
 
-def test_answers_placed_by_hand(
-    life_mappers: dict[bool, Mapper], life: Taxonomy, shared_data: Path
-) -> None:
+def test_answers_placed_by_hand(life_mappers, life, shared_data):
     """The figures of before the mapper read any domain, without WordNet."""
     rows = rows_of(shared_data / "answers" / "placed.jsonl")
     placements = life_mappers[False].place([row["answer"] for row in rows])
@@ -308,8 +303,8 @@ def test_answers_placed_by_hand(
     assert np.mean(acceptable) >= 0.966
 
 
-def test_other_domains(shared_data: Path, with_wordnet: bool) -> None:
-    counts: Counter[str] = Counter()
+def test_other_domains(shared_data, with_wordnet):
+    counts = Counter()
     pairs = []
     rows = rows_of(shared_data / "answers" / "placed_other_domains.jsonl")
     mapper_on = mappers_on(shared_data / "trees")
@@ -336,7 +331,7 @@ def test_other_domains(shared_data: Path, with_wordnet: bool) -> None:
 
 
 @pytest.mark.heavy
-def test_made_up_names_of_birds(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
+def test_made_up_names_of_birds(life_mapper, life, shared_data):
     rows = rows_of(shared_data / "answers" / "blip2_birds.jsonl")
     placed = life_mapper.place([row["answer"] for row in rows])
     wanted = [life.path(life.resolve(row["label"])) for row in rows]
@@ -345,7 +340,7 @@ def test_made_up_names_of_birds(life_mapper: Mapper, life: Taxonomy, shared_data
 
 
 @pytest.mark.heavy
-def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
+def test_captions(life_mapper, life, shared_data):
     groups = {"bird": {"Aves"}, "flower": {"Plantae"}, "dog": {"Canidae"}}
     groups["pet"] = {"Canidae", "Felidae"}
     right = defaultdict(list)
@@ -362,9 +357,7 @@ def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> Non
 @pytest.mark.parametrize(
     "word", ["butterfly", "moth", "bird", "tree", "branch", "leaves", "flower", "mushroom"]
 )
-def test_a_word_added_to_real_names(
-    life_mappers: dict[bool, Mapper], life: Taxonomy, word: str
-) -> None:
+def test_a_word_added_to_real_names(life_mappers, life, word):
     """Names that are placed right alone keep their node with a broader word, or a word for a part, behind them."""
     mapper = life_mappers[False]
     leaves = [v for v in life.leaves.tolist() if life.aliases[v] and GROUP[word] in life.path(v)]
@@ -385,10 +378,10 @@ def test_a_word_added_to_real_names(
 
 
 def test_traps_on_a_large_tree(
-    life_mappers: dict[bool, Mapper],
-    life: Taxonomy,
-    with_wordnet: bool,
-) -> None:
+    life_mappers,
+    life,
+    with_wordnet,
+):
     mapper = life_mappers[with_wordnet]
     expected = {
         "a dog laying on a blanket": "Canis familiaris",

@@ -14,7 +14,7 @@ from taxtune.mapping.normalize import fold_word, fold_words, plain
         ("  \n", ""),
     ],
 )
-def test_plain(text: str, expected: str) -> None:
+def test_plain(text, expected):
     assert plain(text) == expected
 
 
@@ -26,12 +26,12 @@ def test_plain(text: str, expected: str) -> None:
         ("grasses", "grass"), ("mice", "mouse"), ("puppies", "puppy"), ("tortoises", "tortoise"), ("houses", "house"),
     ],
 )  # fmt: skip
-def test_plurals_fold(plural: str, singular: str) -> None:
+def test_plurals_fold(plural, singular):
     assert fold_word(plural) == fold_word(singular)
 
 
 @pytest.mark.parametrize("word", ["iris", "grass", "cactus", "species", "gas", "bus", "octopus"])
-def test_singulars_in_s_stay(word: str) -> None:
+def test_singulars_in_s_stay(word):
     assert fold_word(word) == word
 
 
@@ -47,10 +47,10 @@ def test_singulars_in_s_stay(word: str) -> None:
         ("LADY’S SLIPPER", "lady's slipper"),
     ],
 )
-def test_spellings_fold(left: str, right: str) -> None:
+def test_spellings_fold(left, right):
     assert fold_words(left) == fold_words(right)
 
 
-def test_folding_is_stable() -> None:
+def test_folding_is_stable():
     for word in ("bird", "gray", "canary", "goose", "iris", "walrus", "box", "anas"):
         assert fold_word(fold_word(word)) == fold_word(word)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from taxtune.taxonomy import Taxonomy
 both = pytest.mark.parametrize("preset", PAPER_PRESETS)
 
 
-def assert_same_places(mapper: Mapper, texts: Any, rows: Any) -> set[Stage]:
+def assert_same_places(mapper, texts, rows):
     """Places texts by their scores as the transcription does; returns the stages that decided."""
     reference = TRANSCRIPTIONS[mapper.config.preset](mapper.taxonomy, mapper.config)
     stages = set()
@@ -32,9 +31,7 @@ def assert_same_places(mapper: Mapper, texts: Any, rows: Any) -> set[Stage]:
 
 @both
 @pytest.mark.parametrize("digits", [7, 2, 1])
-def test_places_as_the_transcription_does_ties_included(
-    nature: Taxonomy, digits: int, preset: str
-) -> None:
+def test_places_as_the_transcription_does_ties_included(nature, digits, preset):
     mapper = Mapper(nature, config=MapperConfig(preset=preset))
     texts = texts_for(nature, None, 300, seed=digits)
     rows = np.round(mapper.node_scores(texts), digits)
@@ -45,7 +42,7 @@ def test_places_as_the_transcription_does_ties_included(
 WORDS = ["an", "ant", "plant", "red", "owl", "sea", "lion", "of"]
 
 
-def random_tree(rng: random.Random, size: int = 200) -> Taxonomy:
+def random_tree(rng, size=200):
     labels = ["root"]
     for i in range(size):
         name = " ".join(rng.choices(WORDS, k=rng.randint(3, 5)))
@@ -62,7 +59,7 @@ def random_tree(rng: random.Random, size: int = 200) -> Taxonomy:
 
 
 @both
-def test_places_random_words_as_the_transcription_does(preset: str) -> None:
+def test_places_random_words_as_the_transcription_does(preset):
     rng = random.Random(0)
     taxonomy = random_tree(rng)
     config = MapperConfig(preset=preset, thr_top2=0.05, thr_topk=0.05, thr_vote=2)
@@ -78,7 +75,7 @@ def test_places_random_words_as_the_transcription_does(preset: str) -> None:
 
 
 @st.composite
-def elections(draw: st.DrawFn) -> tuple[Taxonomy, Any]:
+def elections(draw):
     """A random tree, and scores of its nodes of which few are distinct."""
     rng = random.Random(draw(st.integers(0, 50)))
     distinct = draw(st.integers(1, 3))
@@ -89,9 +86,7 @@ def elections(draw: st.DrawFn) -> tuple[Taxonomy, Any]:
 
 @settings(deadline=None)
 @given(elections(), st.integers(2, 12), st.integers(1, 6))
-def test_the_prose_elects_the_deepest_node_with_the_votes(
-    election: tuple[Taxonomy, Any], k: int, least: int
-) -> None:
+def test_the_prose_elects_the_deepest_node_with_the_votes(election, k, least):
     tree, row = election
     top = top_k(row, k)
     elected = elect(tree, row, top, MapperConfig(preset="paper-prose", k=k, thr_vote=least))
@@ -108,9 +103,7 @@ def test_the_prose_elects_the_deepest_node_with_the_votes(
 
 @settings(deadline=None)
 @given(elections(), st.integers(2, 12), st.integers(1, 6))
-def test_the_listing_elects_the_root_or_nothing(
-    election: tuple[Taxonomy, Any], k: int, least: int
-) -> None:
+def test_the_listing_elects_the_root_or_nothing(election, k, least):
     tree, row = election
     config = MapperConfig(preset="paper-listing", k=k, thr_vote=least)
     placed = PlainListing(tree, config).place("xyzzy", row)
@@ -119,11 +112,11 @@ def test_the_listing_elects_the_root_or_nothing(
     assert placed == (0 if most > least else top[0])
 
 
-def test_where_listing_and_prose_part(nature: Taxonomy) -> None:
+def test_where_listing_and_prose_part(nature):
     """Of ten equal species four are corvids: the prose has the family, the listing the root."""
     species = [v for v in nature.leaves.tolist() if nature.depth[v] == 6]
 
-    def placed(preset: str, nodes: list[int]) -> str:
+    def placed(preset, nodes):
         row = np.zeros(len(nature), dtype=np.float32)
         row[nodes] = 0.5
         placement = Mapper(nature, config=MapperConfig(preset=preset)).place_scored("xyzzy", row)
@@ -137,7 +130,7 @@ def test_where_listing_and_prose_part(nature: Taxonomy) -> None:
     assert placed("paper-prose", [v for v in species[:11] if v != jay]) == "Passeriformes"
 
 
-def test_the_listing_s_quirks_are_kept(nature: Taxonomy) -> None:
+def test_the_listing_s_quirks_are_kept(nature):
     for preset in PAPER_PRESETS:
         literal = Mapper(nature, config=MapperConfig(preset=preset))
         # It has "ant" as a raw substring.
@@ -147,7 +140,7 @@ def test_the_listing_s_quirks_are_kept(nature: Taxonomy) -> None:
 
 
 @both
-def test_a_blank_answer_is_an_abstention(nature: Taxonomy, preset: str) -> None:
+def test_a_blank_answer_is_an_abstention(nature, preset):
     assert Mapper(nature, config=MapperConfig(preset=preset)).place_one(" - ").abstained
 
 
@@ -158,10 +151,10 @@ class Spy:
     needs_images = False
     confident = 0.0
 
-    def fit(self, names: Any) -> None:
+    def fit(self, names):
         self.names = list(names)
 
-    def scores(self, answers: Any, images: Any = None) -> Any:
+    def scores(self, answers, images=None):
         self.answers = list(answers)
         return np.zeros((len(self.answers), len(self.names)), dtype=np.float32)
 
@@ -174,9 +167,7 @@ class Spy:
         ("paper-prose", {"stellers jay", "red bellied woodpecker"}, "a zyzzyva like thing"),
     ],
 )
-def test_the_paper_s_similarities_compare_normalised_text(
-    nature: Taxonomy, preset: str, names: set[str], answer: str
-) -> None:
+def test_the_paper_s_similarities_compare_normalised_text(nature, preset, names, answer):
     spy = Spy()
     Mapper(nature, spy, MapperConfig(preset=preset)).node_scores(["A zyzzyva-like Thing!"])
     assert names <= set(spy.names)
@@ -185,6 +176,6 @@ def test_the_paper_s_similarities_compare_normalised_text(
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=3000), st.integers(1, 12))
-def test_top_k_is_a_stable_sort(scores: list[int], k: int) -> None:
+def test_top_k_is_a_stable_sort(scores, k):
     row = np.array(scores, dtype=np.float32)
     assert top_k(row, k).tolist() == np.argsort(-row, kind="stable")[:k].tolist()

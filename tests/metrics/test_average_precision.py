@@ -14,7 +14,7 @@ from taxtune.metrics.average_precision import (
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+def problems(draw):
     shape = (draw(st.integers(1, 12)), draw(st.integers(1, 4)))
     # Few distinct values, so that ties are the rule.
     values = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 3.0])
@@ -24,7 +24,7 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 @settings(max_examples=30, deadline=None)
 @given(problems(), st.integers(0, 99))
-def test_a_resample_against_its_definition(problem, seed) -> None:
+def test_a_resample_against_its_definition(problem, seed):
     scores, truth = problem
     counts = resample_counts(len(scores), 5, seed)
     ours = bootstrap_average_precision(scores, truth, counts)
@@ -33,7 +33,7 @@ def test_a_resample_against_its_definition(problem, seed) -> None:
         assert found == pytest.approx(expected, abs=1e-6, nan_ok=True)
 
 
-def by_the_definition(scores, truth, counts) -> float:
+def by_the_definition(scores, truth, counts):
     """The mean precision over the draws of positive images, each of which adds itself once."""
     precisions = []
     drawn = np.repeat(np.arange(len(scores)), counts.astype(int))
@@ -46,7 +46,7 @@ def by_the_definition(scores, truth, counts) -> float:
     return float(np.mean(precisions)) if precisions else np.nan
 
 
-def test_resamples_are_hardly_biased() -> None:
+def test_resamples_are_hardly_biased():
     rng = np.random.default_rng(0)
     shown = rng.integers(30, size=300)
     scores = rng.normal(size=(300, 30))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,23 +17,23 @@ REFERENCES = ["bird", "field sparrow", "bird", "oak", "robin", "turdus"]
 
 
 @pytest.fixture(scope="module", params=["bert", "deberta"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(request, tmp_path_factory):
     """BERT, and DeBERTa as the paper's model is one."""
     return make_bert(tmp_path_factory.mktemp("bert"), family=request.param)
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return make_bert(tmp_path_factory.mktemp("bert"), seed=7)
 
 
-def measure_of(folder: Path, cache: Path, batch_size: int = 64) -> BertScoreMeasure:
+def measure_of(folder, cache, batch_size=64):
     measure = make_measure(f"bertscore:{folder}@3", MeasureSettings("cpu", batch_size, cache))
     assert isinstance(measure, BertScoreMeasure)
     return measure
 
 
-def test_f1_of_the_package_itself(folder: Path, tmp_path: Path) -> None:
+def test_f1_of_the_package_itself(folder, tmp_path):
     from bert_score import BERTScorer
 
     scorer = BERTScorer(str(folder), num_layers=3, device="cpu")
@@ -47,9 +46,7 @@ def test_f1_of_the_package_itself(folder: Path, tmp_path: Path) -> None:
     )
 
 
-def test_numbers_that_are_none_stay_none(
-    bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_numbers_that_are_none_stay_none(bert, tmp_path, capsys):
     import torch
 
     measure = measure_of(bert, tmp_path)
@@ -65,7 +62,7 @@ def test_numbers_that_are_none_stay_none(
     assert "Empty candidate" not in capsys.readouterr().err
 
 
-def test_a_folder_is_told_apart_by_its_content_and_its_layers(tmp_path: Path) -> None:
+def test_a_folder_is_told_apart_by_its_content_and_its_layers(tmp_path):
     folder = make_bert(tmp_path)
     first = measure_of(folder, tmp_path).identity()
     assert (first["model"], first["layer"]) == (folder.name, 3)
@@ -81,9 +78,7 @@ def test_a_folder_is_told_apart_by_its_content_and_its_layers(tmp_path: Path) ->
         measure_of(folder, tmp_path).scores(["a"], ["b"])
 
 
-def test_an_absent_model_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_absent_model_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     for model, said in (
         ("taxtune-tests/no-such-model", r"hf download taxtune-tests/no-such-model.*folder"),
@@ -94,7 +89,7 @@ def test_an_absent_model_says_how_to_get_it(
             make_measure(f"bertscore:{model}", MeasureSettings("cpu"))
 
 
-def test_long_texts_are_counted(bert: Path, tmp_path: Path) -> None:
+def test_long_texts_are_counted(bert, tmp_path):
     measure = measure_of(bert, tmp_path)
     assert 0 < measure.scores(["so many birds " * 1000], ["bird"])[0] < 1
     assert measure.notes == (
@@ -112,6 +107,6 @@ def test_long_texts_are_counted(bert: Path, tmp_path: Path) -> None:
         (10**30, {}, 512),  # T5
     ],
 )
-def test_token_limit(said, config, limit) -> None:
+def test_token_limit(said, config, limit):
     tokenizer = types.SimpleNamespace(model_max_length=said)
     assert token_limit(tokenizer, types.SimpleNamespace(**config)) == limit

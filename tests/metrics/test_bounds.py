@@ -20,13 +20,13 @@ some_losses = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0])
 rows_of_losses = st.lists(some_losses, min_size=1, max_size=80)
 
 
-def draw(kind, n: int, times: int) -> Losses:
+def draw(kind, n, times):
     values, shares = kind
     rng = np.random.default_rng(0)
     return rng.choice(values, (times, n), p=shares)
 
 
-def by_hand(losses: Losses, risk: float, level: float) -> float:
+def by_hand(losses, risk, level):
     """The betting p-value as it is printed, one loss after the other."""
     capital = most = 1.0
     mean = 0.5
@@ -46,14 +46,14 @@ def by_hand(losses: Losses, risk: float, level: float) -> float:
 
 
 @given(rows_of_losses, st.floats(0.0, 1.0), st.floats(0.01, 0.5))
-def test_the_p_value_is_the_printed_one(losses, risk, level) -> None:
+def test_the_p_value_is_the_printed_one(losses, risk, level):
     row = np.array(losses)
     expected = by_hand(row, risk, level)
     assert p_value(row, risk, level=level) == pytest.approx(expected)
 
 
 @given(rows_of_losses, st.floats(0.05, 0.99))
-def test_the_bound_is_the_least_risk_that_is_not_refuted(losses, confidence) -> None:
+def test_the_bound_is_the_least_risk_that_is_not_refuted(losses, confidence):
     bound = upper_bound(losses, confidence)
     level = 1 - confidence
     assert 0 < bound <= 1
@@ -63,7 +63,7 @@ def test_the_bound_is_the_least_risk_that_is_not_refuted(losses, confidence) -> 
 
 
 @given(st.integers(1, 300), st.sampled_from([0.8, 0.9, 0.99]))
-def test_without_losses_the_bound_is_close_to_the_exact_one(n, confidence) -> None:
+def test_without_losses_the_bound_is_close_to_the_exact_one(n, confidence):
     exact = 1 - (1 - confidence) ** (1 / n)
     bound = upper_bound(np.zeros(n), confidence)
     assert bound >= exact - 1e-9
@@ -75,7 +75,7 @@ def test_without_losses_the_bound_is_close_to_the_exact_one(n, confidence) -> No
 @pytest.mark.parametrize(
     "kind", [HIERARCHICAL, BINARY, BROAD], ids=["hierarchical", "binary", "broad"]
 )
-def test_the_mean_is_above_the_bound_no_more_often_than_promised(kind, n) -> None:
+def test_the_mean_is_above_the_bound_no_more_often_than_promised(kind, n):
     times = 1000
     level = 0.1
     mean = float(np.dot(*kind))
@@ -87,6 +87,6 @@ def test_the_mean_is_above_the_bound_no_more_often_than_promised(kind, n) -> Non
 
 
 @pytest.mark.parametrize("losses", [[], [0.5, 1.5], [-0.1], [float("nan")], [[0.5]]])
-def test_losses_that_are_none_are_refused(losses) -> None:
+def test_losses_that_are_none_are_refused(losses):
     with pytest.raises(ValueError, match="losses must"):
         upper_bound(losses, 0.9)

@@ -27,22 +27,22 @@ PUBLISHED_SCORES = [
 ]
 
 
-def measure(kind: str = "cider") -> Cider:
+def measure(kind="cider"):
     made = make_measure(kind)
     assert isinstance(made, Cider)
     return made
 
 
-def by_the_formula(kind, answer, references, documents) -> float:
+def by_the_formula(kind, answer, references, documents):
     """The definition, summed over all n-grams that there are, one pair at a time."""
     clipped = kind == "cider-d"
     split = tokens if clipped else stems
 
-    def grams(text: str, n: int) -> list[tuple[str, ...]]:
+    def grams(text, n):
         words = split(text)
         return [words[i : i + n] for i in range(len(words) - n + 1)]
 
-    def weights(text: str, terms, n: int) -> np.ndarray:
+    def weights(text, terms, n):
         weights = []
         for term in terms:
             having = 0
@@ -67,13 +67,13 @@ def by_the_formula(kind, answer, references, documents) -> float:
     return total / len(references)
 
 
-def made_up(seed: int, n: int) -> tuple[list[str], list[list[str]]]:
+def made_up(seed, n):
     """Answers and one to four references of each."""
     rng = random.Random(seed)
     # So few that whole runs of four stand in several documents.
     words = ["a", "red", "bird", "birds", "🐦"]
 
-    def text(least: int) -> str:
+    def text(least):
         return " ".join(rng.choices(words, k=rng.randint(least, 9)))
 
     answers = [text(0) for _ in range(n)]
@@ -84,7 +84,7 @@ def made_up(seed: int, n: int) -> tuple[list[str], list[list[str]]]:
 
 
 @pytest.mark.parametrize("kind", ["cider", "cider-d"])
-def test_the_formula_pair_by_pair(kind) -> None:
+def test_the_formula_pair_by_pair(kind):
     answers, documents = made_up(0, 25)
     found = measure(kind).scores_many(answers, documents)
     expected = []
@@ -94,14 +94,14 @@ def test_the_formula_pair_by_pair(kind) -> None:
     assert len({round(score, 6) for score in expected}) > 15
 
 
-def test_digits_of_the_published_code() -> None:
+def test_digits_of_the_published_code():
     answers = list(PUBLISHED)
     references = list(PUBLISHED.values())
     found = measure("cider-d").scores_many(answers, references)
     assert found == pytest.approx(PUBLISHED_SCORES, abs=1e-12)
 
 
-def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
+def test_references_that_cannot_be_compared_are_left_out_and_counted():
     some = measure()
     references = [["red", "...", "the"], ["the"], ["…"], ["the fox"]]
     scores = some.scores_many(["red", "red", "red", ""], references)
@@ -116,7 +116,7 @@ def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cider", "cider-d"])
-def test_a_matrix_takes_each_reference_for_a_document(kind) -> None:
+def test_a_matrix_takes_each_reference_for_a_document(kind):
     answers, documents = made_up(1, 20)
     references = [given[0] for given in documents]
     references.append("...")
@@ -134,7 +134,7 @@ def test_a_matrix_takes_each_reference_for_a_document(kind) -> None:
     assert again.matrix(["x"], []).shape == (1, 0)
 
 
-def test_what_was_fitted_weighs_whatever_is_scored_together() -> None:
+def test_what_was_fitted_weighs_whatever_is_scored_together():
     answers, documents = made_up(2, 30)
     whole = measure().scores_many(answers, documents)
     fitted = measure()
@@ -149,7 +149,7 @@ def test_what_was_fitted_weighs_whatever_is_scored_together() -> None:
     assert unfitted[0] != pytest.approx(whole[3])
 
 
-def test_all_documents_twice_change_no_weight_of_what_they_hold() -> None:
+def test_all_documents_twice_change_no_weight_of_what_they_hold():
     _, documents = made_up(2, 30)
     # Only an n-gram of no document weighs more.
     known = [given[0] for given in documents[1:] + documents[:1]]
@@ -158,7 +158,7 @@ def test_all_documents_twice_change_no_weight_of_what_they_hold() -> None:
     assert twice == pytest.approx(np.tile(once, 2))
 
 
-def test_the_identity_names_the_documents() -> None:
+def test_the_identity_names_the_documents():
     assert measure().identity()["documents"] == "the references scored together"
     fitted = measure()
     fitted.fit([["a"], ["b"]])

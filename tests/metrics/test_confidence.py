@@ -20,10 +20,9 @@ from taxtune.metrics.confidence import (
 from taxtune.metrics.doubt import influence_of_doubt
 from taxtune.metrics.information import leaf_information
 from taxtune.metrics.table import Predictions
-from taxtune.taxonomy import Taxonomy
 
 
-def test_without_ties_both_are_what_they_are_by_hand_and_by_scikit_learn() -> None:
+def test_without_ties_both_are_what_they_are_by_hand_and_by_scikit_learn():
     rng = np.random.default_rng(3)
     sure = rng.permutation(np.linspace(0.01, 0.99, 400))
     right = rng.random(400) < sure**1.5
@@ -37,7 +36,7 @@ def test_without_ties_both_are_what_they_are_by_hand_and_by_scikit_learn() -> No
     assert calibration_error(sure, right) == pytest.approx(np.abs(true - said).mean())
 
 
-def test_bins_whose_sizes_differ_count_with_their_sizes() -> None:
+def test_bins_whose_sizes_differ_count_with_their_sizes():
     rng = np.random.default_rng(3)
     sure = rng.random(57)
     right = rng.random(57) < sure
@@ -48,7 +47,7 @@ def test_bins_whose_sizes_differ_count_with_their_sizes() -> None:
     assert calibration_error(sure, right) == pytest.approx(expected)
 
 
-def test_ties_count_as_the_mean_over_all_their_orders() -> None:
+def test_ties_count_as_the_mean_over_all_their_orders():
     sure = np.array([0.9, 0.7, 0.7, 0.7, 0.2])
     right = np.array([1, 1, 0, 0, 1])
     orders = [[0, *middle, 4] for middle in permutations([1, 2, 3])]
@@ -63,7 +62,7 @@ def test_ties_count_as_the_mean_over_all_their_orders() -> None:
         assert calibration_error(sure[order], right[order], bins=2) == error
 
 
-def test_of_one_confidence_alone_the_risk_is_the_same_at_every_coverage() -> None:
+def test_of_one_confidence_alone_the_risk_is_the_same_at_every_coverage():
     sure = [0.6] * 10
     right = [1] * 7 + [0] * 3
     assert risk_at_coverage(sure, right) == pytest.approx([0.3] * 5)
@@ -73,24 +72,24 @@ def test_of_one_confidence_alone_the_risk_is_the_same_at_every_coverage() -> Non
 # -- AURC ------------------------------------------------------------------------------------------
 
 
-def aurc(confidence, correct) -> float:
+def aurc(confidence, correct):
     return float(aurc_parts(confidence, correct).mean())
 
 
-def textbook_aurc(sure, lost) -> float:
+def textbook_aurc(sure, lost):
     """Geifman, Uziel and El-Yaniv's definition, for confidences without ties."""
     ranked = lost[np.argsort(-sure)]
     risks = [ranked[: last + 1].mean() for last in range(len(ranked))]
     return float(np.mean(risks))
 
 
-def ranked_answers(confidences: int, most: int) -> st.SearchStrategy:
+def ranked_answers(confidences, most):
     """Confidences on a coarse grid, so that some are the same, each with a share that is right."""
     answer = st.tuples(st.integers(0, confidences - 1), st.floats(0, 1))
     return st.lists(answer, min_size=1, max_size=most)
 
 
-def test_aurc_is_the_textbooks() -> None:
+def test_aurc_is_the_textbooks():
     rng = np.random.default_rng(5)
     sure = rng.permutation(np.linspace(0.01, 0.99, 333))
     right = rng.random(333)
@@ -98,7 +97,7 @@ def test_aurc_is_the_textbooks() -> None:
 
 
 @given(ranked_answers(5, 6))
-def test_aurc_with_ties_is_the_mean_over_every_order(ranked) -> None:
+def test_aurc_with_ties_is_the_mean_over_every_order(ranked):
     sure, right = np.array(ranked).T
     ranks = np.arange(len(sure))
     areas = []
@@ -110,7 +109,7 @@ def test_aurc_with_ties_is_the_mean_over_every_order(ranked) -> None:
 
 
 @given(ranked_answers(10, 40))
-def test_what_aurc_is_and_is_not_moved_by(ranked) -> None:
+def test_what_aurc_is_and_is_not_moved_by(ranked):
     sure, right = np.array(ranked).T
     area = aurc(sure, right)
     assert -1e-12 <= area <= 1 + 1e-12
@@ -119,10 +118,10 @@ def test_what_aurc_is_and_is_not_moved_by(ranked) -> None:
     assert risk_at_coverage(sure, right)[-1] == pytest.approx(1 - right.mean())
 
 
-def test_the_parts_of_the_aurc_have_its_noise() -> None:
+def test_the_parts_of_the_aurc_have_its_noise():
     rng = np.random.default_rng(8)
 
-    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw(n):
         sure = rng.random(n).round(2)
         right = rng.random(n) < sure
         return sure, right.astype(float)
@@ -151,13 +150,13 @@ def test_the_parts_of_the_aurc_have_its_noise() -> None:
         ([0.5], [np.nan]),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(confidence, correct) -> None:
+def test_what_cannot_be_ranked_is_refused(confidence, correct):
     with pytest.raises(ValueError, match=r"confidence|correct"):
         risk_at_coverage(confidence, correct, (1.0,))
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.2])
-def test_a_coverage_is_a_share_of_the_placements(coverage) -> None:
+def test_a_coverage_is_a_share_of_the_placements(coverage):
     with pytest.raises(ValueError, match="coverages"):
         risk_at_coverage([0.5], [1], [coverage])
 
@@ -165,7 +164,7 @@ def test_a_coverage_is_a_share_of_the_placements(coverage) -> None:
 # -- doubt -----------------------------------------------------------------------------------------
 
 
-def test_doubtful_placements_left_out_and_wrong(birds: Taxonomy) -> None:
+def test_doubtful_placements_left_out_and_wrong(birds):
     nodes = np.array([4, 1, 6, 8, 0])
     target = np.array([4, 4, 8, 4, 4])
     doubtful = np.isin(np.arange(5), [1, 3])
@@ -185,7 +184,7 @@ def test_doubtful_placements_left_out_and_wrong(birds: Taxonomy) -> None:
     assert found.wrong["hr"] == pytest.approx(hr.mean())
 
 
-def test_where_all_or_none_are_doubtful(birds: Taxonomy) -> None:
+def test_where_all_or_none_are_doubtful(birds):
     nodes = np.array([4, 1, 6, 8, 0])
     predictions = Predictions(leaf_information(birds), nodes, nodes, nodes < 0)
     every = influence_of_doubt(predictions, [True] * 5)

@@ -17,13 +17,13 @@ from taxtune.metrics.diagnosis import (
     wrong_from,
 )
 from taxtune.taxonomy import Taxonomy
-from tests.trees import Case, ancestor_sets, tree_and_nodes
+from tests.trees import ancestor_sets, tree_and_nodes
 
 # The nodes of the fixture `birds`: see tests/conftest.py.
 LIFE, AVES, PASSERINES, THRUSHES, MERULA, MIGRATORIUS, WATERFOWL, DUCKS, MALLARD = range(9)
 
 
-def test_every_type_by_hand(birds: Taxonomy) -> None:
+def test_every_type_by_hand(birds):
     placed = [MERULA, AVES, LIFE, MERULA, MIGRATORIUS, WATERFOWL, MALLARD, DUCKS]
     target = [MERULA, MERULA, MERULA, THRUSHES, MERULA, PASSERINES, MERULA, MERULA]
     correct, *general, specific, sibling, cousin, branch, other = classify(birds, placed, target)
@@ -48,14 +48,14 @@ def test_every_type_by_hand(birds: Taxonomy) -> None:
         (LIFE, LIFE, "off_tree", "off the tree"),
     ],
 )
-def test_which_of_several_types_counts(placed, target, marks, expected, birds) -> None:
+def test_which_of_several_types_counts(placed, target, marks, expected, birds):
     # Beside an answer without a mark.
     masks = {mark: [True, False] for mark in marks.split()}
     types = classify(birds, [placed, MERULA], [target, MERULA], **masks)
     assert types == [expected, "correct"]
 
 
-def test_costs_of_what_the_tree_lacks(birds: Taxonomy) -> None:
+def test_costs_of_what_the_tree_lacks(birds):
     placed = [LIFE, LIFE, LIFE, MALLARD]
     target = [MERULA, LIFE, MERULA, MERULA]
     off = [True, True, False, False]
@@ -74,7 +74,7 @@ def test_costs_of_what_the_tree_lacks(birds: Taxonomy) -> None:
     assert worst_regions(birds, [LIFE], [MERULA], types[:1], least=1).empty
 
 
-def test_the_rank_where_the_right_path_is_left(birds: Taxonomy) -> None:
+def test_the_rank_where_the_right_path_is_left(birds):
     placed = [MALLARD, MIGRATORIUS, AVES, MERULA, MERULA]
     target = [MERULA, MERULA, MERULA, MERULA, THRUSHES]
     assert wrong_from(birds, placed, target) == ["order", "species", None, None, None]
@@ -94,18 +94,18 @@ def test_the_rank_where_the_right_path_is_left(birds: Taxonomy) -> None:
         (1, [math.nan], "unscored"),
     ],
 )
-def test_what_two_measures_say(inclusion, similarity, expected) -> None:
+def test_what_two_measures_say(inclusion, similarity, expected):
     for cosine in similarity:
         assert classify_by_measures([inclusion], [cosine]) == [expected]
 
 
-def test_settings_of_two_measures() -> None:
+def test_settings_of_two_measures():
     assert classify_by_measures([0], [0.5], high=0.5) == [MeasuredType.GRANULARITY]
     with pytest.raises(ValueError, match="shape"):
         classify_by_measures([1, 0], [1])
 
 
-def test_costs_by_hand(birds: Taxonomy) -> None:
+def test_costs_by_hand(birds):
     # hP of mallard for blackbird: {life, Aves} of five nodes; of bird for blackbird: 1, hR 2/5.
     placed = [MALLARD, AVES, MERULA, MERULA]
     target = [MERULA] * 4
@@ -124,7 +124,7 @@ def test_costs_by_hand(birds: Taxonomy) -> None:
     assert wrong["hp_high"] > wrong["hp_cost"]
 
 
-def test_clades_go_as_deep_as_their_losses(birds: Taxonomy) -> None:
+def test_clades_go_as_deep_as_their_losses(birds):
     # All losses are on one species: it is listed, and not the clades above it, which it explains.
     placed = [MALLARD, MALLARD, MIGRATORIUS]
     target = [MERULA, MERULA, MIGRATORIUS]
@@ -140,7 +140,7 @@ def test_clades_go_as_deep_as_their_losses(birds: Taxonomy) -> None:
     assert region.node == THRUSHES
 
 
-def by_sets(answer: set[int], truth: set[int], *, siblings: bool) -> ErrorType:
+def by_sets(answer, truth, *, siblings):
     if answer == truth:
         return ErrorType.CORRECT
     if answer < truth:
@@ -152,7 +152,7 @@ def by_sets(answer: set[int], truth: set[int], *, siblings: bool) -> ErrorType:
 
 @given(tree_and_nodes(max_size=30))
 @settings(max_examples=25)
-def test_costs_add_up_and_types_agree_with_sets(case: Case) -> None:
+def test_costs_add_up_and_types_agree_with_sets(case):
     tree, (placed, target) = case
     types = classify(tree, placed, target)
     ancestors = ancestor_sets(tree)

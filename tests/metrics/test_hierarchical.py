@@ -11,10 +11,10 @@ from sklearn.neighbors import KNeighborsClassifier
 import taxtune
 from taxtune.metrics import precision_recall, score
 from taxtune.taxonomy import Taxonomy
-from tests.trees import Case, ancestor_sets, tree_and_nodes
+from tests.trees import ancestor_sets, tree_and_nodes
 
 
-def over_plain_sets(tree: Taxonomy, predicted, target) -> tuple[list[float], list[float]]:
+def over_plain_sets(tree, predicted, target):
     """hP and hR of each answer by equations 2a and 2b."""
     ancestors = ancestor_sets(tree)
     hp = []
@@ -27,7 +27,7 @@ def over_plain_sets(tree: Taxonomy, predicted, target) -> tuple[list[float], lis
 
 
 @given(tree_and_nodes())
-def test_equations_2_and_3_over_plain_sets(case: Case) -> None:
+def test_equations_2_and_3_over_plain_sets(case):
     tree, (predicted, target) = case
     hp, hr = map(np.mean, over_plain_sets(tree, predicted, target))
     scores = score(tree, predicted, target)
@@ -41,7 +41,7 @@ def test_equations_2_and_3_over_plain_sets(case: Case) -> None:
     assert scores.n == len(target)
 
 
-def hiclass_rows(tree: Taxonomy, nodes: np.ndarray) -> np.ndarray:
+def hiclass_rows(tree, nodes):
     """The root is in every row; "" fills up the rows of shallow nodes and is not counted."""
     rows = []
     for node in nodes.tolist():
@@ -51,7 +51,7 @@ def hiclass_rows(tree: Taxonomy, nodes: np.ndarray) -> np.ndarray:
     return np.array(rows)
 
 
-def test_parity_with_hiclass(birds: Taxonomy) -> None:
+def test_parity_with_hiclass(birds):
     hiclass = pytest.importorskip("hiclass.metrics", exc_type=ImportError)
     rng = np.random.default_rng(3)
     predicted, target = rng.integers(0, len(birds), (2, 200))
@@ -70,15 +70,13 @@ def test_parity_with_hiclass(birds: Taxonomy) -> None:
     assert scores.hf > theirs
 
 
-def test_a_mean_over_nothing_is_not_zero(birds: Taxonomy) -> None:
+def test_a_mean_over_nothing_is_not_zero(birds):
     with pytest.raises(ValueError, match="no examples"):
         score(birds, [], [])
 
 
 @given(tree_and_nodes(), st.data())
-def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(
-    case: Case, data: st.DataObject
-) -> None:
+def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(case, data):
     """Recomputed on a tree that has such a child, over plain sets."""
     tree, (predicted, target) = case
     n = len(target)
@@ -99,9 +97,9 @@ def test_off_the_tree_is_a_child_of_the_root_that_is_never_right(
 
 
 @pytest.mark.parametrize("off", [[True], [[True, False]], ["yes", "no"], [0.5, 1.0], True])
-def test_a_mask_that_fits_no_answers_is_refused(birds: Taxonomy, off) -> None:
+def test_a_mask_that_fits_no_answers_is_refused(birds, off):
     with pytest.raises(ValueError, match="flags"):
-        score(birds, [1, 2], [1, 2], off_tree=off)  # type: ignore[arg-type]
+        score(birds, [1, 2], [1, 2], off_tree=off)
 
 
 @pytest.mark.parametrize(
@@ -116,21 +114,21 @@ def test_a_mask_that_fits_no_answers_is_refused(birds: Taxonomy, off) -> None:
         ([[1]], [[1]], "one dimension"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(birds: Taxonomy, predicted, target, message) -> None:
+def test_what_cannot_be_scored_is_refused(birds, predicted, target, message):
     with pytest.raises(ValueError, match=message):
         precision_recall(birds, predicted, target)
 
 
-def test_a_classifier_is_cross_validated(birds: Taxonomy) -> None:
+def test_a_classifier_is_cross_validated(birds):
     labels = np.repeat(["Turdus merula", "Turdus migratorius", "Anas platyrhynchos"], 8)
     centres = np.repeat([[0.0, 0], [0.4, 0], [5, 5]], 8, axis=0)
     noise = np.random.default_rng(0).normal(0, 0.3, (24, 2))
     nearest = KNeighborsClassifier(1)
 
-    def cross_validated(scoring) -> np.ndarray:
+    def cross_validated(scoring):
         return cross_val_score(nearest, centres + noise, labels, scoring=scoring, cv=4)
 
-    def hf_of(true, predicted) -> float:
+    def hf_of(true, predicted):
         return taxtune.score(predicted, true, birds).hf
 
     hf = make_scorer(hf_of)

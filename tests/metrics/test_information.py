@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,12 +18,12 @@ from taxtune.metrics.information import (
     off_tree_weight,
 )
 from taxtune.taxonomy import Taxonomy
-from tests.trees import Case, ancestor_sets, tree_and_nodes
+from tests.trees import ancestor_sets, tree_and_nodes
 
 masks = st.lists(st.booleans(), min_size=12, max_size=12)
 
 
-def weights_by_hand(tree: Taxonomy, own) -> list[float]:
+def weights_by_hand(tree, own):
     """The weight of each node from its own occurrences, and at the end that of an answer off it."""
     below = np.zeros(len(tree))
     for node, ancestors in enumerate(ancestor_sets(tree)):
@@ -45,7 +43,7 @@ def weights_by_hand(tree: Taxonomy, own) -> list[float]:
 
 
 @given(tree_and_nodes(), masks, st.booleans(), st.data())
-def test_all_scores_over_plain_sets(case: Case, off, by_leaves, data) -> None:
+def test_all_scores_over_plain_sets(case, off, by_leaves, data):
     """Sets and the definitions: nothing of what the code does it with."""
     tree, (predicted, target) = case
     off = off[: len(target)]
@@ -64,10 +62,10 @@ def test_all_scores_over_plain_sets(case: Case, off, by_leaves, data) -> None:
     ancestors = ancestor_sets(tree)
     ihp, ihr, remaining, wrong = information_values(information, predicted, target, off_tree=off)
 
-    def bits(nodes: set[int]) -> float:
+    def bits(nodes):
         return sum(weights[v] for v in nodes)
 
-    def quotient(part: set[int], whole: set[int]) -> float:
+    def quotient(part, whole):
         if bits(whole) < 1e-9:
             return 1
         return bits(part) / bits(whole)
@@ -81,7 +79,7 @@ def test_all_scores_over_plain_sets(case: Case, off, by_leaves, data) -> None:
         assert wrong[i] == pytest.approx(bits(said - true), abs=1e-9)
 
 
-def test_worked_out_by_hand(birds: Taxonomy) -> None:
+def test_worked_out_by_hand(birds):
     # Three leaves: two thrushes and a mallard. life and Aves tell nothing.
     information = leaf_information(birds)
     order = math.log2(3 / 2)
@@ -106,7 +104,7 @@ def test_worked_out_by_hand(birds: Taxonomy) -> None:
     assert hp.tolist() == pytest.approx([1, 0.8, 1, 0.4, 1, 1, 0.5])
 
 
-def test_what_an_answer_off_the_tree_weighs() -> None:
+def test_what_an_answer_off_the_tree_weighs():
     branching = Taxonomy(["root", "a", "b", "b1", "b2", "b3"], [-1, 0, 0, 2, 2, 2])
     information = leaf_information(branching)
     assert information.off_tree == pytest.approx((2 + math.log2(4 / 3)) / 2)
@@ -143,7 +141,7 @@ def test_what_an_answer_off_the_tree_weighs() -> None:
         ("", "frequencies file is empty"),
     ],
 )
-def test_frequencies_that_cannot_be_used(tmp_path: Path, birds: Taxonomy, text, message) -> None:
+def test_frequencies_that_cannot_be_used(tmp_path, birds, text, message):
     path = tmp_path / "counts.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message) as error:
@@ -154,7 +152,7 @@ def test_frequencies_that_cannot_be_used(tmp_path: Path, birds: Taxonomy, text, 
 # -- against the evaluation of the protein function challenges -------------------------------------
 
 
-def test_parity_with_cafaeval(tmp_path: Path, birds: Taxonomy) -> None:
+def test_parity_with_cafaeval(tmp_path, birds):
     cafaeval = pytest.importorskip("cafaeval.evaluation")
     rng = np.random.default_rng(4)
     # All answers say something: an empty one is no row of theirs.
@@ -169,7 +167,7 @@ def test_parity_with_cafaeval(tmp_path: Path, birds: Taxonomy) -> None:
     answers = tmp_path / "answers"
     answers.mkdir()
 
-    def write(name: str, lines: Iterable[str], between: str = "") -> str:
+    def write(name, lines, between=""):
         (tmp_path / name).write_text(between.join(lines))
         return str(tmp_path / name)
 

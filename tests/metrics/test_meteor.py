@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import single_meteor_score
 
-from taxtune.metrics.registry import Measure, make_measure
+from taxtune.metrics.registry import make_measure
 from taxtune.metrics.text import tokens
-from taxtune.wordnet import ENVIRONMENT, WordNet, find_wordnet
+from taxtune.wordnet import ENVIRONMENT, find_wordnet
 from tests.small_wordnet import write_wordnet
 
 WORDS = st.sampled_from(["car", "cars", "automobile", "motorcar", "bird", "birds", "red", "on"])
@@ -18,7 +16,7 @@ SEVERAL = st.lists(TEXTS, min_size=1, max_size=4)
 
 
 @pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> Measure:
+def plain(monkeypatch):
     """METEOR without synonyms."""
     monkeypatch.setenv(ENVIRONMENT, "none")
     return make_measure("meteor")
@@ -28,9 +26,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Measure:
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(answers=SEVERAL, references=SEVERAL)
-def test_the_matrix_leaves_out_no_pair_that_matches(
-    answers, references, tiny_wordnet: Path
-) -> None:
+def test_the_matrix_leaves_out_no_pair_that_matches(answers, references, tiny_wordnet):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(ENVIRONMENT, str(tiny_wordnet))
         measure = make_measure("meteor")
@@ -44,7 +40,7 @@ def test_the_matrix_leaves_out_no_pair_that_matches(
             assert table[i, j] == theirs
 
 
-def test_meteor_of_nltks_own_example(plain: Measure) -> None:
+def test_meteor_of_nltks_own_example(plain):
     answer = "It is a guide to action which ensures that the military always obeys the commands of the party"
     reference = (
         "It is a guide to action that ensures that the military will forever heed Party commands"
@@ -56,7 +52,7 @@ def test_meteor_of_nltks_own_example(plain: Measure) -> None:
     assert len(tokens(answer)) == 18
 
 
-def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_wordnet_synonyms_count(tiny_wordnet, monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, str(tiny_wordnet))
     measure = make_measure("meteor")
     assert measure.notes == ("METEOR's synonyms are from WordNet 3.0.",)
@@ -73,7 +69,7 @@ def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def tiny_wordnet(tmp_path: Path) -> Path:
+def tiny_wordnet(tmp_path):
     """The folder of a WordNet of one noun."""
     car = ("car", ("car", "automobile", "motorcar"), "a motor vehicle", ())
     return write_wordnet(tmp_path / "wordnet", [car])
@@ -105,9 +101,9 @@ def test_which_stage_decides(
     reference,
     with_synonyms,
     without,
-    plain: Measure,
-    wordnet: WordNet,
-) -> None:
+    plain,
+    wordnet,
+):
     found = plain.scores([answer], [reference])
     assert found == pytest.approx([without])
     found = make_measure("meteor").scores([answer], [reference])

@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from taxtune.metrics.base import Advance, FloatArray, Measure, MeasureSettings, Pair, PairsMeasure
+from taxtune.metrics.base import Measure, MeasureSettings, Pair, PairsMeasure
 from taxtune.metrics.registry import MEASURES
-from tests.displays import Recorder
 
 
 class Lengths(PairsMeasure):
@@ -16,18 +12,18 @@ class Lengths(PairsMeasure):
 
     """Scores a pair by the lengths of its texts, and remembers what it was asked."""
 
-    def __init__(self, settings: MeasureSettings) -> None:
+    def __init__(self, settings):
         super().__init__("lengths", settings)
         self.asked: list[list[Pair]] = []
 
-    def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
+    def compute(self, pairs, advance):
         self.asked.append(list(pairs))
         for _ in pairs:
             advance(1)
         return np.array([np.nan if "nan" in a else len(a) / (len(a) + len(r)) for a, r in pairs])
 
 
-def test_equal_pairs_are_computed_once(tmp_path: Path, recorder: Recorder) -> None:
+def test_equal_pairs_are_computed_once(tmp_path, recorder):
     settings = MeasureSettings(cache_dir=tmp_path)
     measure = Lengths(settings)
     assert isinstance(measure, Measure)
@@ -40,7 +36,7 @@ def test_equal_pairs_are_computed_once(tmp_path: Path, recorder: Recorder) -> No
     assert recorder.of(measure.label) == [(done, 4) for done in range(5)]
 
 
-def test_empty_texts_and_missing_numbers_are_counted(tmp_path: Path) -> None:
+def test_empty_texts_and_missing_numbers_are_counted(tmp_path):
     measure = Lengths(MeasureSettings(cache_dir=tmp_path))
     scores = measure.scores(
         ["", " \n", "nan", "nan", "bird", ""], ["bird", "bird", "bird", "bird", " ", ""]

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from taxtune.metrics.ranks import OFF_TREE_RANK, RankScores, bootstrap_ranks, rank_of, rank_scores
 from taxtune.taxonomy import Taxonomy
-from tests.trees import Case, tree_and_nodes
+from tests.trees import tree_and_nodes
 
 masks = st.lists(st.booleans(), min_size=12, max_size=12)
 
 
 @given(tree_and_nodes(), masks, st.data())
-def test_counts_over_plain_sets(case: Case, off, data: st.DataObject) -> None:
+def test_counts_over_plain_sets(case, off, data):
     """Ranks at random: some nodes have none, and some occur several times on a path."""
     tree, (predicted, target) = case
     off = off[: len(target)]
@@ -23,12 +23,12 @@ def test_counts_over_plain_sets(case: Case, off, data: st.DataObject) -> None:
     ranks = data.draw(st.lists(rank, min_size=len(tree), max_size=len(tree)))
     tree = Taxonomy(tree.labels, tree.parents, ranks=ranks)
 
-    def named(node: int) -> set[int]:
+    def named(node):
         return set(tree.ancestors(node).tolist()) - {0}
 
-    said: Counter[str] = Counter()
-    due: Counter[str] = Counter()
-    both: Counter[str] = Counter()
+    said = Counter()
+    due = Counter()
+    both = Counter()
     for p, t, is_off in zip(predicted, target, off, strict=True):
         answer = set() if is_off else named(p)
         said.update(rank_of(tree, node) for node in answer)
@@ -53,7 +53,7 @@ def test_counts_over_plain_sets(case: Case, off, data: st.DataObject) -> None:
             assert row.recall == row.right / row.n_relevant
 
 
-def test_worked_out_by_hand(birds: Taxonomy) -> None:
+def test_worked_out_by_hand(birds):
     # The truth is Turdus merula four times: said are itself, its sister, a mallard and "bird".
     found = rank_scores(birds, [4, 5, 8, 1], [4, 4, 4, 4])
     assert found == [
@@ -66,7 +66,7 @@ def test_worked_out_by_hand(birds: Taxonomy) -> None:
     assert found[1].recall == 0.5
 
 
-def test_ranks_are_in_the_order_of_the_paths_and_not_of_the_depths() -> None:
+def test_ranks_are_in_the_order_of_the_paths_and_not_of_the_depths():
     """Mosses with few ranks and a variety, animals with many and none: it is still the last."""
     moss = ["kingdom", "genus", "species", "variety"]
     animal = ["kingdom", "class", "order", "family", "genus", "species"]
@@ -79,7 +79,7 @@ def test_ranks_are_in_the_order_of_the_paths_and_not_of_the_depths() -> None:
     assert found == [*animal, "variety"]
 
 
-def test_intervals_are_those_of_drawing_examples(birds: Taxonomy) -> None:
+def test_intervals_are_those_of_drawing_examples(birds):
     rng = np.random.default_rng(5)
     predicted, target = rng.integers(0, 9, (2, 80))
     drawn = defaultdict(list)
@@ -97,6 +97,6 @@ def test_intervals_are_those_of_drawing_examples(birds: Taxonomy) -> None:
 
 
 @pytest.mark.parametrize("function", [rank_scores, bootstrap_ranks])
-def test_a_set_without_examples_has_no_scores(function, birds: Taxonomy) -> None:
+def test_a_set_without_examples_has_no_scores(function, birds):
     with pytest.raises(ValueError, match="no examples"):
         function(birds, [], [])

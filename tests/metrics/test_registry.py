@@ -2,22 +2,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, MutableMapping
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.metrics.base import FunctionMeasure, MeasureKind
+from taxtune.metrics.base import FunctionMeasure
 from taxtune.metrics.registry import MEASURES, Measure, make_measure, measure
-from tests.displays import Recorder
 
 WITHOUT_MODEL = [name for name, kind in MEASURES.items() if kind.default_model is None]
 
 
 @pytest.mark.parametrize("kind", WITHOUT_MODEL)
-def test_measures_without_a_model_keep_the_one_signature(kind) -> None:
+def test_measures_without_a_model_keep_the_one_signature(kind):
     made = make_measure(kind)
     assert isinstance(made, Measure)
     assert made.name == kind
@@ -47,12 +44,12 @@ def test_measures_without_a_model_keep_the_one_signature(kind) -> None:
         ("", "Known names"),
     ],
 )
-def test_what_is_no_measure(spec, said) -> None:
+def test_what_is_no_measure(spec, said):
     with pytest.raises(DataError, match=said):
         make_measure(spec)
 
 
-def test_listing_the_measures_imports_light() -> None:
+def test_listing_the_measures_imports_light():
     heavy = {
         "torch",
         "transformers",
@@ -78,7 +75,7 @@ def test_listing_the_measures_imports_light() -> None:
 
 
 @pytest.fixture
-def own() -> Iterator[MutableMapping[str, MeasureKind]]:
+def own():
     """The registry, which forgets after the test what is registered in it."""
     before = dict(MEASURES)
     yield MEASURES
@@ -87,14 +84,12 @@ def own() -> Iterator[MutableMapping[str, MeasureKind]]:
     MEASURES.update(before)
 
 
-def longer(answer: str, reference: str) -> float:
+def longer(answer, reference):
     """How much longer the answer is."""
     return len(answer) - len(reference)
 
 
-def test_a_function_is_a_measure_wherever_a_name_is(
-    own: MutableMapping[str, MeasureKind], recorder: Recorder
-) -> None:
+def test_a_function_is_a_measure_wherever_a_name_is(own, recorder):
     assert measure("longer", label="Longer", source="here")(longer) is longer
     assert (own["longer"].label, own["longer"].summary) == (
         "Longer",
@@ -111,9 +106,9 @@ def test_a_function_is_a_measure_wherever_a_name_is(
     assert make_measure(made) is made
 
 
-def test_a_function_gets_the_question(own: MutableMapping[str, MeasureKind]) -> None:
+def test_a_function_gets_the_question(own):
     @measure("asked", needs_question=True)
-    def asked(answer: str, reference: str, question: str) -> float | None:
+    def asked(answer, reference, question):
         return len(question) if answer else None
 
     made = make_measure("asked")
@@ -126,7 +121,7 @@ def test_a_function_gets_the_question(own: MutableMapping[str, MeasureKind]) -> 
 
 
 @pytest.mark.parametrize("value", ["good", float("inf"), [True]])
-def test_what_a_function_must_not_return(value) -> None:
+def test_what_a_function_must_not_return(value):
     own = FunctionMeasure("own", "Own", lambda answer, reference: value)
     with pytest.raises(
         TaxtuneError,
@@ -135,9 +130,7 @@ def test_what_a_function_must_not_return(value) -> None:
         own.scores(["an answer"], ["a reference"])
 
 
-def test_other_packages_add_measures_by_entry_points(
-    own: MutableMapping[str, MeasureKind], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_packages_add_measures_by_entry_points(own, tmp_path, monkeypatch):
     (tmp_path / "their_measures.py").write_text(
         "import taxtune.metrics.registry as registry\n"
         "def plain(answer, reference):\n    return 0.25\n"

@@ -20,7 +20,7 @@ from tests.trees import ancestor_sets, trees
 
 
 @st.composite
-def voted(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, np.ndarray]:
+def voted(draw):
     """A tree, the nodes of five answers about each of some images, and the truths."""
     tree = draw(trees())
     node = st.integers(0, len(tree) - 1)
@@ -31,7 +31,7 @@ def voted(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, np.ndarray]:
     return tree, np.array(votes), np.array(target)
 
 
-def climbed(tree: Taxonomy, votes, target, threshold: float | None) -> np.ndarray:
+def climbed(tree, votes, target, threshold):
     """Coverage, risk, hP and hR of the images as the policy places them, by the definitions."""
     nodes = [tree.root] * len(votes)
     if threshold is not None:
@@ -52,7 +52,7 @@ def climbed(tree: Taxonomy, votes, target, threshold: float | None) -> np.ndarra
 
 @given(voted())
 @settings(max_examples=60)
-def test_the_curve_is_that_of_the_policy_at_every_threshold(case) -> None:
+def test_the_curve_is_that_of_the_policy_at_every_threshold(case):
     tree, votes, target = case
     paths = weighted_paths(tree, votes)
     curve = climbing_curve(tree, paths.nodes, paths.shares, target)
@@ -76,7 +76,7 @@ def test_the_curve_is_that_of_the_policy_at_every_threshold(case) -> None:
     assert 0 <= curve.loss_area <= curve.area + 1e-9 <= 1 + 2e-9
 
 
-def test_a_long_curve_is_thinned_and_its_area_is_not() -> None:
+def test_a_long_curve_is_thinned_and_its_area_is_not():
     rng = np.random.default_rng(2)
     tree = Taxonomy(["all", *"abcd"], [-1, 0, 0, 0, 0])
     n = 900
@@ -98,7 +98,7 @@ def test_a_long_curve_is_thinned_and_its_area_is_not() -> None:
         climbing_curve(tree, path, 2 - shares, target)
 
 
-def families(classes: int) -> tuple[Taxonomy, np.ndarray]:
+def families(classes):
     """Families with a genus each: the tree, and the labels by level, shape (classes, 2)."""
     names = np.array([[f"f{i:02}", f"g{i:02}"] for i in range(classes)])
     parents = [-1, *[0] * classes, *range(1, classes + 1)]
@@ -108,7 +108,7 @@ def families(classes: int) -> tuple[Taxonomy, np.ndarray]:
 
 
 @pytest.mark.parametrize("classes", [2, 12])
-def test_calibration_at_each_rank_is_hiclasss(classes) -> None:
+def test_calibration_at_each_rank_is_hiclasss(classes):
     pytest.importorskip("hiclass.metrics", exc_type=ImportError)
     from hiclass import LocalClassifierPerLevel
     from hiclass.metrics import expected_calibration_error, multiclass_brier_score
@@ -143,7 +143,7 @@ def test_calibration_at_each_rank_is_hiclasss(classes) -> None:
             assert of_rank.calibration_error == pytest.approx(theirs, abs=1e-6)
 
 
-def test_ranks_have_the_images_that_reach_them(birds: Taxonomy) -> None:
+def test_ranks_have_the_images_that_reach_them(birds):
     rng = np.random.default_rng(4)
     votes = rng.integers(0, len(birds), (60, 8))
     target = rng.integers(0, len(birds), 60)
@@ -163,7 +163,7 @@ def test_ranks_have_the_images_that_reach_them(birds: Taxonomy) -> None:
         assert of_rank.brier == pytest.approx(((sure - right) ** 2).mean())
 
 
-def test_a_record_holds_what_the_confidence_says() -> None:
+def test_a_record_holds_what_the_confidence_says():
     sure = [0.9, 0.8, 0.1]
     hp = [1.0, 0.5, 1.0]
     plain = selective_scores(sure, hp)

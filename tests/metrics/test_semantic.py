@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from taxtune.encoders import FloatMatrix
 from taxtune.errors import ModelError
 from taxtune.metrics.base import PairsMeasure
 from taxtune.metrics.registry import MEASURES, MeasureSettings, make_measure
 from taxtune.metrics.semantic import SentenceMeasure
-from tests.displays import Recorder
 from tests.tiny_text_models import make_sentence_model
 
 ANSWERS = ["a robin", "A house sparrow (Passer domesticus).", "🐦 طائر", "a robin", "truck"]
@@ -19,30 +14,30 @@ REFERENCES = ["bird", "sparrow", "bird", "thrush", "bird"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     pytest.importorskip("sentence_transformers")
     return make_sentence_model(tmp_path_factory.mktemp("sentence"))
 
 
-def sentence(folder: Path, cache: Path, batch_size: int = 2) -> SentenceMeasure:
+def sentence(folder, cache, batch_size=2):
     measure = make_measure(f"sentence:{folder}", MeasureSettings("cpu", batch_size, cache))
     assert isinstance(measure, SentenceMeasure)
     return measure
 
 
-def test_cosines_by_hand(folder: Path, tmp_path: Path) -> None:
+def test_cosines_by_hand(folder, tmp_path):
     import torch
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     network = AutoModel.from_pretrained(folder).eval()
 
-    def vector(text: str) -> np.ndarray:
+    def vector(text):
         with torch.inference_mode():
             hidden = network(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
         return np.asarray(hidden.mean(dim=0), dtype=np.float64)
 
-    def cosine(left: np.ndarray, right: np.ndarray) -> float:
+    def cosine(left, right):
         return float(left @ right / np.sqrt((left @ left) * (right @ right)))
 
     expected = [cosine(vector(a), vector(r)) for a, r in zip(ANSWERS, REFERENCES, strict=True)]
@@ -69,29 +64,29 @@ class FixedEncoder:
 
     token_limit = 512
 
-    def truncated(self, texts: Sequence[str]) -> list[bool]:
+    def truncated(self, texts):
         return [False] * len(texts)
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.batches: list[list[str]] = []
 
-    def texts(self, texts: Sequence[str]) -> FloatMatrix:
+    def texts(self, texts):
         self.batches.append(list(texts))
         return np.array([self.vectors[text] for text in texts], dtype=np.float32)
 
-    def stored(self, texts: Sequence[str]) -> FloatMatrix:
+    def stored(self, texts):
         return self.texts(texts)
 
 
 class Fixed(SentenceMeasure):
     kind = MEASURES["sentence"]
 
-    def __init__(self, encoder: FixedEncoder, settings: MeasureSettings) -> None:
+    def __init__(self, encoder, settings):
         PairsMeasure.__init__(self, "model", settings)
-        self.encoder = encoder  # type: ignore[assignment]
+        self.encoder = encoder
 
 
-def test_the_range_and_vectors_that_are_none(tmp_path: Path, recorder: Recorder) -> None:
+def test_the_range_and_vectors_that_are_none(tmp_path, recorder):
     encoder = FixedEncoder()
     settings = MeasureSettings("cpu", 2, tmp_path)
     measure = Fixed(encoder, settings)
@@ -109,7 +104,7 @@ def test_the_range_and_vectors_that_are_none(tmp_path: Path, recorder: Recorder)
     assert measure.notes == ("Pairs left unscored because the model returned no number: 5.",)
 
 
-def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_not_there(tmp_path, monkeypatch):
     pytest.importorskip("sentence_transformers")
     import huggingface_hub.constants
 

@@ -12,20 +12,18 @@ from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     METRICS,
     Interval,
-    PairedDifference,
     Sample,
     bootstrap,
     hierarchical_sample,
     paired_bootstrap,
 )
 from taxtune.metrics.table import Predictions
-from taxtune.taxonomy import Taxonomy
-from tests.trees import Case, tree_and_nodes
+from tests.trees import tree_and_nodes
 
 ENDS = [0.025, 0.975]
 
 
-def row_bootstrap(tree: Taxonomy, predicted, target) -> np.ndarray:
+def row_bootstrap(tree, predicted, target):
     """The textbook bootstrap: draw row numbers, score the resample; (resamples, METRICS)."""
     rng = np.random.default_rng(1)
     rows = []
@@ -38,7 +36,7 @@ def row_bootstrap(tree: Taxonomy, predicted, target) -> np.ndarray:
 
 @settings(max_examples=40)
 @given(tree_and_nodes())
-def test_estimates_are_the_scores_and_intervals_are_ordered(case: Case) -> None:
+def test_estimates_are_the_scores_and_intervals_are_ordered(case):
     tree, (predicted, target) = case
     scores = score(tree, predicted, target).as_dict()
     intervals = bootstrap(hierarchical_sample(tree, predicted, target), resamples=50)
@@ -50,7 +48,7 @@ def test_estimates_are_the_scores_and_intervals_are_ordered(case: Case) -> None:
             assert 0 <= interval.low <= interval.high <= 1 + 1e-12
 
 
-def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
+def test_intervals_agree_with_drawing_rows(birds):
     rng = np.random.default_rng(0)
     predicted, target = rng.integers(0, len(birds), (2, 60))
     plain = row_bootstrap(birds, predicted, target)
@@ -62,7 +60,7 @@ def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
         assert interval.high == pytest.approx(high[i], abs=0.2 * spread)
 
 
-def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxonomy) -> None:
+def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds):
     rng = np.random.default_rng(5)
     target = rng.integers(0, len(birds), 60)
     a = np.where(rng.random(60) < 0.7, target, 1)
@@ -94,8 +92,8 @@ def test_paired_intervals_agree_with_drawing_the_same_rows_for_both(birds: Taxon
         ([-1], {}, "not a node"),
     ],
 )
-def test_bad_settings_are_refused(birds: Taxonomy, predicted, settings, message) -> None:
-    def sample() -> Sample:
+def test_bad_settings_are_refused(birds, predicted, settings, message):
+    def sample():
         return hierarchical_sample(birds, predicted, predicted)
 
     with pytest.raises(ValueError, match=message):
@@ -106,7 +104,7 @@ def test_bad_settings_are_refused(birds: Taxonomy, predicted, settings, message)
 
 @settings(max_examples=40)
 @given(tree_and_nodes(rows=3), st.data())
-def test_information_is_estimated_resampled_and_compared(case: Case, data: st.DataObject) -> None:
+def test_information_is_estimated_resampled_and_compared(case, data):
     tree, (a, b, target) = case
     information = leaf_information(tree)
     n = len(target)
@@ -130,7 +128,7 @@ def test_information_is_estimated_resampled_and_compared(case: Case, data: st.Da
         assert 0 < paired[name].p_value <= 1
 
 
-def test_quotients_of_sums() -> None:
+def test_quotients_of_sums():
     parts = {"a": np.array([1.0, 0, 2]), "b": np.zeros(3)}
     wholes = {"a": np.array([1.0, 1, 2]), "b": np.zeros(3)}
     keyed = Sample(parts, wholes, keys=(*parts.values(), *wholes.values()))
@@ -143,7 +141,7 @@ def test_quotients_of_sums() -> None:
     assert different.difference == 0.75 - 0.5
 
 
-def compared_with_zeros(values: np.ndarray, **settings: float) -> PairedDifference:
+def compared_with_zeros(values, **settings):
     zeros = np.zeros(len(values))
     pair = (Sample.mean("x", values), Sample.mean("x", zeros))
     return paired_bootstrap(pair, **settings)["x"]
@@ -158,7 +156,7 @@ def compared_with_zeros(values: np.ndarray, **settings: float) -> PairedDifferen
 )
 def test_the_interval_excludes_no_difference_just_where_the_p_value_says_so(
     changes, alike, resamples, confidence
-) -> None:
+):
     values = np.array([*changes, *[0.0] * (alike + 1)])
     found = compared_with_zeros(values, resamples=resamples, confidence=confidence)
     excludes_zero = found.low > 0 or found.high < 0
@@ -169,7 +167,7 @@ def test_the_interval_excludes_no_difference_just_where_the_p_value_says_so(
 
 
 @pytest.mark.parametrize(("n", "differing"), [(20, 4), (50, 8), (200, 12)])
-def test_what_does_not_differ_on_average_is_seldom_called_different(n, differing) -> None:
+def test_what_does_not_differ_on_average_is_seldom_called_different(n, differing):
     rng = np.random.default_rng(0)
     wrong = 0
     for _ in range(400):

@@ -5,8 +5,6 @@ And a score of one's own.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -22,7 +20,6 @@ from taxtune.metrics.table import SCORES, Predictions, Score, ScoreTable, with_d
 from taxtune.objective import Objective
 from taxtune.report.summary import summarise
 from taxtune.report.tables import score_table
-from taxtune.taxonomy import Taxonomy
 from taxtune.tracking.values import all_scores, write_result
 from tests.rows import placed_row, sample_row
 from tests.tuning.toy import make_parts, tuned
@@ -30,7 +27,7 @@ from tests.tuning.toy import make_parts, tuned
 NAN = float("nan")
 
 
-def predictions(tree: Taxonomy, seed: int = 0, n: int = 60) -> Predictions:
+def predictions(tree, seed=0, n=60):
     """Random answers, some of them off the tree."""
     rng = np.random.default_rng(seed)
     nodes, target = rng.integers(0, len(tree), (2, n))
@@ -39,7 +36,7 @@ def predictions(tree: Taxonomy, seed: int = 0, n: int = 60) -> Predictions:
     return Predictions(leaf_information(tree), nodes, target, off_tree)
 
 
-def test_means_are_the_scores_of_a_set(birds: Taxonomy) -> None:
+def test_means_are_the_scores_of_a_set(birds):
     at = predictions(birds)
     means = at.table().means()
     on_paths = score(birds, at.nodes, at.target, off_tree=at.off_tree)
@@ -49,7 +46,7 @@ def test_means_are_the_scores_of_a_set(birds: Taxonomy) -> None:
     assert means == expected, "to the last digit"
 
 
-def test_intervals_are_those_of_the_samples_of_nodes(birds: Taxonomy) -> None:
+def test_intervals_are_those_of_the_samples_of_nodes(birds):
     at = predictions(birds)
     found = at.table().intervals(seed=3)
     on_paths = hierarchical_sample(birds, at.nodes, at.target, off_tree=at.off_tree)
@@ -59,8 +56,8 @@ def test_intervals_are_those_of_the_samples_of_nodes(birds: Taxonomy) -> None:
 
 
 def test_a_column_has_the_score_as_its_mean_and_nothing_where_there_is_no_answer(
-    birds: Taxonomy,
-) -> None:
+    birds,
+):
     answered = [placed_row(birds, node, 2, confidence=0.5 + node / 20) for node in range(5)]
     rows = [answered[0].values, sample_row(failure="timed out").values]
     rows += [row.values for row in answered[1:]]
@@ -76,7 +73,7 @@ def test_a_column_has_the_score_as_its_mean_and_nothing_where_there_is_no_answer
     assert half == ScoreTable.of_rows(rows[:3]).means()
 
 
-def test_differences_are_over_the_images_that_have_a_value_in_both() -> None:
+def test_differences_are_over_the_images_that_have_a_value_in_both():
     rows = [{"hp": 1.0, "hr": 1.0, "own": own, "other": None} for own in (1.0, None, 3.0)]
     first = ScoreTable.of_rows(rows)
     rows = [{"hp": 0.5, "hr": 1.0, "own": own, "other": None} for own in (0.5, 1.0, 2.5)]
@@ -85,16 +82,14 @@ def test_differences_are_over_the_images_that_have_a_value_in_both() -> None:
     assert "other" not in changes
 
 
-def test_what_follows_from_means_is_made_anew_and_keeps_its_place() -> None:
+def test_what_follows_from_means_is_made_anew_and_keeps_its_place():
     means = with_derived({"own": 2.0, "hr": 0.5, "hp": 1.0, "hf": 0.1})
     assert list(means) == ["hp", "hr", "hf", "own"]
     assert means["hf"] == pytest.approx(2 / 3)
 
 
-def test_one_entry_adds_a_score_to_all_that_is_recorded_and_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def first_step(at: Predictions) -> np.ndarray:
+def test_one_entry_adds_a_score_to_all_that_is_recorded_and_shown(tmp_path, monkeypatch):
+    def first_step(at):
         n_predicted, n_shared, _ = at.lengths
         return ((n_shared > 1) & (n_predicted > 1)).astype(float)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taxtune.metrics.registry import Measure, make_measure
+from taxtune.metrics.registry import make_measure
 from taxtune.metrics.text import stems
 
 INCLUSION = ["text-inclusion", "text-inclusion-literal"]
@@ -34,11 +34,11 @@ _SEVERAL = st.lists(_TEXTS, min_size=1, max_size=5)
 
 
 @pytest.fixture(scope="module")
-def measures() -> dict[str, Measure]:
+def measures():
     return {name: make_measure(name) for name in NAMES}
 
 
-def score(measure: str, answer: str, reference: str) -> float:
+def score(measure, answer, reference):
     (found,) = make_measure(measure).scores([answer], [reference])
     return float(found)
 
@@ -54,7 +54,7 @@ def score(measure: str, answer: str, reference: str) -> float:
         ("", "seal", 0, 0),
     ],
 )
-def test_exact_match_and_contained(answer, reference, exact, contained) -> None:
+def test_exact_match_and_contained(answer, reference, exact, contained):
     assert score("exact-match", answer, reference) == exact
     assert score("contained", answer, reference) == contained
 
@@ -80,9 +80,7 @@ def test_exact_match_and_contained(answer, reference, exact, contained) -> None:
         ("", "cat", 0, 0),
     ],
 )
-def test_text_inclusion_on_word_boundaries_and_as_published(
-    answer, reference, whole, literal
-) -> None:
+def test_text_inclusion_on_word_boundaries_and_as_published(answer, reference, whole, literal):
     assert score("text-inclusion", answer, reference) == whole
     assert score("text-inclusion-literal", answer, reference) == literal
 
@@ -99,7 +97,7 @@ _REAL = [
 
 
 @pytest.mark.parametrize(("answer", "reference"), _REAL)
-def test_bleu_is_sacrebleus(answer, reference) -> None:
+def test_bleu_is_sacrebleus(answer, reference):
     from sacrebleu.metrics import BLEU
 
     bleu = BLEU(
@@ -116,7 +114,7 @@ def test_bleu_is_sacrebleus(answer, reference) -> None:
 
 
 @pytest.mark.parametrize(("answer", "reference"), _REAL)
-def test_rouge_is_that_of_rouge_score_with_its_own_words(answer, reference) -> None:
+def test_rouge_is_that_of_rouge_score_with_its_own_words(answer, reference):
     from rouge_score.rouge_scorer import RougeScorer
 
     # It stems words of more than three letters only; none of these has a shorter one that stemming
@@ -126,7 +124,7 @@ def test_rouge_is_that_of_rouge_score_with_its_own_words(answer, reference) -> N
     assert score("rouge-1", answer, reference) == pytest.approx(theirs.recall)
 
 
-def test_rouge_counts_repeats_in_any_script() -> None:
+def test_rouge_counts_repeats_in_any_script():
     # Two of the three stems of the reference, and "狐" once of twice.
     assert score("rouge-1", "Foxes, foxes!", "fox fox den") == pytest.approx(2 / 3)
     assert score("rouge-1", "狐 a", "狐狐") == pytest.approx(1 / 2)
@@ -134,7 +132,7 @@ def test_rouge_counts_repeats_in_any_script() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(answers=_SEVERAL, references=_SEVERAL)
-def test_the_matrix_is_the_scores_of_all_pairs(measures, answers, references) -> None:
+def test_the_matrix_is_the_scores_of_all_pairs(measures, answers, references):
     pairs = list(product(answers, references))
     for name, measure in measures.items():
         table = measure.matrix(answers, references)
@@ -146,7 +144,7 @@ def test_the_matrix_is_the_scores_of_all_pairs(measures, answers, references) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reference_without_words_is_unscored_and_counted(name) -> None:
+def test_a_reference_without_words_is_unscored_and_counted(name):
     measure = make_measure(name)
     references = ["bird", "", " "]
     unscored = [False, True, True]

@@ -46,11 +46,11 @@ WORDS = st.sampled_from(["yes", "no", "2", "red", "a red", "two"])
         ("🐱?", "🐱"),
     ],
 )
-def test_normalisation(text, expected) -> None:
+def test_normalisation(text, expected):
     assert normalise_answer(text) == expected
 
 
-def test_accuracy_by_hand() -> None:
+def test_accuracy_by_hand():
     vqa = make_measure("vqa-accuracy")
     said_by_two = ["red"] * 2 + ["blue"] * 8
     # Two of the ten subsets leave one of the two out (1/3), eight leave both in (2/3).
@@ -63,7 +63,7 @@ def test_accuracy_by_hand() -> None:
 
 
 @given(WORDS, st.lists(WORDS, min_size=2, max_size=10))
-def test_accuracy_against_the_definition(answer, references) -> None:
+def test_accuracy_against_the_definition(answer, references):
     wanted = normalise_answer(answer)
     same = [normalise_answer(reference) == wanted for reference in references]
     subsets = combinations(same, len(same) - 1)
@@ -73,13 +73,13 @@ def test_accuracy_against_the_definition(answer, references) -> None:
 
 
 @given(st.text(max_size=12), st.text(min_size=1, max_size=12))
-def test_similarity_against_nltk(answer, reference) -> None:
+def test_similarity_against_nltk(answer, reference):
     errors = edit_distance(answer, reference) / len(reference)
     expected = max(0.0, 1 - errors)
     assert character_similarity(answer, reference) == pytest.approx(expected)
 
 
-def test_no_reference_is_unscored_and_few_are_told() -> None:
+def test_no_reference_is_unscored_and_few_are_told():
     vqa = make_measure("vqa-accuracy")
     assert np.isnan(vqa.scores_many(["cat"], [[]]))
     assert vqa.notes == ()

@@ -29,7 +29,7 @@ from taxtune.metrics.text import glued_tokens, tokens
         (" … -- \t", ""),
     ],
 )
-def test_words_are_lower_case_letters_of_any_script(text, words) -> None:
+def test_words_are_lower_case_letters_of_any_script(text, words):
     assert tokens(text) == tuple(words.split())
 
 
@@ -37,12 +37,12 @@ def test_words_are_lower_case_letters_of_any_script(text, words) -> None:
     st.lists(st.text("abcXYZ'", min_size=1, max_size=6), max_size=6),
     st.sampled_from([" ", "-", " / ", ", ", "_"]),
 )
-def test_words_are_the_papers_plain_text_where_punctuation_stands_beside_space(words, gap) -> None:
+def test_words_are_the_papers_plain_text_where_punctuation_stands_beside_space(words, gap):
     text = gap.join(words)
     assert tokens(text) == tuple(plain(text).split())
 
 
-def test_words_that_qualify_others_are_glued_to_them() -> None:
+def test_words_that_qualify_others_are_glued_to_them():
     words, glued = glued_tokens("The trash can's red-tailed, cat-like — bird's-eye canopy")
     assert list(compress(words, glued)) == ["cans", "red", "cat", "birds"]
     assert words[-1] == "canopy"

@@ -52,18 +52,17 @@ def test_runs_with_next_to_nothing_are_drawn_too(
 
 
 def record(*hp: float | None) -> IterationRecord:
-    rows = tuple(
-        sample_row(example=str(i), target=0, truth="a", node=None if p is None else 0, hp=p, hr=p)
-        for i, p in enumerate(hp)
-    )
-    return replace(samples.iteration(0), rows=rows)
+    rows = []
+    for i, p in enumerate(hp):
+        node = None if p is None else 0
+        rows.append(sample_row(example=str(i), target=0, truth="a", node=node, hp=p, hr=p))
+    return replace(samples.iteration(0), rows=tuple(rows))
 
 
 def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_none() -> None:
     assert record(1.0, 0.5, 0.5, None).table.standard_error("hp") == pytest.approx(0.5 / 3)
-    assert record(1.0, 1.0).table.standard_error("hp") is None, (
-        "of images that are all alike the spread is not known"
-    )
+    alike = record(1.0, 1.0).table
+    assert alike.standard_error("hp") is None, "the spread is not known"
     assert record(1.0, None).table.standard_error("hp") is None
     assert record(1.0, 0.0).table.standard_error("hf") is None, "no mean over images"
 

@@ -78,16 +78,17 @@ def test_every_held_out_image_is_there_with_every_answer() -> None:
 
 def test_what_the_filters_know_of_an_image() -> None:
     found = shown(samples.tune(n=1))
-    facts = [json.loads(card["facts"]) for card in found["cards"]]
-    assert facts[0] == [
-        {"change": facts[0][0]["change"], "error": facts[0][0]["error"], "placement": ["sure"]}
-    ]
-    values = {
-        each["name"]: [value for group in each["groups"].values() for value in group]
-        for each in found["filters"]
-    }
-    for name in ("change", "error", "placement"):
-        assert {value for (each,) in facts for value in each[name]} - {""} == set(values[name])
+    facts = []
+    for card in found["cards"]:
+        (of_winner,) = json.loads(card["facts"])
+        facts.append(of_winner)
+    assert list(facts[0]) == ["change", "error", "placement"]
+    assert facts[0]["placement"] == ["sure"]
+    for choice in found["filters"]:
+        offered = {value for group in choice["groups"].values() for value in group}
+        known = {value for image in facts for value in image[choice["name"]]}
+        assert known - {""} == offered
+    assert [choice["name"] for choice in found["filters"]] == list(facts[0])
     stages = {answer["stage"] for card in found["cards"] for answer in card["answers"]}
     assert stages == {"verbatim, confidence 0.875", "verbatim, confidence 0.625: doubtful", None}
 
@@ -115,7 +116,8 @@ def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(
 ) -> None:
     monkeypatch.setattr("taxtune.report.gallery._MOST_BYTES", 200_000)
     result = samples.tune(n=1)
-    found = shown(replace(result, provenance=Provenance(images=pictures(tmp_path, result))))
+    provenance = Provenance(images=pictures(tmp_path, result))
+    found = shown(replace(result, provenance=provenance))
     there = [card["picture"] is not None for card in found["cards"]]
     assert 0 < sum(there) < 200
     assert there == sorted(there, reverse=True)  # those whose answers changed have theirs first

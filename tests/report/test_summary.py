@@ -16,53 +16,50 @@ from tests.rows import changed_row
 HELD = (Constraint("hp", 0.98, 0.9),)
 
 
-def said(status: Status | None, images: int, *held: Held, objective: str = "hr") -> str:
-    chosen = Selection(3, status == "certified", images, status=status, held=held)
-    return selection_in_words(chosen, ObjectiveSpec("hr_at_hp", objective))
+CERTIFIED = "Certified: hP is at least 0.984 with 90 % confidence (200 tuning images)."
+PASSES_ALONE = (
+    "Passes alone, but a more cautious prompt failed first: that hP is at least 0.986 with 90 % "
+    "confidence (200 tuning images) is not certified."
+)
+MORE_PHOTOS = (
+    "Best estimate, not certified: label 8 more photos for tuning to prove hP 0.980 (50 tuning "
+    "images prove 0.977 with 90 % confidence)."
+)
+SHORT = (
+    "Best estimate, not certified: its hP is 0.970 on 50 tuning images, short of the goal 0.980 "
+    "(50 tuning images prove 0.950 with 90 % confidence)."
+)
+TOO_CLOSE = (
+    "Best estimate, not certified: its hP is 0.980 on 50 tuning images, too close to the goal "
+    "0.980 (50 tuning images prove 0.950 with 90 % confidence)."
+)
+AMONG = (
+    "Chosen for the highest hR, less a margin for luck, among those with hR at least 0.500 on "
+    "average (20 tuning images)."
+)
+NEAREST = "No prompt has hR at least 0.500 on average; this one comes nearest (1 tuning image)."
+CHOSEN = "Chosen for the highest hR, less a margin for luck (20 tuning images)."
 
 
-def test_a_certified_winner() -> None:
-    held = Held("hp", 0.98, 0.9, low=0.984, mean=1.0)
-    assert said("certified", 200, held) == (
-        "Certified: hP is at least 0.984 with 90 % confidence (200 tuning images)."
-    )
-
-
-def test_a_winner_that_passes_alone() -> None:
-    held = Held("hp", 0.98, 0.9, low=0.986, mean=1.0)
-    assert said("passes-alone", 200, held) == (
-        "Passes alone, but a more cautious prompt failed first: that hP is at least 0.986 with 90 % confidence "
-        "(200 tuning images) is not certified."
-    )
-
-
-def test_a_best_estimate_says_how_many_more_photos_would_certify_it() -> None:
-    held = Held("hp", 0.98, 0.9, low=0.977, mean=1.0, more=8)
-    assert said("estimate", 50, held) == (
-        "Best estimate, not certified: label 8 more photos for tuning to prove hP 0.980 "
-        "(50 tuning images prove 0.977 with 90 % confidence)."
-    )
-
-
-@pytest.mark.parametrize(("mean", "near"), [(0.97, "short of"), (0.98, "too close to")])
-def test_a_best_estimate_says_that_no_number_of_photos_would_do(mean: float, near: str) -> None:
-    held = Held("hp", 0.98, 0.9, low=0.95, mean=mean)
-    assert said("estimate", 50, held) == (
-        f"Best estimate, not certified: its hP is {mean:.3f} on 50 tuning images, {near} the goal 0.980 "
-        "(50 tuning images prove 0.950 with 90 % confidence)."
-    )
-
-
-def test_without_a_confidence_nothing_is_called_certified() -> None:
-    floor = Held("hr", 0.5, 0.5, low=0.6, mean=0.6)
-    assert said(None, 20, floor) == (
-        "Chosen for the highest hR, less a margin for luck, among those with hR at least 0.500 on average "
-        "(20 tuning images)."
-    )
-    assert said(None, 1, replace(floor, low=0.4)) == (
-        "No prompt has hR at least 0.500 on average; this one comes nearest (1 tuning image)."
-    )
-    assert said(None, 20) == "Chosen for the highest hR, less a margin for luck (20 tuning images)."
+@pytest.mark.parametrize(
+    ("status", "images", "held", "words"),
+    [
+        ("certified", 200, Held("hp", 0.98, 0.9, low=0.984, mean=1.0), CERTIFIED),
+        ("passes-alone", 200, Held("hp", 0.98, 0.9, low=0.986, mean=1.0), PASSES_ALONE),
+        ("estimate", 50, Held("hp", 0.98, 0.9, low=0.977, mean=1.0, more=8), MORE_PHOTOS),
+        ("estimate", 50, Held("hp", 0.98, 0.9, low=0.95, mean=0.97), SHORT),
+        ("estimate", 50, Held("hp", 0.98, 0.9, low=0.95, mean=0.98), TOO_CLOSE),
+        (None, 20, Held("hr", 0.5, 0.5, low=0.6, mean=0.6), AMONG),
+        (None, 1, Held("hr", 0.5, 0.5, low=0.4, mean=0.6), NEAREST),
+        (None, 20, None, CHOSEN),
+    ],
+)
+def test_the_standing_of_a_winner(
+    status: Status | None, images: int, held: Held | None, words: str
+) -> None:
+    constraints = () if held is None else (held,)
+    chosen = Selection(3, status == "certified", images, status=status, held=constraints)
+    assert selection_in_words(chosen, ObjectiveSpec("hr_at_hp", "hr")) == words
 
 
 def certified(run: TuneResult) -> TuneResult:
@@ -89,7 +86,8 @@ def test_counts_add_up_whatever_became_of_the_answers() -> None:
     rows = list(winner.rows)
     rows[3] = changed_row(rows[3], abstained=True)
     rows[4] = changed_row(rows[4], off_tree=True)
-    found = summarise(replace(run, heldout=(baseline, replace(winner, rows=tuple(rows)))))
+    winner = replace(winner, rows=tuple(rows))
+    found = summarise(replace(run, heldout=(baseline, winner)))
     assert found.images == 6
     before, after = (column.counts for column in found.columns)
     assert before == {
@@ -117,20 +115,10 @@ def test_the_scores_that_matter_with_their_goals() -> None:
     assert [each.name for each in several.winners] == ["hp", "accuracy"]
 
 
-@pytest.mark.parametrize(
-    ("aim", "said"),
-    [
-        (ObjectiveSpec("hf", "hf"), "the highest hF"),
-        (
-            ObjectiveSpec("hr_at_hp", "hr", HELD),
-            "the highest hR, with hP at least 0.980 (90 % confidence)",
-        ),
-        (
-            ObjectiveSpec("hp", "hp", (Constraint("hr", 0.26),)),
-            "the highest hP, with hR at least 0.260",
-        ),
-        (ObjectiveSpec("own", None), "the highest 'own'"),
-    ],
-)
-def test_the_objective_in_words(aim: ObjectiveSpec, said: str) -> None:
-    assert goal_in_words(aim) == said
+def test_the_objective_in_words() -> None:
+    assert goal_in_words(ObjectiveSpec("hf", "hf")) == "the highest hF"
+    bound = "the highest hR, with hP at least 0.980 (90 % confidence)"
+    assert goal_in_words(ObjectiveSpec("hr_at_hp", "hr", HELD)) == bound
+    floor = ObjectiveSpec("hp", "hp", (Constraint("hr", 0.26),))
+    assert goal_in_words(floor) == "the highest hP, with hR at least 0.260"
+    assert goal_in_words(ObjectiveSpec("own", None)) == "the highest 'own'"

@@ -11,15 +11,13 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
 
-from taxtune.classifier import Classifier, Reliability, RiskGuarantee
+from taxtune.classifier import Reliability, RiskGuarantee
 from taxtune.errors import ModelError
 from taxtune.models import Failure, make_model
 from taxtune.policies import SelfConsistency
@@ -32,7 +30,7 @@ from tests.serving.samples import in_base64, site_of, toy
 from tests.tuning.toy import ToyVLM
 
 
-def test_the_page_loads_and_runs_only_what_its_policy_names(tmp_path: Path) -> None:
+def test_the_page_loads_and_runs_only_what_its_policy_names(tmp_path):
     reply = site_of(toy(tmp_path)).get("/")
     assert reply.status_code == 200
     policy = reply.headers["content-security-policy"]
@@ -46,7 +44,7 @@ def test_the_page_loads_and_runs_only_what_its_policy_names(tmp_path: Path) -> N
     assert " style=" not in reply.text
 
 
-def test_the_page_is_about_the_classifier(tmp_path: Path) -> None:
+def test_the_page_is_about_the_classifier(tmp_path):
     page = site_of(toy(tmp_path, reliability=Reliability(((1,), (1, 1), (1, 1, 1))))).get("/").text
     for said in (
         "toy &amp; co",
@@ -69,7 +67,7 @@ def test_the_page_is_about_the_classifier(tmp_path: Path) -> None:
     assert "with confidence 0.9, from 300 images" in page
 
 
-def test_images_in_json(tmp_path: Path) -> None:
+def test_images_in_json(tmp_path):
     site = site_of(toy(tmp_path))
     images = [in_base64(tmp_path / name) for name in ("scarlet0.png", "azure0.png")]
     images += [f"data:image/png;base64,{image}" for image in images] * 499
@@ -79,7 +77,7 @@ def test_images_in_json(tmp_path: Path) -> None:
     assert placements == ["colour/reddish/scarlet", "colour/bluish/azure"] * 500
 
 
-def test_an_image_file_is_a_request(tmp_path: Path) -> None:
+def test_an_image_file_is_a_request(tmp_path):
     site = site_of(toy(tmp_path))
     content = (tmp_path / "azure0.png").read_bytes()
     (row,) = site.post(
@@ -91,7 +89,7 @@ def test_an_image_file_is_a_request(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kind", ["application/vnd.apache.parquet", "multipart/form-data; boundary=x", "image", ""]
 )
-def test_only_images_and_json_are_read(tmp_path: Path, kind: str) -> None:
+def test_only_images_and_json_are_read(tmp_path, kind):
     reply = site_of(toy(tmp_path)).post(
         "/invocations", content=b"PAR1" * 10, headers={"Content-Type": kind}
     )
@@ -114,9 +112,7 @@ def test_only_images_and_json_are_read(tmp_path: Path, kind: str) -> None:
         (b'{"inputs": ["data:image/png;base64,' + b"secret!" * 100 + b'"]}', 200),
     ],
 )
-def test_a_bad_body_is_refused_and_nothing_of_it_comes_back(
-    tmp_path: Path, body: bytes, status: int
-) -> None:
+def test_a_bad_body_is_refused_and_nothing_of_it_comes_back(tmp_path, body, status):
     reply = site_of(toy(tmp_path)).post(
         "/invocations", content=body, headers={"Content-Type": "application/json"}
     )
@@ -125,7 +121,7 @@ def test_a_bad_body_is_refused_and_nothing_of_it_comes_back(
     assert len(reply.text) < 1000
 
 
-def test_the_host_must_be_one_of_this_servers(tmp_path: Path) -> None:
+def test_the_host_must_be_one_of_this_servers(tmp_path):
     site = site_of(toy(tmp_path))
     names = [
         "localhost:8000",
@@ -154,9 +150,9 @@ def test_the_host_must_be_one_of_this_servers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["raises", "fails"])
-def test_a_model_that_does_not_answer(tmp_path: Path, kind: str) -> None:
+def test_a_model_that_does_not_answer(tmp_path, kind):
     class Down(ToyVLM):
-        def answer(self, questions: Any) -> Any:
+        def answer(self, questions):
             if kind == "raises":
                 raise ModelError("The server is down.")
             return [Failure("the server is down", retryable=True)] * len(questions)
@@ -168,8 +164,8 @@ def test_a_model_that_does_not_answer(tmp_path: Path, kind: str) -> None:
     assert "server is down" in reply.json()["message"]
 
 
-def test_a_models_server_that_sends_back_the_image_with_its_error(tmp_path: Path) -> None:
-    def echo(asked: dict[str, Any]) -> Reply:
+def test_a_models_server_that_sends_back_the_image_with_its_error(tmp_path):
+    def echo(asked):
         return Reply(
             500, json.dumps({"error": {"message": f"cannot read {json.dumps(asked)}"}}).encode()
         )
@@ -188,7 +184,7 @@ def test_a_models_server_that_sends_back_the_image_with_its_error(tmp_path: Path
 
 
 @contextmanager
-def running(classifier: Classifier) -> Iterator[int]:
+def running(classifier):
     import uvicorn
 
     with socket.socket() as here:
@@ -205,7 +201,7 @@ def running(classifier: Classifier) -> Iterator[int]:
         thread.join()
 
 
-def sent(port: int, head: str, chunks: Callable[[], Iterator[bytes]]) -> tuple[bytes, int]:
+def sent(port, head, chunks):
     """Sends a request by hand; returns the reply, and how many bytes were taken."""
     taken, reply = 0, b""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
@@ -232,7 +228,7 @@ def sent(port: int, head: str, chunks: Callable[[], Iterator[bytes]]) -> tuple[b
     return reply, taken
 
 
-def test_a_body_is_limited_in_chunks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_is_limited_in_chunks_too(tmp_path, monkeypatch):
     monkeypatch.setattr(serving_app, "_MAX_REQUEST", 1024**2)
     block = b"secret" * 10_000
     chunk = b"%x\r\n%s\r\n" % (len(block), block)
@@ -256,13 +252,13 @@ def test_a_body_is_limited_in_chunks_too(tmp_path: Path, monkeypatch: pytest.Mon
         assert b"colour/bluish/azure" in reply
 
 
-def test_a_single_photo_does_not_wait_for_a_large_request(tmp_path: Path) -> None:
+def test_a_single_photo_does_not_wait_for_a_large_request(tmp_path):
     answered = threading.Event()
 
     class Slow(ToyVLM):
         turns = 0
 
-        def answer(self, questions: Any) -> Any:
+        def answer(self, questions):
             Slow.turns += 1
             if len(questions) > 1:
                 answered.wait(0.5)
@@ -273,7 +269,7 @@ def test_a_single_photo_does_not_wait_for_a_large_request(tmp_path: Path) -> Non
     many = json.dumps({"inputs": [in_base64(tmp_path / "azure0.png")] * 320}).encode()
     with running(classifier) as port:
 
-        def ask(body: bytes, kind: str) -> int:
+        def ask(body, kind):
             request = urllib.request.Request(
                 f"http://127.0.0.1:{port}/invocations", body, headers={"Content-Type": kind}
             )
@@ -292,13 +288,13 @@ def test_a_single_photo_does_not_wait_for_a_large_request(tmp_path: Path) -> Non
     assert Slow.turns == 21
 
 
-def test_bodies_together_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_together_are_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(serving_app, "_MOST_AT_ONCE", 2**20)
     block = b"x" * 2**18
     entered, leave = threading.Event(), threading.Event()
 
     class Slow(ToyVLM):
-        def answer(self, questions: Any) -> Any:
+        def answer(self, questions):
             entered.set()
             leave.wait(60)
             return super().answer(questions)
@@ -307,7 +303,7 @@ def test_bodies_together_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyP
     image = in_base64(tmp_path / "azure0.png")
     first = json.dumps({"inputs": [image]}).encode().ljust(900_000)
     length = "Connection: close\r\nContent-Length: {}"
-    replies: list[bytes] = []
+    replies = []
     with running(classifier) as port:
         slow = threading.Thread(
             target=lambda: replies.append(
@@ -331,9 +327,7 @@ def test_bodies_together_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert b"colour/bluish/azure" in reply
 
 
-def test_a_client_that_goes_away_is_no_trouble(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_client_that_goes_away_is_no_trouble(tmp_path, capfd):
     with running(toy(tmp_path)) as port:
         for _ in range(20):
             with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
@@ -349,7 +343,7 @@ def test_a_client_that_goes_away_is_no_trouble(
     assert capfd.readouterr().err == ""
 
 
-def test_a_page_of_another_server_may_not_ask(tmp_path: Path) -> None:
+def test_a_page_of_another_server_may_not_ask(tmp_path):
     site = site_of(toy(tmp_path))
     image = (tmp_path / "azure0.png").read_bytes()
     for origin, status in [
@@ -368,7 +362,7 @@ def test_a_page_of_another_server_may_not_ask(tmp_path: Path) -> None:
         )
 
 
-def test_large_photos_are_decoded_few_at_a_time(tmp_path: Path) -> None:
+def test_large_photos_are_decoded_few_at_a_time(tmp_path):
     stream, image = io.BytesIO(), tmp_path / "small.png"
     Image.new("1", (5000, 4000)).save(stream, "PNG")
     Image.new("1", (64, 64)).save(image)
@@ -378,7 +372,7 @@ def test_large_photos_are_decoded_few_at_a_time(tmp_path: Path) -> None:
     assert [key for group in groups for key in group] == list(range(26))
 
 
-def test_the_pages_csv_quotes_the_formulas_that_all_tables_quote() -> None:
+def test_the_pages_csv_quotes_the_formulas_that_all_tables_quote():
     script = (Path(serving_app.__file__).parent / "page" / "page.js").read_text(encoding="utf-8")
     (starts,) = re.findall(r"replace\(/\^\(\?=(\[[^/]+\])\)/", script)
     for start in "=+-@\t\n\r＝＋－＠":

@@ -9,9 +9,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import UnidentifiedImageError
@@ -33,7 +31,7 @@ class Moody(Cyclist):
     down = False
     seconds = 0.0
 
-    def answer(self, questions: Any) -> Any:
+    def answer(self, questions):
         if self.down:
             raise ModelError("The server of the model is down.")
         time.sleep(self.seconds)
@@ -44,17 +42,17 @@ class Moody(Cyclist):
 
 
 @pytest.fixture(scope="module")
-def model() -> Moody:
+def model():
     return Moody()
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(tmp_path_factory):
     return tmp_path_factory.mktemp("photos")
 
 
 @pytest.fixture(scope="module")
-def site(model: Moody, photos: Path) -> Iterator[str]:
+def site(model, photos):
     """The address of a server of coloured squares."""
     import uvicorn
 
@@ -82,7 +80,7 @@ def site(model: Moody, photos: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Any, site: str) -> Iterator[Any]:
+def page(browser, site):
     """The page in a context of its own; at the end nothing may have broken the policy or asked another server."""
     context = browser.new_context()
     opened, complaints = context.new_page(), []
@@ -102,7 +100,7 @@ def page(browser: Any, site: str) -> Iterator[Any]:
     assert complaints == []
 
 
-def choose(page: Any, file: Path) -> None:
+def choose(page, file):
     """Chooses a photo and waits for what comes of it."""
     from playwright.sync_api import expect
 
@@ -110,7 +108,7 @@ def choose(page: Any, file: Path) -> None:
     expect(page.get_by_role("status")).not_to_have_text(re.compile(r"^$|^Asking"))
 
 
-def test_a_photo_gets_its_node_with_the_way_there(page: Any, photos: Path) -> None:
+def test_a_photo_gets_its_node_with_the_way_there(page, photos):
     choose(page, photos / "scarlet0.png")
     assert page.get_by_role("heading", level=2).inner_text() == "scarlet"
     rows = page.get_by_role("row").all()[1:]
@@ -135,23 +133,21 @@ def test_a_photo_gets_its_node_with_the_way_there(page: Any, photos: Path) -> No
     assert page.get_by_role("status").inner_text() == "scarlet: 62 % sure"
 
 
-def test_a_model_that_is_down(
-    page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_is_down(page, photos, model, monkeypatch):
     monkeypatch.setattr(model, "down", True)
     choose(page, photos / "scarlet0.png")
     assert "No answer: The server of the model is down." in page.get_by_role("status").inner_text()
     assert not page.locator("#result").is_visible()
 
 
-def labels(page: Any) -> list[list[str]]:
+def labels(page):
     """The rows of the table of several photos."""
     return [
         row.locator("th, td").all_inner_texts() for row in page.locator("#labels tbody tr").all()
     ]
 
 
-def download(page: Any) -> list[dict[str, str]]:
+def download(page):
     """The rows of the CSV file."""
     with page.expect_download() as started:
         page.get_by_role("link", name="Download CSV").click()
@@ -161,9 +157,7 @@ def download(page: Any) -> list[dict[str, str]]:
     )
 
 
-def test_several_photos_are_listed_and_given_as_csv(
-    page: Any, photos: Path, tmp_path: Path
-) -> None:
+def test_several_photos_are_listed_and_given_as_csv(page, photos, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"not a PNG")
     (tmp_path / "large.png").write_bytes(b"x" * 5000)
     shutil.copy(photos / "azure0.png", tmp_path / "=1+1.png")
@@ -199,7 +193,7 @@ def test_several_photos_are_listed_and_given_as_csv(
     assert "the limit is" in rows[4]["failure"]
 
 
-def test_a_folder_with_what_else_is_in_it(page: Any, photos: Path, tmp_path: Path) -> None:
+def test_a_folder_with_what_else_is_in_it(page, photos, tmp_path):
     trip = tmp_path / "trip"
     (trip / "May").mkdir(parents=True)
     for name in ("navy0.png", "azure0.png"):
@@ -218,9 +212,7 @@ def test_a_folder_with_what_else_is_in_it(page: Any, photos: Path, tmp_path: Pat
     assert not page.locator("#several").is_visible()
 
 
-def test_many_photos_can_be_stopped(
-    page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_photos_can_be_stopped(page, photos, model, monkeypatch):
     monkeypatch.setattr(model, "seconds", 0.3)
     page.set_input_files(
         "#photo", [photos / f"{name}{i}.png" for name in ("navy", "azure") for i in range(5)] * 3
@@ -231,7 +223,7 @@ def test_many_photos_can_be_stopped(
     assert 2 <= len(download(page)) == len(labels(page)) < 30
 
 
-def test_a_photo_can_be_dropped_anywhere(page: Any, photos: Path) -> None:
+def test_a_photo_can_be_dropped_anywhere(page, photos):
     content = base64.b64encode((photos / "azure0.png").read_bytes()).decode()
     held = page.evaluate_handle(
         """content => {
@@ -250,9 +242,7 @@ def test_a_photo_can_be_dropped_anywhere(page: Any, photos: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1280, "dark")])
-def test_it_fits_every_width_in_both_schemes(
-    page: Any, photos: Path, width: int, scheme: str
-) -> None:
+def test_it_fits_every_width_in_both_schemes(page, photos, width, scheme):
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 800})
     choose(page, photos / "scarlet0.png")

@@ -7,21 +7,19 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from taxtune.classifier import Reliability, load_classifier
 from taxtune.classifier.classifier import COLUMNS
 from taxtune.errors import ImageError
-from taxtune.models import Answer, Request
 from taxtune.serving.pyfunc import ServedClassifier, as_pyfunc, read_image, requirements
 from taxtune.settings import ApiVLMSettings, LocalVLMSettings
 from tests.serving.samples import BIRD, in_base64, save_field_guide, toy
 from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM
 
 
-def test_a_table_in_and_a_table_out(tmp_path: Path) -> None:
+def test_a_table_in_and_a_table_out(tmp_path):
     import pandas as pd
 
     squares = tmp_path / "in"
@@ -50,7 +48,7 @@ def test_a_table_in_and_a_table_out(tmp_path: Path) -> None:
     assert "NaN" not in json.dumps(table.to_dict("records"))
 
 
-def test_off_the_tree_and_nothing_said(tmp_path: Path) -> None:
+def test_off_the_tree_and_nothing_said(tmp_path):
     squares = tmp_path / "in"
     classifier = toy(squares, Cyclist())
     classifier = toy(squares, Cyclist(), mapper=BicycleMapper(classifier.taxonomy))
@@ -72,13 +70,11 @@ BASE64 = base64.b64encode(CONTENT).decode()
 @pytest.mark.parametrize(
     "text", [BASE64, f"data:image/jpeg;base64,{BASE64}", f"{BASE64[:8]}\n{BASE64[8:]}", "data:,A"]
 )
-def test_content_is_read(text: str, content_only: bool) -> None:
+def test_content_is_read(text, content_only):
     assert read_image(text, content_only=content_only) == (b"A" if text == "data:,A" else CONTENT)
 
 
-def test_a_path_that_could_be_base64_is_a_path_where_there_is_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_that_could_be_base64_is_a_path_where_there_is_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert read_image("abcd") == base64.b64decode("abcd")
     Path("abcd").touch()
@@ -97,19 +93,19 @@ def test_a_path_that_could_be_base64_is_a_path_where_there_is_a_file(
             read_image(text, content_only=True)
 
 
-def test_an_image_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_has_a_largest_size(monkeypatch):
     monkeypatch.setattr("taxtune.serving.pyfunc.MAX_BYTES", 20)
     with pytest.raises(ImageError, match="more than 0 MB"):
         read_image(BASE64)
 
 
-def test_one_request_at_a_time_reaches_the_model(tmp_path: Path) -> None:
+def test_one_request_at_a_time_reaches_the_model(tmp_path):
     class Jealous(ToyVLM):
         """Fails where it is asked again before it has answered."""
 
         alone = threading.Lock()
 
-        def answer(self, questions: list[Request]) -> list[Answer]:
+        def answer(self, questions):
             assert self.alone.acquire(blocking=False)
             try:
                 self.seconds = 0.01
@@ -124,13 +120,13 @@ def test_one_request_at_a_time_reaches_the_model(tmp_path: Path) -> None:
     assert set(found) == {"colour/bluish/azure"}
 
 
-def test_a_model_that_cannot_answer_is_told_as_what_mlflow_passes_on(tmp_path: Path) -> None:
+def test_a_model_that_cannot_answer_is_told_as_what_mlflow_passes_on(tmp_path):
     from mlflow.exceptions import MlflowException
 
     from taxtune.errors import ModelError
 
     class Down(ToyVLM):
-        def answer(self, questions: Any) -> Any:
+        def answer(self, questions):
             raise ModelError("The server is down.")
 
     with pytest.raises(MlflowException, match="server is down") as error:
@@ -141,7 +137,7 @@ def test_a_model_that_cannot_answer_is_told_as_what_mlflow_passes_on(tmp_path: P
 
 
 @pytest.mark.heavy
-def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
+def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path):
     import mlflow.pyfunc
     import pandas as pd
 
@@ -165,8 +161,8 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     assert model.get_raw_model().model._network is network
 
 
-def test_the_packages_that_can_change_an_answer() -> None:
-    def named(vlm: Any) -> list[str]:
+def test_the_packages_that_can_change_an_answer():
+    def named(vlm):
         return [text.partition("==")[0] for text in requirements(vlm)]
 
     local = LocalVLMSettings(model="builtin:fieldguide")

@@ -11,21 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taxtune.taxonomy import read_taxonomy
-from taxtune.taxonomy.build import BuiltTree, build_tree, read_graph, read_leaves, write_tree
-from taxtune.wordnet import WordNet
+from taxtune.taxonomy.build import build_tree, read_graph, read_leaves, write_tree
 from tests.taxonomy.conftest import refused
 
 
-def graph(pairs: str | list[tuple[str, str]], **labels: str) -> nx.DiGraph:
+def graph(pairs, **labels):
     """A graph of (child, parent) pairs, or of text such as "duck<bird bird<animal"."""
     if isinstance(pairs, str):
-        pairs = [edge.split("<") for edge in pairs.split()]  # type: ignore[misc]
+        pairs = [edge.split("<") for edge in pairs.split()]
     made = nx.DiGraph((parent, child) for child, parent in pairs)
     nx.set_node_attributes(made, labels, "label")
     return made
 
 
-def parents(tree: BuiltTree) -> dict[object, object]:
+def parents(tree):
     """The parent of each node on its longest path."""
     return {node.key: node.parent for node in tree.nodes}
 
@@ -37,9 +36,7 @@ ANY_EDGES = st.lists(EDGE, min_size=1, max_size=25)
 
 @settings(max_examples=150, deadline=None)
 @given(ANY_EDGES, st.sampled_from([None, "top"]), st.booleans(), st.integers(0, 3))
-def test_every_node_and_every_edge_is_on_the_tree_or_counted(
-    pairs: list[tuple[str, str]], join: str | None, prune: bool, seed: int
-) -> None:
+def test_every_node_and_every_edge_is_on_the_tree_or_counted(pairs, join, prune, seed):
     source = graph(pairs)
     leaves = sorted(source)[-1:] if prune and join else None
     tree = build_tree(source, join_roots=join, leaves=leaves, seed=seed)
@@ -59,7 +56,7 @@ def test_every_node_and_every_edge_is_on_the_tree_or_counted(
         below = set(source) if added else nx.descendants(source, root)
         assert set(above) == {root, *below}
     before = {root}
-    last: dict[object, str] = {}
+    last = {}
     for node in list(above)[1:]:  # depth first, siblings by id
         parent = above[node]
         assert parent in before
@@ -70,9 +67,7 @@ def test_every_node_and_every_edge_is_on_the_tree_or_counted(
 
 @settings(max_examples=60, deadline=None)
 @given(ANY_EDGES, st.randoms(use_true_random=False), st.integers(0, 3))
-def test_the_order_of_the_edges_does_not_matter_and_no_node_reaches_more(
-    pairs: list[tuple[str, str]], lot: random.Random, seed: int
-) -> None:
+def test_the_order_of_the_edges_does_not_matter_and_no_node_reaches_more(pairs, lot, seed):
     source = graph(pairs)
     tree = build_tree(source, seed=seed)
     below = [nx.descendants(source, node) for node in source]
@@ -83,9 +78,7 @@ def test_the_order_of_the_edges_does_not_matter_and_no_node_reaches_more(
 
 @settings(max_examples=60, deadline=None)
 @given(ANY_EDGES, st.integers(0, 3))
-def test_a_node_keeps_the_parent_on_its_longest_path(
-    pairs: list[tuple[str, str]], seed: int
-) -> None:
+def test_a_node_keeps_the_parent_on_its_longest_path(pairs, seed):
     acyclic = graph([(max(ends), min(ends)) for ends in pairs])
     above = parents(build_tree(acyclic, join_roots="top", seed=seed))
     for node in set(above) & set(acyclic):
@@ -98,7 +91,7 @@ def test_a_node_keeps_the_parent_on_its_longest_path(
         assert length == nx.dag_longest_path_length(upper)
 
 
-def test_each_longest_path_is_as_likely_as_any_other() -> None:
+def test_each_longest_path_is_as_likely_as_any_other():
     # Three paths lead to x through a, one through b.
     edges = graph("p<r q<r s<r t<r a<p a<q a<s b<t x<a x<b")
     drawn = [parents(build_tree(edges, seed=seed))["x"] for seed in range(400)]
@@ -112,7 +105,7 @@ def test_each_longest_path_is_as_likely_as_any_other() -> None:
     assert counts["parents"]["chosen at random"] == 2398
 
 
-def test_the_tree_for_some_leaves_is_that_part_of_the_whole_tree() -> None:
+def test_the_tree_for_some_leaves_is_that_part_of_the_whole_tree():
     lot = random.Random(0)
     pairs = []
     for i in range(1, 300):
@@ -122,22 +115,22 @@ def test_the_tree_for_some_leaves_is_that_part_of_the_whole_tree() -> None:
     whole = parents(build_tree(edges, root="n000"))
     wanted = [f"n{i:03}" for i in range(200, 300, 9)]
     part = parents(build_tree(edges, root="n000", leaves=wanted))
-    expected: set[object] = {None}
+    expected = {None}
     for node in wanted:
-        above: object = node
+        above = node
         while above not in expected:
             expected.add(above)
             above = whole[above]
     assert part == {node: parent for node, parent in whole.items() if node in expected}
 
 
-def test_the_root_is_the_node_that_reaches_most() -> None:
+def test_the_root_is_the_node_that_reaches_most():
     tree = build_tree(graph("a<r b<a c<a x<q y<x z<top"))
     assert tree.nodes[0].key == "r"
     assert tree.counts["dropped"]["unreachable node"] == 5
 
 
-def test_a_root_that_is_named() -> None:
+def test_a_root_that_is_named():
     named = build_tree(graph("b<a c<b d<c b<d x<a"), root="b")
     assert parents(named) == {"b": None, "c": "b", "d": "c"}
     assert named.counts["dropped"] == {
@@ -149,7 +142,7 @@ def test_a_root_that_is_named() -> None:
     assert build_tree(birds, root="Bird").nodes[0].key == "bird"
 
 
-def test_a_root_above_several() -> None:
+def test_a_root_above_several():
     joined = build_tree(graph("a<r b<s"), join_roots="s")
     top = "s (root)"
     assert parents(joined) == {top: None, "r": top, "a": "r", "s": top, "b": "s"}
@@ -171,13 +164,13 @@ def test_a_root_above_several() -> None:
         ({"leaves": ["Q2"], "root": "Q4"}, "None of the leaves is below the root"),
     ],
 )
-def test_what_cannot_be_built_is_an_error(options: dict[str, object], message: str) -> None:
+def test_what_cannot_be_built_is_an_error(options, message):
     source = graph("Q2<Q1 Q3<Q2 Q4<Q2", Q1="bird", Q2="duck", Q3="duck", Q4="gull")
     with refused(message):
-        build_tree(source, **options)  # type: ignore[arg-type]
+        build_tree(source, **options)
 
 
-def test_leaves_that_are_lost_are_named() -> None:
+def test_leaves_that_are_lost_are_named():
     source = graph("a<root b<root x<a y<a z<b x<b")
     tree = build_tree(source, root="a", leaves=["x", "z", "nowhere"])
     assert parents(tree) == {"a": None, "x": "a"}
@@ -188,7 +181,7 @@ ODD = ['the "odd" one', "a/b", "a, b; c | d", "l'eau", "ابيض", "🦆 duck", 
 
 
 @pytest.mark.parametrize("label", ODD)
-def test_odd_names_survive_writing_and_reading(label: str, tmp_path: Path) -> None:
+def test_odd_names_survive_writing_and_reading(label, tmp_path):
     source = graph("Q1<Q99", Q1=label)
     source.nodes["Q1"]["aliases"] = (f"{label} too", label.upper())
     source.nodes["Q1"]["leads"] = (f"{label} lead",)
@@ -199,7 +192,7 @@ def test_odd_names_survive_writing_and_reading(label: str, tmp_path: Path) -> No
     assert read.leads[1] == (f"{label} lead",)
 
 
-def test_siblings_are_told_apart(tmp_path: Path) -> None:
+def test_siblings_are_told_apart(tmp_path):
     tree = build_tree(graph("G1<Q1 G2<Q1 G3<Q1", G1="gene", G2="gene", G3="gene (G2)"))
     read = read_taxonomy(write_tree(tmp_path / "tree.csv", tree), names=False)
     assert read.ids == ("Q1", "G1", "G2", "G3")
@@ -209,9 +202,7 @@ def test_siblings_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_wordnet_has_no_cycle_and_imagenets_part_of_it_is_the_documented_one(
-    shared_data: Path, wordnet: WordNet
-) -> None:
+def test_wordnet_has_no_cycle_and_imagenets_part_of_it_is_the_documented_one(shared_data, wordnet):
     if wordnet.version != "3.0":
         pytest.skip("needs WordNet 3.0, which ImageNet's ids are of")
     nouns = read_graph([Path(wordnet.place) / "data.noun"])

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.errors import TaxonomyError
-from taxtune.taxonomy import TaxonomyReport, check_taxonomy, read_taxonomy
+from taxtune.taxonomy import check_taxonomy, read_taxonomy
 
 
-def check(folder: Path, text: str, format: str = "auto") -> TaxonomyReport:
+def check(folder, text, format="auto"):
     path = folder / "t.csv"
     path.write_text(text, encoding="utf-8")
     return check_taxonomy(path, format)
@@ -39,9 +39,7 @@ NOTES = {"shared label", "duplicate row", "added root"}
         ("b,a,b,extra", ["ragged row"], [3]),
     ],
 )
-def test_every_defect_is_found_with_its_row(
-    tmp_path: Path, rows: str, kinds: list[str], lines: list[int | None]
-) -> None:
+def test_every_defect_is_found_with_its_row(tmp_path, rows, kinds, lines):
     report = check(tmp_path, f"child,parent,label\na,,a\n{rows}\n")
     assert [defect.kind for defect in report.defects] == kinds
     assert [defect.row for defect in report.defects] == lines
@@ -54,28 +52,28 @@ def test_every_defect_is_found_with_its_row(
         read_taxonomy(tmp_path / "t.csv")
 
 
-def test_parents_without_a_row_of_their_own_are_roots(tmp_path: Path) -> None:
+def test_parents_without_a_row_of_their_own_are_roots(tmp_path):
     report = check(tmp_path, "child,parent,label\nb,a,b\nc,z,c\n")
     assert report.ok
     assert [defect.kind for defect in report.defects] == ["added root"]
     assert len(read_taxonomy(tmp_path / "t.csv")) == 5
 
 
-def test_defects_of_one_file_come_in_the_order_of_its_rows(tmp_path: Path) -> None:
+def test_defects_of_one_file_come_in_the_order_of_its_rows(tmp_path):
     report = check(tmp_path, "child,parent,label\na,,a\nb,c,b\nc,b,c\ny,,y\nz,q,\n")
     kinds = [defect.kind for defect in report.defects]
     assert kinds == ["cycle", "empty name", "dangling parent", "added root"]
     assert [defect.row for defect in report.defects] == [3, 6, 6, None]
 
 
-def test_a_cycle_names_its_members_and_rows(tmp_path: Path) -> None:
+def test_a_cycle_names_its_members_and_rows(tmp_path):
     report = check(tmp_path, "child,parent\nroot,\nbelow,x\nx,y\ny,z\nz,x\n")
     (cycle,) = report.defects
     assert "x → y → z → x; rows 4, 5, 6" in cycle.message
     assert "3 nodes" in cycle.message
 
 
-def test_shared_names_are_notes_with_the_paths(tmp_path: Path) -> None:
+def test_shared_names_are_notes_with_the_paths(tmp_path):
     text = "path,aliases\nlife,\nlife/bird/robin,redbreast\nlife/plant/Robin,\nlife/fish/wrasse,redbreast\n"
     label, alias = check(tmp_path, text).defects
     assert label.kind == "shared label"
@@ -87,7 +85,7 @@ def test_shared_names_are_notes_with_the_paths(tmp_path: Path) -> None:
     assert alias.value == "redbreast"
 
 
-def test_a_leaf_file_with_repeated_rows(tmp_path: Path) -> None:
+def test_a_leaf_file_with_repeated_rows(tmp_path):
     text = "id,family,name,common_name\n0,Anatidae,Anas crecca,Teal\n0,Anatidae,Anas crecca,Teal\n"
     text += (
         "1,Anatidae,Anas acuta,Pintail\n1,Anatidae,Anas acuta,Northern Pintail\n2,,Anas x,\n2,,,\n"
@@ -100,7 +98,7 @@ def test_a_leaf_file_with_repeated_rows(tmp_path: Path) -> None:
     assert [defect.breaks for defect in defects] == [False, True, False, True, True]
 
 
-def test_inat21_has_the_shared_names_that_are_known(shared_data: Path) -> None:
+def test_inat21_has_the_shared_names_that_are_known(shared_data):
     report = check_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
     assert report.ok
     assert report.counts["nodes"] == 16_344
@@ -115,7 +113,7 @@ NAMES = st.sampled_from(["a", "b", "c", "d", "e", ""])
 
 
 @given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=8))
-def test_a_file_of_edges_is_read_exactly_where_it_is_a_forest(edges: list[tuple[str, str]]) -> None:
+def test_a_file_of_edges_is_read_exactly_where_it_is_a_forest(edges):
     networkx = pytest.importorskip("networkx")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.csv"
@@ -152,7 +150,7 @@ def test_a_file_of_edges_is_read_exactly_where_it_is_a_forest(edges: list[tuple[
     "header", ["child,parent,label", "path,aliases", "level1,level2", "order,family,name", "", "["]
 )
 @given(body=st.text('ab,";|/\n\r\t \x00é{}[]:0', max_size=40))
-def test_no_text_makes_the_readers_fall_over(header: str, body: str) -> None:
+def test_no_text_makes_the_readers_fall_over(header, body):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.csv"
         path.write_bytes(f"{header}\n{body}".encode())

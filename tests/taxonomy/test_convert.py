@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -68,7 +67,7 @@ names = (st.sampled_from(ODD) | any_text | signs).map(clean).filter(bool)
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> Taxonomy:
+def trees(draw):
     """Any tree as a file may state it: aliases and leads are no repeats of each other or of the label."""
     n = draw(st.integers(2, 9))
     # Depth first, as readers number nodes: a parent is above the node before.
@@ -78,8 +77,8 @@ def trees(draw: st.DrawFn) -> Taxonomy:
         path = path[: draw(st.integers(1, len(path)))]
         above.append(path[-1])
         path.append(node)
-    labels: list[str] = []
-    taken: set[tuple[int, str]] = set()
+    labels = []
+    taken = set()
     for parent in above:
         label = draw(names.filter(lambda name, parent=parent: (parent, name) not in taken))
         taken.add((parent, label))
@@ -107,9 +106,7 @@ def trees(draw: st.DrawFn) -> Taxonomy:
 
 @settings(max_examples=150, deadline=None)
 @given(tree=trees())
-def test_what_is_written_is_read_as_the_same_tree(
-    tree: Taxonomy, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_what_is_written_is_read_as_the_same_tree(tree, tmp_path_factory):
     path = write_taxonomy(tree, tmp_path_factory.getbasetemp() / "tree.csv", force=True)
     with showing(Recorder()) as display:
         again = read_taxonomy(path, names=False)
@@ -119,16 +116,16 @@ def test_what_is_written_is_read_as_the_same_tree(
 
 
 @given(st.lists(st.text("ab/\\;|", max_size=6), min_size=1, max_size=4))
-def test_cells_are_split_as_they_were_joined(parts: list[str]) -> None:
+def test_cells_are_split_as_they_were_joined(parts):
     for separators in ("/", ";|"):
         assert split_cell(join_cell(parts, separators), separators) == parts
 
 
-def test_a_backslash_before_anything_else_is_one() -> None:
+def test_a_backslash_before_anything_else_is_one():
     assert split_cell(r"C:\dir;b\;c\\;d\|e" + "\\", ";|") == ["C:\\dir", "b;c\\", "d|e\\"]
 
 
-def test_a_file_that_is_there_stays_unless_forced(birds: Taxonomy, tmp_path: Path) -> None:
+def test_a_file_that_is_there_stays_unless_forced(birds, tmp_path):
     out = tmp_path / "tree.csv"
     out.write_text("mine")
     with refused(r"tree\.csv: The file already exists.*--force"):
@@ -141,9 +138,7 @@ def test_a_file_that_is_there_stays_unless_forced(birds: Taxonomy, tmp_path: Pat
         write_taxonomy(birds, tmp_path / "tree.json")
 
 
-def test_rdf_without_rdflib_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rdf_without_rdflib_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "rdflib", None)
     (tmp_path / "tree.ttl").write_text("@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n")
     with pytest.raises(MissingExtraError, match=re.escape("pip install '.[rdf]'")):

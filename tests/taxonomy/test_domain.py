@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.taxonomy import Domain, Taxonomy, restrict
+from taxtune.taxonomy import Taxonomy, restrict
 from tests.taxonomy.conftest import refused, walk_up
 from tests.trees import trees
 
 
 @st.composite
-def domains(draw: st.DrawFn) -> Domain:
+def domains(draw):
     """Any domain of any tree."""
     tree = draw(trees())
     assume(len(tree) > 1)
@@ -28,9 +26,7 @@ def domains(draw: st.DrawFn) -> Domain:
 
 
 @given(domains(), st.data())
-def test_both_values_of_a_placement_agree_with_sets_of_ancestors(
-    domain: Domain, data: st.DataObject
-) -> None:
+def test_both_values_of_a_placement_agree_with_sets_of_ancestors(domain, data):
     tree = domain.full
     top = domain.root
     below = [node for node in range(len(tree)) if top in walk_up(tree, node)]
@@ -54,7 +50,7 @@ def test_both_values_of_a_placement_agree_with_sets_of_ancestors(
 
 
 @given(domains())
-def test_numbers_go_there_and_back(domain: Domain) -> None:
+def test_numbers_go_there_and_back(domain):
     tree = domain.full
     for node in range(len(tree)):
         inside = domain.inside(node)
@@ -67,7 +63,7 @@ def test_numbers_go_there_and_back(domain: Domain) -> None:
 
 
 @pytest.fixture
-def life() -> Taxonomy:
+def life():
     return Taxonomy(
         ["life", "bird", "duck", "robin", "insect", "robin", "plant", "robin", "fern"],
         [-1, 0, 1, 1, 0, 4, 0, 6, 6],
@@ -95,9 +91,7 @@ def life() -> Taxonomy:
         (("life", "insect"), None),
     ],
 )
-def test_labels_are_found_in_the_domain_or_known_to_be_outside(
-    life: Taxonomy, reference: str | Sequence[str], label: str | None
-) -> None:
+def test_labels_are_found_in_the_domain_or_known_to_be_outside(life, reference, label):
     birds = restrict(life, "Aves")
     assert birds.label == "bird"
     assert birds.full_label == "life"
@@ -113,9 +107,7 @@ def test_labels_are_found_in_the_domain_or_known_to_be_outside(
         ("life", "robin", "3 nodes are called 'robin'"),
     ],
 )
-def test_what_is_nowhere_or_several_times_in_the_domain_is_an_error(
-    life: Taxonomy, root: str, reference: str | Sequence[str], message: str
-) -> None:
+def test_what_is_nowhere_or_several_times_in_the_domain_is_an_error(life, root, reference, message):
     domain = restrict(life, root)
     with refused(message):
         domain.locate(reference)
@@ -125,12 +117,12 @@ def test_what_is_nowhere_or_several_times_in_the_domain_is_an_error(
     ("root", "message"),
     [("robin", "3 nodes are called 'robin'"), ("duck", "nothing below this node.*'duck'")],
 )
-def test_what_is_no_root_of_a_domain_is_an_error(life: Taxonomy, root: str, message: str) -> None:
+def test_what_is_no_root_of_a_domain_is_an_error(life, root, message):
     with refused(message):
         restrict(life, root)
 
 
-def test_what_is_once_or_several_times_outside_is_outside(life: Taxonomy) -> None:
+def test_what_is_once_or_several_times_outside_is_outside(life):
     assert restrict(life, "plant").locate("duck") is None
     tree = Taxonomy.from_paths(["a/b/c", "a/d/x", "a/x"])
     assert restrict(tree, "b").locate("x") is None

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.errors import TaxtuneError
 from taxtune.taxonomy import RawNode, RawTaxonomy, Taxonomy, read_taxonomy
-from tests.displays import Recorder
 from tests.taxonomy.conftest import refused
 
 BIRDS = Taxonomy(["bird", "finch", "duck", "mallard"], [-1, 0, 0, 2])
@@ -42,7 +38,7 @@ NESTED = [
         Taxonomy.from_dict({"finch": {}, "duck": ["mallard"]}, root="bird"),
     ],
 )
-def test_every_way_of_saying_a_tree_makes_the_same(tree: Taxonomy) -> None:
+def test_every_way_of_saying_a_tree_makes_the_same(tree):
     assert tree.labels == BIRDS.labels
     assert tree.parents.tolist() == BIRDS.parents.tolist()
     assert tree.aliases == BIRDS.aliases
@@ -52,18 +48,18 @@ NAMES = st.text("ab/\\ ", min_size=1, max_size=3).filter(str.strip)
 
 
 @given(st.lists(st.lists(NAMES, min_size=1, max_size=4), min_size=1))
-def test_names_in_paths_may_hold_slashes_and_backslashes(paths: list[list[str]]) -> None:
+def test_names_in_paths_may_hold_slashes_and_backslashes(paths):
     tree = Taxonomy.from_paths(paths, root="root")
     tidy = {("root",)}
     for path in paths:
         above = ("root",)
         for name in path:
-            above = (*above, " ".join(name.split()))  # type: ignore[assignment]
+            above = (*above, " ".join(name.split()))
             tidy.add(above)
     assert {tree.path(node) for node in range(len(tree))} == tidy
 
 
-def test_edges_give_ids_and_aliases_are_given_for_them() -> None:
+def test_edges_give_ids_and_aliases_are_given_for_them():
     edges = [("Q2", "Q1"), ("Q3", "Q1")]
     aliases = {"Q2": ["ducks"], "Q1": ["birds"]}
     tree = Taxonomy.from_edges(edges, labels={"Q2": "duck"}, aliases=aliases)
@@ -72,14 +68,14 @@ def test_edges_give_ids_and_aliases_are_given_for_them() -> None:
     assert tree.ids == ("Q1", "Q2", "Q3")
 
 
-def test_aliases_are_given_by_path_or_in_a_field() -> None:
+def test_aliases_are_given_by_path_or_in_a_field():
     tree = Taxonomy.from_paths(["bird/duck"], aliases={"bird/duck": ["ducks"]})
     assert tree.resolve("ducks") == 1
     tree = Taxonomy.from_dict({"name": "bird", "aliases": ["birds"], "children": ["duck"]})
     assert tree.aliases[0] == ("birds",)
 
 
-def test_a_root_that_is_added_is_told(recorder: Recorder) -> None:
+def test_a_root_that_is_added_is_told(recorder):
     assert Taxonomy.from_dict([{"cat": {}}, "dog"]).labels == ("everything", "cat", "dog")
     assert "now under an added root 'everything': 2 nodes" in recorder.notes[0]
 
@@ -93,7 +89,7 @@ def test_a_root_that_is_added_is_told(recorder: Recorder) -> None:
         (["a/b", ("a", 3)], "from_paths:2: A path must be text with slashes or a sequence of name"),
     ],
 )
-def test_what_are_no_paths_is_refused(paths: Any, message: str) -> None:
+def test_what_are_no_paths_is_refused(paths, message):
     with refused(message):
         Taxonomy.from_paths(paths)
 
@@ -114,7 +110,7 @@ def test_what_are_no_paths_is_refused(paths: Any, message: str) -> None:
         ([("a", "b"), ("b", "a")], "2 nodes are their own ancestors .*a → b → a; rows 1, 2"),
     ],
 )
-def test_what_are_no_edges_of_a_tree_is_refused(edges: Any, message: str) -> None:
+def test_what_are_no_edges_of_a_tree_is_refused(edges, message):
     with refused(message):
         Taxonomy.from_edges(edges)
 
@@ -131,12 +127,12 @@ def test_what_are_no_edges_of_a_tree_is_refused(edges: Any, message: str) -> Non
         ({"bird": ["duck", "duck"]}, "gives a node with this label under the same parent, 'bird'"),
     ],
 )
-def test_what_is_no_nested_tree_is_refused(data: Any, message: str) -> None:
+def test_what_is_no_nested_tree_is_refused(data, message):
     with refused(message):
         Taxonomy.from_dict(data)
 
 
-def test_names_of_nodes_that_are_not_there_are_refused() -> None:
+def test_names_of_nodes_that_are_not_there_are_refused():
     with refused(r"A label is given for a node that is not in any edge\. \(got 'x'\)"):
         Taxonomy.from_edges([("a", "b")], labels={"x": "y"})
     with refused("'finsh' is not on the taxonomy.*'finch'"):
@@ -148,7 +144,7 @@ def test_names_of_nodes_that_are_not_there_are_refused() -> None:
 # -- readers of other packages ---------------------------------------------------------------------
 
 
-def read_pairs(path: Path, root_label: str | None = None) -> RawTaxonomy:
+def read_pairs(path, root_label=None):
     nodes = [RawNode("root", None, root_label or "root")]
     for row, line in enumerate(path.read_text().split(), start=1):
         nodes.append(RawNode(line, "root", line, row=row))
@@ -160,17 +156,15 @@ class _Point:
     value = "tests:read_pairs"
     dist = None
 
-    def load(self) -> Any:
+    def load(self):
         return read_pairs
 
 
-def entry_points(group: str, name: str = "mine") -> list[_Point]:
+def entry_points(group, name="mine"):
     return [_Point()] if (group, name) == ("taxtune.readers", "mine") else []
 
 
-def test_a_reader_may_be_a_function_or_an_entry_point(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_may_be_a_function_or_an_entry_point(tmp_path, monkeypatch):
     path = tmp_path / "a.mine"
     path.write_text("cat\ndog\n")
     assert read_taxonomy(path, format=read_pairs).labels == ("root", "cat", "dog")
@@ -184,4 +178,4 @@ def test_a_reader_may_be_a_function_or_an_entry_point(
     with pytest.raises(TaxtuneError, match=r"a\.mine:2: "):
         read_taxonomy(path, format="mine")
     with refused("The reader returned a Taxonomy.*Return a RawTaxonomy"):
-        read_taxonomy(path, format=lambda path: BIRDS)  # type: ignore[arg-type,return-value]
+        read_taxonomy(path, format=lambda path: BIRDS)

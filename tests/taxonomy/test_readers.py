@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
 
 import pytest
 
 from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
 from tests.displays import Recorder
-from tests.taxonomy.conftest import Reader, paths, refused, write
+from tests.taxonomy.conftest import paths, refused, write
 
 RANKS = """\
 kingdom,phylum,class,order,family,genus,name,common_name
@@ -19,7 +18,7 @@ Animalia,Chordata,Mammalia,Carnivora,Mustelidae,Gulo,Gulo gulo,Wolverine; Glutto
 """
 
 
-def assert_is_inat_sample(tree: Taxonomy) -> None:
+def assert_is_inat_sample(tree):
     assert len(tree) == 1 + 1 + 1 + 2 + 2 + 2 + 2 + 3
     path = "life/Animalia/Chordata/Aves/Passeriformes/Turdidae/Turdus/Turdus merula"
     merula = tree.resolve("Turdus merula")
@@ -34,7 +33,7 @@ def assert_is_inat_sample(tree: Taxonomy) -> None:
     assert tree.aliases[tree.resolve("Gulo gulo")] == ("Wolverine", "Glutton")
 
 
-def leaves(tree: Taxonomy) -> list[str]:
+def leaves(tree):
     """The labels of the leaves."""
     return [tree.labels[leaf] for leaf in tree.leaves]
 
@@ -42,7 +41,7 @@ def leaves(tree: Taxonomy) -> list[str]:
 # -- iNaturalist 2021 ------------------------------------------------------------------------------
 
 
-def test_inat21_json_and_csv_give_the_same_tree(read: Reader) -> None:
+def test_inat21_json_and_csv_give_the_same_tree(read):
     categories = []
     for i, row in enumerate(csv.DictReader(RANKS.splitlines())):
         others = {"id": i, "supercategory": "Birds", "specific_epithet": row["name"].split()[1]}
@@ -54,12 +53,12 @@ def test_inat21_json_and_csv_give_the_same_tree(read: Reader) -> None:
     assert paths(as_json) == paths(as_csv)
 
 
-def test_some_of_the_rank_columns_are_enough(read: Reader) -> None:
+def test_some_of_the_rank_columns_are_enough(read):
     tree = read("name,order,family\nAnas crecca,Anseriformes,Anatidae\n")
     assert paths(tree)[-1] == "life/Anseriformes/Anatidae/Anas crecca"
 
 
-def test_genus_and_epithet_make_the_species(read: Reader) -> None:
+def test_genus_and_epithet_make_the_species(read):
     tree = read("genus,specific_epithet,family\nAnas,crecca,Anatidae\n")
     assert paths(tree)[-1] == "life/Anatidae/Anas/Anas crecca"
     assert tree.ranks[-1] == "species"
@@ -84,7 +83,7 @@ def test_genus_and_epithet_make_the_species(read: Reader) -> None:
         ),
     ],
 )
-def test_bad_json_says_where_and_what(read: Reader, text: str, message: str) -> None:
+def test_bad_json_says_where_and_what(read, text, message):
     with refused(message):
         read(text, "val.json")
 
@@ -92,7 +91,7 @@ def test_bad_json_says_where_and_what(read: Reader, text: str, message: str) -> 
 # -- edges -----------------------------------------------------------------------------------------
 
 
-def test_edges_with_labels_aliases_and_ranks(read: Reader) -> None:
+def test_edges_with_labels_aliases_and_ranks(read):
     text = "child,parent,label,aliases,rank\nQ1,,bird,birds|Aves,\nQ3,Q2,mallard,wild duck; mallard,species\n"
     text += "Q2,Q1,duck,,family\n"
     tree = read(text)
@@ -101,14 +100,12 @@ def test_edges_with_labels_aliases_and_ranks(read: Reader) -> None:
     assert tree.ranks == (None, "family", "species")
 
 
-def test_the_root_may_be_the_parent_that_is_no_child(read: Reader) -> None:
+def test_the_root_may_be_the_parent_that_is_no_child(read):
     tree = read("parent,child\nduck,mallard\nbird,duck\nbird,gull\n")
     assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard", "bird/gull"]
 
 
-def test_two_columns_without_a_header_are_child_and_parent(
-    read: Reader, recorder: Recorder
-) -> None:
+def test_two_columns_without_a_header_are_child_and_parent(read, recorder):
     text = "Birman, cat\nBengal, cat\npug, dog\nbeagle, dog\n"
     tree = read(text, "pets.txt")
     made = Taxonomy.from_dict(
@@ -145,18 +142,18 @@ def test_two_columns_without_a_header_are_child_and_parent(
         ("a,\nb,a,c", r"csv:3: The row has 3 cells, the header 2"),
     ],
 )
-def test_edges_that_are_no_tree_are_refused(read: Reader, rows: str, message: str) -> None:
+def test_edges_that_are_no_tree_are_refused(read, rows, message):
     with refused(message):
         read(f"child,parent\n{rows}\n")
 
 
-def test_a_repeated_edge_is_harmless_and_a_conflicting_one_is_not(read: Reader) -> None:
+def test_a_repeated_edge_is_harmless_and_a_conflicting_one_is_not(read):
     assert paths(read("child,parent\na,\nb,a\nb,a\n")) == ["a", "a/b"]
     with refused("Row 3 already gives this edge, with other values"):
         read("child,parent,label\na,,a\nb,a,duck\nb,a,goose\n")
 
 
-def test_a_deep_chain_is_no_recursion(read: Reader) -> None:
+def test_a_deep_chain_is_no_recursion(read):
     rows = "\n".join(f"n{i},n{i - 1}" for i in range(1, 3000))
     assert read(f"child,parent\n{rows}\n").height == 2999
     with refused("2999 nodes are their own ancestors"):
@@ -166,7 +163,7 @@ def test_a_deep_chain_is_no_recursion(read: Reader) -> None:
 # -- paths -----------------------------------------------------------------------------------------
 
 
-def test_a_column_of_paths(read: Reader) -> None:
+def test_a_column_of_paths(read):
     text = (
         "path,rank,aliases\nbird,class,birds\nbird/Anatidae/mallard,species,wild duck;greenhead\n"
     )
@@ -177,14 +174,14 @@ def test_a_column_of_paths(read: Reader) -> None:
     assert tree.ranks == ("class", None, "species", "family")
 
 
-def test_one_column_a_level(read: Reader) -> None:
+def test_one_column_a_level(read):
     text = "level1,level2,Level 3\nbird,duck,mallard\nbird,gull\nbird,duck,teal\n"
     tree = read(text)
     assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard", "bird/duck/teal", "bird/gull"]
     assert set(tree.ranks) == {None}
 
 
-def test_named_levels_are_ranks_when_asked_for(tmp_path: Path) -> None:
+def test_named_levels_are_ranks_when_asked_for(tmp_path):
     path = write(tmp_path, "all,make,model\nvehicle,Audi,A4\n")
     with refused(
         r"csv:1: This is not the header of a known taxonomy format\. \(got 'all,make,model'\)"
@@ -202,7 +199,7 @@ def test_named_levels_are_ranks_when_asked_for(tmp_path: Path) -> None:
         ("bird,duck", r"csv:2: The row has 2 cells, the header 1"),
     ],
 )
-def test_bad_paths_are_refused(read: Reader, rows: str, message: str) -> None:
+def test_bad_paths_are_refused(read, rows, message):
     with refused(message):
         read(f"path\n{rows}\n")
 
@@ -212,13 +209,13 @@ def test_bad_paths_are_refused(read: Reader, rows: str, message: str) -> None:
 EDGES = 'child,parent,aliases\nbird,,\nduck,bird,"quacker; Ente"\n'
 
 
-def assert_is_duck(tree: Taxonomy) -> None:
+def assert_is_duck(tree):
     assert paths(tree) == ["bird", "bird/duck"]
     assert tree.aliases[1] == ("quacker", "Ente")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_encodings(read: Reader, encoding: str) -> None:
+def test_encodings(read, encoding):
     assert_is_duck(read(EDGES.encode(encoding)))
 
 
@@ -235,11 +232,11 @@ def test_encodings(read: Reader, encoding: str) -> None:
         ("child,parent", "\n\nChild, PARENT"),
     ],
 )
-def test_line_ends_and_delimiters(read: Reader, old: str, new: str) -> None:
+def test_line_ends_and_delimiters(read, old, new):
     assert_is_duck(read(EDGES.replace(old, new)))
 
 
-def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(read: Reader) -> None:
+def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(read):
     text = 'child,parent\n"bird, any",\n"duck\nfamily","bird, any"\nx,y\n'
     with refused(r"csv:5: No row defines the parent 'y'"):
         read(text)
@@ -268,12 +265,12 @@ def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(read: Reader) 
         (b"this is no taxonomy\nat all\n", "This is not the header of a known taxonomy format"),
     ],
 )
-def test_files_that_are_no_taxonomy(read: Reader, data: bytes, message: str) -> None:
+def test_files_that_are_no_taxonomy(read, data, message):
     with refused(message):
         read(data)
 
 
-def test_missing_files_and_folders(tmp_path: Path) -> None:
+def test_missing_files_and_folders(tmp_path):
     with refused("The taxonomy file does not exist"):
         read_taxonomy(tmp_path / "missing.csv")
     with refused("This is a folder and no taxonomy file"):
@@ -291,12 +288,12 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
         ("{}", "paths", "The file is JSON"),
     ],
 )
-def test_the_wrong_format_is_refused(text: str, format: str, message: str, read: Reader) -> None:
+def test_the_wrong_format_is_refused(text, format, message, read):
     with refused(message):
         read(text, format=format)
 
 
-def test_the_built_in_field_guide_is_a_clean_tree() -> None:
+def test_the_built_in_field_guide_is_a_clean_tree():
     report = check_taxonomy("builtin:fieldguide")
     assert report.defects == []
     assert report.counts["nodes"] == len(read_taxonomy("builtin:fieldguide"))
@@ -310,21 +307,21 @@ def test_the_built_in_field_guide_is_a_clean_tree() -> None:
         "child,parent,aliases,leads\nbird,,,\nduck,bird,ente,teal|wild duck\n",
     ],
 )
-def test_leads_have_a_column_of_their_own(text: str, read: Reader) -> None:
+def test_leads_have_a_column_of_their_own(text, read):
     tree = read(text)
     assert tree.aliases[1] == ("ente",)
     assert tree.leads[1] == ("teal", "wild duck")
     assert tree.find("teal") == []
 
 
-def test_an_epithet_alone_is_joined_to_its_genus(read: Reader) -> None:
+def test_an_epithet_alone_is_joined_to_its_genus(read):
     rows = "Fagaceae,Quercus,alba\nFagaceae,Quercus,Quercus robur\nRosaceae,Malus,×domestica\nRosaceae,Malus,\n"
     rows += "Rosaceae,Pyrus,7\n"
     tree = read(f"family,genus,species\n{rows}")
     assert leaves(tree) == ["Quercus alba", "Quercus robur", "Malus ×domestica", "7"]
 
 
-def test_a_column_cls_is_the_class(read: Reader) -> None:
+def test_a_column_cls_is_the_class(read):
     assert read("cls,order,name\nAves,Passeriformes,Turdus merula\n").ranks[1] == "class"
 
 
@@ -347,9 +344,7 @@ def test_a_column_cls_is_the_class(read: Reader) -> None:
         ("level1,level2,level3\nanimal,,duck\n", "animal/duck", "step"),
     ],
 )
-def test_an_empty_step_is_left_out_with_a_note(
-    text: str, found: str, note: str, tmp_path: Path
-) -> None:
+def test_an_empty_step_is_left_out_with_a_note(text, found, note, tmp_path):
     file = write(tmp_path, text)
     with showing(display := Recorder()):
         tree = read_taxonomy(file, names=False)
@@ -361,7 +356,7 @@ def test_an_empty_step_is_left_out_with_a_note(
     ]
 
 
-def test_empty_steps_of_many_rows_are_one_note_a_rank(read: Reader) -> None:
+def test_empty_steps_of_many_rows_are_one_note_a_rank(read):
     rows = "".join(f"Animalia,,Boidae,Boa b{i}\n" for i in range(9))
     with showing(display := Recorder()):
         read(f"kingdom,class,family,name\n{rows}")
@@ -372,7 +367,7 @@ def test_empty_steps_of_many_rows_are_one_note_a_rank(read: Reader) -> None:
     )
 
 
-def test_from_paths_leaves_out_empty_steps_too() -> None:
+def test_from_paths_leaves_out_empty_steps_too():
     assert paths(Taxonomy.from_paths([("a", " ", "b"), "a//c"])) == ["a", "a/b", "a/c"]
 
 
@@ -393,21 +388,19 @@ def test_from_paths_leaves_out_empty_steps_too() -> None:
         ("Maned wolf", "Maned wolf"),
     ],
 )
-def test_an_epithet_of_several_words_keeps_its_genus(
-    species: str, label: str, read: Reader
-) -> None:
+def test_an_epithet_of_several_words_keeps_its_genus(species, label, read):
     rows = f"Canidae,Canis,{species}\nCanidae,Vulpes,vulpes\nCanidae,Lycaon,pictus\n"
     tree = read(f"family,genus,species\n{rows}")
     assert leaves(tree)[:2] == [label, "Vulpes vulpes"]
 
 
-def test_full_names_in_small_letters_are_whole(read: Reader) -> None:
+def test_full_names_in_small_letters_are_whole(read):
     rows = "canidae,canis,canis lupus\ncanidae,vulpes,vulpes fulva\ncanidae,canis,lupus dingo\n"
     tree = read(f"family,genus,species\n{rows}")
     assert leaves(tree) == ["canis lupus", "canis lupus dingo", "vulpes fulva"]
 
 
-def test_a_subspecies_is_led_to_by_its_name_as_a_species_unless_that_is_one(read: Reader) -> None:
+def test_a_subspecies_is_led_to_by_its_name_as_a_species_unless_that_is_one(read):
     rows = "Canidae,Canis,lupus dingo\nCanidae,Vulpes,vulpes fulva\nCanidae,Vulpes,fulva\nCanidae,Canis,sp. 2\n"
     tree = read(f"family,genus,species\n{rows}")
     assert leaves(tree) == [
@@ -430,7 +423,7 @@ def test_a_subspecies_is_led_to_by_its_name_as_a_species_unless_that_is_one(read
         "class,name,common_name\nbird,duck,\nbird,duck,quacker\n",
     ],
 )
-def test_a_row_that_says_less_than_another_is_completed(text: str, tmp_path: Path) -> None:
+def test_a_row_that_says_less_than_another_is_completed(text, tmp_path):
     file = write(tmp_path, text)
     tree = read_taxonomy(file, names=False)
     duck = tree.resolve("duck")
@@ -448,9 +441,7 @@ def test_a_row_that_says_less_than_another_is_completed(text: str, tmp_path: Pat
         "child,parent\nduck,bird\ncod,fish\n",
     ],
 )
-def test_several_roots_get_one_above_them_whatever_the_format(
-    text: str, read: Reader, recorder: Recorder
-) -> None:
+def test_several_roots_get_one_above_them_whatever_the_format(text, read, recorder):
     tree = read(text)
     made = Taxonomy.from_dict({"everything": {"bird": ["duck"], "fish": ["cod"]}})
     assert sorted(paths(tree)) == sorted(paths(made))

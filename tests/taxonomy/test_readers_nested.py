@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from tests.displays import Recorder
 from tests.taxonomy.conftest import paths, refused
 
 
-def write(path: Path, content: object) -> Path:
+def write(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     if not isinstance(content, str):
         content = json.dumps(content, ensure_ascii=False)
@@ -24,9 +23,9 @@ def write(path: Path, content: object) -> Path:
     return path
 
 
-def read(path: Path, **settings: object) -> tuple[Taxonomy, list[str]]:
+def read(path, **settings):
     with showing(Recorder()) as display:
-        return read_taxonomy(path, names=False, **settings), display.notes  # type: ignore[arg-type]
+        return read_taxonomy(path, names=False, **settings), display.notes
 
 
 ANIMALS = ["animal", "animal/bird", "animal/bird/duck", "animal/bird/gull", "animal/fish"]
@@ -48,7 +47,7 @@ SPELLINGS = """\
 
 
 @pytest.mark.parametrize("text", SPELLINGS.splitlines())
-def test_nested_json_in_its_usual_spellings(text: str, tmp_path: Path) -> None:
+def test_nested_json_in_its_usual_spellings(text, tmp_path):
     """An object with an id alone, without children and a name, is not a node."""
     file = write(tmp_path / "tree.json", text)
     tree, notes = read(file)
@@ -57,7 +56,7 @@ def test_nested_json_in_its_usual_spellings(text: str, tmp_path: Path) -> None:
     assert check_taxonomy(file).format == "nested-json"
 
 
-def test_nested_json_has_ids_ranks_aliases_and_leads(tmp_path: Path) -> None:
+def test_nested_json_has_ids_ranks_aliases_and_leads(tmp_path):
     genera = [
         {"name": "Anas", "id": "q1", "synonyms": "duck", "leads": ["teal"]},
         {"name": "Larus", "id": "twice"},
@@ -80,7 +79,7 @@ def test_nested_json_has_ids_ranks_aliases_and_leads(tmp_path: Path) -> None:
     assert keyed.ids == ("n1", "n2")
 
 
-def test_an_empty_key_is_no_field(tmp_path: Path) -> None:
+def test_an_empty_key_is_no_field(tmp_path):
     data = {"name": "bird", "": "x", "children": ["duck"]}
     tree, _ = read(write(tmp_path / "tree.json", data))
     assert tree.ids == (None, None)
@@ -88,7 +87,7 @@ def test_an_empty_key_is_no_field(tmp_path: Path) -> None:
     assert tree.names(0) == ("bird",)
 
 
-def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
+def test_several_tops_stand_under_an_added_root(tmp_path):
     file = write(tmp_path / "tree.json", {"food": ["soup"], "drink": ["tea"]})
     tree, notes = read(file)
     assert paths(tree)[0] == "everything"
@@ -126,15 +125,13 @@ def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
         ('{"id": 1}\n{"id": 2}\n', r":2: .*not JSON Lines"),
     ],
 )
-def test_defects_of_nested_json_are_named_by_their_path(
-    text: str, message: str, tmp_path: Path
-) -> None:
+def test_defects_of_nested_json_are_named_by_their_path(text, message, tmp_path):
     with refused(message):
         read(write(tmp_path / "tree.json", text))
 
 
-def test_deep_json_takes_no_recursion(tmp_path: Path) -> None:
-    data: dict[str, object] = {"name": "n0"}
+def test_deep_json_takes_no_recursion(tmp_path):
+    data = {"name": "n0"}
     for i in range(1, 400):
         data = {"name": f"n{i}", "children": [data]}
     assert read(write(tmp_path / "deep.json", data))[0].height == 399
@@ -148,9 +145,7 @@ def test_deep_json_takes_no_recursion(tmp_path: Path) -> None:
         ([{"file": "a.jpg", "label": 3}], "keys 'file', 'label'"),
     ],
 )
-def test_other_json_is_told_what_layouts_there_are_and_what_it_is(
-    data: object, found: str, tmp_path: Path
-) -> None:
+def test_other_json_is_told_what_layouts_there_are_and_what_it_is(data, found, tmp_path):
     file = write(tmp_path / "x.json", data)
     message = rf"x\.json: The file is JSON, but not.*{found}.*categories.*from-labels.*pandas"
     with refused(message):
@@ -186,7 +181,7 @@ OWL = """<?xml version="1.0"?>
 """
 
 
-def test_skos_concepts(tmp_path: Path) -> None:
+def test_skos_concepts(tmp_path):
     pytest.importorskip("rdflib")
     file = write(tmp_path / "animals.ttl", SKOS)
     tree, notes = read(file)
@@ -202,7 +197,7 @@ def test_skos_concepts(tmp_path: Path) -> None:
     assert paths(read(named)[0]) == paths(tree)
 
 
-def test_owl_classes(tmp_path: Path) -> None:
+def test_owl_classes(tmp_path):
     pytest.importorskip("rdflib")
     tree, notes = read(write(tmp_path / "findings.owl", OWL))
     assert paths(tree) == ["finding", "finding/nodule", "finding/nodule/D"]
@@ -215,8 +210,8 @@ def test_owl_classes(tmp_path: Path) -> None:
 
 
 def test_a_concept_of_several_parents_is_a_graph_and_build_makes_a_tree_of_it(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     pytest.importorskip("rdflib")
     several = SKOS + ":duck skos:broader :fish . :fish skos:broader :bird .\n"
     file = write(tmp_path / "animals.ttl", several)
@@ -240,7 +235,7 @@ def test_a_concept_of_several_parents_is_a_graph_and_build_makes_a_tree_of_it(
         ("x.jsonld", "{", "not valid json-ld"),
     ],
 )
-def test_bad_rdf_is_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
+def test_bad_rdf_is_refused(name, text, message, tmp_path):
     pytest.importorskip("rdflib")
     with refused(message):
         read(write(tmp_path / name, text))
@@ -278,7 +273,7 @@ is_a: X:2
 """
 
 
-def test_obo_terms(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_obo_terms(tmp_path, caplog):
     pytest.importorskip("obonet")
     file = write(tmp_path / "x.obo", OBO)
     tree, notes = read(file)
@@ -305,12 +300,12 @@ def test_obo_terms(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         ("format-version: 1.2\n", "contains no term"),
     ],
 )
-def test_bad_obo_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_bad_obo_is_refused(text, message, tmp_path):
     with refused(message):
         read(write(tmp_path / "x.obo", text))
 
 
-def test_build_makes_a_tree_of_obo_too(tmp_path: Path) -> None:
+def test_build_makes_a_tree_of_obo_too(tmp_path):
     graph = read_graph([write(tmp_path / "x.obo", OBO + "is_a: X:1\n")])
     tree, _ = read(write_tree(tmp_path / "tree.csv", build_tree(graph)))
     assert paths(tree)[-1] == "anatomical entity/limb/X:4"
@@ -320,7 +315,7 @@ def test_build_makes_a_tree_of_obo_too(tmp_path: Path) -> None:
 # -- files that are none, and packed ones ----------------------------------------------------------
 
 
-def test_packed_files_are_read(tmp_path: Path) -> None:
+def test_packed_files_are_read(tmp_path):
     text = b"path\nanimal/bird/duck\nanimal/bird/gull\nanimal/fish\n"
     nested = json.dumps({"animal": {"bird": ["duck", "gull"], "fish": []}}).encode()
     files = {
@@ -337,7 +332,7 @@ def test_packed_files_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data", [b"\x1f\x8b\x08\x00\xff", gzip.compress(b"path\na/b\n", mtime=0)[:-9]]
 )
-def test_damaged_packed_files_say_so(data: bytes, tmp_path: Path) -> None:
+def test_damaged_packed_files_say_so(data, tmp_path):
     (tmp_path / "tree.csv.gz").write_bytes(data)
     with refused(r"tree\.csv\.gz: .*The compressed data are damaged or incomplete"):
         read(tmp_path / "tree.csv.gz")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -12,17 +11,17 @@ from tests.small_wordnet import write_wordnet
 from tests.taxonomy.conftest import refused
 
 
-def write(path: Path, text: str) -> Path:
+def write(path, text):
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def edges(graph: nx.DiGraph) -> set[tuple[str, str]]:
+def edges(graph):
     """Pairs of child and parent."""
     return {(child, parent) for parent, child in graph.edges}
 
 
-def names(graph: nx.DiGraph) -> dict[str, tuple[str, ...]]:
+def names(graph):
     """The label and the aliases of each node that has names."""
     names = {}
     for node, data in graph.nodes(data=True):
@@ -31,7 +30,7 @@ def names(graph: nx.DiGraph) -> dict[str, tuple[str, ...]]:
     return names
 
 
-def test_an_edge_list(tmp_path: Path) -> None:
+def test_an_edge_list(tmp_path):
     text = 'Parent;Child;Label;Aliases;Leads\n;r;root;;\nr;a;"a ""quoted""; name";x|y;z\nr;b;b;;\n\na;b;bee;;\n'
     path = write(tmp_path / "edges.csv", text + 'r;"two\nlines";;;\na;a;;;\nr;b;;;\nb;c\n')
     packed = tmp_path / "packed"
@@ -63,12 +62,12 @@ def test_an_edge_list(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_malformed_graphs_are_errors(tmp_path: Path, text: str, message: str) -> None:
+def test_malformed_graphs_are_errors(tmp_path, text, message):
     with refused(message):
         read_graph([write(tmp_path / "edges.csv", text)])
 
 
-def test_names_of_several_files_and_forms(tmp_path: Path) -> None:
+def test_names_of_several_files_and_forms(tmp_path):
     path = write(tmp_path / "edges.csv", "child,parent,label\nQ2,Q1,first\n")
     table = write(tmp_path / "names.csv", "id,label,aliases\nQ2,'t Goy,a; b\nQ3,elsewhere,\n")
     nodes = write(tmp_path / "other.csv", "child,parent,label\nQ1,Q9,top\nQ3,Q1,not taken\n")
@@ -79,7 +78,7 @@ def test_names_of_several_files_and_forms(tmp_path: Path) -> None:
         read_graph([path], names=[write(tmp_path / "bad.csv", "a,b\n1,2\n")])
 
 
-def test_a_slash_in_a_name_is_no_level(tmp_path: Path) -> None:
+def test_a_slash_in_a_name_is_no_level(tmp_path):
     graph = read_graph([write(tmp_path / "paths.csv", "path\na/b/c\na/b\\/c\n")])
     assert edges(graph) == {("a/b", "a"), ("a/b/c", "a/b"), (r"a/b\/c", "a")}
 
@@ -93,7 +92,7 @@ SENSES = [
 ]
 
 
-def test_wordnets_own_files(tmp_path: Path) -> None:
+def test_wordnets_own_files(tmp_path):
     path = write_wordnet(tmp_path, SENSES) / "data.noun"
     graph = read_graph([path])
     labelled = nx.relabel_nodes(graph, dict(graph.nodes(data="label")))
@@ -115,13 +114,13 @@ def test_wordnets_own_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["00000014 15 n 01 city", "00000014 15 x 01 city 0 000 | a", "city 0 000"]
 )
-def test_a_line_that_is_no_synset(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_no_synset(tmp_path, line):
     text = f"  1 a licence\n00000052 15 n 01 town 0 000 | a place\n{line}\n"
     with refused(r"data\.noun:3: The line is not a synset"):
         read_graph([write(tmp_path / "data.noun", text)])
 
 
-def test_leaves(tmp_path: Path) -> None:
+def test_leaves(tmp_path):
     text = write(tmp_path / "a.txt", "# ids\nQ3\tduck\n\nQ2,bird\nQ3\n")
     assert read_leaves(text) == ("Q3", "Q2")
     index = {"0": ["n01440764", "tench"], "1": ["n01443537", "goldfish"]}
@@ -140,7 +139,7 @@ def test_leaves(tmp_path: Path) -> None:
         ('{"0": ', "is not an index of classes"),
     ],
 )
-def test_files_without_leaves(text: str, message: str, tmp_path: Path) -> None:
+def test_files_without_leaves(text, message, tmp_path):
     file = write(tmp_path / "bad", text)
     with refused(message):
         read_leaves(file)

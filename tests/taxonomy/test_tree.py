@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,13 +13,13 @@ from tests.trees import tree_and_nodes, trees
 Case = tuple[Taxonomy, list[list[int]]]
 
 
-def below(tree: Taxonomy, node: int) -> list[int]:
+def below(tree, node):
     """The nodes at and below a node, by their ancestors."""
     return [other for other in range(len(tree)) if node in walk_up(tree, other)]
 
 
 @given(trees())
-def test_ancestors_and_depth_follow_the_parents(tree: Taxonomy) -> None:
+def test_ancestors_and_depth_follow_the_parents(tree):
     for node in range(len(tree)):
         above = walk_up(tree, node)
         assert tree.ancestors(node).tolist() == above
@@ -31,7 +29,7 @@ def test_ancestors_and_depth_follow_the_parents(tree: Taxonomy) -> None:
 
 
 @given(tree_and_nodes())
-def test_relations_of_two_nodes_agree_with_sets(case: Case) -> None:
+def test_relations_of_two_nodes_agree_with_sets(case):
     tree, (a, b) = case
     shared = []
     lowest = []
@@ -50,7 +48,7 @@ def test_relations_of_two_nodes_agree_with_sets(case: Case) -> None:
 
 
 @given(trees())
-def test_large_arrays_broadcast_like_small_ones(tree: Taxonomy) -> None:
+def test_large_arrays_broadcast_like_small_ones(tree):
     nodes = np.arange(len(tree))
     table = tree.shared(nodes[:, np.newaxis], nodes)
     assert table.shape == (len(tree), len(tree))
@@ -59,7 +57,7 @@ def test_large_arrays_broadcast_like_small_ones(tree: Taxonomy) -> None:
 
 
 @given(tree_and_nodes(rows=1))
-def test_common_ancestor_of_many_folds_the_pairwise_one(case: Case) -> None:
+def test_common_ancestor_of_many_folds_the_pairwise_one(case):
     tree, (nodes,) = case
     folded = nodes[0]
     for node in nodes[1:]:
@@ -68,9 +66,7 @@ def test_common_ancestor_of_many_folds_the_pairwise_one(case: Case) -> None:
 
 
 @given(trees(), st.data())
-def test_subtree_keeps_the_nodes_below_and_their_relations(
-    tree: Taxonomy, data: st.DataObject
-) -> None:
+def test_subtree_keeps_the_nodes_below_and_their_relations(tree, data):
     top = data.draw(st.integers(0, len(tree) - 1))
     inside = below(tree, top)
     part = tree.subtree(top)
@@ -80,7 +76,7 @@ def test_subtree_keeps_the_nodes_below_and_their_relations(
 
 
 @given(trees())
-def test_children_and_leaves(tree: Taxonomy) -> None:
+def test_children_and_leaves(tree):
     parents = tree.parents.tolist()
     for node in range(len(tree)):
         assert tree.children(node).tolist() == np.flatnonzero(tree.parents == node).tolist()
@@ -88,7 +84,7 @@ def test_children_and_leaves(tree: Taxonomy) -> None:
 
 
 @given(trees())
-def test_what_is_below_a_node_is_a_range_of_places(tree: Taxonomy) -> None:
+def test_what_is_below_a_node_is_a_range_of_places(tree):
     assert tree.places[tree.walk].tolist() == list(range(len(tree)))
     leaves = set(tree.leaves.tolist())
     counts = tree.leaves_below(range(len(tree)))
@@ -104,7 +100,7 @@ def test_what_is_below_a_node_is_a_range_of_places(tree: Taxonomy) -> None:
         assert children == sorted(children)
 
 
-def test_arrays_cannot_be_written_to(birds: Taxonomy) -> None:
+def test_arrays_cannot_be_written_to(birds):
     with pytest.raises(ValueError, match="read-only"):
         birds.lineage[0, 0] = 3
 
@@ -120,12 +116,12 @@ def test_arrays_cannot_be_written_to(birds: Taxonomy) -> None:
         ("abb", [-1, 0, 0], "both called 'b'"),
     ],
 )
-def test_what_is_no_tree_is_refused(labels: str, parents: list[int], message: str) -> None:
+def test_what_is_no_tree_is_refused(labels, parents, message):
     with refused(message):
         Taxonomy(list(labels), parents)
 
 
-def test_the_same_label_may_stand_under_two_parents() -> None:
+def test_the_same_label_may_stand_under_two_parents():
     tree = Taxonomy.from_paths(["root/a/Iris", "root/b/Iris"])
     assert tree.find("iris") == [2, 4]
     with refused("2 nodes are called 'Iris'.*root/a/Iris, root/b/Iris"):
@@ -135,7 +131,7 @@ def test_the_same_label_may_stand_under_two_parents() -> None:
     assert tree.resolve(["b", "Iris"]) == 4
 
 
-def test_a_label_beats_an_alias_and_the_exact_spelling_another_case() -> None:
+def test_a_label_beats_an_alias_and_the_exact_spelling_another_case():
     aliases = {"thrush": ["robin", "throstle"]}
     tree = Taxonomy.from_paths(["root/robin", "root/thrush/Robin"], aliases=aliases)
     assert tree.resolve("robin") == 1
@@ -153,9 +149,7 @@ def test_a_label_beats_an_alias_and_the_exact_spelling_another_case() -> None:
         (["Aves", "Corvidae"], "No node has this path"),
     ],
 )
-def test_an_unknown_name_suggests_the_nearest(
-    name: str | Sequence[str], message: str, birds: Taxonomy
-) -> None:
+def test_an_unknown_name_suggests_the_nearest(name, message, birds):
     with refused(message):
         birds.resolve(name)
 
@@ -170,7 +164,7 @@ def test_an_unknown_name_suggests_the_nearest(
         ["fleur", " Pa\u0302querette"],
     ],
 )
-def test_accents_may_be_written_as_signs_of_their_own(name: str | Sequence[str]) -> None:
+def test_accents_may_be_written_as_signs_of_their_own(name):
     tree = Taxonomy.from_paths(["vie/fleur/P\u00e2querette"])
     assert tree.resolve(name) == 2
     with refused("'Paquerette' is not on the taxonomy"):
@@ -178,7 +172,7 @@ def test_accents_may_be_written_as_signs_of_their_own(name: str | Sequence[str])
 
 
 @given(trees())
-def test_every_path_leads_to_its_node(tree: Taxonomy) -> None:
+def test_every_path_leads_to_its_node(tree):
     for node in range(len(tree)):
         path = tree.path(node)
         assert tree.resolve(path) == node
@@ -187,18 +181,18 @@ def test_every_path_leads_to_its_node(tree: Taxonomy) -> None:
             assert tree.resolve(path[1:]) == node
 
 
-def test_of_paths_that_differ_in_case_only_the_one_as_written_is_meant() -> None:
+def test_of_paths_that_differ_in_case_only_the_one_as_written_is_meant():
     tree = Taxonomy.from_paths(["top/Aa/x", "top/aA/X"])
     assert tree.resolve(["Aa", "x"]) == 2
     assert tree.resolve(["aA", "X"]) == 4
     assert tree.resolve(["AA", "X"]) == 2
 
 
-def test_the_digest_is_that_of_the_content() -> None:
-    def digest(labels: str = "top one two", last: int = 0, **others: object) -> str:
+def test_the_digest_is_that_of_the_content():
+    def digest(labels="top one two", last=0, **others):
         content = {"aliases": ["ab", "", ""], "ranks": ["x", None, None], "leads": ["", "c", ""]}
         content |= others
-        return Taxonomy(labels.split(), [-1, 0, last], **content).digest  # type: ignore[arg-type]
+        return Taxonomy(labels.split(), [-1, 0, last], **content).digest
 
     first = digest()
     assert digest(source="elsewhere", ids=["1", None, None]) == first
@@ -211,7 +205,7 @@ def test_the_digest_is_that_of_the_content() -> None:
     assert tree.with_names(leads=[(), ("first",)]).digest != tree.digest
 
 
-def test_a_lead_is_a_name_that_identifies_nothing() -> None:
+def test_a_lead_is_a_name_that_identifies_nothing():
     tree = Taxonomy.from_paths(["life/Fratercula", "life/stork"], aliases={"stork": ["puffer"]})
     tree = tree.with_names(leads=[(), ("puffin",), ()])
     assert tree.names(1) == ("Fratercula", "puffin")
@@ -226,7 +220,7 @@ def test_a_lead_is_a_name_that_identifies_nothing() -> None:
     assert tree.subtree(1).leads == (("puffin",),)
 
 
-def test_there_are_names_for_each_node() -> None:
+def test_there_are_names_for_each_node():
     with pytest.raises(ValueError, match="same length"):
         Taxonomy(["life"], [-1], leads=[])
     with pytest.raises(ValueError, match="as many"):

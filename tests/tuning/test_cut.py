@@ -89,12 +89,11 @@ def test_in_a_vote_one_that_names_nothing_is_none(tmp_path: Path) -> None:
     class Now(Cut):
         def answer(self, questions):
             replies = super().answer(questions)
-            return [
-                replace(reply, text="The image", cut=True)
-                if question.sample == 0
-                else replace(reply, cut=False)
-                for reply, question in zip(replies, questions, strict=True)
-            ]
+            for i, question in enumerate(questions):
+                replies[i] = replace(replies[i], cut=False)
+                if question.sample == 0:
+                    replies[i] = replace(replies[i], text="The image", cut=True)
+            return replies
 
     rows = evaluated(tmp_path, Now(), SelfConsistency(3, 0.6)).rows
     assert all(row.votes[0] == -1 and row.node is not None for row in rows)

@@ -144,5 +144,7 @@ def test_held_out_scores_say_what_hangs_on_doubtful_placements(
     assert isinstance(doubt, Doubt)
     assert (doubt.n, scores.n) == (sum(doubtful), len(rows))
     assert list(doubt.without) == ["hp", "hr"]
-    assert list(doubt.without.values()) == pytest.approx(np.mean(kept, axis=0).tolist())
-    assert list(doubt.wrong.values()) == pytest.approx(np.mean(kept + wrong, axis=0).tolist())
+    without = np.mean(kept, axis=0).tolist()
+    assert list(doubt.without.values()) == pytest.approx(without)
+    at_worst = np.mean(kept + wrong, axis=0).tolist()
+    assert list(doubt.wrong.values()) == pytest.approx(at_worst)

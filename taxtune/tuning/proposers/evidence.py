@@ -23,7 +23,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taxtune.mapping import english
 from taxtune.mapping.config import GUESSED
@@ -31,6 +30,7 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.metrics.diagnosis import ErrorType, classify, wrong_from
 from taxtune.metrics.ranks import rank_of, rank_scores
 from taxtune.metrics.table import ScoreTable, is_mean
+from taxtune.policies.paths import FloatArray, IntArray
 from taxtune.tuning.leaks import find_labels
 
 if TYPE_CHECKING:
@@ -53,9 +53,6 @@ __all__ = [
     "relation",
     "score_columns",
 ]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 #: Measures that give credit for the groups that the true label belongs to.
 GRADED = frozenset(
@@ -196,10 +193,13 @@ def evidence(
         template: The template, whose words may stand in the example answers; the record's where it
             is one.
     """
-    rows = record if isinstance(record, Sequence) else record.rows
-    met = isinstance(record, Sequence) or record.feasible
-    if template is None and not isinstance(record, Sequence):
-        template = record.template
+    met = True
+    if isinstance(record, Sequence):
+        rows = record
+    else:
+        rows = record.rows
+        met = record.feasible
+        template = template or record.template
     tree = goal.taxonomy
     domain = goal.domain_node
     answered = [row for row in rows if row.counts]

@@ -16,11 +16,11 @@ from typing import Annotated
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 from taxtune.data.context import Variable, blank
 from taxtune.errors import ProposerError, TemplateError
+from taxtune.policies.paths import FloatArray
 from taxtune.recipe_file import load_yaml
 from taxtune.resources import prompts_dir
 from taxtune.tables import read_text
@@ -31,7 +31,6 @@ from taxtune.tuning.template import Template
 
 __all__ = ["Choice", "Fragments", "FragmentsProposer", "RandomProposer", "Slot", "read_fragments"]
 
-FloatArray = NDArray[np.float64]
 
 _MOST = 1_000_000  # choices of all slots multiplied
 _LOOKED_AT = 2_000  # compositions considered for one proposal; each check takes milliseconds

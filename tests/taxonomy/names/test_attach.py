@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 from taxtune.data.labels import LabelFinder
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.taxonomy.domain import restrict
@@ -9,7 +7,7 @@ from taxtune.taxonomy.names import attach_english_names
 from tests.taxonomy.conftest import refused
 
 
-def small_tree(ranks: list[str | None]) -> Taxonomy:
+def small_tree(ranks):
     aves = "life/Animalia/Aves"
     paths = [f"{aves}/Passeriformes", f"{aves}/Sulidae/Morus", "life/Plantae/Moraceae/Morus"]
     tree = Taxonomy.from_paths(paths, aliases={"Aves": ["Birds of the world", "Bird"]})
@@ -20,7 +18,7 @@ ANIMAL_RANKS = ["kingdom", "class", "order", "family", "genus"]
 RANKS = [None, *ANIMAL_RANKS, "kingdom", "family", "genus"]
 
 
-def test_names_come_behind_those_that_are_there_and_not_twice() -> None:
+def test_names_come_behind_those_that_are_there_and_not_twice():
     names = attach_english_names(small_tree(RANKS)).names(2)
     assert names[:3] == ("Aves", "Birds of the world", "Bird")
     assert "fledgling" in names
@@ -28,7 +26,7 @@ def test_names_come_behind_those_that_are_there_and_not_twice() -> None:
     assert len({name.casefold() for name in names}) == len(names)
 
 
-def test_group_words_lead_to_their_node_and_identify_nothing() -> None:
+def test_group_words_lead_to_their_node_and_identify_nothing():
     tree = attach_english_names(small_tree(RANKS))
     assert 3 in tree.led("songbird")
     assert tree.find("songbird") == []
@@ -38,7 +36,7 @@ def test_group_words_lead_to_their_node_and_identify_nothing() -> None:
         tree.resolve("Songbird")
 
 
-def test_a_species_that_inat21_lacks_is_not_its_genus(shared_data: Path) -> None:
+def test_a_species_that_inat21_lacks_is_not_its_genus(shared_data):
     tree = read_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
     genus = tree.resolve("Fratercula")
     assert tree.led("Horned Puffin") == [genus]
@@ -59,18 +57,18 @@ def test_a_species_that_inat21_lacks_is_not_its_genus(shared_data: Path) -> None
     assert LabelFinder(tree).node(["Horned Puffin"]) is None
 
 
-def test_within_tells_homonyms_apart() -> None:
+def test_within_tells_homonyms_apart():
     tree = attach_english_names(small_tree(RANKS))
     assert tree.led("gannet") == [5]
     assert tree.led("mulberry") == [8]
 
 
-def test_a_tree_without_ranks_is_left_alone() -> None:
+def test_a_tree_without_ranks_is_left_alone():
     tree = small_tree([None] * 9)
     assert attach_english_names(tree) is tree
 
 
-def test_what_the_tree_itself_calls_a_group_is_not_given_to_another() -> None:
+def test_what_the_tree_itself_calls_a_group_is_not_given_to_another():
     """Curated, "finch" is Passeriformes, as finches are several families; a tree that says Fringillidae means it."""
     tree = Taxonomy(
         ["Aves", "Passeriformes", "Fringillidae", "Carduelis carduelis"],

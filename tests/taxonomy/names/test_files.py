@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -21,13 +20,13 @@ KINGDOMS = {
 ROWS = [row for row in read_english_names() if row.file in KINGDOMS]
 
 
-def folded(name: str) -> str:
+def folded(name):
     """A name without case, dashes and apostrophes, as two names must still differ."""
     return " ".join(name.casefold().replace("-", " ").replace("'", "").split())
 
 
 @pytest.fixture(scope="module")
-def species(shared_data: Path) -> list[tuple[tuple[str, ...], str]]:
+def species(shared_data):
     """Each iNat21 species' path, from the kingdom down, and its common name."""
     text = (shared_data / "inat21" / "inat2021-categories.csv").read_text(encoding="utf-8")
     species = []
@@ -37,10 +36,10 @@ def species(shared_data: Path) -> list[tuple[tuple[str, ...], str]]:
     return species
 
 
-def test_rows_are_well_formed_and_each_name_stands_at_one_node() -> None:
+def test_rows_are_well_formed_and_each_name_stands_at_one_node():
     keys = [(row.rank, row.name, row.within, row.file) for row in ROWS]
     assert len(set(keys)) == len(keys)
-    nodes: dict[tuple[bool, str], set[str]] = defaultdict(set)
+    nodes = defaultdict(set)
     for row in ROWS:
         assert row.rank in RANKS
         assert (" " in row.name) == (row.rank == "species"), row
@@ -51,7 +50,7 @@ def test_rows_are_well_formed_and_each_name_stands_at_one_node() -> None:
         assert len(labels) == 1, name
 
 
-def test_everyday_words_mean_the_node_that_they_assert() -> None:
+def test_everyday_words_mean_the_node_that_they_assert():
     node = {name: row.name for row in ROWS for name in row.english}
     expected = "bird Aves, songbird Passeriformes, owl Strigiformes, butterfly Lepidoptera, ant Formicidae, "
     expected += "spider Araneae, snake Squamata, deer Cervidae, plant Plantae, flower Tracheophyta, moss Bryophyta, "
@@ -63,9 +62,9 @@ def test_everyday_words_mean_the_node_that_they_assert() -> None:
 
 
 def test_each_row_hits_one_node_and_every_higher_node_has_a_name(
-    species: list[tuple[tuple[str, ...], str]],
-) -> None:
-    nodes: dict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
+    species,
+):
+    nodes = defaultdict(set)
     for path, _ in species:
         for depth, rank in enumerate(RANKS):
             nodes[rank, path[depth]].add(path[: depth + 1])
@@ -79,9 +78,9 @@ def test_each_row_hits_one_node_and_every_higher_node_has_a_name(
 
 
 def test_no_species_is_given_the_common_name_of_another(
-    species: list[tuple[tuple[str, ...], str]],
-) -> None:
-    owners: dict[str, set[str]] = defaultdict(set)
+    species,
+):
+    owners = defaultdict(set)
     for path, common in species:
         owners[folded(common)].add(path[-1])
     for row in ROWS:
