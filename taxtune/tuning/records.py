@@ -178,14 +178,20 @@ class SampleResult:
 
     def as_row(self) -> dict[str, Any]:
         """Returns the result as a flat row; what a failed call lacks is None."""
-        row = {each.name: getattr(self, each.name) for each in fields(self)}
-        placed = row.pop("placed")
-        scores = row.pop("scores")
-        measures = row.pop("measures")
-        remarks = row.pop("remarks")
-        row |= {each.name: getattr(placed, each.name, None) for each in fields(PlacedAnswer)}
-        row |= {"abstained": self.abstained, "off_tree": self.off_tree, **scores, **measures}
-        row |= {f"{name}_remark": text for name, text in remarks.items()}
+        row: dict[str, Any] = {}
+        for each in fields(self):
+            if each.name == "placed":
+                row |= {
+                    part.name: getattr(self.placed, part.name, None)
+                    for part in fields(PlacedAnswer)
+                }
+                row |= {"abstained": self.abstained, "off_tree": self.off_tree}
+            elif each.name == "scores":
+                row |= {"hp": None, "hr": None, **self.scores}
+            elif each.name not in ("measures", "remarks"):
+                row[each.name] = getattr(self, each.name)
+        row |= self.measures
+        row |= {f"{name}_remark": text for name, text in self.remarks.items()}
         return row
 
 

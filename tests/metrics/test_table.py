@@ -112,3 +112,11 @@ def test_one_entry_adds_a_score_to_all_that_is_recorded_and_shown(tmp_path, monk
     write_result(tmp_path, run, {})
     assert "first step" in (tmp_path / "heldout.json").read_text()
     assert '"first_step"' in (tmp_path / "out" / "history.jsonl").read_text()
+
+
+def test_the_row_of_a_failed_call_has_the_columns_of_an_answer_in_their_order(birds):
+    failed = sample_row(failure="timed out").as_row()
+    assert failed["hp"] is None
+    columns = list(placed_row(birds, 1, 2).as_row())
+    assert [name for name in columns if name in failed] == list(failed)
+    assert columns[:5] == ["example", "image", "target", "truth", "answer"]
