@@ -382,6 +382,13 @@ def test_metrics_that_cannot_be_taken(tune, metrics, message):
         tune(metrics=metrics)
 
 
+def test_a_metric_may_be_called_as_the_confidence_of_answers(tune, plain):
+    result = tune(metrics={"confidence": lambda row: 7.0})
+    assert result.heldout[0].scores.measures == {"confidence": 7.0}
+    assert result.heldout[0].intervals["confidence"].estimate == 7.0
+    assert result.heldout[0].scores.selective_hp == plain.heldout[0].scores.selective_hp
+
+
 def test_place_and_score():
     placed = taxtune.place(["scarlet!", None, "Something reddish", "I cannot tell."], TREE)
     assert placed["label"].tolist()[0] == "scarlet"

@@ -29,6 +29,7 @@ from taxtune.metrics.statistics import (
 )
 
 __all__ = [
+    "CONFIDENCE",
     "SCORES",
     "Predictions",
     "Score",
@@ -41,6 +42,9 @@ __all__ = [
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+#: The confidence among the values of an image: no name that a metric of one's own may have.
+CONFIDENCE = "confidence of the answer"
 
 
 @dataclass(frozen=True)
@@ -260,17 +264,17 @@ class ScoreTable:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, float | None]]) -> ScoreTable:
-        """Returns the table of images with the values of each, one of them "confidence".
+        """Returns the table of images with the values of each, one of them `CONFIDENCE`.
 
         Args:
             rows: The values of each image by name. None, or a name left out, is no value.
         """
         columns = {}
-        names = itertools.chain(["hp", "hr", "confidence"], *rows)
+        names = itertools.chain(["hp", "hr", CONFIDENCE], *rows)
         for name in dict.fromkeys(names):
             values = [row.get(name) for row in rows]
             columns[name] = np.array(values, dtype=np.float64)
-        confidence = columns.pop("confidence")
+        confidence = columns.pop(CONFIDENCE)
         return cls(columns, confidence)
 
     def __len__(self) -> int:

@@ -20,6 +20,8 @@ from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult, c
 
 __all__ = ["doubt_table", "iteration_table", "rank_table", "score_table", "selective_table"]
 
+_LAST = ("abstained", "off_tree", "selective_hp")
+
 
 def score_table(result: Result) -> Table:
     """Returns the held-out scores and paired differences, with 95 % intervals and p values."""
@@ -55,13 +57,13 @@ def score_table(result: Result) -> Table:
     return Table.from_records("scores", title, rows, digits={"p": 4}, notes=notes)
 
 
-def _shown_scores(heldout: tuple[HeldoutResult, ...]) -> dict[str, None]:
+def _shown_scores(heldout: tuple[HeldoutResult, ...]) -> list[str]:
     """Returns the keys of the scores to show, in their order."""
-    keys = dict.fromkeys(key for held in heldout for key in held.scores.means)
-    for key, score in SCORES.items():
-        if score.fixed:
-            keys.pop(key, None)
-    return keys
+    known = dict.fromkeys(key for held in heldout for key in held.scores.means)
+    shown = [key for key in known if key not in SCORES or not SCORES[key].fixed]
+    # Shares of the answers and the worth of their confidence are below the run's own metrics.
+    last = [key for key in shown if key in _LAST]
+    return [key for key in shown if key not in _LAST] + last
 
 
 def _ends(ends: Interval | PairedDifference | None) -> dict[str, Cell]:

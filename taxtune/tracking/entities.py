@@ -44,6 +44,8 @@ CHAMPION = "champion"
 TARGET_REACHED = "taxtune.target_reached"
 _RUN = "taxtune.run"
 _ITERATION = "taxtune.iteration"
+#: The scores of an image that its trace shows.
+_SCORES = ("hp", "hr", "ihp", "ihr")
 #: Attributes of an image's spans, by the span's name, as JSON.
 Steps = dict[str, dict[str, str]]
 
@@ -207,7 +209,9 @@ def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> Ste
     }
     answer = {"answer": row.answer}
     compared = {"placement": row.placement, "truth": row.truth}
-    scores = {**row.scores, **row.measures, "unrated": row.unrated}
+    scores: dict[str, Any] = {name: row.scores.get(name) for name in _SCORES}
+    scores |= row.measures
+    scores["unrated"] = row.unrated
     known = {key: value for key, value in scores.items() if value is not None}
     return {
         "classify": _step("CHAIN", image, answer | placed),

@@ -161,7 +161,10 @@ def all_scores(record: IterationRecord) -> dict[str, float]:
     """Returns every number of an iteration: scores, also by rank, calls, tokens and faults."""
     values: dict[str, Any] = {**iteration_metrics(record)}
     if record.scores is not None:
-        values |= {key: mean for key, mean in record.scores.means.items() if key in SCORES}
+        for key, mean in record.scores.means.items():
+            # What follows from the images alone says nothing of the template.
+            if key in SCORES and not SCORES[key].fixed:
+                values[key] = mean
         for row in record.scores.ranks:
             values[f"precision.{row.rank}"] = row.precision
             values[f"recall.{row.rank}"] = row.recall

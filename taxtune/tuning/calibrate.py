@@ -314,7 +314,9 @@ class CalibrationRun:
 
     def _answered_rows(self) -> list[SampleResult]:
         """Returns the rows of the images that have an answer; see `run`."""
-        vlm, n = self.asker.model, len(self.examples)
+        # What is wrong with the images is told first.
+        n = len(self.examples)
+        vlm = self.asker.model
         if self.policy.samples > 1 and vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",

@@ -13,6 +13,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
+from taxtune.settings import FragmentsProposerSettings
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import (
     LabelledData,
@@ -282,7 +283,9 @@ def _try_models(
     proposer = setup.proposer
     context = recipe.data.context
     # Fragments may use variables that only the images tell.
-    if proposer is None and (images.data or not (context.columns or context.candidates)):
+    waits = isinstance(recipe.proposer, FragmentsProposerSettings)
+    waits = waits and images.data is None and bool(context.columns or context.candidates)
+    if proposer is None and not waits:
         variables = images.data.variables if images.data else ()
         proposer = attempts.attempt(make_proposer, recipe, variables)
     # A recipe without a judge says so when it is read; a comparison may ask for one that it does

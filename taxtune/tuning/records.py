@@ -14,7 +14,7 @@ from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.metrics.table import ScoreTable, TemplateScores
+from taxtune.metrics.table import CONFIDENCE, ScoreTable, TemplateScores
 from taxtune.models.base import ModelUsage
 from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.policies import PlacedAnswer
@@ -170,7 +170,7 @@ class SampleResult:
             return {}
         return {
             **self.scores,
-            "confidence": self.placed.confidence,
+            CONFIDENCE: self.placed.confidence,
             "abstained": self.placed.abstained,
             "off_tree": self.placed.off_tree,
             **self.measures,

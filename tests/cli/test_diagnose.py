@@ -82,6 +82,9 @@ def test_types_costs_examples_and_files(tree, tmp_path):
     assert written > {"study.json", "types.csv", "clades.csv", "examples.md", "diagnosis.png"}
     assert "ranks.csv" in written
     assert diagnosed(file, tree, "--least", 1) == result
+    keys = [*result]
+    start = keys.index("scores")
+    assert keys[start:] == ["scores", "information", "costs", "answers", "excluded"]
     settings = {"format", "off_tree", "missing", "least", "examples", "seed"}
     assert settings <= result["settings"].keys()
 

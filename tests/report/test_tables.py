@@ -57,6 +57,22 @@ def test_every_score_and_every_difference_is_in_one_table():
     assert rows["off the tree", "baseline"] == [0.05, None, None, None]
 
 
+def test_own_metrics_stand_above_the_shares_of_answers():
+    run = samples.tune(n=2)
+    baseline, winner = run.heldout
+    scores = baseline.scores.changed({"rouge-1": 0.4, "selective_hp": 0.9})
+    heldout = (replace(baseline, scores=scores), winner)
+    table = tables.score_table(replace(run, heldout=heldout))
+    names = dict.fromkeys(score for score, *_ in table.rows)
+    assert [*names][-5:] == [
+        "misinformation, bits",
+        "ROUGE",
+        "abstained",
+        "off the tree",
+        "selective hP",
+    ]
+
+
 def test_a_table_of_what_hangs_on_doubtful_placements():
     run = samples.tune(n=2)
     baseline, winner = tables.doubt_table(run).rows

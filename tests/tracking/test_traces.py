@@ -39,6 +39,7 @@ def assessments(trace):
 
 def test_a_trace_says_what_was_asked_placed_and_scored(store, run, tmp_path):
     record = samples.iteration(1, images=3)
+    record.rows[2].scores["depth"] = 2.0  # which no trace shows
     Image.new("RGB", (900, 300), (200, 30, 30)).save(tmp_path / "bird.png")
     images = {"bird-002": tmp_path / "bird.png"}
     ids = log_traces(
@@ -69,7 +70,7 @@ def test_a_trace_says_what_was_asked_placed_and_scored(store, run, tmp_path):
     assert (ask.span_type, ask.get_attribute("mlflow.llm.model")) == ("CHAT_MODEL", "openai/gpt-4o")
     assert ask.get_attribute("from_store") is row.from_store
     assert place.outputs["stage"] == row.stage
-    assert scored.outputs["hp"] == row.hp
+    assert scored.outputs == {name: row.scores[name] for name in ("hp", "hr", "ihp", "ihr")}
 
     found = assessments(trace)
     assert found["label"].expectation.value == row.truth

@@ -19,7 +19,9 @@ from taxtune.errors import DataError
 from taxtune.progress import showing
 from taxtune.settings import ContextSettings
 from taxtune.taxonomy import as_taxonomy
+from taxtune.tuning.build import Setup
 from taxtune.tuning.context import make_context
+from taxtune.tuning.plan import make_plan
 from tests.displays import Recorder
 
 TREE = {"bird": {"finch": ["siskin", "linnet"], "duck": ["teal", "pintail"]}}
@@ -339,3 +341,13 @@ def test_a_context_that_cannot_be_is_an_error(context, words, tmp_path):
     frame = photos(tmp_path, 8)
     with pytest.raises(DataError, match=words):
         search(frame, tmp_path / "run", **{"data.context": context})
+
+
+def test_a_dry_run_without_its_images_tries_the_proposer_too(tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    data = {"kind": "manifest", "path": str(tmp_path / "none.csv"), "context": ["place"]}
+    proposer = {"kind": "llm", "model": "openai/gpt-4o-mini"}
+    recipe = taxtune.load_recipe("fieldguide").changed({"data": data, "proposer": proposer})
+    no_images, no_key = make_plan(Setup(recipe, tmp_path / "run")).problems
+    assert "none.csv" in no_images
+    assert "OPENAI_API_KEY" in no_key

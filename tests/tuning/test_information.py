@@ -45,6 +45,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path):
         assert record.value == pytest.approx(scores.ihp if record.feasible else scores.hr - floor)
         logged = all_scores(record)
         assert logged["ihp"] == scores.ihp
+        assert "target_bits" not in logged
         assert logged["misinformation"] == scores.misinformation
         assert logged["recall.level 2"] == scores.ranks[1].recall
     values = [record.value for record in result.iterations if record.value is not None]

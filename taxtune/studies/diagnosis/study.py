@@ -115,7 +115,9 @@ def run(settings: DiagnosisSettings) -> StudyReport:
     tables.append(examples_table(taxonomy, frame, by_type["type"], settings.examples))
     figures = {"diagnosis": partial(draw_costs, by_type)}
     sources: dict[str, Sequence[Any]] = {"placement": types}
-    data: dict[str, Any] = {"costs": by_type.to_dict("records")}
+    data: dict[str, Any] = {"scores": diagnosis.means(scores, intervals)}
+    data["information"] = information.as_dict()
+    data["costs"] = by_type.to_dict("records")
     if "concept" in measures:
         measured = diagnosis.add_measured_types(measures["inclusion"], measures["concept"])
         sources["measures"] = measured
@@ -133,7 +135,8 @@ def run(settings: DiagnosisSettings) -> StudyReport:
     if part is not None:
         every = frame.assign(**{"answers of": "all"})
         tables.append(both_trees_table(part, every, "answers of"))
-    data |= diagnosis.data(scores, intervals)
+    shown = [column for column in _OUTPUT if column in frame]
+    data["answers"] = frame[shown].to_dict("records")
     data["excluded"] = excluded_records([answers])
     record = settings.record()
     record["mapper"] = dict(mapper.identity())
@@ -264,17 +267,17 @@ class _Diagnosis:
             seed=self.settings.seed,
         )
 
-    def data(self, scores: HierarchicalScores, intervals: Mapping[str, Interval]) -> dict[str, Any]:
-        """Returns the scores and the answers for `--json`."""
+    def means(
+        self, scores: HierarchicalScores, intervals: Mapping[str, Interval]
+    ) -> dict[str, float]:
+        """Returns the mean scores for `--json`, and the shares of abstentions and of answers off the tree."""
         numbers: dict[str, float] = {"hp": scores.hp, "hr": scores.hr}
         numbers |= {"hf": scores.hf, "n": scores.n}
         numbers["abstained"] = float(self.frame["abstained"].mean())
         numbers["off_tree"] = float(self.frame["off_tree"].mean())
         for key in INFORMATION_METRICS:
             numbers[key] = intervals[key].estimate
-        shown = [column for column in _OUTPUT if column in self.frame]
-        answers = self.frame[shown].to_dict("records")
-        return {"scores": numbers, "information": self.information.as_dict(), "answers": answers}
+        return numbers
 
 
 def _order(frame: pd.DataFrame) -> list[str]:
