@@ -64,7 +64,7 @@ def as_completed(
 
 
 def _next(finished: queue.SimpleQueue[Result]) -> Result:
-    """Returns what is finished next.
+    """Returns the next result.
 
     It looks up once a second: a Ctrl-C that comes just before the wait begins would not end it.
     """
