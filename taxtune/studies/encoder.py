@@ -268,7 +268,8 @@ def compare_encoders(
     order = ["root", *levels.names]
     scores, differences, verdicts = _scores(taxonomy, placed, order, settings)
     is_language = scores["kind"] == _LANGUAGE
-    own, language = scores[~is_language], scores[is_language]
+    own = scores[~is_language]
+    language = scores[is_language]
     choice, reason = _recommendation(verdicts, encoders, settings.metric)
     tables = [_verdicts_table(verdicts, order, settings.metric)]
     for i, (kind, of_kind) in enumerate(groups(own, "kind").items(), 1):
