@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @cache
-def modules() -> dict[str, Path]:
+def modules():
     """Returns the modules of taxtune, by name."""
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -25,7 +24,7 @@ def modules() -> dict[str, Path]:
     }
 
 
-def imported(name: str, path: Path) -> Iterator[str]:
+def imported(name, path):
     """Yields the names that a module imports, each as a module and as a name in one."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
@@ -43,7 +42,7 @@ def imported(name: str, path: Path) -> Iterator[str]:
 
 
 @cache
-def import_graph() -> nx.DiGraph:
+def import_graph():
     """Returns a graph with an edge from each module to each module that it imports."""
     known = modules()
     graph = nx.DiGraph()
@@ -55,7 +54,7 @@ def import_graph() -> nx.DiGraph:
     return graph
 
 
-def rows_of_rooms() -> list[list[str]]:
+def rows_of_rooms():
     """Returns the rooms of each row of the table in ARCHITECTURE.md, from the top."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
     section = text.partition("\n## Rooms\n")[2].partition("\n## ")[0]
@@ -67,18 +66,18 @@ def rows_of_rooms() -> list[list[str]]:
     return rows
 
 
-def room_of(module: str) -> str:
+def room_of(module):
     """Returns the room of a module: the folder or the module right below `taxtune`."""
     return module.split(".")[1]
 
 
-def test_every_module_is_in_one_row_and_every_room_is_there() -> None:
+def test_every_module_is_in_one_row_and_every_room_is_there():
     listed = [room for row in rows_of_rooms() for room in row]
     assert len(listed) == len(set(listed)), "A room stands in two rows."
     assert set(listed) == {room_of(name) for name in modules() if name != "taxtune"}
 
 
-def test_rooms_import_only_from_rows_above() -> None:
+def test_rooms_import_only_from_rows_above():
     rank = {}
     for number, row in enumerate(rows_of_rooms()):
         rank.update(dict.fromkeys(row, number))
@@ -92,7 +91,7 @@ def test_rooms_import_only_from_rows_above() -> None:
     assert not upside_down, "These import from rooms below:\n" + "\n".join(sorted(upside_down))
 
 
-def test_no_circle_of_imports() -> None:
+def test_no_circle_of_imports():
     groups = nx.strongly_connected_components(import_graph())
     circles = [sorted(group) for group in groups if len(group) > 1]
     assert not circles, f"Modules import each other: {circles}."

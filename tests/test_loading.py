@@ -8,8 +8,8 @@ from taxtune.errors import ModelError
 from taxtune.loading import explain_load_error
 
 
-def _named(name: str, message: str = "") -> Exception:
-    kind: type[Exception] = type(name, (Exception,), {})
+def _named(name, message=""):
+    kind = type(name, (Exception,), {})
     return kind(message)
 
 
@@ -34,7 +34,7 @@ def _named(name: str, message: str = "") -> Exception:
         (ValueError("odd\nvery odd"), "cannot be loaded: outer"),
     ],
 )
-def test_load_errors_say_what_to_do(cause: Exception, message: str) -> None:
+def test_load_errors_say_what_to_do(cause, message):
     try:
         try:
             raise cause

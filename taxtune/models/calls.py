@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -47,7 +48,7 @@ def as_completed(
     try:
         for _ in items:
             try:
-                result = finished.get()
+                result = _next(finished)
                 if isinstance(result, BaseException):
                     raise result
             except BaseException:
@@ -60,6 +61,16 @@ def as_completed(
             yield result
     finally:
         stop.set()
+
+
+def _next(finished: queue.SimpleQueue[Result]) -> Result:
+    """Returns the next result.
+
+    It looks up once a second: a Ctrl-C that comes just before the wait begins would not end it.
+    """
+    while True:
+        with suppress(queue.Empty):
+            return finished.get(timeout=1)
 
 
 def bounded(call: Callable[[], Result], seconds: float) -> Result:

@@ -64,6 +64,10 @@ NO_EVIDENCE = "no evidence"
 
 _ALL = "all"  # the row of all levels together
 _LANGUAGE = "language only"
+# The columns of the report's JSON.
+_ABOUT = ["kind", "way", "level"]
+_SCORES = [*_ABOUT, "n", "classes", "largest", "encoder", "metric", "estimate", "low", "high"]
+_DIFFERENCES = [*_ABOUT, "first", "second", "metric", "difference", "low", "high", "p_value"]
 _NAMES = {"hf": "hF", "hp": "hP", "hr": "hR", "accuracy": "accuracy"}
 
 
@@ -264,17 +268,18 @@ def compare_encoders(
     order = ["root", *levels.names]
     scores, differences, verdicts = _scores(taxonomy, placed, order, settings)
     is_language = scores["kind"] == _LANGUAGE
-    own, language = scores[~is_language], scores[is_language]
+    own = scores[~is_language]
+    language = scores[is_language]
     choice, reason = _recommendation(verdicts, encoders, settings.metric)
     tables = [_verdicts_table(verdicts, order, settings.metric)]
     for i, (kind, of_kind) in enumerate(groups(own, "kind").items(), 1):
         tables.append(_kind_table(f"encoder-{i}", kind, of_kind))
     if part is not None:
         tables.append(_both_trees(part, placed))
-    tables.append(_language_table(language))
     curves = _drawn(own, "hf", order)
     figures = {"encoder-levels": partial(draw_curves, curves, "hF")}
     if len(language):
+        tables.append(_language_table(language))
         accuracies = _drawn(language, "accuracy", order)
         figures["encoder-language"] = partial(draw_curves, accuracies, "accuracy")
     record = settings.record()
@@ -283,8 +288,8 @@ def compare_encoders(
     record["level"] = levels.by
     record["confidence_level"] = 0.95
     recommendation = {"similarity": choice, "reason": reason}
-    data: dict[str, Any] = {"recommendation": recommendation}
-    data["excluded"] = [] if answers is None else list(answers.excluded)
+    excluded = [] if answers is None else list(answers.excluded)
+    data: dict[str, Any] = {"excluded": excluded, "recommendation": recommendation}
     data["scores"] = records(scores)
     data["differences"] = differences
     shown = [table for table in tables if table.rows]
@@ -335,7 +340,8 @@ def _scores(
             for first, second in pairs:
                 changes = scorer.differences(encoders[first], encoders[second], 1 - alpha)
                 pair = about | {"first": first, "second": second}
-                differences += records(changes.reset_index(names="metric").assign(**pair))
+                rows = changes.reset_index(names="metric").assign(**pair)
+                differences += records(rows[_DIFFERENCES])
                 if changes["p_value"][metric] < alpha:
                     wins[first if changes["difference"][metric] > 0 else second] += 1
             best = NO_EVIDENCE
@@ -343,7 +349,7 @@ def _scores(
                 if count == len(encoders) - 1:
                     best = name
             verdicts.append(about | {"best": best})
-    all_scores = pd.concat(scores, ignore_index=True)
+    all_scores = pd.concat(scores, ignore_index=True)[_SCORES]
     return all_scores, differences, pd.DataFrame(verdicts)
 
 

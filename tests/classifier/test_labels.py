@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import pandas as pd
 import pytest
 from PIL import Image
 
@@ -15,7 +13,7 @@ from taxtune.errors import ImageError, ModelError
 from taxtune.images import load_image
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.models import Answer, AnswerStore, Failure
-from taxtune.policies import Policy, SelfConsistency, Single
+from taxtune.policies import SelfConsistency, Single
 from taxtune.taxonomy import Taxonomy
 from tests.unsure import Unsure
 
@@ -27,7 +25,7 @@ class Grey:
 
     batch_size = 2
 
-    def __init__(self, **instead: Any) -> None:
+    def __init__(self, **instead):
         self.identity = {"kind": "grey", "model": "grey"}
         self.instead = instead
         self.asked = 0
@@ -49,7 +47,7 @@ class Grey:
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
+def photos(tmp_path):
     (tmp_path / "photos").mkdir()
     for i in range(8):
         Image.new("L", (16, 16), 30 * i).save(tmp_path / "photos" / f"p{i}.png")
@@ -57,23 +55,23 @@ def photos(tmp_path: Path) -> Path:
 
 
 def labelled(
-    photos: Path,
-    model: Grey,
+    photos,
+    model,
     *,
-    store: AnswerStore | None = None,
-    policy: Policy | None = None,
-    mapper: Mapper | None = None,
-) -> pd.DataFrame:
+    store=None,
+    policy=None,
+    mapper=None,
+):
     classifier = Classifier("What?", TREE, model, mapper or Mapper(TREE), policy or Single())
     images = list_images([str(photos)], lambda file, columns: ("image", file.parent))
     return label_images(classifier, images, review_below=0.8, store=store)
 
 
-def names(labels: pd.DataFrame) -> list[str]:
+def names(labels):
     return [image[-6:-4] for image in labels["image"]]
 
 
-def reviewed(labels: pd.DataFrame) -> dict[str, str]:
+def reviewed(labels):
     """Returns why labels are to be reviewed, by the name of the image."""
     review = labels[labels["why"].notna()]
     return dict(zip(names(review), review["why"], strict=True))
@@ -92,7 +90,7 @@ class Voting(Grey):
         return replies
 
 
-def test_what_should_be_reviewed_says_why(photos: Path) -> None:
+def test_what_should_be_reviewed_says_why(photos):
     refused = Failure("the content filter", retryable=False)
     labels = labelled(
         photos, Grey(p1="a bicycle", p3="I cannot tell.", p5=refused, p7="There is no colour here.")
@@ -111,7 +109,7 @@ def test_what_should_be_reviewed_says_why(photos: Path) -> None:
 
 
 @pytest.mark.parametrize("preset", ["default", "paper-listing"])
-def test_a_doubtful_placement_is_reviewed(photos: Path, preset: str) -> None:
+def test_a_doubtful_placement_is_reviewed(photos, preset):
     mapper = Unsure(TREE, config=MapperConfig(preset=preset))
     labels = labelled(photos, Grey(p1="navy?", p3="?"), mapper=mapper)
     sure = labels["placement_confidence"]
@@ -123,7 +121,7 @@ def test_a_doubtful_placement_is_reviewed(photos: Path, preset: str) -> None:
         assert set(sure) == {None}
 
 
-def test_a_vote_is_doubtful_where_it_hangs_on_doubtful_answers(photos: Path) -> None:
+def test_a_vote_is_doubtful_where_it_hangs_on_doubtful_answers(photos):
     class Wavering(Voting):
         votes: ClassVar[dict[str, list[str]]] = {
             "p0": ["navy?", "navy", "black"],
@@ -138,7 +136,7 @@ def test_a_vote_is_doubtful_where_it_hangs_on_doubtful_answers(photos: Path) -> 
     assert labels["placement_confidence"].isna().all()
 
 
-def test_votes_are_unsure_where_they_are_split(photos: Path) -> None:
+def test_votes_are_unsure_where_they_are_split(photos):
     class Split(Voting):
         votes: ClassVar[dict[str, list[str]]] = {"p0": ["black", "navy", "navy"]}
 
@@ -148,9 +146,7 @@ def test_votes_are_unsure_where_they_are_split(photos: Path) -> None:
     assert labels["confidence"][0] == 0.6667
 
 
-def test_a_model_that_stops_answering_ends_it_and_it_goes_on(
-    photos: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_stops_answering_ends_it_and_it_goes_on(photos, monkeypatch):
     monkeypatch.setattr("taxtune.classifier.labels._BATCH", 3)
     monkeypatch.setattr("taxtune.classifier.labels._STOPPED", 3)
     down = Failure("rate limit", retryable=True)
@@ -165,16 +161,14 @@ def test_a_model_that_stops_answering_ends_it_and_it_goes_on(
     assert len(labels) == 8
 
 
-def test_a_model_that_answers_nothing_ends_it(photos: Path) -> None:
+def test_a_model_that_answers_nothing_ends_it(photos):
     down = Failure("server down", retryable=True)
     model = Grey(**dict.fromkeys((f"p{i}" for i in range(8)), down))
     with pytest.raises(ModelError, match="stopped answering: "):
         labelled(photos, model)
 
 
-def test_a_few_that_never_answer_do_not_keep_the_others_back(
-    photos: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_few_that_never_answer_do_not_keep_the_others_back(photos, monkeypatch):
     monkeypatch.setattr("taxtune.classifier.labels._BATCH", 6)
     down = Failure("time-out", retryable=True)
     labels = labelled(photos, Grey(p6=down, p7=down))

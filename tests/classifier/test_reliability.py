@@ -15,7 +15,7 @@ from taxtune.taxonomy import Taxonomy
 from tests.trees import trees
 
 
-def test_a_case_worked_out_by_hand() -> None:
+def test_a_case_worked_out_by_hand():
     tree = Taxonomy.from_paths(["life/bird/finch", "life/bird/duck", "life/fish/cod"])
     names = ("life", "bird", "finch", "duck", "fish", "cod")
     life, bird, finch, duck, fish, cod = map(tree.resolve, names)
@@ -33,7 +33,7 @@ def test_a_case_worked_out_by_hand() -> None:
 
 
 @given(trees(), st.data())
-def test_confidences_are_shares_that_never_rise(tree: Taxonomy, data: st.DataObject) -> None:
+def test_confidences_are_shares_that_never_rise(tree, data):
     nodes = st.integers(0, len(tree) - 1)
     pairs = data.draw(st.lists(st.tuples(nodes, nodes), min_size=1, max_size=30))
     found = Reliability.of(tree, *zip(*pairs, strict=True))
@@ -46,7 +46,7 @@ def test_confidences_are_shares_that_never_rise(tree: Taxonomy, data: st.DataObj
         assert (np.diff(sure) <= 0).all()
 
 
-def replayed(held_out: int) -> tuple[np.ndarray, np.ndarray]:
+def replayed(held_out):
     """Returns the confidences that some images give, and whether the others are right.
 
     The answers are those of 329 recorded prompts.
@@ -55,8 +55,8 @@ def replayed(held_out: int) -> tuple[np.ndarray, np.ndarray]:
     tree = Taxonomy(recorded["labels"].tolist(), recorded["parents"].astype(np.int64))
     target = recorded["targets"].astype(np.int64)
     rng = np.random.default_rng(0)
-    sure: list[np.ndarray] = []
-    right: list[np.ndarray] = []
+    sure = []
+    right = []
     for nodes, off in zip(recorded["nodes"].astype(np.int64), recorded["off_tree"], strict=True):
         images = rng.permutation(len(target))
         counted, checked = images[:held_out], images[held_out:]
@@ -73,7 +73,7 @@ def replayed(held_out: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(sure), np.concatenate(right)
 
 
-def test_what_is_counted_on_some_images_holds_on_others() -> None:
+def test_what_is_counted_on_some_images_holds_on_others():
     said, was = replayed(200)
     assert said.mean() == pytest.approx(was.mean(), abs=0.005)
     edges = np.quantile(said, [0, 0.1, 0.25, 0.5, 0.75, 1])
@@ -83,7 +83,7 @@ def test_what_is_counted_on_some_images_holds_on_others() -> None:
         assert said[inside].mean() == pytest.approx(right, abs=0.03), (low, high)
 
 
-def test_spotless_images_prove_no_more_than_one_error_among_them_would() -> None:
+def test_spotless_images_prove_no_more_than_one_error_among_them_would():
     tree = Taxonomy.from_paths(["life/bird/duck"])
     for n in (1, 30, 1000):
         found = Reliability.of(tree, [2] * n, [2] * n)

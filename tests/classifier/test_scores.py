@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from taxtune.answers.classifier_scores import Scores, array_scores
 from taxtune.classifier.scores import ScoreCalibration, guaranteed
@@ -19,9 +18,7 @@ TREE = Taxonomy.from_paths(PATHS)
 LEAVES = TREE.leaves
 
 
-def simulated(
-    n: int, seed: int, temperature: float = 0.5
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def simulated(n, seed, temperature=0.5):
     """Returns scores of an overconfident classifier, shape (n, 12), and the true nodes.
 
     Family 3 is the hard one.
@@ -37,7 +34,7 @@ def simulated(
     return scores / total, LEAVES[which].astype(np.int64)
 
 
-def scores_of(weights: NDArray[np.float64]) -> Scores:
+def scores_of(weights):
     labels = [TREE.labels[leaf] for leaf in LEAVES]
     return array_scores(weights, labels, TREE)
 
@@ -46,7 +43,7 @@ TEST_WEIGHTS, TEST_TARGET = simulated(10_000, 0)
 TEST = scores_of(TEST_WEIGHTS)
 
 
-def losses(found: ScoreCalibration) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def losses(found):
     """Returns 1 - hP of each image of the pool, and the family that it is predicted in."""
     paths, depths = found.place(TEST)
     nodes, _ = paths.at(depths)
@@ -56,9 +53,9 @@ def losses(found: ScoreCalibration) -> tuple[NDArray[np.float64], NDArray[np.int
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("by", [None, 1])
-def test_the_risk_is_kept_as_often_as_promised(by: int | None) -> None:
+def test_the_risk_is_kept_as_often_as_promised(by):
     """In nine of ten calibrations, in each predicted family where it is promised for each."""
-    kept: Counter[int] = Counter()
+    kept = Counter()
     for seed in range(40):
         weights, target = simulated(400, 100 + seed)
         loss, family = losses(guaranteed(TREE, scores_of(weights), target, 0.05, 0.9, by))
@@ -70,7 +67,7 @@ def test_the_risk_is_kept_as_often_as_promised(by: int | None) -> None:
     assert min(kept.values()) >= 31, kept
 
 
-def test_a_hard_group_gets_a_larger_threshold_and_rare_groups_share_one() -> None:
+def test_a_hard_group_gets_a_larger_threshold_and_rare_groups_share_one():
     weights, target = simulated(900, 1)
     by_family = weights.reshape(900, 4, 3).sum(axis=2)
     predicted = by_family.argmax(axis=1)
@@ -90,7 +87,7 @@ def test_a_hard_group_gets_a_larger_threshold_and_rare_groups_share_one() -> Non
         assert shares[reached].min() == pytest.approx(threshold, abs=0.01)
 
 
-def test_the_order_of_images_does_not_matter() -> None:
+def test_the_order_of_images_does_not_matter():
     weights, target = simulated(300, 2)
     made = scores_of(weights)
     first = None
@@ -103,7 +100,7 @@ def test_the_order_of_images_does_not_matter() -> None:
         assert found == first
 
 
-def test_it_is_read_back_as_it_was() -> None:
+def test_it_is_read_back_as_it_was():
     weights, target = simulated(300, 3)
     found = guaranteed(TREE, scores_of(weights), target, 0.1, None, 1)
     again = ScoreCalibration.model_validate_json(found.model_dump_json())
@@ -112,7 +109,7 @@ def test_it_is_read_back_as_it_was() -> None:
     assert again.classify(TEST) == found.classify(TEST)
 
 
-def test_a_calibration_that_keeps_nothing_says_the_root() -> None:
+def test_a_calibration_that_keeps_nothing_says_the_root():
     images = np.arange(300)
     weights = np.eye(12)[images % 12]
     target = LEAVES[(images + 4) % 12]  # sure, and always wrong
@@ -124,7 +121,7 @@ def test_a_calibration_that_keeps_nothing_says_the_root() -> None:
 @pytest.mark.parametrize(
     ("risk", "confidence"), [(0.0, None), (1.0, None), (0.1, 1.0), (1e-4, None)]
 )
-def test_what_cannot_be_promised_is_refused(risk: float, confidence: float | None) -> None:
+def test_what_cannot_be_promised_is_refused(risk, confidence):
     weights, target = simulated(300, 3)
     with pytest.raises(TaxtuneError):
         guaranteed(TREE, scores_of(weights), target, risk, confidence)

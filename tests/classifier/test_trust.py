@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +17,7 @@ from tests.serving.samples import BIRD, save_field_guide
 SECRET = "AKIA-something-else"
 
 
-def strange(folder: Path, **vlm: Any) -> Path:
+def strange(folder, **vlm):
     """Saves a classifier and gives it the settings of a model behind an API, as someone else may have written them."""
     saved = save_field_guide(folder)
     file = saved / "classifier.json"
@@ -30,7 +28,7 @@ def strange(folder: Path, **vlm: Any) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("OPENAI_API_KEY", "the user's own")
 
@@ -49,7 +47,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         "https:////attacker.example/v1",
     ],
 )
-def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: str) -> None:
+def test_a_server_that_is_not_the_users_own_is_refused(tmp_path, address):
     folder = strange(tmp_path, api_base=address)
     with pytest.raises(TaxtuneError, match=r"not confirmed|not an address") as refused:
         load_classifier(folder)
@@ -64,25 +62,23 @@ def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: 
 
 
 @pytest.mark.parametrize("slashes", ["//", "////", "/"])
-def test_an_address_in_the_models_name_is_one_too(tmp_path: Path, slashes: str) -> None:
+def test_an_address_in_the_models_name_is_one_too(tmp_path, slashes):
     with pytest.raises(TaxtuneError, match=r"not confirmed|not an address"):
         load_classifier(strange(tmp_path, model=f"huggingface/https:{slashes}attacker.example/v1"))
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("how", ["this machine", "setting", "listed"])
-def test_no_key_but_the_providers_own_is_sent(
-    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_key_but_the_providers_own_is_sent(tmp_path, how, monkeypatch):
     with OpenAIServer(then="tit") as server:
         there = server.api_base if how == "this machine" else "http://mine.example/v1"
         folder = strange(tmp_path, api_base=there)
-        own: dict[str, Any] = {"this machine": {}, "listed": {}}.get(
+        own = {"this machine": {}, "listed": {}}.get(
             how, {"settings": {"vlm.api_base": server.api_base}}
         )
         if how == "listed":
             monkeypatch.setenv("TAXTUNE_SERVERS", "http://other.example, http://mine.example")
-            assert load_classifier(folder).recipe.vlm.api_base == there  # type: ignore[union-attr]
+            assert load_classifier(folder).recipe.vlm.api_base == there
             return
         (found,) = load_classifier(folder, **own).classify([BIRD])
         assert found.answer == "tit"

@@ -17,8 +17,6 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -36,19 +34,19 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture
-def taxtune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def taxtune(tmp_path, monkeypatch):
     """Runs the command line in an empty folder; what tests write lies in `in`, and `--out out` is where it may."""
     monkeypatch.chdir(tmp_path)
     return run_captured
 
 
 @pytest.fixture
-def inputs(tmp_path: Path) -> Path:
+def inputs(tmp_path):
     """A folder with a recipe for coloured squares and a model behind an API at which nothing listens."""
     return make_inputs(tmp_path / "in")
 
 
-def make_inputs(folder: Path) -> Path:
+def make_inputs(folder):
     recipe = make_files(folder)
     lines = recipe.read_text().splitlines()
     api = "vlm: {kind: api, model: openai/test, api_base: 'http://127.0.0.1:1/v1', max_retries: 0, timeout: 5}"
@@ -56,7 +54,7 @@ def make_inputs(folder: Path) -> Path:
     return folder
 
 
-def refused(done: Done, *words: str, out: Path | None = None) -> None:
+def refused(done, *words, out=None):
     """The command said what is wrong, in one message, and left nothing behind.
 
     Its words may be parted by "|".
@@ -70,7 +68,7 @@ def refused(done: Done, *words: str, out: Path | None = None) -> None:
         assert not out.exists(), sorted(map(str, out.rglob("*")))
 
 
-def answer(request: dict[str, Any]) -> servers.Reply:
+def answer(request):
     """Looks at the image, as a model would; gives a new template where there is none."""
     content = request["messages"][-1]["content"]
     if isinstance(content, str):
@@ -111,9 +109,7 @@ def answer(request: dict[str, Any]) -> servers.Reply:
         ),
     ],
 )
-def test_wrong_keys_and_values(
-    taxtune: Run, inputs: Path, tmp_path: Path, old: str, new: str, words: str
-) -> None:
+def test_wrong_keys_and_values(taxtune, inputs, tmp_path, old, new, words):
     recipe = inputs / "recipe.yaml"
     edit("recipe.yaml", old, new)(inputs)
     refused(taxtune("tune", recipe, "--out", "out"), words, out=tmp_path / "out")
@@ -124,7 +120,7 @@ def test_wrong_keys_and_values(
 # -- manifests ---------------------------------------------------------------------------------------------------------
 
 
-MANIFESTS: dict[str, tuple[Callable[[str], str | bytes], str]] = {
+MANIFESTS = {
     "label": (
         lambda text: f"{text}navy9.png,nayv\n",
         "'nayv' (row 22)|did you mean 'navy'?",
@@ -148,7 +144,7 @@ MANIFESTS: dict[str, tuple[Callable[[str], str | bytes], str]] = {
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_manifests_that_do_not_do(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
+def test_manifests_that_do_not_do(taxtune, inputs, tmp_path, name):
     make, words = MANIFESTS[name]
     manifest = inputs / "manifest.csv"
     content = make(manifest.read_text())
@@ -178,9 +174,7 @@ TREES = {
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_taxonomies_that_are_no_trees(
-    taxtune: Run, inputs: Path, tmp_path: Path, name: str
-) -> None:
+def test_taxonomies_that_are_no_trees(taxtune, inputs, tmp_path, name):
     content, words = TREES[name]
     tree = inputs / "tree.csv"
     tree.write_text(content)
@@ -194,7 +188,7 @@ def test_taxonomies_that_are_no_trees(
 
 # -- templates ---------------------------------------------------------------------------------------------------------
 
-TEMPLATES: dict[str, tuple[str | bytes | None, str]] = {
+TEMPLATES = {
     "syntax": ("{% if %}", "Syntax error in line 1"),
     "variable": (
         "What\n{{ nope }}?",
@@ -207,7 +201,7 @@ TEMPLATES: dict[str, tuple[str | bytes | None, str]] = {
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_templates_that_are_refused(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
+def test_templates_that_are_refused(taxtune, inputs, tmp_path, name):
     content, words = TEMPLATES[name]
     file = tmp_path / "template.j2"
     if content is not None:
@@ -218,7 +212,7 @@ def test_templates_that_are_refused(taxtune: Run, inputs: Path, tmp_path: Path, 
 
 # -- servers -----------------------------------------------------------------------------------------------------------
 
-TROUBLE: dict[str, tuple[servers.Reply, str]] = {
+TROUBLE = {
     "401": (servers.status(401), "rejected the key|(401)|Check OPENAI_API_KEY"),
     "404": (servers.status(404), "was not found|Check the model's name and `api_base`"),
     "429-for-an-hour": (
@@ -238,9 +232,7 @@ VLM_TROUBLE = {
 
 
 @pytest.mark.parametrize("name", VLM_TROUBLE)
-def test_a_model_that_does_not_answer_leaves_nothing(
-    taxtune: Run, inputs: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_model_that_does_not_answer_leaves_nothing(taxtune, inputs, tmp_path, name):
     reply, words = VLM_TROUBLE[name]
     patience = 0.4 if reply.delay else 20  # seconds: few where it never comes
     with OpenAIServer(then=reply) as server:
@@ -251,13 +243,13 @@ def test_a_model_that_does_not_answer_leaves_nothing(
 
 @pytest.mark.parametrize("name", ["401", "dropped"])
 def test_a_proposer_that_does_not_answer_stops_the_run_which_goes_on(
-    taxtune: Run, inputs: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    taxtune, inputs, tmp_path, name, monkeypatch
+):
     monkeypatch.setattr("taxtune.models.base.RetryPolicy.wait", lambda *_: 0.0)
     trouble, words = TROUBLE[name]
     well = False
 
-    def reply(request: dict[str, Any]) -> servers.Reply:
+    def reply(request):
         asked = isinstance(request["messages"][-1]["content"], str)
         return trouble if asked and not well else answer(request)
 
@@ -286,13 +278,13 @@ def test_a_proposer_that_does_not_answer_stops_the_run_which_goes_on(
 
 
 @pytest.fixture
-def template(tmp_path: Path) -> Path:
+def template(tmp_path):
     file = tmp_path / "t.j2"
     file.write_text("Which one?")
     return file
 
 
-def commands(inputs: Path, template: Path) -> list[list[object]]:
+def commands(inputs, template):
     recipe = inputs / "recipe.yaml"
     return [
         ["tune", recipe],
@@ -305,9 +297,7 @@ def commands(inputs: Path, template: Path) -> list[list[object]]:
 @pytest.mark.parametrize(
     ("where", "words"), [("file", "nothing was written"), ("file/below", "Not a directory")]
 )
-def test_output_that_cannot_be_a_folder(
-    taxtune: Run, inputs: Path, template: Path, tmp_path: Path, where: str, words: str
-) -> None:
+def test_output_that_cannot_be_a_folder(taxtune, inputs, template, tmp_path, where, words):
     (tmp_path / "file").write_text("mine")
     before = sorted(tmp_path.iterdir())
     for command in commands(inputs, template):
@@ -320,7 +310,7 @@ def test_output_that_cannot_be_a_folder(
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """A folder with inputs in `in` and a finished run in `out`; to be copied, not to be touched."""
     folder = tmp_path_factory.mktemp("finished")
     inputs = make_inputs(folder / "in")
@@ -333,8 +323,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def edit(file: str, old: str, new: str) -> Callable[[Path], None]:
-    def apply(folder: Path) -> None:
+def edit(file, old, new):
+    def apply(folder):
         text = (folder / file).read_text()
         assert old in text
         (folder / file).write_text(text.replace(old, new))
@@ -342,12 +332,12 @@ def edit(file: str, old: str, new: str) -> Callable[[Path], None]:
     return apply
 
 
-def repaint(folder: Path) -> None:
+def repaint(folder):
     for file in folder.glob("navy*.png"):
         Image.new("RGB", (16, 16), (9, 9, 9 + int(file.stem[-1]))).save(file)
 
 
-CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
+CHANGES = {
     "objective": (edit("recipe.yaml", "kind: hp", "kind: hf"), 'objective: was "hp", is "hf"'),
     "model": (
         edit("recipe.yaml", "model: openai/test", "model: openai/tests"),
@@ -370,9 +360,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_run_does_not_go_on_with_other_inputs_and_says_which(
-    taxtune: Run, finished: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_run_does_not_go_on_with_other_inputs_and_says_which(taxtune, finished, tmp_path, name):
     apply, words = CHANGES[name]
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     apply(tmp_path / "in")
@@ -382,9 +370,7 @@ def test_a_run_does_not_go_on_with_other_inputs_and_says_which(
     assert (tmp_path / "out/history.jsonl").read_bytes() == history
 
 
-def test_a_finished_run_is_not_overwritten_unasked(
-    taxtune: Run, finished: Path, tmp_path: Path
-) -> None:
+def test_a_finished_run_is_not_overwritten_unasked(taxtune, finished, tmp_path):
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     command = ("tune", "in/recipe.yaml", "--out", "out")
     for more in ([], ["--dry-run"]):
@@ -397,9 +383,7 @@ def test_a_finished_run_is_not_overwritten_unasked(
 # -- tracking ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_tracking_server_that_is_not_there(
-    taxtune: Run, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tracking_server_that_is_not_there(taxtune, inputs, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     command = ["tune", inputs / "recipe.yaml", "--set", "tracking.mlflow=true", "--out", "out"]
@@ -411,9 +395,7 @@ def test_a_tracking_server_that_is_not_there(
 # -- streams and signals, which need a process of their own ------------------------------------------------------------
 
 
-def test_a_reader_that_has_had_enough_ends_the_command_quietly(
-    inputs: Path, tmp_path: Path
-) -> None:
+def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs, tmp_path):
     (tmp_path / "a.txt").write_text("navy\n" * 3_000)
     process = subprocess.Popen(
         [*START, "place", "-t", inputs / "tree.csv", tmp_path / "a.txt"],
@@ -434,12 +416,12 @@ def test_a_reader_that_has_had_enough_ends_the_command_quietly(
     "process", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["here", "process"]
 )
 def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
-    taxtune: Run, inputs: Path, tmp_path: Path, process: bool
-) -> None:
+    taxtune, inputs, tmp_path, process
+):
     history = tmp_path / "out/history.jsonl"
-    stop: list[Callable[[], object]] = [lambda: os.kill(os.getpid(), signal.SIGINT)]
+    stop = [lambda: os.kill(os.getpid(), signal.SIGINT)]
 
-    def reply(request: dict[str, Any]) -> servers.Reply:
+    def reply(request):
         if not history.exists() or not stop:
             return answer(request)
         stop.pop()()
@@ -467,7 +449,7 @@ def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
     assert set(statuses(tmp_path / "out/mlflow.db")) == {"FINISHED"}
 
 
-def statuses(file: Path) -> list[str]:
+def statuses(file):
     query = "SELECT status FROM runs WHERE lifecycle_stage = 'active'"
     with sqlite3.connect(file) as database:
         return [status for (status,) in database.execute(query)]

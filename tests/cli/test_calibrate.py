@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Done, run_captured
+from tests.cli.commands import run_captured
 
 SMALL = (
     "data.count=40",
@@ -21,7 +21,7 @@ SMALL = (
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     done = run_captured(
         "tune", "fieldguide", *(f"--set={each}" for each in SMALL), "--out=run", folder=folder
@@ -31,15 +31,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> Path:
+def run(made, tmp_path):
     return Path(shutil.copytree(made, tmp_path / "run"))
 
 
-def calibrate(run: Path, *more: object, samples: int = 2, risk: float = 0.3) -> Done:
+def calibrate(run, *more, samples=2, risk=0.3):
     return run_captured("calibrate", run, f"--samples={samples}", f"--risk={risk}", *more)
 
 
-def test_a_run_is_calibrated_and_the_second_time_asks_nothing(run: Path) -> None:
+def test_a_run_is_calibrated_and_the_second_time_asks_nothing(run):
     done = calibrate(run)
     assert done.code == 0, done.err
     assert "28 images" in done.err
@@ -58,7 +58,7 @@ def test_a_run_is_calibrated_and_the_second_time_asks_nothing(run: Path) -> None
     assert json.loads((run / "calibration.json").read_text()) == said
 
 
-def test_a_dry_run_says_the_cost_and_asks_nothing(run: Path) -> None:
+def test_a_dry_run_says_the_cost_and_asks_nothing(run):
     done = calibrate(run, "--dry-run")
     assert done.code == 0
     assert done.out == ""
@@ -77,14 +77,14 @@ def test_a_dry_run_says_the_cost_and_asks_nothing(run: Path) -> None:
         (["--risk=2"], "The risk must be between 0 and 1."),
     ],
 )
-def test_what_cannot_be_done_is_told(more: list[str], said: str, run: Path) -> None:
+def test_what_cannot_be_done_is_told(more, said, run):
     done = calibrate(run, *more)
     assert done.code == 2
     assert said in done.err.replace("\n", " ")
     assert not (run / "calibration.json").exists()
 
 
-def test_a_run_can_vote_all_along(tmp_path: Path) -> None:
+def test_a_run_can_vote_all_along(tmp_path):
     settings = (*SMALL, "policy.samples=2", "policy.threshold=1")
     done = run_captured(
         "tune", "fieldguide", *(f"--set={each}" for each in settings), "--out=run", folder=tmp_path

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.classifier.test_scores import TREE, simulated
-from tests.cli.commands import Done, run_captured, run_refused, run_well
+from tests.cli.commands import run_captured, run_refused, run_well
 
 
-def write(folder: Path, name: str, n: int, seed: int, *, shuffle: int | None = None) -> None:
+def write(folder, name, n, seed, *, shuffle=None):
     """Writes scores, with a label that the tree lacks, and the truth; sorted by class, or shuffled."""
     weights, target = simulated(n, seed)
     order = np.argsort(target)
@@ -29,7 +28,7 @@ def write(folder: Path, name: str, n: int, seed: int, *, shuffle: int | None = N
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
+def here(tmp_path):
     lines = ["path,rank"]
     for node in range(len(TREE)):
         lines.append(f"{'/'.join(TREE.path(node))},{RANKS[TREE.depth[node]]}")
@@ -46,16 +45,16 @@ NO_RANK = (
 )
 
 
-def calibrate(here: Path, *more: object) -> Done:
+def calibrate(here, *more):
     command = ["calibrate", "old.csv", "-t", "tree.csv", "--truth=old-truth.csv", "--risk=0.1"]
     return run_captured(*command, *more, folder=here)
 
 
-def classify(here: Path, *more: object) -> Done:
+def classify(here, *more):
     return run_well("classify", "calibration.json", "new.csv", *more, folder=here)
 
 
-def test_from_scores_to_labels(here: Path) -> None:
+def test_from_scores_to_labels(here):
     done = calibrate(here, "--confidence-level=0.9", "--by=family")
     assert done.code == 0, done.err
     assert "1 of 13 labels are not on the tree" in done.err
@@ -75,7 +74,7 @@ def test_from_scores_to_labels(here: Path) -> None:
     assert all(line["nodes"][-1]["confidence"] == line["confidence"] for line in lines)
 
 
-def test_the_order_of_rows_does_not_matter(here: Path) -> None:
+def test_the_order_of_rows_does_not_matter(here):
     options = ["--json", "--confidence-level=0.9"]
     said = json.loads(calibrate(here, *options).out)
     write(here, "old", 400, 1, shuffle=5)
@@ -85,7 +84,7 @@ def test_the_order_of_rows_does_not_matter(here: Path) -> None:
     assert compared["argmax"]["hr"] > compared["SpeciesNet's 0.65"]["hr"]
 
 
-def test_images_that_are_in_one_file_alone_are_counted(here: Path) -> None:
+def test_images_that_are_in_one_file_alone_are_counted(here):
     truth = here / "old-truth.csv"
     *others, _, last = truth.read_text().splitlines()
     _, label = last.split(",")
@@ -107,13 +106,13 @@ def test_images_that_are_in_one_file_alone_are_counted(here: Path) -> None:
         (["--out=nowhere/there/old.csv"], ""),
     ],
 )
-def test_what_cannot_be_done_is_told(more: list[str], said: str, here: Path) -> None:
+def test_what_cannot_be_done_is_told(more, said, here):
     done = calibrate(here, *more)
     assert done.code == (2 if said else 0)
     assert said in done.err.replace("\n", " ")
 
 
-def test_columns_of_both_files_can_be_named(here: Path) -> None:
+def test_columns_of_both_files_can_be_named(here):
     truth = here / "old-truth.csv"
     _, *rows = truth.read_text().splitlines()
     lines = ["file,a,b"] + [f"{row},s00" for row in rows]
@@ -123,20 +122,20 @@ def test_columns_of_both_files_can_be_named(here: Path) -> None:
     assert done.code == 0, done.err
 
 
-def test_names_that_do_not_match_are_told(here: Path) -> None:
+def test_names_that_do_not_match_are_told(here):
     truth = here / "old-truth.csv"
     truth.write_text(truth.read_text().replace(".jpg", ".png"))
     assert "they are called differently" in calibrate(here).err
 
 
 @pytest.mark.parametrize("damage", ['{"format": "taxtune scores 1"', '{"format": "other"}'])
-def test_a_damaged_calibration_is_told(damage: str, here: Path) -> None:
+def test_a_damaged_calibration_is_told(damage, here):
     (here / "calibration.json").write_text(damage)
     error = run_refused("classify", "calibration.json", "new.csv", folder=here)
     assert "no calibration of a classifier's scores" in error
 
 
-def test_options_of_the_other_door_are_refused(here: Path) -> None:
+def test_options_of_the_other_door_are_refused(here):
     assert calibrate(here).code == 0
     (here / "run").mkdir()
     for command, said in (

@@ -6,22 +6,20 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import taxtune
 from taxtune.classifier.classifier import COLUMNS
 from taxtune.fieldguide import MANIFEST_FILE
-from tests.cli.commands import Done, run_captured, run_well
+from tests.cli.commands import run_captured, run_well
 
 SMALL = "data.count=60 data.tuning=6 data.first_rung=6 data.heldout=40 iterations=1"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     settings = [f"--set={each}" for each in (*SMALL.split(), "tracking.mlflow=false")]
     run_well("tune", "fieldguide", *settings, "--out=run", folder=folder)
@@ -29,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(made: Path, tmp_path: Path) -> Path:
+def here(made, tmp_path):
     """A folder with run/, and photos/ of which one is broken and one lies deeper."""
     shutil.copytree(made, tmp_path / "run")
     photos = tmp_path / "photos"
@@ -42,21 +40,21 @@ def here(made: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def classify(folder: Path, *arguments: object, stdin: bytes = b"") -> Done:
+def classify(folder, *arguments, stdin=b""):
     return run_captured("classify", "run", *arguments, folder=folder, stdin=stdin)
 
 
-def table(text: str) -> list[dict[str, str]]:
+def table(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def read(file: Path) -> list[dict[str, Any]]:
+def read(file):
     if file.suffix == ".csv":
         return [*table(file.read_text())]
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
+def test_a_folder_is_labelled_with_every_image_in_it(here):
     done = classify(here, "photos", "--out", "labels.csv")
     assert done.code == 0, done.err
     assert done.out == ""
@@ -82,9 +80,7 @@ def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
     assert "labels-review.csv, the least sure first" in done.err
 
 
-def test_a_photo_of_a_phone_has_a_row_and_a_note_where_nothing_reads_it(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_photo_of_a_phone_has_a_row_and_a_note_where_nothing_reads_it(here, monkeypatch):
     monkeypatch.setattr("taxtune.images._formats", lambda: ("PNG",))
     (here / "photos" / "phone.HEIC").write_bytes(b"\0\0\0\x1cftypheic" + bytes(99))
     done = classify(here, "photos", "--out", "labels.csv")
@@ -93,7 +89,7 @@ def test_a_photo_of_a_phone_has_a_row_and_a_note_where_nothing_reads_it(
         assert "HEIF images need pillow-heif: pip install '.[heif]'" in said
 
 
-def test_every_format_says_the_same(here: Path) -> None:
+def test_every_format_says_the_same(here):
     done = classify(here, "photos", "--out", "labels.jsonl", "--review-below", 1)
     assert done.code == 0
     assert " unsure (a confidence below 1)" in done.err
@@ -103,7 +99,7 @@ def test_every_format_says_the_same(here: Path) -> None:
     assert read(here / "labels-review.jsonl")[0]["why"] == "failed"
     printed = []
     for row in csv.DictReader(classify(here, "photos").out.splitlines()):
-        values: dict[str, object] = {key: value or None for key, value in row.items()}
+        values = {key: value or None for key, value in row.items()}
         for key in ("off_tree", "not_subject"):
             values[key] = row[key] == "true"
         for key in ("confidence", "placement_confidence"):
@@ -112,9 +108,7 @@ def test_every_format_says_the_same(here: Path) -> None:
     assert printed == [{key: row[key] for key in COLUMNS} for row in rows]
 
 
-def test_answers_are_kept_so_that_a_second_time_asks_nothing(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_are_kept_so_that_a_second_time_asks_nothing(here, monkeypatch):
     (here / "photos" / "broken.jpg").unlink()  # what failed is tried again
     first = classify(here, "photos", "--out", "labels.csv")
     assert "answers are kept in run/answers.db" in first.err
@@ -123,7 +117,7 @@ def test_answers_are_kept_so_that_a_second_time_asks_nothing(
     assert "labels.csv: The file already exists." in again.err
     before = (here / "labels.csv").read_bytes()
 
-    def answer(_: object, requests: list[object]) -> Iterator[None]:
+    def answer(_, requests):
         assert not requests
         yield from ()
 
@@ -133,7 +127,7 @@ def test_answers_are_kept_so_that_a_second_time_asks_nothing(
     assert (here / "labels.csv").read_bytes() == before
 
 
-def test_images_come_from_tables_lists_and_stdin(here: Path) -> None:
+def test_images_come_from_tables_lists_and_stdin(here):
     lists = {
         "some.csv": "Image;Camera No;Sure\n../photos/1.png;7;\n../photos/none.png;;no\n",
         "some.jsonl": '{"image": "../photos/2.png", "seen": {"by": "me"}}\n',
@@ -175,9 +169,7 @@ def test_images_come_from_tables_lists_and_stdin(here: Path) -> None:
         ("photos --set vlm.devise=cpu", "did you mean 'device'"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_asked(
-    here: Path, command: str, said: str
-) -> None:
+def test_what_cannot_be_is_said_before_anything_is_asked(here, command, said):
     lists = {
         "bad.csv": "file,path\na.png,b\n",
         "taken.csv": "image,placement\na.png,b\n",
@@ -194,7 +186,7 @@ def test_what_cannot_be_is_said_before_anything_is_asked(
     assert sorted(here.iterdir()) == before
 
 
-def test_policies(here: Path) -> None:
+def test_policies(here):
     assert run_captured("calibrate", here / "run", "--risk=0.3", "--samples=2").code == 0
     calibrated = classify(here, "photos/0.png", "--policy", "calibrated")
     assert calibrated.code == 0, calibrated.err
@@ -214,8 +206,8 @@ def test_policies(here: Path) -> None:
     assert "the run is calibrated; --policy calibrated" in classify(here, "photos/0.png").err
 
 
-def test_ctrl_c_says_how_to_go_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
+def test_ctrl_c_says_how_to_go_on(here, monkeypatch):
+    def stop(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("taxtune.models.local.LocalModel.stream", stop)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -12,10 +11,10 @@ import pytest
 from PIL import Image
 
 from taxtune import loading
-from taxtune.recipe import Recipe, load_recipe
+from taxtune.recipe import load_recipe
 from taxtune.wordnet import ENVIRONMENT
 from tests.authoring.food_wordnet import food_wordnet
-from tests.cli.commands import Done, run_captured
+from tests.cli.commands import run_captured
 
 SHADES = ("scarlet", "crimson", "navy", "azure")
 TREE = """\
@@ -44,14 +43,14 @@ life/Plantae,kingdom,
 MODEL = ("--model", "builtin:fieldguide")
 
 
-def picture(file: Path, number: int) -> Path:
+def picture(file, number):
     """Draws an image like no other number's."""
     file.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (12, 12), (number % 256, number // 256, 77)).save(file)
     return file
 
 
-def in_folders(folder: Path, counts: Mapping[str, int]) -> Path:
+def in_folders(folder, counts):
     """Draws so many images in each sub-folder."""
     number = 0
     for label, count in counts.items():
@@ -62,7 +61,7 @@ def in_folders(folder: Path, counts: Mapping[str, int]) -> Path:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """The current folder, with a tree of colours in it and no way to the hub."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -72,12 +71,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def init(*arguments: object, taxonomy: str | None = "tree.csv", recipe: str = "mine.yaml") -> Done:
+def init(*arguments, taxonomy="tree.csv", recipe="mine.yaml"):
     tree = () if taxonomy is None else ("--taxonomy", taxonomy)
     return run_captured("init", recipe, *tree, *arguments)
 
 
-def written(done: Done, recipe: str = "mine.yaml") -> Recipe:
+def written(done, recipe="mine.yaml"):
     """The recipe that was written, once its dry run has passed."""
     assert done.code == 0, done.err
     assert f"Next: taxtune tune {shlex.quote(recipe)} --dry-run" in done.out
@@ -87,7 +86,7 @@ def written(done: Done, recipe: str = "mine.yaml") -> Recipe:
     return load_recipe(recipe)
 
 
-def refused(done: Done, *words: str) -> None:
+def refused(done, *words):
     assert done.code == 2, done.out
     missing = [word for word in words if word not in done.err]
     assert not missing, f"{missing} not in: {done.err}"
@@ -101,9 +100,7 @@ def refused(done: Done, *words: str) -> None:
         (300, 120, 105, "75 left for `taxtune calibrate`"),
     ],
 )
-def test_the_splits_fit_the_images(
-    here: Path, images: int, tuning: int, heldout: int, rest: str
-) -> None:
+def test_the_splits_fit_the_images(here, images, tuning, heldout, rest):
     in_folders(here / "photos", Counter(islice(cycle(SHADES), images)))
     done = init("--data", "photos", *MODEL)
     recipe = written(done)
@@ -116,14 +113,14 @@ def test_the_splits_fit_the_images(
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_too_few_images_are_refused(here: Path) -> None:
+def test_too_few_images_are_refused(here):
     in_folders(here / "photos", {"navy": 3, "azure": 2})
     done = init("--data", "photos", *MODEL)
     reason = "There are 5 different images of 2 labels: too few for a run"
     refused(done, reason, "at least 6 images")
 
 
-def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Path) -> None:
+def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here):
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     (here / "photos/navy/broken.png").write_text("no image")
     refused(init("--data", "photos", *MODEL), "broken.png", "add --skip-broken")
@@ -136,7 +133,7 @@ def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Pa
     assert written(done).data.skip_broken, "the dry run, and the run, leave it out too"
 
 
-def manifest(folder: Path, header: str, row: Callable[[int, str], str], images: str = "") -> Path:
+def manifest(folder, header, row, images=""):
     lines = [header]
     for n in range(12):
         picture(folder / images / f"{n}.png", n)
@@ -155,9 +152,7 @@ def manifest(folder: Path, header: str, row: Callable[[int, str], str], images: 
         ("image,label,class", lambda n, shade: f"{n}.png,{shade},{n % 2}", ("image", "label")),
     ],
 )
-def test_columns_are_found_by_what_they_hold_and_said(
-    here: Path, header: str, row: Callable[[int, str], str], columns: tuple[str, str]
-) -> None:
+def test_columns_are_found_by_what_they_hold_and_said(here, header, row, columns):
     manifest(here, header, row)
     done = init("--data", "list.csv", *MODEL)
     recipe = written(done)
@@ -167,7 +162,7 @@ def test_columns_are_found_by_what_they_hold_and_said(
     assert (said in done.err) is (columns != ("image", "label")), "never silently"
 
 
-def test_labels_that_are_not_on_the_tree_are_listed_with_what_may_be_meant(here: Path) -> None:
+def test_labels_that_are_not_on_the_tree_are_listed_with_what_may_be_meant(here):
     shades = ("scarlett", "navy", "azure", "turquoise")
     manifest(here, "image,label", lambda n, shade: f"{n}.png,{shades[n % 4]}")
     done = init("--data", "list.csv", *MODEL)
@@ -184,7 +179,7 @@ def test_labels_that_are_not_on_the_tree_are_listed_with_what_may_be_meant(here:
     written(init("--data", "list.csv", *MODEL))
 
 
-def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: Path) -> None:
+def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here):
     (here / "tree.csv").write_text(LIFE)
     in_folders(here / "photos", {"mallard": 6, "robin": 6})
     done = init("--data", "photos", *MODEL)
@@ -206,9 +201,7 @@ def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: 
         ("bird", ("--domain", "duck"), "duck"),
     ],
 )
-def test_what_is_printed_is_what_is_written(
-    here: Path, root: str, asked: tuple[str, ...], word: str
-) -> None:
+def test_what_is_printed_is_what_is_written(here, root, asked, word):
     (here / "tree.csv").write_text(f"path,rank\n{root}/a/Mallard,species\n{root}/b/Teal,species\n")
     in_folders(here / "photos", {"Mallard": 6, "Teal": 6})
     done = init("--data", "photos", *MODEL, *asked)
@@ -219,21 +212,19 @@ def test_what_is_printed_is_what_is_written(
     assert f"domain    {domain}\n" in done.out
 
 
-def test_labels_that_wordnet_lacks_are_listed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_that_wordnet_lacks_are_listed(here, monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
     in_folders(here / "photos", {"pizza": 4, "cheesecake": 4, "chowder": 4})
     done = init("--data", "photos", *MODEL, taxonomy=None)
     assert "below the root, since WordNet lacks them: pizza" in done.err
 
 
-def test_without_a_tree_wordnet_gives_one_beside_the_recipe(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here, monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
     in_folders(here / "photos", {"pizza": 4, "cake": 4, "ice cream": 4})
     (here / "sub").mkdir()
 
-    def dishes(*more: str) -> Done:
+    def dishes(*more):
         return init("--data", "photos", *MODEL, *more, taxonomy=None, recipe="sub/dishes.yaml")
 
     done = dishes()
@@ -249,7 +240,7 @@ def test_without_a_tree_wordnet_gives_one_beside_the_recipe(
     written(dishes("--force"), "sub/dishes.yaml")
 
 
-def test_a_model_behind_an_api_is_told_from_a_checkpoint(here: Path) -> None:
+def test_a_model_behind_an_api_is_told_from_a_checkpoint(here):
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     name = "HuggingFaceTB/SmolVLM-Instruct"
     refused(init("--data", "photos", "--model", name), f"Write local:{name}")
@@ -258,7 +249,7 @@ def test_a_model_behind_an_api_is_told_from_a_checkpoint(here: Path) -> None:
     assert (vlm.kind, vlm.model) == ("api", "openai/gpt-4o")
 
 
-def test_a_model_that_is_not_here_is_told_before_the_dry_run(here: Path) -> None:
+def test_a_model_that_is_not_here_is_told_before_the_dry_run(here):
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     done = init("--data", "photos")
     assert done.code == 0, done.err
@@ -267,7 +258,7 @@ def test_a_model_that_is_not_here_is_told_before_the_dry_run(here: Path) -> None
     assert f"{model!r} is not on this machine, and HF_HUB_OFFLINE is set." in done.err
 
 
-def test_nothing_is_overwritten_unasked(here: Path) -> None:
+def test_nothing_is_overwritten_unasked(here):
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     Path("mine.yaml").write_text("mine")
     done = init("--data", "photos", *MODEL)
@@ -277,7 +268,7 @@ def test_nothing_is_overwritten_unasked(here: Path) -> None:
     written(init("--data", "photos", *MODEL, "--force"))
 
 
-def test_a_commented_line_names_a_chat_model_that_writes_the_templates(here: Path) -> None:
+def test_a_commented_line_names_a_chat_model_that_writes_the_templates(here):
     photos = in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     assert written(init("--data", photos, *MODEL)).proposer.kind == "fragments"
     recipe = Path("mine.yaml")

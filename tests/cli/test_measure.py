@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from tests.cli.commands import run_json, run_refused, run_well
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     rows = [
         {"answer": "a gray seal", "reference": "Gray Seals"},
         {"answer": "walrus", "reference": "Gray Seals"},
@@ -22,7 +21,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_means_with_intervals_and_what_is_unscored(file: Path) -> None:
+def test_means_with_intervals_and_what_is_unscored(file):
     done = run_well("score", "measure", file, "-m", "rouge-1", "-m", "exact-match")
     (rouge,) = [line for line in done.out.splitlines() if line.strip().startswith("rouge-1 ")]
     _, mean, *_, scored, unscored = rouge.split()
@@ -31,7 +30,7 @@ def test_means_with_intervals_and_what_is_unscored(file: Path) -> None:
     assert "the reference is empty: 1." in done.err
 
 
-def test_json_has_a_record_for_each_row_and_depends_on_the_seed(file: Path, tmp_path: Path) -> None:
+def test_json_has_a_record_for_each_row_and_depends_on_the_seed(file, tmp_path):
     command = ["score", "measure", file, "-m", "rouge-1", "-m", "meteor"]
     out = tmp_path / "out"
     record = run_json(*command, "--out", out)
@@ -45,7 +44,7 @@ def test_json_has_a_record_for_each_row_and_depends_on_the_seed(file: Path, tmp_
     assert table.startswith("measure,mean,low,high")
 
 
-def test_the_list_names_every_measure_with_source_model_and_extra() -> None:
+def test_the_list_names_every_measure_with_source_model_and_extra():
     listed = run_json("score", "measure", "--list")["tables"]["measures"]
     for kind, row in zip(MEASURES.values(), listed, strict=True):
         assert row["measure"] == kind.kind
@@ -66,6 +65,6 @@ def test_the_list_names_every_measure_with_source_model_and_extra() -> None:
         (["FILE", "-m", "lave:local:no/such"], "--question-column"),
     ],
 )
-def test_what_is_wrong_is_said(file: Path, options: list[str], text: str) -> None:
+def test_what_is_wrong_is_said(file, options, text):
     arguments = [str(file) if option == "FILE" else option for option in options]
     assert text in run_refused("score", "measure", *arguments)

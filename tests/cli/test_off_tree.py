@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ WHOLE = {
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path, monkeypatch, capsys):
     """Runs a command in a folder with a tree and answers, and returns what it prints as JSON."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("taxtune.mapping.Mapper", BicycleMapper)
@@ -38,7 +37,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     (tmp_path / "tree.csv").write_text(TAXONOMY)
     (tmp_path / "answers.csv").write_text(ANSWERS)
 
-    def run(*arguments: object, text: bool = False) -> Any:
+    def run(*arguments, text=False):
         assert run_command(monkeypatch, *arguments, *([] if text else ["--json"])) == 0
         out = capsys.readouterr().out
         return out if text else json.loads(out)
@@ -47,7 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("way", ["child", "root"])
-def test_score(run: Run, way: str) -> None:
+def test_score(run, way):
     options = ("score", "answers.csv", "-t", "tree.csv", "--off-tree-as", way)
     found = run(*options)
     scores = {name: found["scores"][name]["estimate"] for name in ("hp", "hr", "accuracy")}

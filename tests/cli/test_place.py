@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,14 +19,12 @@ life/plant/fern,species,
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("tree.csv").write_text(TAXONOMY, encoding="utf-8")
 
 
-def placed(
-    content: str | None, name: str = "-", *more: object, stdin: bytes = b""
-) -> list[dict[str, Any]]:
+def placed(content, name="-", *more, stdin=b""):
     """The records that --json prints for a file of this content, or for standard input."""
     if content is not None:
         Path(name).write_text(content, encoding="utf-8", newline="")
@@ -35,11 +32,11 @@ def placed(
     return [json.loads(line) for line in done.out.splitlines()]
 
 
-def labels(records: list[dict[str, Any]]) -> list[str | None]:
+def labels(records):
     return [record["label"] for record in records]
 
 
-def test_text_one_line_each_blank_ones_too() -> None:
+def test_text_one_line_each_blank_ones_too():
     text = "A: Mallards.\n\n  \r\na blackbird or a robin\u2028\nsomething else\n"
     found = placed(text, "answers.txt")
     assert labels(found) == ["mallard", "life", "life", "thrush", "life"]
@@ -56,7 +53,7 @@ def test_text_one_line_each_blank_ones_too() -> None:
     }
 
 
-def test_csv_jsonl_and_stdin() -> None:
+def test_csv_jsonl_and_stdin():
     found = placed('\ufeffid,answer\n1,"robin, American"\n2,\n\n4,"a\nduck"\n', "a.csv")
     assert [row["answer"] for row in found] == ["robin, American", "", "a\nduck"]
     assert labels(found) == ["thrush", "life", "duck"]
@@ -67,7 +64,7 @@ def test_csv_jsonl_and_stdin() -> None:
     assert placed(None) == []
 
 
-def test_the_readable_form() -> None:
+def test_the_readable_form():
     done = run_well("place", "-t", "tree.csv", stdin=b"wild\tduck\nfoo\n")
     first, second = (line.split("\t") for line in done.out.splitlines())
     assert first == ["mallard", first[1], "life / bird / duck / mallard", "wild duck"]
@@ -75,13 +72,13 @@ def test_the_readable_form() -> None:
     assert "1 off the tree" in done.err
 
 
-def test_a_root_restricts_where_answers_are_placed() -> None:
+def test_a_root_restricts_where_answers_are_placed():
     found = placed("a duck\na fern\n", "answers.txt", "--root", "bird")
     assert [row["path"] for row in found] == [["bird", "duck"], ["bird"]]
     assert [row["off_tree"] for row in found] == [False, True]
 
 
-def test_a_reply_that_ends_within_its_thought_is_missing() -> None:
+def test_a_reply_that_ends_within_its_thought_is_missing():
     replies = ("A duck?</think>A robin, American.", "[THINK]A duck? Its bill", "duck")
     lines = "".join(json.dumps({"answer": reply}) + "\n" for reply in replies)
     found = placed(lines, "a.jsonl")

@@ -8,13 +8,11 @@ import subprocess
 import sys
 import tempfile
 from contextlib import redirect_stdout
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from taxtune.atomic import writing
-from tests.cli.commands import run_captured, run_command
+from tests.cli.commands import run_captured, run_command, run_refused
 
 # A thread is in the middle of an import as the process ends, and garbage has a finalizer that wants that module.
 STUCK = """
@@ -44,7 +42,7 @@ start()
 """
 
 
-def test_a_thread_in_the_middle_of_an_import_does_not_hold_up_the_end(tmp_path: Path) -> None:
+def test_a_thread_in_the_middle_of_an_import_does_not_hold_up_the_end(tmp_path):
     (tmp_path / "endless.py").write_text(
         "import sys, threading\nsys.begun.set()\nthreading.Event().wait()\n"
     )
@@ -59,11 +57,11 @@ def test_a_thread_in_the_middle_of_an_import_does_not_hold_up_the_end(tmp_path: 
     "ctrl_c", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"]
 )
 def test_sigterm_ends_a_command_as_ctrl_c_does_and_leaves_nothing_half_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ctrl_c: Any
-) -> None:
+    tmp_path, monkeypatch, ctrl_c
+):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def stopped(*_: object) -> None:
+    def stopped(*_):
         with (
             tempfile.TemporaryDirectory(prefix="taxtune-"),
             writing(tmp_path / "labels.csv") as file,
@@ -84,20 +82,18 @@ def test_sigterm_ends_a_command_as_ctrl_c_does_and_leaves_nothing_half_written(
 
 
 class TerminalOutput(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path):
     file = tmp_path / "tree.csv"
     file.write_text("path\nthing/c\x1b[31mat\nthing/dog\n", encoding="utf-8")
     return file
 
 
-def test_a_terminal_is_shown_control_characters_and_does_not_obey_them(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_is_shown_control_characters_and_does_not_obey_them(tree, tmp_path, monkeypatch):
     answers = tmp_path / "answers.txt"
     answers.write_text("a dog\x1b]0;title\x07\x9b2J\n", encoding="utf-8")
     for arguments in (
@@ -111,7 +107,5 @@ def test_a_terminal_is_shown_control_characters_and_does_not_obey_them(
         assert not {"\x1b", "\x07", "\x9b"} & set(out.getvalue()), arguments
 
 
-def test_messages_show_control_characters(tree: Path) -> None:
-    done = run_captured("taxonomy", "show", tree, "d\x1b[2Jog")
-    assert done.code == 2
-    assert "\x1b" not in done.err
+def test_messages_show_control_characters(tree):
+    assert "\x1b" not in run_refused("taxonomy", "show", tree, "d\x1b[2Jog")

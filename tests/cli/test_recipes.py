@@ -1,23 +1,21 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from taxtune.cli.recipes import missing_for
-from taxtune.recipe import Recipe, load_recipe
+from taxtune.recipe import load_recipe
 from taxtune.resources import recipes_dir
 from tests.cli.commands import run_captured
 
 
 @pytest.fixture(autouse=True)
-def _bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _bare_machine(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     for name in ("PETS", "INAT21", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_all_recipes_are_listed_with_what_is_missing() -> None:
+def test_all_recipes_are_listed_with_what_is_missing():
     done = run_captured("recipes")
     assert done.code == 0
     *parts, last = done.out.strip().split("\n\n")
@@ -33,7 +31,7 @@ def test_all_recipes_are_listed_with_what_is_missing() -> None:
     assert max(map(len, done.out.splitlines())) <= 100
 
 
-def test_a_recipe_is_printed_as_it_is_and_runs_from_any_folder(tmp_path: Path) -> None:
+def test_a_recipe_is_printed_as_it_is_and_runs_from_any_folder(tmp_path):
     done = run_captured("recipes", "pets-oxford")
     assert done.out == (recipes_dir() / "pets-oxford.yaml").read_text()
     fieldguide = run_captured("recipes", "fieldguide").out
@@ -41,7 +39,7 @@ def test_a_recipe_is_printed_as_it_is_and_runs_from_any_folder(tmp_path: Path) -
     assert run_captured("tune", "mine.yaml", "--dry-run", folder=tmp_path).code == 0
 
 
-def test_a_name_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_name_that_is_none_is_told(tmp_path):
     done = run_captured("recipes", "pets", folder=tmp_path)
     assert done.code != 0
     assert "The recipe does not exist" in done.err
@@ -60,7 +58,7 @@ vlm: {kind: local, model: builtin:fieldguide}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Where all is that the recipe needs, on a machine without any model of Hugging Face."""
     for name in ("TREES", "PHOTOS"):
         monkeypatch.setenv(name, str(tmp_path))
@@ -69,14 +67,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def recipe(folder: Path, *overrides: str) -> Recipe:
+def recipe(folder, *overrides):
     (folder / "mine.yaml").write_text(RECIPE)
     return load_recipe(folder / "mine.yaml", overrides)
 
 
-def test_a_recipe_that_lacks_nothing_and_one_that_lacks_much(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recipe_that_lacks_nothing_and_one_that_lacks_much(folder, monkeypatch):
     assert list(missing_for(recipe(folder))) == []
     monkeypatch.delenv("TREES")
     (folder / "list.csv").unlink()
@@ -86,7 +82,7 @@ def test_a_recipe_that_lacks_nothing_and_one_that_lacks_much(
     ]
 
 
-def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
+def test_weights_are_here_or_to_be_downloaded(folder):
     name = "org/model"
     assert list(missing_for(recipe(folder, f"vlm.model=local:{name}"))) == [
         "the model is downloaded on first use"
@@ -120,9 +116,7 @@ def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
         (["judge={model: 'local:org/judge'}"], []),
     ],
 )
-def test_keys(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], keys: list[str]
-) -> None:
+def test_keys(folder, monkeypatch, overrides, keys):
     for key in keys:
         monkeypatch.delenv(key, raising=False)
     assert list(missing_for(recipe(folder, *overrides))) == [f"{key} is not set" for key in keys]

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from taxtune.report.html import write_report
-from taxtune.tuning.records import ComparisonResult, TuneResult
 from taxtune.tuning.run_folder import write_result
 from tests.cli.commands import run_captured
 from tests.report.samples import comparison, tune
 
 
-def reported(result: TuneResult | ComparisonResult) -> Path:
+def reported(result):
     """Writes a run's records and its report into its folder."""
     for run in getattr(result, "runs", ()):
         Path(result.folder, run.objective).mkdir(parents=True)
@@ -25,7 +24,7 @@ def reported(result: TuneResult | ComparisonResult) -> Path:
     return Path(result.folder)
 
 
-def test_the_report_of_a_run_is_written_again(tmp_path: Path) -> None:
+def test_the_report_of_a_run_is_written_again(tmp_path):
     page = reported(tune("hp", folder=str(tmp_path / "hp"))) / "report.html"
     before = page.read_text("utf-8")
     page.unlink()
@@ -37,14 +36,14 @@ def test_the_report_of_a_run_is_written_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_a_run_that_was_moved_has_its_report(tmp_path: Path) -> None:
+def test_a_run_that_was_moved_has_its_report(tmp_path):
     shutil.move(reported(comparison(folder=str(tmp_path / "both"))), tmp_path / "elsewhere")
     done = run_captured("report", "elsewhere", "--out", "shown.html", folder=tmp_path)
     assert done.code == 0
     assert "birds: tuning for hP and accuracy" in (tmp_path / "shown.html").read_text("utf-8")
 
 
-def test_the_winner_of_a_front_is_not_the_last_of_it(tmp_path: Path) -> None:
+def test_the_winner_of_a_front_is_not_the_last_of_it(tmp_path):
     run = tune("hp", folder=str(tmp_path))
     other = replace(run.heldout[1], name="iteration 3", template="Another of the front?")
 

@@ -4,11 +4,10 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.commands import Done, run_captured
+from tests.cli.commands import run_captured
 
 TAXONOMY = """path,rank,aliases
 life/bird,class,birds
@@ -21,35 +20,35 @@ life/plant/robin,species,
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("taxonomy.csv").write_text(TAXONOMY, encoding="utf-8")
 
 
-def score(rows: str, *more: object, name: str = "rows.csv") -> Done:
+def score(rows, *more, name="rows.csv"):
     """Runs `taxtune score` on a file of these rows."""
     Path(name).write_text(rows, encoding="utf-8")
     return run_captured("score", "-t", "taxonomy.csv", name, *more)
 
 
-def scored(rows: str, *more: object, name: str = "rows.csv") -> dict[str, Any]:
+def scored(rows, *more, name="rows.csv"):
     """What --json prints; it must end well."""
     done = score(rows, *more, "--json", name=name)
     assert done.code == 0, done.err
     return dict(json.loads(done.out))
 
 
-def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
+def column(rows, name):
     return [row[name] for row in rows]
 
 
-def test_what_is_scored_stands_before_the_scores_in_json() -> None:
+def test_what_is_scored_stands_before_the_scores_in_json():
     keys = list(scored("answer,truth\nbird,mallard\n"))
     wanted = ["root", "scored", "n", "scores", "doubtful", "ranks", "mapper", "rows"]
     assert [key for key in keys if key in wanted] == wanted
 
 
-def test_scores_of_predicted_nodes() -> None:
+def test_scores_of_predicted_nodes():
     rows = "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n"
     done = score(rows)
     assert done.code == 0, done.err
@@ -84,7 +83,7 @@ def test_scores_of_predicted_nodes() -> None:
     assert "species 1 1.000 1.000 1.000 3 0.333 0.000 1.000" in lines
 
 
-def test_json_holds_everything() -> None:
+def test_json_holds_everything():
     first = {"placement": ["life", "bird"], "truth": "mallard"}
     second = {"placement": "duck", "truth": "blackbird"}
     text = f"{json.dumps(first)}\n{json.dumps(second)}"
@@ -117,7 +116,7 @@ def test_json_holds_everything() -> None:
     assert ranks[2]["recall"] == {"estimate": 0, "low": 0, "high": 0}
 
 
-def test_answers_are_placed_and_abstentions_counted() -> None:
+def test_answers_are_placed_and_abstentions_counted():
     rows = """answer,target
 A: a mallard.,mallard
 "It is a thrush,
@@ -134,7 +133,7 @@ I cannot tell what this is.,mallard
     assert "3 examples, 1 (33.3 %) of them abstentions" in score(rows).out
 
 
-def test_every_label_that_is_not_on_the_taxonomy_is_named() -> None:
+def test_every_label_that_is_not_on_the_taxonomy_is_named():
     done = score("placement,truth\nmalard,duck\nbird,blackbrid\n,duck\nrobin,\nbird,duck\n")
     assert (done.code, done.out) == (2, "")
     for said in (
@@ -148,7 +147,7 @@ def test_every_label_that_is_not_on_the_taxonomy_is_named() -> None:
         assert said in done.err
 
 
-def test_an_empty_answer_is_never_guessed_at() -> None:
+def test_an_empty_answer_is_never_guessed_at():
     rows = "answer,target\nmallard,mallard\n,mallard\n"
     done = score(rows)
     assert done.code == 2
@@ -162,7 +161,7 @@ def test_an_empty_answer_is_never_guessed_at() -> None:
     assert score(rows, "--missing", "zero").code == 2
 
 
-def test_a_domain_root_changes_the_scores_and_both_are_shown() -> None:
+def test_a_domain_root_changes_the_scores_and_both_are_shown():
     rows = "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nduck,life/plant/robin\n"
     done = score(rows, "--root", "birds")
     bits = ("ihP", "ihR", "ihF", "remaining uncertainty, bits", "misinformation, bits")
@@ -190,7 +189,7 @@ def test_a_domain_root_changes_the_scores_and_both_are_shown() -> None:
     assert (data["root"], data["full_scores"], data["outside"]) == (None, None, [])
 
 
-def test_what_hangs_on_doubtful_placements_is_said() -> None:
+def test_what_hangs_on_doubtful_placements_is_said():
     rows = "answer,target\nmallard,mallard\na blackbird,blackbird\nblackbrid or so,blackbird\n"
     rows += "the quux of the wug,mallard\n"
     found = scored(rows)
@@ -207,7 +206,7 @@ def test_what_hangs_on_doubtful_placements_is_said() -> None:
     assert scored(rows, "--preset", "paper-listing")["doubtful"] is None
 
 
-def test_a_confidence_beside_the_nodes_is_scored() -> None:
+def test_a_confidence_beside_the_nodes_is_scored():
     rows = "placement,truth,confidence\nmallard,mallard,.9\nthrush,mallard,.8\nbird,mallard,.3\n"
     found = scored(rows)["selective"]
     assert found["aurc"] == pytest.approx((0 + 1 / 6 + 1 / 9) / 3)

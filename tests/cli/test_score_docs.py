@@ -12,7 +12,7 @@ from taxtune.metrics import leaf_information, precision_recall
 from taxtune.metrics.information import information_values
 from taxtune.metrics.table import Predictions
 from taxtune.report.formatting import number
-from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.taxonomy import read_taxonomy
 from tests.cli.commands import run_json, run_well
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -21,7 +21,7 @@ PAGE = (DOCS / "explanation" / "scores.md").read_text(encoding="utf-8")
 SHOWN = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
 
 
-def rows_below(heading: str) -> list[list[str]]:
+def rows_below(heading):
     """Returns the cells of the table that begins with a heading, without the heading and the rule below it."""
     table, *_ = PAGE[PAGE.index(heading) :].split("\n\n")
     rows = []
@@ -32,20 +32,20 @@ def rows_below(heading: str) -> list[list[str]]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
+def here(tmp_path):
     tree, said = re.findall(r"```csv\n(.*?)```", PAGE, re.S)
     (tmp_path / "food.csv").write_text(tree)
     (tmp_path / "said.csv").write_text(said)
     return tmp_path
 
 
-def test_the_command_prints_what_the_page_shows(here: Path) -> None:
+def test_the_command_prints_what_the_page_shows(here):
     out = run_well("score", "-t", "food.csv", "said.csv", folder=here).out
     (shown,) = re.findall(r"```text\n(.*?)```", PAGE, re.S)
     assert [line.rstrip() for line in out.splitlines()] == shown.splitlines()
 
 
-def test_the_table_of_single_answers_is_right(here: Path) -> None:
+def test_the_table_of_single_answers_is_right(here):
     data = run_json("score", "-t", "food.csv", "said.csv", folder=here)
     scores = {row["placement"].rsplit("/", 1)[-1]: row for row in data["rows"]}
     *table, bicycle = rows_below("| said of a pho")
@@ -59,7 +59,7 @@ def test_the_table_of_single_answers_is_right(here: Path) -> None:
     assert list(map(float, bicycle[1:])) == pytest.approx(expected, abs=0.005)
 
 
-def test_the_table_of_inat21_is_right(inat21: Taxonomy) -> None:
+def test_the_table_of_inat21_is_right(inat21):
     information = leaf_information(inat21)
     leaves = inat21.leaves
     for level, (rank, *cells) in enumerate(rows_below("| rank | bits it adds"), start=1):

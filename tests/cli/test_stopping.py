@@ -7,22 +7,20 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from taxtune.models.api_errors import load_litellm
 from tests.cli.commands import run_command
-from tests.servers import OpenAIServer, Reply, slow
+from tests.servers import OpenAIServer, slow
 
 STOPPED = "taxtune: stopped; run the same command again to continue: what a model has answered is not asked again."
 NAMES = ("cat", "dog", "apple", "bread")
 
 # Each asks a model four times, at most two calls in a batch of replies that is kept.
-COMMANDS: dict[str, tuple[str, ...]] = {
+COMMANDS = {
     "judge": ("study", "judge", "rated.jsonl", "--judge", "openai/x", "--resamples", "20"),
     "measure": (
         "score",
@@ -37,12 +35,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _litellm_is_loaded() -> None:
+def _litellm_is_loaded():
     load_litellm()
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder with four rated answers in a file."""
     rows = [
         {
@@ -59,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def asked(command: str, server: OpenAIServer) -> tuple[str, ...]:
+def asked(command, server):
     return (
         *COMMANDS[command],
         "--api-base",
@@ -71,7 +69,7 @@ def asked(command: str, server: OpenAIServer) -> tuple[str, ...]:
     )
 
 
-def kept() -> int:
+def kept():
     """How many replies the cache holds."""
     count = 0
     for file in Path("cache").rglob("*.db"):
@@ -80,11 +78,11 @@ def kept() -> int:
     return count
 
 
-def stops_at_the_third(stop: Callable[[], object]) -> Callable[[dict[str, Any]], Reply | str]:
+def stops_at_the_third(stop):
     """A model that calls `stop` in place of the third answer, once the first two are kept."""
     calls = 0
 
-    def answer(body: dict[str, Any]) -> Reply | str:
+    def answer(body):
         nonlocal calls
         calls += 1
         if calls == 3:
@@ -99,8 +97,8 @@ def stops_at_the_third(stop: Callable[[], object]) -> Callable[[dict[str, Any]],
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_ctrl_c_keeps_the_replies_and_the_same_command_goes_on(
-    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    command, folder, monkeypatch, capsys
+):
     with OpenAIServer(stops_at_the_third(lambda: os.kill(os.getpid(), signal.SIGINT))) as server:
         assert run_command(monkeypatch, *asked(command, server)) == 130
         said = capsys.readouterr()

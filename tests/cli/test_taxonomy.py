@@ -11,7 +11,7 @@ import pytest
 from taxtune.taxonomy import read_taxonomy
 from taxtune.wordnet import ENVIRONMENT
 from tests.authoring.food_wordnet import food_wordnet
-from tests.cli.commands import Done, run_captured, run_refused, run_well
+from tests.cli.commands import run_captured, run_refused, run_well
 
 GOOD = """path,rank,aliases
 bird,class,birds
@@ -35,7 +35,7 @@ FOOD = "path,rank,aliases\nfood,,\nfood/doughnut,dish,\nfood/cheesecake,dish,\n"
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_wordnet: str) -> None:
+def _here(tmp_path, monkeypatch, small_wordnet):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(ENVIRONMENT, small_wordnet)
     for name, text in (("good", GOOD), ("bad", BAD), ("edges", EDGES), ("food", FOOD)):
@@ -43,15 +43,15 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_wordnet: str) -
 
 
 @pytest.fixture(scope="module")
-def small_wordnet(tmp_path_factory: pytest.TempPathFactory) -> str:
+def small_wordnet(tmp_path_factory):
     return food_wordnet(tmp_path_factory.mktemp("small")).place
 
 
-def taxonomy(*arguments: object) -> Done:
+def taxonomy(*arguments):
     return run_well("taxonomy", *arguments)
 
 
-def test_check_prints_size_depth_ranks_and_every_defect_with_its_row() -> None:
+def test_check_prints_size_depth_ranks_and_every_defect_with_its_row():
     out = taxonomy("check", "good.csv").out
     assert out.splitlines() == [
         "good.csv: paths, a tree",
@@ -80,7 +80,7 @@ def test_check_prints_size_depth_ranks_and_every_defect_with_its_row() -> None:
     assert defects == [("cycle", 3), ("empty name", 6), ("duplicate sibling", 8)]
 
 
-def test_show_a_node_and_what_is_below_it() -> None:
+def test_show_a_node_and_what_is_below_it():
     assert taxonomy("show", "good.csv", "--depth", 2, "--no-names").out.splitlines() == [
         "bird",
         "rank class, depth 0, 3 nodes below",
@@ -93,7 +93,7 @@ def test_show_a_node_and_what_is_below_it() -> None:
     assert shown.splitlines()[::2] == ["bird / duck", "  mallard (wild duck [male])"]
 
 
-def test_convert_writes_paths_and_over_nothing(tmp_path: Path) -> None:
+def test_convert_writes_paths_and_over_nothing(tmp_path):
     Path("tree.json").write_text('{"animal": {"bird": ["duck"], "fish": null}}')
     assert "wrote 4 nodes to" in taxonomy("convert", "tree.json", "tree.csv").err
     paths = "path\nanimal\nanimal/bird\nanimal/bird/duck\nanimal/fish\n"
@@ -110,7 +110,7 @@ def test_convert_writes_paths_and_over_nothing(tmp_path: Path) -> None:
     assert read_taxonomy("tree.csv").labels[0] == "bird"
 
 
-def test_build_prints_what_was_dropped_and_takes_options() -> None:
+def test_build_prints_what_was_dropped_and_takes_options():
     printed = taxonomy("build", "edges.csv", "--out", "tree.csv")
     dropped = (
         "duplicate edge 1, self loop 1, unreachable node 3, edge of a dropped node 1, "
@@ -139,7 +139,7 @@ def test_build_prints_what_was_dropped_and_takes_options() -> None:
     assert "label \\x1b[31mbird" in taxonomy("build", "escaped.csv", "--out", "tree.csv").out
 
 
-def test_proposals_are_written_reviewed_and_applied() -> None:
+def test_proposals_are_written_reviewed_and_applied():
     proposed = taxonomy("enrich", "food.csv", "--out", "p.csv")
     assert "proposals to review written to" in proposed.err
     # Without --out the proposals are what is printed.
@@ -153,7 +153,7 @@ def test_proposals_are_written_reviewed_and_applied() -> None:
     assert better.ranks == read_taxonomy("food.csv").ranks
 
 
-def test_a_tree_from_labels_with_their_synsets() -> None:
+def test_a_tree_from_labels_with_their_synsets():
     Path("labels.txt").write_text("beagle\npug\nduck\ncrane\nlobster_bisque\nchowder\ntakoyaki\n")
     printed = taxonomy("from-labels", "labels.txt", "--out", "tree.csv").out
     assert "labels   7: 5 in WordNet, 1 by one of their words" in printed
@@ -164,7 +164,7 @@ def test_a_tree_from_labels_with_their_synsets() -> None:
     assert "crane,crane.n.02,is" in Path("tree.synsets.csv").read_text()
 
 
-def test_the_folder_of_photos_resolves() -> None:
+def test_the_folder_of_photos_resolves():
     for name in ("apple_pie", "01.cheesecake", "beagle"):
         Path("photos", name).mkdir(parents=True)
     assert taxonomy("from-labels", "photos").out.splitlines() == [
@@ -186,13 +186,13 @@ def test_the_folder_of_photos_resolves() -> None:
         (("from-labels", "labels.txt", "--out", "tree.txt"), "A tree is written as CSV"),
     ],
 )
-def test_what_is_wrong_is_named(arguments: tuple[str, ...], message: str) -> None:
+def test_what_is_wrong_is_named(arguments, message):
     Path("labels.txt").write_text("dog\npug\n")
     assert message in run_refused("taxonomy", *arguments)
     assert Path("food.csv").read_text() == FOOD
 
 
-def test_without_wordnet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_wordnet(monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, "none")
     assert "WordNet is not installed" in taxonomy("enrich", "food.csv").err
     Path("labels.txt").write_text("dog\n")

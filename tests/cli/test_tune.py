@@ -6,10 +6,7 @@ import json
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,12 +31,12 @@ SMALL = {
 SETTINGS = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
 
 
-def taxtune(*arguments: object, folder: Path) -> Any:
+def taxtune(*arguments, folder):
     """Runs taxtune in this process, which must end well; returns its JSON."""
     return run_json(*arguments, *SETTINGS, folder=folder)
 
 
-def query(file: Path, sql: str) -> list[tuple[Any, ...]]:
+def query(file, sql):
     """Reads a database that another process is writing; nothing where it is not there yet."""
     if not file.exists():
         return []
@@ -50,21 +47,21 @@ def query(file: Path, sql: str) -> list[tuple[Any, ...]]:
         return []
 
 
-def answered(folder: Path) -> list[tuple[Any, ...]]:
+def answered(folder):
     return query(folder / "answers.db", "SELECT key, answer, created FROM answers ORDER BY key")
 
 
-def proposed(folder: Path) -> int:
+def proposed(folder):
     proposals = "SELECT 1 FROM trial_user_attributes WHERE key = 'proposal'"
     return len(query(folder / "history.db", proposals))
 
 
-def finished(folder: Path) -> int:
+def finished(folder):
     records = "SELECT 1 FROM study_user_attributes WHERE key LIKE 'record:%'"
     return len(query(folder / "history.db", records))
 
 
-def kill(process: Started, due: Callable[[], bool]) -> None:
+def kill(process, due):
     """Kills a process when it is due."""
     while not due():
         assert process.poll() is None, f"it ended before it could be stopped: {process.wait().err}"
@@ -73,7 +70,7 @@ def kill(process: Started, due: Callable[[], bool]) -> None:
     assert process.wait().code == -signal.SIGKILL
 
 
-def history(folder: Path) -> list[dict[str, Any]]:
+def history(folder):
     """The history without what depends on the clock and on what the store already knew."""
     records = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     for record in records:
@@ -83,7 +80,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
     return records
 
 
-def recorded(folder: Path) -> tuple[list[Any], list[Any]]:
+def recorded(folder):
     """The parent and the nested runs of the MLflow store in a folder."""
     from mlflow import MlflowClient
 
@@ -98,7 +95,7 @@ HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def compared(tmp_path_factory):
     """A whole comparison, and its result as the command printed it."""
     folder = tmp_path_factory.mktemp("compared")
     options = ("--out", "out", "--set", "tracking.mlflow=false")
@@ -107,8 +104,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 
 
 def test_compare_prints_pure_json_and_leaves_what_people_read(
-    compared: tuple[Path, dict[str, Any]],
-) -> None:
+    compared,
+):
     out, result = compared
     assert [run["objective"] for run in result["runs"]] == ["hp", "accuracy"]
     shown = ("report.html", "hp_hr.png", "hp_hr.svg", "result.json")
@@ -126,8 +123,8 @@ def test_compare_prints_pure_json_and_leaves_what_people_read(
 
 
 def test_the_winners_are_good_at_what_they_were_tuned_for(
-    compared: tuple[Path, dict[str, Any]],
-) -> None:
+    compared,
+):
     _, result = compared
     held = {entry["name"]: entry["scores"]["means"] for entry in result["heldout"]}
     assert held["hp"]["hp"] > held["baseline"]["hp"]
@@ -139,7 +136,7 @@ def test_the_winners_are_good_at_what_they_were_tuned_for(
     assert difference["difference"] == pytest.approx(held["hp"]["hp"] - held["baseline"]["hp"])
 
 
-def test_the_comparison_asks_every_question_once(compared: tuple[Path, dict[str, Any]]) -> None:
+def test_the_comparison_asks_every_question_once(compared):
     out, result = compared
     templates = {kind: {r["template"] for r in history(out / kind)} for kind in ("hp", "accuracy")}
     held = {entry["template"] for entry in result["heldout"]}
@@ -151,8 +148,8 @@ def test_the_comparison_asks_every_question_once(compared: tuple[Path, dict[str,
 
 
 def test_evaluate_finds_the_winner_as_compare_left_it(
-    compared: tuple[Path, dict[str, Any]],
-) -> None:
+    compared,
+):
     out, result = compared
     before = answered(out)
     arguments = ("evaluate", "fieldguide", "--template", out / "winner-hp.j2", "--out", out)
@@ -166,8 +163,8 @@ def test_evaluate_finds_the_winner_as_compare_left_it(
 
 
 def test_evaluate_sets_several_templates_side_by_side_under_their_names(
-    compared: tuple[Path, dict[str, Any]],
-) -> None:
+    compared,
+):
     out, _ = compared
     seeds = ("--template", "builtin:paper1-minimal", "--template", "builtin:paper1-question-answer")
     result = taxtune("evaluate", "fieldguide", *seeds, "--out", out, folder=out)
@@ -181,7 +178,7 @@ def test_evaluate_sets_several_templates_side_by_side_under_their_names(
     assert [row["prompt"] for row in study["tables"]["prompts"]] == names
 
 
-def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path):
     plan = taxtune("compare", "fieldguide", "--dry-run", folder=tmp_path)
     assert [goal["objective"] for goal in plan["goals"]] == ["hr_at_hp", "accuracy"]
     # The baseline is asked once; each run asks about its own templates; three templates meet the
@@ -191,7 +188,7 @@ def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tune_takes_an_objective_as_compare_does(tmp_path: Path) -> None:
+def test_tune_takes_an_objective_as_compare_does(tmp_path):
     dry = ("tune", "fieldguide", "--dry-run", "--objective")
     (accuracy,) = taxtune(*dry, "accuracy", folder=tmp_path)["goals"]
     assert accuracy["objective"] == "accuracy"
@@ -206,7 +203,7 @@ def test_tune_takes_an_objective_as_compare_does(tmp_path: Path) -> None:
 
 
 # A point that is missed by a moment is a later point, which must do as well.
-POINTS: list[Callable[[Path], bool]] = [
+POINTS = [
     lambda out: len(answered(out)) >= 4,  # within the baseline
     lambda out: proposed(out) >= 3,  # between propose and ask
     lambda out: finished(out) >= 4,  # between two iterations
@@ -216,12 +213,10 @@ POINTS: list[Callable[[Path], bool]] = [
 
 
 @pytest.mark.heavy
-def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
-    compared: tuple[Path, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(compared, tmp_path):
     out = tmp_path / "out"
     arguments = ("tune", "fieldguide", "--out", out, "--resume")
-    before: set[tuple[Any, ...]] = set()
+    before = set()
     for due in POINTS:
         kill(Started(*arguments, *SETTINGS, folder=tmp_path), partial(due, out))
         # What was answered is there unchanged, so it was not asked again.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -49,7 +48,7 @@ for line in sys.stdin.read().splitlines():
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """What the commands read: drawn birds, answers about them, and a classifier's scores."""
     export(tmp_path)
     birds = ["Chaffinch", "Pica pica", "finch"] * 20
@@ -66,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.heavy
 @pytest.mark.timeout(1200)
-def test_no_documented_command_shows_a_librarys_warning(folder: Path) -> None:
+def test_no_documented_command_shows_a_librarys_warning(folder):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
     done = subprocess.run(
         [sys.executable, "-c", RUN],

@@ -173,10 +173,11 @@ def tune(
 ) -> TuneResult:
     """A run that drifts towards high hP or accuracy, with a failed and a void iteration."""
     rng = np.random.default_rng(seed)
+    bad = {7: "failed", 19: "void"}
     records = [iteration(0, *START.tolist(), objective=objective, images=images)]
     for k in range(1, n + 1):
-        if k in (7, 19):
-            records.append(iteration(k, state="failed" if k == 7 else "void", images=images))
+        if k in bad:
+            records.append(iteration(k, state=bad[k], images=images))
             continue
         drawn = START + min(1.0, k / 15) * DRIFT[objective] + rng.normal(0, NOISE)
         hp, hr, accuracy = np.clip(drawn, 0, [0.995, 0.97, 1]).tolist()
@@ -188,6 +189,11 @@ def tune(
     changes = np.subtract(final, HELDOUT_BASELINE).tolist()
     floors = (Constraint("hr", 0.42),) if objective == "hp" else ()
     relative = (Constraint("hr", 0.8, of="baseline"),) if objective == "hp" else ()
+    where = {
+        "MLflow": "mlflow ui --backend-store-uri sqlite:///runs/sample/mlflow.db",
+        "plot": f"{folder}/hp_hr.png",
+    }
+    change = Difference("winner", "baseline", differences(*changes))
     baseline = heldout("baseline", BASELINE, *HELDOUT_BASELINE, seed=1)
     tuned = heldout("winner", winner.template or "", *final, seed=2)
     return TuneResult(
@@ -199,12 +205,9 @@ def tune(
         winner=winner.iteration,
         iterations=tuple(records),
         heldout=(baseline, tuned),
-        differences=(Difference("winner", "baseline", differences(*changes)),),
+        differences=(change,),
         folder=folder,
-        where={
-            "MLflow": "mlflow ui --backend-store-uri sqlite:///runs/sample/mlflow.db",
-            "plot": f"{folder}/hp_hr.png",
-        },
+        where=where,
         spec=ObjectiveSpec(objective, objective, relative),
     )
 

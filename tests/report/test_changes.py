@@ -17,9 +17,7 @@ TREE = Taxonomy(
 )
 
 
-def row(
-    placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool = False
-) -> SampleResult:
+def row(placed, target=2, *, off_tree=False, abstained=False):
     """What a run records of an answer that was put on a node."""
     return placed_row(TREE, placed, target, off_tree=off_tree, abstained=abstained)
 
@@ -38,11 +36,11 @@ STATES = {
 }
 
 
-def answered(place: int | str) -> SampleResult:
+def answered(place):
     return row(place) if isinstance(place, int) else ANSWERS[place]
 
 
-def test_a_records_state_is_the_error_type_that_the_tree_gives() -> None:
+def test_a_records_state_is_the_error_type_that_the_tree_gives():
     pairs = list(itertools.product(range(len(TREE)), range(1, len(TREE))))
     placed, targets = zip(*pairs, strict=True)
     expected = [STATES.get(kind, "wrong") for kind in classify(TREE, placed, targets)]
@@ -69,11 +67,9 @@ def test_a_records_state_is_the_error_type_that_the_tree_gives() -> None:
         ("failed", 2, "missing", "missing"),
     ],
 )
-def test_what_becomes_of_an_answer(
-    before: int | str, after: int | str, direction: str, words: str
-) -> None:
+def test_what_becomes_of_an_answer(before, after, direction, words):
     assert change(answered(before), answered(after)) == (direction, words)
 
 
-def test_more_than_the_label_says_is_not_known_to_be_true() -> None:
+def test_more_than_the_label_says_is_not_known_to_be_true():
     assert change(row(7, 6), row(6, 6)) == ("better", "wrong → exact")

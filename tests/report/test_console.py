@@ -7,18 +7,17 @@ import pytest
 from rich.console import Console
 
 from taxtune.report.console import print_result
-from taxtune.tuning.records import ComparisonResult, TuneResult
 from tests.report import samples
 from tests.report.test_summary import certified
 
 
-def printed(result: TuneResult | ComparisonResult) -> str:
+def printed(result):
     stream = io.StringIO()
     print_result(Console(file=stream, width=80), result)
     return stream.getvalue()
 
 
-def with_prompt(run: TuneResult, prompt: str) -> TuneResult:
+def with_prompt(run, prompt):
     won = tuple(
         replace(each, template=prompt) if each.iteration == run.winner else each
         for each in run.iterations
@@ -26,7 +25,7 @@ def with_prompt(run: TuneResult, prompt: str) -> TuneResult:
     return replace(run, iterations=won)
 
 
-def evaluated(templates: int) -> ComparisonResult:
+def evaluated(templates):
     """An evaluation of so many templates whose names are long."""
     found = samples.comparison(2)
     names = [f"paper{i}-question-answer" for i in range(templates)]
@@ -35,7 +34,7 @@ def evaluated(templates: int) -> ComparisonResult:
     return replace(found, runs=(), heldout=held, differences=differences)
 
 
-def test_the_verdict_of_a_run_fits_a_screen() -> None:
+def test_the_verdict_of_a_run_fits_a_screen():
     run = with_prompt(certified(samples.tune(n=20)), "Name the bird. " * 90)
     text = printed(run)
     lines = text.splitlines()
@@ -59,7 +58,7 @@ def test_the_verdict_of_a_run_fits_a_screen() -> None:
 
 
 @pytest.mark.parametrize("templates", [1, 2, 4, 9])
-def test_an_evaluation_fits_80_columns_however_many_templates_it_has(templates: int) -> None:
+def test_an_evaluation_fits_80_columns_however_many_templates_it_has(templates):
     text = printed(evaluated(templates))
     assert max(map(len, text.splitlines())) <= 80
     assert text.count("exact") == 1
@@ -68,12 +67,12 @@ def test_an_evaluation_fits_80_columns_however_many_templates_it_has(templates: 
         assert f"paper{i}-question-answer − baseline: hP +0.091 (+0.070 to +0.111)" in text
 
 
-def test_the_prompt_is_shown_as_it_is_and_markup_in_it_stays_text() -> None:
+def test_the_prompt_is_shown_as_it_is_and_markup_in_it_stays_text():
     text = printed(with_prompt(samples.tune(n=2), "[bold]Name[/bold] it.\n\n[red]{% if ranks %}"))
     assert "\n  [bold]Name[/bold] it.\n\n  [red]{% if ranks %}\n" in text
 
 
-def test_control_characters_in_foreign_text_are_shown_and_not_obeyed() -> None:
+def test_control_characters_in_foreign_text_are_shown_and_not_obeyed():
     assert "safe\\x1b[2Jtext\\u202e\\r" in printed(
         with_prompt(samples.tune(n=1), "safe\x1b[2Jtext\u202e\r")
     )

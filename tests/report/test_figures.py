@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from taxtune.report.drawing import save_figure
 from taxtune.report.figures import draw_curves, draw_plane, selective_figure
-from taxtune.tuning.records import IterationRecord
 from tests.report import samples
 from tests.rows import sample_row
 
 DRAWINGS = (draw_plane, draw_curves)
 
 
-def saved(draw: Callable[[Any], Any], result: Any, stem: Path) -> list[bytes]:
+def saved(draw, result, stem):
     return [path.read_bytes() for path in save_figure(lambda: draw(result), stem)]
 
 
 @pytest.mark.parametrize("draw", DRAWINGS)
-def test_the_same_bytes_each_time_whatever_a_readers_own_settings(
-    tmp_path: Path, draw: Any
-) -> None:
+def test_the_same_bytes_each_time_whatever_a_readers_own_settings(tmp_path, draw):
     import matplotlib as mpl
 
     first = saved(draw, samples.comparison(5), tmp_path / "a")
@@ -44,14 +38,12 @@ def test_the_same_bytes_each_time_whatever_a_readers_own_settings(
         (),
     ],
 )
-def test_runs_with_next_to_nothing_are_drawn_too(
-    tmp_path: Path, draw: Any, iterations: Any
-) -> None:
+def test_runs_with_next_to_nothing_are_drawn_too(tmp_path, draw, iterations):
     bare = replace(samples.tune(n=1), iterations=iterations, heldout=(), differences=(), winner=0)
     assert all(len(content) > 2000 for content in saved(draw, bare, tmp_path / "x"))
 
 
-def record(*hp: float | None) -> IterationRecord:
+def record(*hp):
     rows = []
     for i, p in enumerate(hp):
         node = None if p is None else 0
@@ -59,7 +51,7 @@ def record(*hp: float | None) -> IterationRecord:
     return replace(samples.iteration(0), rows=tuple(rows))
 
 
-def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_none() -> None:
+def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_none():
     assert record(1.0, 0.5, 0.5, None).table.standard_error("hp") == pytest.approx(0.5 / 3)
     alike = record(1.0, 1.0).table
     assert alike.standard_error("hp") is None, "the spread is not known"
@@ -67,7 +59,7 @@ def test_a_score_has_the_standard_error_of_its_mean_and_failed_calls_count_for_n
     assert record(1.0, 0.0).table.standard_error("hf") is None, "no mean over images"
 
 
-def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_its_curve() -> None:
+def test_precision_is_drawn_against_coverage_with_each_choice_in_the_colour_of_its_curve():
     curves = {
         "self-consistency": ([0.2, 0.6, 0.8], [1.0, 0.99, 0.9]),
         "names": ([0.2, 0.7, 0.9], [1.0, 0.99, 0.93]),

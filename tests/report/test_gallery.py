@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -12,19 +10,19 @@ from PIL import Image
 from taxtune.report import gallery
 from taxtune.report.gallery import draw_path
 from taxtune.report.html import render_report
-from taxtune.tuning.records import Provenance, SampleResult, TuneResult
+from taxtune.tuning.records import Provenance
 from tests.report import samples
 from tests.report.test_html import check, text
 from tests.rows import sample_row
 
 
-def shown(result: TuneResult) -> dict[str, Any]:
+def shown(result):
     found = gallery.all_images(result)
     assert found is not None
     return found
 
 
-def pictures(folder: Path, result: TuneResult) -> dict[str, str]:
+def pictures(folder, result):
     """A noisy picture for each held-out image."""
     files = {}
     Image.effect_noise((160, 110), 80).convert("RGB").save(folder / "noise.png")
@@ -33,7 +31,7 @@ def pictures(folder: Path, result: TuneResult) -> dict[str, str]:
     return files
 
 
-def row(truth: str, placed: str | None, **facts: Any) -> SampleResult:
+def row(truth, placed, **facts):
     return sample_row(truth=truth, answer=placed, node=2, placement=placed, **facts)
 
 
@@ -49,25 +47,23 @@ OWL = "bird/owls/tawny owl"
         ("bird/owls", OWL, ["bird", "owls"], ["tawny owl"], []),
     ],
 )
-def test_an_answers_path_beside_the_truths(
-    truth: str, placed: str, shared: list[str], wrong: list[str], missing: list[str]
-) -> None:
+def test_an_answers_path_beside_the_truths(truth, placed, shared, wrong, missing):
     assert draw_path(row(truth, placed)) == (shared, wrong, missing)
 
 
-def test_an_answer_off_the_tree_has_something_below_the_root() -> None:
+def test_an_answer_off_the_tree_has_something_below_the_root():
     parts = draw_path(row("bird/owls", "bird", off_tree=True))
     assert parts == (["bird"], ["something that the tree lacks"], ["owls"])
 
 
-def test_every_held_out_image_is_there_with_every_answer() -> None:
+def test_every_held_out_image_is_there_with_every_answer():
     result = samples.comparison(2)
     page = render_report(result)
     check(page)
     assert page.count("<li data-facts=") == 200
     said = text(page)
     assert all(row.image in said for row in result.heldout[0].rows)
-    cards = gallery.all_images(result)["cards"]  # type: ignore[index]
+    cards = gallery.all_images(result)["cards"]
     assert {len(card["answers"]) for card in cards} == {3}
     # What got worse comes first, what did not change last; of the one without an answer the reason is told.
     directions = [[answer["direction"] for answer in card["answers"][1:]] for card in cards]
@@ -76,7 +72,7 @@ def test_every_held_out_image_is_there_with_every_answer() -> None:
     assert "timed out after 60 s" in said
 
 
-def test_what_the_filters_know_of_an_image() -> None:
+def test_what_the_filters_know_of_an_image():
     found = shown(samples.tune(n=1))
     facts = []
     for card in found["cards"]:
@@ -93,7 +89,7 @@ def test_what_the_filters_know_of_an_image() -> None:
     assert stages == {"verbatim, confidence 0.875", "verbatim, confidence 0.625: doubtful", None}
 
 
-def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None:
+def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path):
     result = samples.tune(n=1)
     files = pictures(tmp_path, result)
     del files["bird-005"]
@@ -111,9 +107,7 @@ def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None
     assert len(page) < 4_000_000
 
 
-def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(tmp_path, monkeypatch):
     monkeypatch.setattr("taxtune.report.gallery._MOST_BYTES", 200_000)
     result = samples.tune(n=1)
     provenance = Provenance(images=pictures(tmp_path, result))
@@ -136,7 +130,7 @@ NAMED = [
 RUN = samples.answered(TRUTHS, baseline=NAMED, winner=["life/birds/jay", *TRUTHS[1:]])
 
 
-def test_the_two_directions_of_a_confusion_are_counted_apart_and_the_stronger_leads() -> None:
+def test_the_two_directions_of_a_confusion_are_counted_apart_and_the_stronger_leads():
     found = gallery.confused_pairs(RUN)
     assert found is not None
     owl, fish = found["pairs"]

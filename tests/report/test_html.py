@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from taxtune.report.html import render_report
-from taxtune.tuning.records import Provenance, TuneResult, Turn
+from taxtune.tuning.records import Provenance, Turn
 from tests.report import samples
 from tests.rows import changed_row
 
@@ -20,28 +20,28 @@ VOID = {"meta", "img", "input", "br", "path", "use"}
 class Checker(HTMLParser):
     """Collects elements, attributes and what is not closed in order."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.wrong: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         if tag in VOID:
             return
         if not self.open or self.open.pop() != tag:
             self.wrong.append(tag)
 
 
-def check(page: str) -> Checker:
+def check(page):
     checker = Checker()
     checker.feed(page)
     assert checker.wrong == []
@@ -50,23 +50,23 @@ def check(page: str) -> Checker:
 
 
 @pytest.fixture(scope="module")
-def page() -> str:
+def page():
     return render_report(samples.comparison(9))
 
 
-def text(page: str) -> str:
+def text(page):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 class Tables(HTMLParser):
     """The tables of a page: their caption, and their rows as lists of cells."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.tables: list[tuple[str, list[list[str]]]] = []
         self._in: str | None = None
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         if tag == "table":
             self.tables.append(("", []))
         elif tag == "tr" and self.tables:
@@ -76,18 +76,18 @@ class Tables(HTMLParser):
         if tag in ("caption", "td", "th", "small"):
             self._in = tag
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         if tag in ("caption", "td", "th", "small"):
             self._in = None
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self._in == "caption":
             self.tables[-1] = (self.tables[-1][0] + data, self.tables[-1][1])
         elif self._in in ("td", "th"):
             self.tables[-1][1][-1][-1] += data
 
 
-def test_it_needs_nothing_from_elsewhere_and_runs_its_own_script_alone(page: str) -> None:
+def test_it_needs_nothing_from_elsewhere_and_runs_its_own_script_alone(page):
     checker = check(page)
     tags = {tag for tag, _ in checker.elements}
     assert tags.isdisjoint({"link", "iframe", "object", "embed", "base", "form"})
@@ -105,7 +105,7 @@ def test_it_needs_nothing_from_elsewhere_and_runs_its_own_script_alone(page: str
     assert f"script-src 'sha256-{digest}';" in policy
 
 
-def test_what_a_model_wrote_stays_text() -> None:
+def test_what_a_model_wrote_stays_text():
     run = samples.tune(n=2)
     nasty = replace(
         run.iterations[1],
@@ -149,5 +149,5 @@ NOT_HELD_OUT = replace(samples.tune(n=1), heldout=(), differences=())
         replace(NOT_HELD_OUT, iterations=(samples.iteration(0, state="void"),)),
     ],
 )
-def test_poor_runs_have_a_report_too(result: TuneResult) -> None:
+def test_poor_runs_have_a_report_too(result):
     check(render_report(result))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ NEAR = "bird/owls/snowy owl"
 FAR = "bird/crows/jay"
 
 
-def test_the_counts_are_those_of_the_summary_and_each_winners_lead_to_its_images() -> None:
+def test_the_counts_are_those_of_the_summary_and_each_winners_lead_to_its_images():
     result = samples.comparison(2)
     page = render_report(result)
     reader = Tables()
@@ -38,7 +37,7 @@ def test_the_counts_are_those_of_the_summary_and_each_winners_lead_to_its_images
 
 
 @pytest.mark.parametrize("status", ["certified", "passes-alone", "estimate"])
-def test_every_winner_has_its_prompt_and_its_verdict(status: Any) -> None:
+def test_every_winner_has_its_prompt_and_its_verdict(status):
     result = samples.comparison(3)
     finalist = Finalist(result.runs[0].winner, 0.8, 0.7, {"hr": 0.5})
     chosen = Selection(finalist.iteration, status == "certified", 20, (finalist,), status=status)
@@ -53,7 +52,7 @@ def test_every_winner_has_its_prompt_and_its_verdict(status: Any) -> None:
     assert page.index(result.runs[1].best.template or "-") < page.index("<nav")
 
 
-def test_the_example_is_the_most_specific_right_answer_to_what_the_baseline_all_but_knew() -> None:
+def test_the_example_is_the_most_specific_right_answer_to_what_the_baseline_all_but_knew():
     run = samples.answered(
         [OWL] * 5,
         baseline=[FAR, FAR, NEAR, OWL, FAR],

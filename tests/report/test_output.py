@@ -21,7 +21,7 @@ TABLE = Table(
 )
 
 
-def draw() -> Figure:
+def draw():
     figure = Figure(figsize=(2, 2))
     figure.add_subplot().plot([0, 1])
     return figure
@@ -38,12 +38,12 @@ REPORT = StudyReport(
 )
 
 
-def test_no_value_is_a_dash_and_never_zero() -> None:
+def test_no_value_is_a_dash_and_never_zero():
     assert TABLE.shown() == [["a|b [red]", "1,234", "0.99"], ["c", "–", "–"], ["d", "0", "0.00"]]
     assert TABLE.records()[1] == {"name": "c", "n": None, "hP": None}
 
 
-def test_a_table_is_a_data_frame_and_is_found_by_name() -> None:
+def test_a_table_is_a_data_frame_and_is_found_by_name():
     frame = REPORT.table("main").to_frame()
     assert list(frame.columns) == ["name", "n", "hP"]
     assert frame["hP"].tolist()[0] == 0.98765
@@ -53,8 +53,8 @@ def test_a_table_is_a_data_frame_and_is_found_by_name() -> None:
 
 
 def test_what_answers_hold_is_neither_obeyed_nor_rendered(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     cell = "\x1b[31mred\x07 \u202ewonk\nnow <b>"
     shown = Table("main", "", ("name",), ((cell,),))
     publish(replace(REPORT, tables=(shown,)), out=None, as_json=False)
@@ -63,14 +63,12 @@ def test_what_answers_hold_is_neither_obeyed_nor_rendered(
     assert shown.records() == [{"name": cell}]
 
 
-def test_a_ragged_table_is_refused() -> None:
+def test_a_ragged_table_is_refused():
     with pytest.raises(ValueError, match="2 cells for 3 columns"):
         replace(TABLE, rows=(("a", 1),))
 
 
-def test_json_has_no_nan_and_is_the_same_on_the_terminal_and_in_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_no_nan_and_is_the_same_on_the_terminal_and_in_the_file(tmp_path, capsys):
     publish(REPORT, out=tmp_path / "out", as_json=True)
     printed = json.loads(capsys.readouterr().out)
     assert printed["tau"] is None
@@ -82,9 +80,7 @@ def test_json_has_no_nan_and_is_the_same_on_the_terminal_and_in_the_file(
     assert names == {"study.json", "report.html", "main.csv", "main.md", "plot.png", "plot.svg"}
 
 
-def test_tables_go_to_standard_output_and_notes_to_the_display(
-    capsys: pytest.CaptureFixture[str], notes: list[str]
-) -> None:
+def test_tables_go_to_standard_output_and_notes_to_the_display(capsys, notes):
     publish(REPORT, out=None, as_json=False)
     said = capsys.readouterr()
     assert "a|b [red]" in said.out  # square brackets are no markup
@@ -93,7 +89,7 @@ def test_tables_go_to_standard_output_and_notes_to_the_display(
     assert any("--out" in note for note in notes)
 
 
-def test_the_report_of_a_study_holds_tables_figures_notes_and_settings(tmp_path: Path) -> None:
+def test_the_report_of_a_study_holds_tables_figures_notes_and_settings(tmp_path):
     page = (REPORT.write(tmp_path / "out") / "report.html").read_text("utf-8")
     title = "Which model &lt;is&gt; better?"
     for said in (title, "a|b [red]", "0.99", "3 left out", "2 rows left out", ">3<"):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -16,7 +14,7 @@ from tests.rows import changed_row
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     result = samples.comparison(3)
     hostile = '</script><script>document.title="x"</script>"><img src="https://example.org/x.png" onerror="alert(1)">'
@@ -42,16 +40,16 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def complaints() -> list[str]:
+def complaints():
     return []
 
 
 @pytest.fixture
-def open_page(browser: Any, complaints: list[str]) -> Iterator[Any]:
+def open_page(browser, complaints):
     """Opens pages in a new context and checks at the end that none complained or asked the network."""
     contexts = []
 
-    def opened(address: str, **options: Any) -> Any:
+    def opened(address, **options):
         contexts.append(browser.new_context(**options))
         page = contexts[-1].new_page()
         page.on("console", lambda message: complaints.append(message.text))
@@ -69,16 +67,16 @@ def open_page(browser: Any, complaints: list[str]) -> Iterator[Any]:
     assert complaints == []
 
 
-def cards(page: Any) -> int:
+def cards(page):
     return int(page.locator("ul.gallery > li:visible").count())
 
 
-def count(page: Any) -> str:
+def count(page):
     return str(page.locator(".count").inner_text())
 
 
 @pytest.mark.heavy
-def test_a_filter_chooses_counts_and_stays_in_the_address(open_page: Any, report: str) -> None:
+def test_a_filter_chooses_counts_and_stays_in_the_address(open_page, report):
     page = open_page(report)
     assert (cards(page), count(page)) == (200, "200 of 200 images.")
     change = page.locator("select[name=change]")
@@ -103,7 +101,7 @@ def test_a_filter_chooses_counts_and_stays_in_the_address(open_page: Any, report
 
 
 @pytest.mark.heavy
-def test_a_number_of_the_first_screen_leads_to_its_images(open_page: Any, report: str) -> None:
+def test_a_number_of_the_first_screen_leads_to_its_images(open_page, report):
     page = open_page(report)
     for template in range(2):
         total = 0
@@ -121,13 +119,13 @@ def test_a_number_of_the_first_screen_leads_to_its_images(open_page: Any, report
     assert page.evaluate("document.activeElement.name") == "template"
 
 
-def test_without_scripts_everything_is_there(open_page: Any, report: str) -> None:
+def test_without_scripts_everything_is_there(open_page, report):
     page = open_page(report, java_script_enabled=False)
     assert (cards(page), count(page)) == (200, "200 images.")
     assert not page.locator(".filters").is_visible()
 
 
-def test_a_hostile_answer_stays_text(open_page: Any, report: str) -> None:
+def test_a_hostile_answer_stays_text(open_page, report):
     page = open_page(report)
     assert "</script><script>" in page.title()
     assert page.locator("script").count() == 1

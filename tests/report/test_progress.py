@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -20,30 +18,30 @@ from tests.report import samples
 class Clock:
     now = 5000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 class Screen(io.StringIO):
     """A terminal in memory."""
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+def screen(monkeypatch):
     for name, value in {"COLUMNS": "100", "LINES": "40", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
     return Screen()
 
 
-def displayed(screen: Screen) -> list[str]:
+def displayed(screen):
     pyte = pytest.importorskip(
         "pyte", reason="the terminal is rendered with pyte, of the extra dev"
     )
@@ -52,7 +50,7 @@ def displayed(screen: Screen) -> list[str]:
     return [line.rstrip() for line in rendered.display if line.strip()]
 
 
-def tuner(iterations: int = 8, group: str | None = None) -> Any:
+def tuner(iterations=8, group=None):
     objective = make_objective("hp")
     return SimpleNamespace(
         group=group,
@@ -64,7 +62,7 @@ def tuner(iterations: int = 8, group: str | None = None) -> Any:
     )
 
 
-def follow(terminal: Terminal, clock: Clock, look: Callable[[], None] = lambda: None) -> None:
+def follow(terminal, clock, look=lambda: None):
     """A run from its first to its last event; `look` is called after each iteration."""
     run = samples.tune(n=8)
     shown = TuningProgress(terminal)
@@ -86,9 +84,7 @@ def follow(terminal: Terminal, clock: Clock, look: Callable[[], None] = lambda: 
         shown.on_stop("finished")
 
 
-def test_a_log_has_a_line_per_iteration_and_no_control_characters(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_has_a_line_per_iteration_and_no_control_characters(clock, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on servers that build: it is a log all the same
     stream = io.StringIO()
     follow(Terminal(stream=stream, clock=clock), clock)
@@ -110,7 +106,7 @@ def test_a_log_has_a_line_per_iteration_and_no_control_characters(
     ]
 
 
-def test_a_log_says_every_half_minute_how_far_the_work_is(clock: Clock) -> None:
+def test_a_log_says_every_half_minute_how_far_the_work_is(clock):
     stream = io.StringIO()
     with showing(Terminal(stream=stream, clock=clock)), track("answers placed", 90_000) as task:
         for seconds in (20, 20, 20, 20):
@@ -120,9 +116,7 @@ def test_a_log_says_every_half_minute_how_far_the_work_is(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("make", [io.StringIO, Screen])
-def test_quiet_says_nothing_but_notes(
-    clock: Clock, make: type[io.StringIO], screen: Screen
-) -> None:
+def test_quiet_says_nothing_but_notes(clock, make, screen):
     stream = make()
     follow(Terminal(quiet=True, stream=stream, clock=clock), clock)
     assert (
@@ -131,15 +125,13 @@ def test_quiet_says_nothing_but_notes(
     )
 
 
-def test_a_terminal_has_bars_below_the_lines_that_stay(
-    clock: Clock, screen: Screen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_has_bars_below_the_lines_that_stay(clock, screen, monkeypatch):
     # Drawn when the test looks, not by rich's thread, which the emulated screen may meet in the middle of a line.
     monkeypatch.setattr("rich.live._RefreshThread.run", lambda _: None)
     terminal = Terminal(stream=screen, clock=clock)
-    bars: list[str] = []
+    bars = []
 
-    def look() -> None:
+    def look():
         assert terminal._progress is not None
         terminal._progress.refresh()
         bars.append(displayed(screen)[-1])
@@ -154,7 +146,7 @@ def test_a_terminal_has_bars_below_the_lines_that_stay(
     )
 
 
-def test_control_characters_of_a_server_are_not_obeyed() -> None:
+def test_control_characters_of_a_server_are_not_obeyed():
     stream = io.StringIO()
     Terminal(stream=stream).note("server said \x1b[2J")
     assert stream.getvalue() == "taxtune: note: server said \\x1b[2J\n"

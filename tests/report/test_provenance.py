@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 from PIL import Image
 
 from taxtune.recipe import load_recipe
 from taxtune.tuning.build import Setup, build
-from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.run_folder import describe
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+def session(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "the-secret-key")
     (tmp_path / "tree.csv").write_text("child,parent,label\n1,,bird\n2,1,owl\n3,1,duck\n")
     lines = ["image,label"]
@@ -36,7 +33,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     return build(Setup(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out"))
 
 
-def test_it_names_model_data_and_software_and_no_secret(session: Experiment) -> None:
+def test_it_names_model_data_and_software_and_no_secret(session):
     command = "taxtune compare recipe.yaml --objective hp --objective accuracy"
     found = describe(session, command)
     assert found.facts["Model"]["model"] == "openai/some-model"
@@ -50,7 +47,7 @@ def test_it_names_model_data_and_software_and_no_secret(session: Experiment) -> 
     assert "the-secret-key" not in everything
 
 
-def test_the_recipe_can_be_read_back(session: Experiment, tmp_path: Path) -> None:
+def test_the_recipe_can_be_read_back(session, tmp_path):
     found = describe(session, None)
     assert found.recipe is not None
     (tmp_path / "again.yaml").write_text(found.recipe)

@@ -9,7 +9,7 @@ import pytest
 from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.report.html import render_report
 from taxtune.report.summary import goal_in_words, selection_in_words, summarise, verdict
-from taxtune.tuning.records import Held, Selection, Status, TuneResult
+from taxtune.tuning.records import Held, Selection
 from tests.report import samples
 from tests.rows import changed_row
 
@@ -54,21 +54,19 @@ CHOSEN = "Chosen for the highest hR, less a margin for luck (20 tuning images)."
         (None, 20, None, CHOSEN),
     ],
 )
-def test_the_standing_of_a_winner(
-    status: Status | None, images: int, held: Held | None, words: str
-) -> None:
+def test_the_standing_of_a_winner(status, images, held, words):
     constraints = () if held is None else (held,)
     chosen = Selection(3, status == "certified", images, status=status, held=constraints)
     assert selection_in_words(chosen, ObjectiveSpec("hr_at_hp", "hr")) == words
 
 
-def certified(run: TuneResult) -> TuneResult:
+def certified(run):
     held = Held("hp", 0.98, 0.9, low=0.985, mean=1.0)
     chosen = Selection(run.winner, True, 120, status="certified", held=(held,))
     return replace(run, constraints=HELD, selection=chosen)
 
 
-def test_report_and_result_say_what_the_terminal_says() -> None:
+def test_report_and_result_say_what_the_terminal_says():
     run = certified(samples.tune(n=3))
     expected = "Certified: hP is at least 0.985 with 90 % confidence (120 tuning images)."
     assert verdict(run) == expected
@@ -76,7 +74,7 @@ def test_report_and_result_say_what_the_terminal_says() -> None:
     assert verdict(samples.tune(n=3)) == ""
 
 
-def test_counts_add_up_whatever_became_of_the_answers() -> None:
+def test_counts_add_up_whatever_became_of_the_answers():
     run = samples.answered(
         ["a/b/c"] * 6,
         baseline=["a/b/c", "a/b", "a/x", "a/b/c", "a/b/c", None],
@@ -102,7 +100,7 @@ def test_counts_add_up_whatever_became_of_the_answers() -> None:
     assert found.counts == tuple(before)
 
 
-def test_the_scores_that_matter_with_their_goals() -> None:
+def test_the_scores_that_matter_with_their_goals():
     found = summarise(samples.tune(n=3))
     assert found.scores == {"hp": "precision hP", "hr": "recall hR (goal 0.420)"}
     baseline, tuned = found.columns
@@ -115,7 +113,7 @@ def test_the_scores_that_matter_with_their_goals() -> None:
     assert [each.name for each in several.winners] == ["hp", "accuracy"]
 
 
-def test_the_objective_in_words() -> None:
+def test_the_objective_in_words():
     assert goal_in_words(ObjectiveSpec("hf", "hf")) == "the highest hF"
     bound = "the highest hR, with hP at least 0.980 (90 % confidence)"
     assert goal_in_words(ObjectiveSpec("hr_at_hp", "hr", HELD)) == bound

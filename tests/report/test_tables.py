@@ -12,7 +12,7 @@ from taxtune.tuning.records import Difference
 from tests.report import samples
 
 
-def test_numbers_have_a_true_minus_and_no_negative_zero() -> None:
+def test_numbers_have_a_true_minus_and_no_negative_zero():
     assert formatting.number(0.9714) == "0.971"
     assert formatting.number(None) == "–"
     assert formatting.number(4.1234, "depth") == "4.12"
@@ -31,11 +31,11 @@ def test_numbers_have_a_true_minus_and_no_negative_zero() -> None:
         ("paper1-minimal", "paper1-minimal"),
     ],
 )
-def test_a_template_is_named_after_its_objective_or_by_its_own_name(name: str, shown: str) -> None:
+def test_a_template_is_named_after_its_objective_or_by_its_own_name(name, shown):
     assert formatting.template_name(name) == shown
 
 
-def test_a_pair_is_found_in_whichever_order_it_is_kept() -> None:
+def test_a_pair_is_found_in_whichever_order_it_is_kept():
     kept = PairedDifference(-0.1, -0.13, -0.08, 0.01)
     only = Difference("accuracy", "hp", {"hp": kept})
     result = replace(samples.comparison(n=2), differences=(only,))
@@ -45,7 +45,7 @@ def test_a_pair_is_found_in_whichever_order_it_is_kept() -> None:
     assert formatting.paired(result, "hp", "accuracy", "hr") is None
 
 
-def test_every_score_and_every_difference_is_in_one_table() -> None:
+def test_every_score_and_every_difference_is_in_one_table():
     table = tables.score_table(samples.comparison(2))
     rows = {(score, template): values for score, template, *values in table.rows}
     *scored, p = rows["hP", "hP-tuned"]
@@ -57,7 +57,7 @@ def test_every_score_and_every_difference_is_in_one_table() -> None:
     assert rows["off the tree", "baseline"] == [0.05, None, None, None]
 
 
-def test_own_metrics_stand_above_the_shares_of_answers() -> None:
+def test_own_metrics_stand_above_the_shares_of_answers():
     run = samples.tune(n=2)
     baseline, winner = run.heldout
     scores = baseline.scores.changed({"rouge-1": 0.4, "selective_hp": 0.9})
@@ -73,7 +73,7 @@ def test_own_metrics_stand_above_the_shares_of_answers() -> None:
     ]
 
 
-def test_a_table_of_what_hangs_on_doubtful_placements() -> None:
+def test_a_table_of_what_hangs_on_doubtful_placements():
     run = samples.tune(n=2)
     baseline, winner = tables.doubt_table(run).rows
     assert baseline[:3] == ("baseline", 28, 0.14)
@@ -85,7 +85,7 @@ def test_a_table_of_what_hangs_on_doubtful_placements() -> None:
     assert table.rows == (("winner", 200, 1.0, 0.962, None, 0.5, 0.633, None, 0.2),)
 
 
-def test_precision_and_recall_at_each_rank_with_their_counts() -> None:
+def test_precision_and_recall_at_each_rank_with_their_counts():
     run = samples.tune(n=2)
     baseline, winner = run.heldout
     off = RankIntervals(RankScores("off the tree", 4, 0, 0), Interval(0, 0, 0), None)

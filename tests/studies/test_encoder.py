@@ -216,8 +216,18 @@ def test_without_a_difference_there_is_no_recommendation(many):
     assert "no evidence that the mapper's similarity matters" in recommendation["reason"]
     verdicts = report.table("encoder").to_frame().iloc[:, 2:]
     assert (verdicts.isna() | (verdicts == NO_EVIDENCE)).all(axis=None)
+    assert [*report.data] == ["excluded", "recommendation", "scores", "differences"]
+    about = ["kind", "way", "level"]
+    assert [*report.data["scores"][0]][:7] == [*about, "n", "classes", "largest", "encoder"]
+    assert [*report.data["differences"][0]][:6] == [*about, "first", "second", "metric"]
     alone = compared(many, "lexical", resamples=50)
     assert "add another with --encoder" in alone.data["recommendation"]["reason"]
+
+
+def test_a_tree_without_two_nodes_on_a_level_has_no_choice_by_language():
+    report = compared(Taxonomy.from_paths([("bird", "duck")]), "lexical", resamples=20)
+    assert "encoder-language" not in {table.name for table in report.tables}
+    assert report.table("encoder-1").rows
 
 
 def test_answers_that_people_have_placed(birds, tmp_path):

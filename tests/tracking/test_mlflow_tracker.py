@@ -9,10 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
@@ -26,18 +24,17 @@ from taxtune.metrics.table import SCORES
 from taxtune.report.summary import summarise
 from taxtune.tracking import MLflowTracker
 from taxtune.tuning.loop import ComparisonGroup
-from taxtune.tuning.records import IterationRecord, TuneResult
 from tests.report import samples
 
 
 @pytest.fixture(scope="module")
-def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_store(tmp_path_factory):
     """One store for the module: MLflow takes seconds to make one."""
     return tmp_path_factory.mktemp("store")
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _environment(monkeypatch, tmp_path):
     for name in ("TRACKING_URI", "EXPERIMENT_ID", "EXPERIMENT_NAME", "REGISTRY_URI"):
         monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
     # It would be a thread, for the tests that do not end a run.
@@ -63,11 +60,11 @@ DOUBTS = {
 
 
 @pytest.fixture
-def uri(shared_store: Path) -> str:
+def uri(shared_store):
     return f"sqlite:///{shared_store}/mlflow.db"
 
 
-def client(uri: str) -> Any:
+def client(uri):
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=uri)
@@ -76,7 +73,7 @@ def client(uri: str) -> Any:
 class Recorded:
     """A run as a store has it."""
 
-    def __init__(self, uri: str, run: str) -> None:
+    def __init__(self, uri, run):
         self.uri = uri
         self.id = run
         found = client(uri).get_run(run)
@@ -89,22 +86,22 @@ class Recorded:
         # Not by `download_artifacts`, which in older versions looks into the default store.
         self.folder = Path(url2pathname(urlparse(found.info.artifact_uri).path))
 
-    def content(self, path: str) -> str:
+    def content(self, path):
         return (self.folder / path).read_text(encoding="utf-8")
 
-    def json(self, path: str) -> Any:
+    def json(self, path):
         return json.loads(self.content(path))
 
-    def table(self, name: str) -> list[dict[str, Any]]:
+    def table(self, name):
         found = self.json(name)
         return [dict(zip(found["columns"], row, strict=True)) for row in found["data"]]
 
-    def steps(self, metric: str) -> dict[int, float]:
+    def steps(self, metric):
         history = client(self.uri).get_metric_history(self.id, metric)
         assert len({point.step for point in history}) == len(history)
         return {point.step: point.value for point in history}
 
-    def children(self) -> list[Recorded]:
+    def children(self):
         """The runs of its iterations, in their order."""
         below = f"tags.`mlflow.parentRunId` = '{self.id}'"
         runs = client(self.uri).search_runs([self.experiment], below, max_results=1000)
@@ -112,7 +109,7 @@ class Recorded:
         return sorted(found, key=lambda run: int(run.tags["taxtune.iteration"]))
 
 
-def wait_for_links() -> None:
+def wait_for_links():
     """MLflow tells a prompt's experiment in a thread."""
     for thread in threading.enumerate():
         if thread.name.startswith("link_prompt"):
@@ -120,11 +117,11 @@ def wait_for_links() -> None:
 
 
 @pytest.mark.heavy
-def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> None:
+def test_a_run_can_be_read_back(uri, tmp_path, notes):
     result = samples.tune(n=8)
     tracker = MLflowTracker("read back", tmp_path, uri)
     vlm = {"model": "builtin:fieldguide", "api_base": "http://me:secret@server/v1"}
-    parameters: dict[str, Any] = {"vlm": vlm, "seed": 3, "long": "x" * 9000, "none": None}
+    parameters = {"vlm": vlm, "seed": 3, "long": "x" * 9000, "none": None}
     run_id = tracker.start("birds, hP", parameters, {"taxtune.comparison": "c1"})
     for record in result.iterations:
         tracker.iteration(record, result.iterations[0])
@@ -149,7 +146,7 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     # The baseline's, then the winner's.
     assert run.steps("heldout/hp") == {0: 0.871, result.winner: 0.962}
     scored = [record for record in result.iterations if record.scores is not None]
-    assert run.steps("hp") == {record.iteration: record.scores.hp for record in scored}  # type: ignore[union-attr]
+    assert run.steps("hp") == {record.iteration: record.scores.hp for record in scored}
     assert len(run.steps("best.objective")) == 9
     check_description(run.tags["mlflow.note.content"], result)
     check_tables(run)
@@ -161,7 +158,7 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     check_failed(iterations[7])
 
 
-def check_description(about: str, result: TuneResult) -> None:
+def check_description(about, result):
     assert "| On 200 images the search never saw | baseline | tuned |" in about
     assert "| precision hP | 0.871 | 0.962 | +0.091 (+0.070 to +0.111) |" in about
     for state, count in summarise(result).columns[1].counts.items():
@@ -171,7 +168,7 @@ def check_description(about: str, result: TuneResult) -> None:
     assert "taxtune classify runs/sample" in about
 
 
-def check_tables(run: Recorded) -> None:
+def check_tables(run):
     rows = {(row["template"], row["score"]): row for row in run.table("heldout.json")}
     winner = rows["winner", "hP"]
     assert (winner["value"], winner["95 % low"]) == (0.962, pytest.approx(0.944))
@@ -184,7 +181,7 @@ def check_tables(run: Recorded) -> None:
     assert columns < set(images[0])
 
 
-def check_iteration(run: Recorded, record: IterationRecord) -> None:
+def check_iteration(run, record):
     assert record.scores is not None
     counted = {"objective", "images", "missing", "seconds", "cost_usd"}
     assert set(run.metrics) == SHOWN | counted
@@ -211,7 +208,7 @@ def check_iteration(run: Recorded, record: IterationRecord) -> None:
     assert artifact == {"path": "examples.json", "type": "table"}
 
 
-def check_failed(run: Recorded) -> None:
+def check_failed(run):
     assert "hp" not in run.metrics
     assert run.tags["taxtune.reason"].startswith("three replies")
     turn, *_ = run.json("trace.json")["trace"]
@@ -220,7 +217,7 @@ def check_failed(run: Recorded) -> None:
     assert refused == {"template": "{{ ''.__class__ }}", "reason": "attribute access is refused"}
 
 
-def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) -> None:
+def test_tables_show_small_pictures_of_the_first_rows(uri, tmp_path):
     record = samples.iteration(1, images=40)
     images = {row.example: tmp_path / f"{i}.jpg" for i, row in enumerate(record.rows)}
     for file in images.values():
@@ -242,9 +239,7 @@ def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) 
         assert file.stat().st_size < 10_000
 
 
-def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(
-    uri: str, tmp_path: Path
-) -> None:
+def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(uri, tmp_path):
     result = samples.tune(n=2)
     tracker = MLflowTracker("rungs", tmp_path, uri)
     run = tracker.start("birds", {}, {})
@@ -266,9 +261,7 @@ def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(
     assert len(Recorded(uri, run).steps("hp")) == 3
 
 
-def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(
-    uri: str, tmp_path: Path
-) -> None:
+def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(uri, tmp_path):
     result = samples.tune(n=5)
     first = MLflowTracker("resume", tmp_path, uri)
     parent = first.start("birds", {"seed": 1}, {})
@@ -299,15 +292,13 @@ def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(
 
 
 @pytest.mark.heavy
-def test_a_store_that_fails_in_the_middle_loses_nothing(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
-) -> None:
+def test_a_store_that_fails_in_the_middle_loses_nothing(uri, tmp_path, monkeypatch, notes):
     result = samples.tune(n=4)
     tracker = MLflowTracker("outage", tmp_path, uri)
     parent = tracker.start("birds", {}, {})
     tracker.iteration(result.iterations[0])
 
-    def full(*args: object, **kwargs: object) -> None:
+    def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as outage:
@@ -329,9 +320,7 @@ def test_a_store_that_fails_in_the_middle_loses_nothing(
     assert len(Recorded(uri, parent).children()) == 5
 
 
-def test_a_run_of_the_caller_stays_apart(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_the_caller_stays_apart(uri, tmp_path, monkeypatch):
     import mlflow
 
     own = f"sqlite:///{tmp_path}/own.db"
@@ -357,7 +346,7 @@ def test_a_run_of_the_caller_stays_apart(
 
 
 @pytest.mark.heavy
-def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) -> None:
+def test_templates_are_versions_of_a_prompt_each_once(uri, tmp_path):
     source = (
         "{{ question }}\n{% if ranks %}- {{ ranks }}\n{% endif %}Größe: 'as sure as you are'. \n"
     )
@@ -376,7 +365,7 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
         heldout=(before, replace(after, template=source)),
     )
 
-    def recorded(run: str | None = None) -> str:
+    def recorded(run=None):
         tracker = MLflowTracker("registry", tmp_path, uri)
         parent = tracker.start("birds", {}, {}, run)
         tracker.finish(result)
@@ -419,9 +408,7 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
     assert store.get_prompt_version_by_alias(name, "hp").version == 6
 
 
-def compared(
-    uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]
-) -> tuple[ComparisonGroup, list[str]]:
+def compared(uri, folder, identity, runs):
     group = ComparisonGroup("birds", identity)
     ids = []
     for each in runs:
@@ -436,7 +423,7 @@ def compared(
 
 
 @pytest.mark.heavy
-def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> None:
+def test_a_comparison_is_the_run_above_its_runs(uri, tmp_path):
     result = replace(samples.comparison(2), folder=str(tmp_path))
     (tmp_path / "hp_hr.svg").write_text("<svg/>")
     for _ in range(2):  # and again, as when it is resumed
@@ -475,7 +462,7 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
     assert len(texts) == len(set(texts))
 
 
-def test_a_measure_may_be_named_after_a_model_with_a_slash(uri: str, tmp_path: Path) -> None:
+def test_a_measure_may_be_named_after_a_model_with_a_slash(uri, tmp_path):
     result = replace(samples.comparison(2), runs=(), folder=str(tmp_path))
     *others, last = result.heldout
     result = replace(result, heldout=(*others, replace(last, name="bertscore:ms/deberta")))
@@ -486,7 +473,7 @@ def test_a_measure_may_be_named_after_a_model_with_a_slash(uri: str, tmp_path: P
     assert Recorded(uri, above).content("template_bertscore-ms-deberta.j2") == last.template
 
 
-def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> None:
+def test_a_run_that_fails_ends_the_one_above_it(uri, tmp_path):
     group = ComparisonGroup("birds", "c8")
     tracker = MLflowTracker("compare", tmp_path, uri)
     run = tracker.start("birds", {}, {}, group=group)
@@ -498,7 +485,7 @@ def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> Non
     assert Recorded(uri, above).status == "RUNNING"
 
 
-def test_the_default_store_lies_beside_the_run(tmp_path: Path) -> None:
+def test_the_default_store_lies_beside_the_run(tmp_path):
     folder = tmp_path / "a run" / "here"
     tracker = MLflowTracker("default", folder)
     assert tracker.where() == f"taxtune mlflow '{folder}'"
@@ -512,7 +499,7 @@ def test_the_default_store_lies_beside_the_run(tmp_path: Path) -> None:
     assert str(folder) not in mlflow.get_tracking_uri()
 
 
-def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -525,7 +512,7 @@ def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert tracker.where() == f"http://***@127.0.0.1:{port}"
 
 
-def test_a_database_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_cannot_be_used(tmp_path, monkeypatch):
     (tmp_path / "mlflow.db").write_text("this is not a database, whatever its name says " * 50)
     # MLflow itself goes on trying for two minutes.
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"It waits for {seconds} s."))
@@ -537,7 +524,7 @@ def test_a_database_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.Monk
         MLflowTracker("x", tmp_path / "file").start("birds", {}, {})
 
 
-def test_mlflow_is_loaded_only_when_a_run_starts() -> None:
+def test_mlflow_is_loaded_only_when_a_run_starts():
     code = (
         "import sys; from taxtune.tracking import MLflowTracker; MLflowTracker('x', '.').where();"
         "print([m for m in ('mlflow', 'pandas', 'matplotlib', 'optuna') if m in sys.modules])"

@@ -10,23 +10,21 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from taxtune.classifier import load_classifier
 from taxtune.tracking.entities import CHAMPION, log_classifier
-from taxtune.tracking.store import TrackingStore, open_store
+from taxtune.tracking.store import open_store
 from taxtune.tuning.records import Finalist, Selection
 from tests.report import samples
 from tests.serving.samples import BIRD, in_base64, save_field_guide
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingStore]:
+def store(tmp_path_factory):
     """One store for the module, which is the process's own while it runs."""
     folder = tmp_path_factory.mktemp("store")
     with pytest.MonkeyPatch.context() as patch:
@@ -37,17 +35,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingStore]:
 
 
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def classifier(tmp_path_factory):
     return save_field_guide(tmp_path_factory.mktemp("saved"))
 
 
-def a_run(store: TrackingStore) -> str:
+def a_run(store):
     return str(store.client.create_run(store.experiment).info.run_id)
 
 
-def logged(
-    store: TrackingStore, classifier: Path, name: str, run: str | None = None, status: Any = None
-) -> str:
+def logged(store, classifier, name, run=None, status=None):
     import mlflow
 
     result = replace(samples.tune(n=2), name=name)
@@ -59,9 +55,7 @@ def logged(
         return log_classifier(replace(result, selection=chosen), active.info.run_id, classifier)
 
 
-def test_a_version_of_the_run_with_its_held_out_scores(
-    store: TrackingStore, classifier: Path
-) -> None:
+def test_a_version_of_the_run_with_its_held_out_scores(store, classifier):
     run = a_run(store)
     address = logged(store, classifier, "birds: a", run)
     assert address == "models:/birds-a-hp-classifier/1"
@@ -84,10 +78,8 @@ def test_a_version_of_the_run_with_its_held_out_scores(
     assert logged(store, classifier, "birds: a", run) == address
 
 
-def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(
-    store: TrackingStore, classifier: Path
-) -> None:
-    def now(status: str | None) -> str:
+def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(store, classifier):
+    def now(status):
         logged(store, classifier, "sure", status=status)
         return str(store.client.get_model_version_by_alias("sure-hp-classifier", CHAMPION).version)
 
@@ -100,7 +92,7 @@ def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(
     assert version.tags["taxtune.target_reached"] == "estimate"
 
 
-def test_the_champion_is_loaded_as_any_model(store: TrackingStore, classifier: Path) -> None:
+def test_the_champion_is_loaded_as_any_model(store, classifier):
     import mlflow.pyfunc
     import pandas as pd
 
@@ -112,7 +104,7 @@ def test_the_champion_is_loaded_as_any_model(store: TrackingStore, classifier: P
 
 
 @pytest.mark.heavy
-def test_mlflow_serves_it_over_http(store: TrackingStore, classifier: Path, tmp_path: Path) -> None:
+def test_mlflow_serves_it_over_http(store, classifier, tmp_path):
     logged(store, classifier, "served")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

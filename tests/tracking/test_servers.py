@@ -6,10 +6,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
@@ -28,28 +25,28 @@ OBJECTIVES = ("hp", "accuracy")
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _environment(monkeypatch):
     monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
+def server(tmp_path):
     with mlflow_server(tmp_path / "server") as address:
         yield address
 
 
-def client(uri: str) -> Any:
+def client(uri):
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=uri)
 
 
-def tree(uri: str) -> tuple[Any, list[Any], dict[str, list[Any]]]:
+def tree(uri):
     """The comparison's run, its tuning runs, and the iterations of each."""
     mlflow = client(uri)
     experiment = mlflow.get_experiment_by_name("birds")
     runs = list(mlflow.search_runs([experiment.experiment_id], max_results=1000))
-    below: dict[str | None, list[Any]] = {}
+    below = {}
     for run in runs:
         below.setdefault(run.data.tags.get("mlflow.parentRunId"), []).append(run)
     (top,) = below.pop(None)
@@ -57,7 +54,7 @@ def tree(uri: str) -> tuple[Any, list[Any], dict[str, list[Any]]]:
     return top, tuning, {run.info.run_id: below.pop(run.info.run_id) for run in tuning}
 
 
-def artifact(address: str, run: str, path: str) -> bytes:
+def artifact(address, run, path):
     """What MLflow's pages get."""
     with urlopen(
         f"{address}/get-artifact?{urlencode({'path': path, 'run_uuid': run})}", timeout=60
@@ -65,18 +62,18 @@ def artifact(address: str, run: str, path: str) -> bytes:
         return bytes(answer.read())
 
 
-def picture(address: str, run: str, table: str) -> bytes:
+def picture(address, run, table):
     found = json.loads(artifact(address, run, table))
     return artifact(address, run, found["data"][0][found["columns"].index("picture")]["filepath"])
 
 
-def record(folder: Path, uri: str | None, iterations: int, *, resume: bool = False) -> None:
+def record(folder, uri, iterations, *, resume=False):
     make = partial(MLflowTracker, "birds", folder / "out", uri)
     parts = make_parts(folder / "in", folder / "out", overrides=(f"iterations={iterations}",))
     compared(parts, OBJECTIVES, callbacks=[TrackingCallback(make)], resume=resume)
 
 
-def test_a_comparison_over_http(server: str, tmp_path: Path) -> None:
+def test_a_comparison_over_http(server, tmp_path):
     record(tmp_path, server, 2)
     record(tmp_path, server, 3, resume=True)
     mlflow = client(server)
@@ -105,7 +102,7 @@ def test_a_comparison_over_http(server: str, tmp_path: Path) -> None:
         assert "heldout.hp" in mlflow.get_prompt_version_by_alias("toy", name).tags
 
 
-def test_the_winner_is_a_model_of_its_run(server: str, tmp_path: Path) -> None:
+def test_the_winner_is_a_model_of_its_run(server, tmp_path):
     sets = ("data.count=24", "data.tuning=8", "data.first_rung=8", "data.heldout=8", "iterations=1")
     parts = Setup(load_recipe("fieldguide", sets), tmp_path / "out")
     make = partial(MLflowTracker, "birds", tmp_path / "out", server)
@@ -126,8 +123,8 @@ def test_the_winner_is_a_model_of_its_run(server: str, tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_moved_is_served_by_the_printed_command_and_gone_on_with(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     old, new = tmp_path / "old", tmp_path / "else where" / "renamed"
     record(old, None, 2)
     new.parent.mkdir()
@@ -147,9 +144,7 @@ def test_a_run_that_was_moved_is_served_by_the_printed_command_and_gone_on_with(
     assert [len(nested) for nested in iterations.values()] == [4, 4]
 
 
-def test_a_server_on_files_records_a_run_without_traces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_on_files_records_a_run_without_traces(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     store = [
         "--backend-store-uri",

@@ -7,9 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
@@ -30,19 +28,19 @@ store.client.create_run(store.experiment)
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _environment(monkeypatch):
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"):
         monkeypatch.delenv(name, raising=False)
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(folder):
     return subprocess.Popen(
         [sys.executable, "-c", OPEN, str(folder)], text=True, stderr=subprocess.PIPE
     )
 
 
 @pytest.mark.heavy
-def test_a_store_is_usable_after_its_maker_was_killed(tmp_path: Path) -> None:
+def test_a_store_is_usable_after_its_maker_was_killed(tmp_path):
     maker = start(tmp_path)
     while not any(
         tmp_path.glob(".mlflow.db-*")
@@ -65,9 +63,7 @@ def test_a_store_is_usable_after_its_maker_was_killed(tmp_path: Path) -> None:
         ("file:///runs", False),
     ],
 )
-def test_only_databases_are_told_where_artifacts_lie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, beside: bool
-) -> None:
+def test_only_databases_are_told_where_artifacts_lie(tmp_path, monkeypatch, uri, beside):
     made = MagicMock()
     made.get_experiment_by_name.return_value = None
     monkeypatch.setattr("taxtune.tracking.store._client", lambda _: made)
@@ -76,9 +72,7 @@ def test_only_databases_are_told_where_artifacts_lie(
     made.create_experiment.assert_called_once_with("taxtune", artifact_location=place)
 
 
-def test_a_store_in_files_takes_no_spans_and_is_told_by_the_dry_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_in_files_takes_no_spans_and_is_told_by_the_dry_run(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     with showing(said := Recorder()):
         check_store(tmp_path, (tmp_path / "files").as_uri())
@@ -103,9 +97,7 @@ def test_a_store_in_files_takes_no_spans_and_is_told_by_the_dry_run(
         (None, True),
     ],
 )
-def test_what_a_server_says_to_a_span_tells(
-    problem: Exception | None, takes: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_server_says_to_a_span_tells(problem, takes, monkeypatch):
     monkeypatch.setattr(
         "mlflow.tracing.client.TracingClient.log_spans", MagicMock(side_effect=problem)
     )
@@ -113,9 +105,7 @@ def test_what_a_server_says_to_a_span_tells(
 
 
 @pytest.mark.parametrize("how", [shutil.move, shutil.copytree])
-def test_artifacts_are_found_where_a_folder_was_moved_or_copied_to(
-    tmp_path: Path, how: Callable[..., object]
-) -> None:
+def test_artifacts_are_found_where_a_folder_was_moved_or_copied_to(tmp_path, how):
     store = open_store("taxtune", tmp_path / "old")
     run = store.client.create_run(store.experiment).info.run_id
     store.client.log_text(run, "kept", "text.txt")
@@ -140,7 +130,7 @@ def test_artifacts_are_found_where_a_folder_was_moved_or_copied_to(
     "place", ["https://attacker.example/in", "s3://bucket/x", "file:///home", "BESIDE/../../x"]
 )
 @pytest.mark.parametrize("table", ["experiments", "runs"])
-def test_a_database_that_sends_elsewhere_is_refused(tmp_path: Path, table: str, place: str) -> None:
+def test_a_database_that_sends_elsewhere_is_refused(tmp_path, table, place):
     store = open_store("taxtune", tmp_path)
     store.client.create_run(store.experiment)
     place = place.replace("BESIDE", (tmp_path / "mlartifacts").as_uri())
@@ -151,7 +141,7 @@ def test_a_database_that_sends_elsewhere_is_refused(tmp_path: Path, table: str, 
         open_store("taxtune", tmp_path)
 
 
-def test_a_link_is_no_database_of_a_run(tmp_path: Path) -> None:
+def test_a_link_is_no_database_of_a_run(tmp_path):
     open_store("taxtune", tmp_path / "other")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mlflow.db").symlink_to(tmp_path / "other" / "mlflow.db")

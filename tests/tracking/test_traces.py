@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from PIL import Image
 
 from taxtune.tracking.entities import log_traces
-from taxtune.tracking.store import TrackingStore, open_store
-from taxtune.tuning.records import SampleResult
+from taxtune.tracking.store import open_store
 from tests.report import samples
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> TrackingStore:
+def store(tmp_path_factory):
     """One store for the module: MLflow takes seconds to make one."""
     folder = tmp_path_factory.mktemp("store")
     return open_store("traced", folder, f"sqlite:///{folder}/mlflow.db")
 
 
 @pytest.fixture
-def run(store: TrackingStore) -> str:
+def run(store):
     return str(store.client.create_run(store.experiment).info.run_id)
 
 
-def traces_of(store: TrackingStore, run: str) -> list[Any]:
+def traces_of(store, run):
     return list(store.client.search_traces(locations=[store.experiment], run_id=run))
 
 
-def trace_of(store: TrackingStore, ids: list[str], row: SampleResult) -> Any:
+def trace_of(store, ids, row):
     traces = [store.client.get_trace(each) for each in ids]
     return next(trace for trace in traces if trace.info.tags["taxtune.about"] == row.example)
 
 
-def assessments(trace: Any) -> dict[str, Any]:
+def assessments(trace):
     found = {each.name: each for each in trace.info.assessments}
     assert len(found) == len(trace.info.assessments)
     return found
 
 
-def test_a_trace_says_what_was_asked_placed_and_scored(
-    store: TrackingStore, run: str, tmp_path: Path
-) -> None:
+def test_a_trace_says_what_was_asked_placed_and_scored(store, run, tmp_path):
     record = samples.iteration(1, images=3)
     record.rows[2].scores["depth"] = 2.0  # which no trace shows
     Image.new("RGB", (900, 300), (200, 30, 30)).save(tmp_path / "bird.png")
@@ -87,9 +81,7 @@ def test_a_trace_says_what_was_asked_placed_and_scored(
     assert trace.info.execution_duration == pytest.approx(record.usage.seconds * 1000 / 3, abs=1)
 
 
-def test_an_image_without_an_answer_is_an_error_and_has_no_score(
-    store: TrackingStore, run: str
-) -> None:
+def test_an_image_without_an_answer_is_an_error_and_has_no_score(store, run):
     record = samples.iteration(1, images=3)
     ids = log_traces(store, run, record, lambda row: "Which bird?", number=9, identity=run)
     trace = trace_of(store, ids, record.rows[1])
@@ -102,7 +94,7 @@ def test_an_image_without_an_answer_is_an_error_and_has_no_score(
     )
 
 
-def test_recorded_again_a_trace_is_there_once(store: TrackingStore, run: str) -> None:
+def test_recorded_again_a_trace_is_there_once(store, run):
     record = samples.iteration(1, images=3)
     later = str(store.client.create_run(store.experiment).info.run_id)
     first, second = (

@@ -11,7 +11,7 @@ from taxtune.objective import make_objective
 from taxtune.report.summary import EXACT, state_of
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers.evidence import score_columns
-from taxtune.tuning.records import IterationRecord, SampleResult
+from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.thresholds import final_threshold
 from tests.rows import placed_row, scores_of
 
@@ -27,7 +27,7 @@ ANSWERS = [
 ]
 
 
-def rows(off_tree: str) -> list[SampleResult]:
+def rows(off_tree):
     """Returns rows with scores, answers off the tree as a "child" of the root or as the "root"."""
     made = []
     for placed, true, off in ANSWERS:
@@ -40,9 +40,7 @@ def rows(off_tree: str) -> list[SampleResult]:
 @pytest.mark.parametrize(
     ("off_tree", "exact"), [("child", [1, 0, 0, 1, 0, 0]), ("root", [1, 1, 0, 1, 0, 0])]
 )
-def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(
-    off_tree: str, exact: list[int]
-) -> None:
+def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(off_tree, exact):
     answered = rows(off_tree)
     nodes = [row.node for row in answered]
     targets = [row.target for row in answered]
@@ -60,12 +58,12 @@ def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(
         assert (state_of(row) == EXACT) == (bool(is_exact) and not row.off_tree)
 
 
-def test_a_threshold_is_chosen_by_the_scores_of_the_run() -> None:
+def test_a_threshold_is_chosen_by_the_scores_of_the_run():
     """Answers off the tree cost nothing at any threshold where the run scores them as the root."""
     off = [placed_row(TREE, 0, 0, votes=(0, 0), off_tree=True) for _ in range(3)]
-    seen: set[float] = set()
+    seen = set()
 
-    def watched(scores) -> float:
+    def watched(scores):
         seen.add(scores.accuracy)
         return scores.accuracy
 

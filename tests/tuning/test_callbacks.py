@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 from taxtune.tracking import TrackingCallback
 from taxtune.tuning.loop import Callback
-from taxtune.tuning.records import IterationRecord, TuneResult
-from tests.displays import NullTracker, Recorder
+from tests.displays import NullTracker
 from tests.tuning.toy import make_parts, tuned
 
 
 class Slow(NullTracker):
     """Records what it is told once it may."""
 
-    def __init__(self, fault: Exception | None = None) -> None:
+    def __init__(self, fault=None):
         self.may = threading.Event()
         self.fault = fault
         self.told: list[object] = []
         self.best: list[int | None] = []
 
-    def start(self, *what: object, **more: object) -> str:
+    def start(self, *what, **more):
         if self.fault is not None:
             raise self.fault
         self.told.append("start")
         return "run"
 
-    def iteration(self, record: IterationRecord, best: IterationRecord | None = None) -> None:
+    def iteration(self, record, best=None):
         self.may.wait(30)
         self.told.append(record.iteration)
         self.best.append(None if best is None else best.iteration)
 
-    def finish(self, result: TuneResult) -> None:
+    def finish(self, result):
         self.told.append("finish")
 
-    def close(self, status: str = "FINISHED") -> None:
+    def close(self, status="FINISHED"):
         self.told.append(status)
 
 
-def test_a_run_does_not_wait_for_its_record_until_its_end(tmp_path: Path) -> None:
+def test_a_run_does_not_wait_for_its_record_until_its_end(tmp_path):
     tracker = Slow()
 
-    def last(record: IterationRecord, best: IterationRecord | None) -> None:
+    def last(record, best):
         if record.iteration == 5:
             assert tracker.told == ["start"], "all iterations are done, and nothing is recorded"
             tracker.may.set()
@@ -61,7 +59,7 @@ def test_a_run_does_not_wait_for_its_record_until_its_end(tmp_path: Path) -> Non
 class Diary(Callback):
     """Writes down what a run does, and what the display in force is told meanwhile."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder):
         self.recorder = recorder
         self.lines: list[object] = []
         self.rows: dict[int, int] = {}
@@ -85,7 +83,7 @@ class Diary(Callback):
         self.lines.append(name)
 
 
-def test_what_is_done_is_told_when_it_begins(tmp_path: Path, recorder: Recorder) -> None:
+def test_what_is_done_is_told_when_it_begins(tmp_path, recorder):
     diary = Diary(recorder)
     parts = make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.first_rung=4",))
     result = tuned(parts, callbacks=[diary])

@@ -12,16 +12,13 @@ import signal
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from taxtune.models import AnswerStore, Request
 from taxtune.recipe import load_recipe
 from taxtune.tuning.build import Setup
-from tests.servers import OpenAIServer, Reply, calls
+from tests.servers import OpenAIServer, calls
 from tests.tuning.toy import Weighing, make_files, tuned
 
 # Else litellm fetches its prices when it is loaded.
@@ -46,7 +43,7 @@ PASSING = (
 )
 
 #: What the runs are set to besides the toy recipe: overrides by name.
-RUNS: dict[str, tuple[str, ...]] = {
+RUNS = {
     "every-image": ("iterations=4",),
     "rungs": ("iterations=7", "data.first_rung=3", "objective.kind=hr_at_hp"),
     "posterior": (
@@ -65,7 +62,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 }
 
 
-def agent(body: dict[str, Any]) -> Reply:
+def agent(body):
     """Answers as a chat model that looks at failures, tries two drafts and submits the first.
 
     What it says is a function of what it is told.
@@ -86,7 +83,7 @@ def agent(body: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def settings() -> Iterator[Callable[[str], tuple[str, ...]]]:
+def settings():
     """Returns the settings of a run by its name; an agent's model lives as long as the test."""
     with OpenAIServer(agent) as server:
         base = repr(server.api_base)
@@ -103,14 +100,14 @@ class Dying(Weighing):
         delay: Seconds from then on, in which the answers may be written down, or not.
     """
 
-    def __init__(self, out: Path, moment: int | None, delay: float) -> None:
+    def __init__(self, out, moment, delay):
         super().__init__(out / "asked.log")
         self.answers = out / "answers.db"
         self.moment = moment
         self.delay = delay
         self.before: list[Request] = []
 
-    def answer(self, questions: Any) -> Any:
+    def answer(self, questions):
         """Answers as a toy model."""
         if self.before:
             with AnswerStore(self.answers) as store:
@@ -125,19 +122,19 @@ class Dying(Weighing):
 
 
 def work(
-    folder: Path,
-    out: Path,
-    overrides: tuple[str, ...],
-    moment: int | None = None,
-    delay: float = 0.0,
-) -> None:
+    folder,
+    out,
+    overrides,
+    moment=None,
+    delay=0.0,
+):
     """Runs, or goes on with, a run."""
     out.mkdir(exist_ok=True)
     recipe = load_recipe(folder / "recipe.yaml", overrides)
     tuned(Setup(recipe, out, vlm=Dying(out, moment, delay)), resume=True)
 
 
-def calibrate(folder: Path, out: Path, moment: int | None = None, delay: float = 0.0) -> None:
+def calibrate(folder, out, moment=None, delay=0.0):
     """Calibrates the winner of a finished run on images of neither split."""
     from taxtune.tuning.calibrate import CalibrationRun
 
@@ -145,22 +142,22 @@ def calibrate(folder: Path, out: Path, moment: int | None = None, delay: float =
     CalibrationRun(out, 0.4, samples=3, recipe=folder / "recipe.yaml", vlm=vlm).run()
 
 
-def wait_until(ready: Callable[[], bool]) -> None:
+def wait_until(ready):
     until = time.monotonic() + 60
     while not ready():
         assert time.monotonic() < until
         time.sleep(0.0005)
 
 
-def asked(out: Path) -> list[str]:
+def asked(out):
     log = out / "asked.log"
     return log.read_text().splitlines() if log.exists() else []
 
 
-def kept(out: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def kept(out):
     """Returns history and result without what depends on the clock or was known before a crash."""
 
-    def plain(value: dict[str, Any]) -> dict[str, Any]:
+    def plain(value):
         return {key: item for key, item in value.items() if key not in PASSING}
 
     lines = (out / "history.jsonl").read_text().splitlines()
@@ -168,7 +165,7 @@ def kept(out: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return history, json.loads((out / "result.json").read_text(), object_hook=plain)
 
 
-def is_killed(what: Callable[..., None], *arguments: Any) -> bool:
+def is_killed(what, *arguments):
     """Does something in a process of its own; tells whether that was killed."""
     process = CONTEXT.Process(target=what, args=arguments)
     process.start()
@@ -180,9 +177,7 @@ def is_killed(what: Callable[..., None], *arguments: Any) -> bool:
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(
-    name: str, seed: int, tmp_path: Path, settings: Callable[[str], tuple[str, ...]]
-) -> None:
+def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(name, seed, tmp_path, settings):
     overrides = settings(name)
     folder, whole, out = tmp_path / "in", tmp_path / "whole", tmp_path / "killed"
     make_files(folder)
@@ -212,7 +207,7 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(
 
 
 @pytest.mark.heavy
-def test_a_calibration_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_a_calibration_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_path):
     folder, whole, out = tmp_path / "in", tmp_path / "whole", tmp_path / "killed"
     recipe = make_files(folder)
     recipe.write_text(recipe.read_text().replace("tuning: 8, heldout: 12", "tuning: 4, heldout: 4"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +32,7 @@ class Cut(ToyVLM):
 
     settings = ModelSettings(max_tokens=7)
 
-    def __init__(self, word: str = "", blue: str | None = None) -> None:
+    def __init__(self, word="", blue=None):
         super().__init__()
         self.word, self.blue = word, blue
 
@@ -48,7 +46,7 @@ class Cut(ToyVLM):
         return replies
 
 
-def evaluated(tmp_path: Path, vlm: ToyVLM, policy: Any = None) -> Any:
+def evaluated(tmp_path, vlm, policy=None):
     parts = build(make_parts(tmp_path / "in", tmp_path / "out", vlm))
     asker = Asker(vlm, Mapper(parts.taxonomy), policy or Single())
     return Evaluator(asker, parts.weights).evaluate(WHAT, parts.splits.tuning)
@@ -57,9 +55,7 @@ def evaluated(tmp_path: Path, vlm: ToyVLM, policy: Any = None) -> Any:
 @pytest.mark.parametrize(
     "rest", ["The image shows a", "", "It is a large viol", "This colour is a"]
 )
-def test_one_that_names_something_is_placed_and_one_that_names_nothing_is_missing(
-    tmp_path: Path, rest: str
-) -> None:
+def test_one_that_names_something_is_placed_and_one_that_names_nothing_is_missing(tmp_path, rest):
     vlm = Cut(blue=rest)
     rows = evaluated(tmp_path, vlm).rows
     blue = [row for row in rows if row.truth.startswith("colour/bluish")]
@@ -74,18 +70,18 @@ def test_one_that_names_something_is_placed_and_one_that_names_nothing_is_missin
     assert count_cut(rows) == (len(rows), len(rows))
 
 
-def test_one_that_ended_says_nothing_and_one_of_which_it_is_unknown_too(tmp_path: Path) -> None:
+def test_one_that_ended_says_nothing_and_one_of_which_it_is_unknown_too(tmp_path):
     for word in ("no such word", None):
         vlm = Cut(word or "", blue="The image shows a")
         if word is None:
-            vlm.answer = lambda questions: [Answer("The image shows a") for _ in questions]  # type: ignore[method-assign]
+            vlm.answer = lambda questions: [Answer("The image shows a") for _ in questions]
         rows = evaluated(tmp_path / str(word), vlm).rows
         assert all(row.failure is None for row in rows)
         assert any(row.abstained for row in rows)
         assert count_cut(rows) == (0, len(rows))
 
 
-def test_in_a_vote_one_that_names_nothing_is_none(tmp_path: Path) -> None:
+def test_in_a_vote_one_that_names_nothing_is_none(tmp_path):
     class Now(Cut):
         def answer(self, questions):
             replies = super().answer(questions)
@@ -100,7 +96,7 @@ def test_in_a_vote_one_that_names_nothing_is_none(tmp_path: Path) -> None:
     assert count_cut(rows) == (len(rows), 3 * len(rows))
 
 
-def test_what_was_cut_off_is_paid_for(tmp_path: Path) -> None:
+def test_what_was_cut_off_is_paid_for(tmp_path):
     class Thinking(ToyVLM):
         def answer(self, questions):
             return [
@@ -116,14 +112,14 @@ def test_what_was_cut_off_is_paid_for(tmp_path: Path) -> None:
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_baseline_without_answers_names_the_remedy(tmp_path: Path) -> None:
+def test_the_baseline_without_answers_names_the_remedy(tmp_path):
     parts = make_parts(tmp_path / "in", tmp_path / "out", Cut(blue="The image shows a"))
     with pytest.raises(ModelError, match=r"8 of 8 answers were cut at max_tokens = 7") as raised:
         tuned(parts)
     assert "vlm.max_tokens" in str(raised.value.remedy)
 
 
-def test_a_template_of_cut_answers_does_not_win_and_all_is_counted(tmp_path: Path) -> None:
+def test_a_template_of_cut_answers_does_not_win_and_all_is_counted(tmp_path):
     whole = tuned(
         make_parts(
             tmp_path / "whole", tmp_path / "out-whole", overrides=("objective.kind=accuracy",)
@@ -150,13 +146,13 @@ def test_a_template_of_cut_answers_does_not_win_and_all_is_counted(tmp_path: Pat
     assert "cut" not in iteration_metrics(result.best)
 
 
-def test_where_every_template_is_cut_none_wins(tmp_path: Path) -> None:
+def test_where_every_template_is_cut_none_wins(tmp_path):
     with pytest.raises(TaxtuneError, match="No template can win") as raised:
         tuned(make_parts(tmp_path / "in", tmp_path / "out", Cut("")))
     assert "vlm.max_tokens" in str(raised.value.remedy)
 
 
-def test_held_out_images_without_answers_name_the_remedy(tmp_path: Path) -> None:
+def test_held_out_images_without_answers_name_the_remedy(tmp_path):
     vlm = Cut(blue="It is")
     parts = build(make_parts(tmp_path / "in", tmp_path / "out", vlm))
     evaluator = Evaluator(Asker(vlm, Mapper(parts.taxonomy)), parts.weights)
@@ -165,7 +161,7 @@ def test_held_out_images_without_answers_name_the_remedy(tmp_path: Path) -> None
     assert "vlm.max_tokens" in str(raised.value.remedy)
 
 
-def test_held_out_answers_and_labels_tell_of_it(tmp_path: Path) -> None:
+def test_held_out_answers_and_labels_tell_of_it(tmp_path):
     class Later(Cut):
         later = False
 
@@ -176,7 +172,7 @@ def test_held_out_answers_and_labels_tell_of_it(tmp_path: Path) -> None:
     parts = make_parts(tmp_path / "in", tmp_path / "out", vlm)
 
     class Switch:
-        def on_selection(self, selection: object) -> None:
+        def on_selection(self, selection):
             vlm.later = True
 
     # Other prompts than before, so that the held-out images are asked about anew.
@@ -188,7 +184,7 @@ def test_held_out_answers_and_labels_tell_of_it(tmp_path: Path) -> None:
     [found] = classifier.classify(tmp_path / "in" / "navy0.png")
     assert found.cut == 1
     assert found.failure is None
-    vlm.answer = lambda questions: [Answer("It is", cut=True)]  # type: ignore[method-assign]
+    vlm.answer = lambda questions: [Answer("It is", cut=True)]
     [missing] = classifier.classify(tmp_path / "in" / "navy0.png")
     assert missing.cut == 1
     assert "cut off at max_tokens = 7" in str(missing.failure)

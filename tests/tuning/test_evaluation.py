@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 import pytest
-from PIL import Image
 
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.mapping.similarity import FloatMatrix
 from taxtune.metrics.doubt import Doubt
 from taxtune.models import Answer, Failure
-from taxtune.policies import Policy, SelfConsistency, Single
+from taxtune.policies import SelfConsistency, Single
 from taxtune.tuning import asker
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.build import build
@@ -26,16 +21,14 @@ class BySight:
 
     name, needs_images, confident = "sight", True, 0.5
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.names: list[str] = []
         self.seen: list[int] = []
 
-    def fit(self, names: Sequence[str]) -> None:
+    def fit(self, names):
         self.names = list(names)
 
-    def scores(
-        self, answers: Sequence[str], images: Sequence[Image.Image | None] | None = None
-    ) -> FloatMatrix:
+    def scores(self, answers, images=None):
         assert images is not None
         self.seen.append(len(images))
         rows = np.zeros((len(answers), len(self.names)), dtype=np.float32)
@@ -55,9 +48,7 @@ class Mumbler(ToyVLM):
         return [Answer("qwertz", prompt_tokens=1, completion_tokens=1) for _ in questions]
 
 
-def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(asker, "_IMAGES_AT_ONCE", 3)
     session = build(make_parts(tmp_path / "in", tmp_path / "out", Mumbler()))
     examples = (*session.splits.tuning, *session.splits.heldout)
@@ -98,9 +89,7 @@ class Asking(ToyVLM):
         (SelfConsistency(3, 0.5), "default"),
     ],
 )
-def test_held_out_scores_say_what_hangs_on_doubtful_placements(
-    tmp_path: Path, policy: Policy, preset: str
-) -> None:
+def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path, policy, preset):
     session = build(make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.5",)))
     mapper = Unsure(session.taxonomy, config=MapperConfig(preset=preset))
     evaluator = Evaluator(Asker(Asking(), mapper, policy), session.weights)

@@ -6,9 +6,7 @@ import base64
 import io
 import threading
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -26,7 +24,7 @@ from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import read_result
 from tests import servers
-from tests.servers import OpenAIServer, Reply
+from tests.servers import OpenAIServer
 from tests.tuning.toy import ToyVLM, make_parts, tuned
 
 KEY = "sk-a-secret-of-the-test"
@@ -34,11 +32,11 @@ ADVICE = ("", "Be careful.", "Give only the family.")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _litellm_is_loaded() -> None:
+def _litellm_is_loaded():
     load_litellm()  # its import takes seconds, which must not count against a call's time-out
 
 
-def is_proposal(body: dict[str, Any]) -> bool:
+def is_proposal(body):
     """Whether a request is the proposer's: the VLM's hold an image."""
     return isinstance(body["messages"][-1]["content"], str)
 
@@ -46,10 +44,10 @@ def is_proposal(body: dict[str, Any]) -> bool:
 class Models:
     """A toy VLM and a proposer that never runs out of templates, behind one server."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.proposed = 0
 
-    def __call__(self, body: dict[str, Any]) -> Reply | str:
+    def __call__(self, body):
         """Answers a request."""
         if is_proposal(body):
             tried = body["messages"][-1]["role"] == "tool"
@@ -68,14 +66,14 @@ class Models:
 
 
 def session(
-    folder: Path,
-    out: Path,
-    server: OpenAIServer,
-    *overrides: str,
-    kind: str = "llm",
-    max_retries: int = 5,
-    **how: Any,
-) -> Setup:
+    folder,
+    out,
+    server,
+    *overrides,
+    kind="llm",
+    max_retries=5,
+    **how,
+):
     """The toy recipe with both models behind a server, and short waits."""
     waits = {
         "first_wait": 0.01,
@@ -92,13 +90,13 @@ def session(
     return Setup(parts.recipe, out, vlm=vlm, proposer=proposer)
 
 
-def printed(result: TuneResult) -> str:
+def printed(result):
     console = Console(file=io.StringIO(), width=200)
     print_result(console, result)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return console.file.getvalue()
 
 
-def assert_no_secret(folder: Path) -> None:
+def assert_no_secret(folder):
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files
     for path in files:
@@ -112,8 +110,8 @@ def assert_no_secret(folder: Path) -> None:
     ids=["llm", "agent-rungs"],
 )
 def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
-    kind: str, iterations: int, how: tuple[str, ...], tmp_path: Path, notes: list[str]
-) -> None:
+    kind, iterations, how, tmp_path, notes
+):
     """30 % of all calls fail, in the paper's setting and with successive halving and an agent."""
     faults = servers.every_fault(8.0, KEY)
     script, made = servers.troubled(Models(), faults, share=0.3)
@@ -159,13 +157,13 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
 class Failing:
     """The toy models; the proposer fails while it is told to."""
 
-    def __init__(self, *failing: int, bad: Reply | None = None) -> None:
+    def __init__(self, *failing, bad=None):
         self.models = Models()
         self.calls = 0
         self.failing = set(failing)
         self.bad = bad or servers.no_choices(echo=KEY)
 
-    def __call__(self, body: dict[str, Any]) -> Reply | str:
+    def __call__(self, body):
         if is_proposal(body):
             self.calls += 1
             if self.calls in self.failing:
@@ -174,7 +172,7 @@ class Failing:
 
 
 @pytest.mark.heavy
-def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> None:
+def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path):
     # Two attempts an iteration: the second iteration's fail, and the third's first.
     with OpenAIServer(Failing(2, 3, 4)) as server:
         parts = session(tmp_path / "in", tmp_path / "out", server, "iterations=3", max_retries=1)
@@ -199,8 +197,8 @@ def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> 
 
 
 @pytest.mark.heavy
-def test_a_proposer_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_path: Path) -> None:
-    def run(server: OpenAIServer, resume: bool = False) -> TuneResult:
+def test_a_proposer_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_path):
+    def run(server, resume=False):
         parts = session(tmp_path / "in", tmp_path / "out", server, "iterations=5", max_retries=0)
         return tuned(parts, resume=resume)
 
@@ -219,13 +217,13 @@ def test_a_proposer_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_pat
     assert states == ["complete"] * 2 + ["failed"] * 2 + ["complete"] * 2
 
 
-def test_the_models_faults_are_counted_on_both_splits(tmp_path: Path) -> None:
+def test_the_models_faults_are_counted_on_both_splits(tmp_path):
     """A template that the model is mute to is void; failures on the held-out images count."""
     lock = threading.Lock()
     models = Models()
     baseline = 0
 
-    def script(body: dict[str, Any]) -> Reply | str:
+    def script(body):
         nonlocal baseline
         if is_proposal(body):
             return models(body)

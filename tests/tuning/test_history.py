@@ -6,9 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -25,29 +23,29 @@ IDENTITY = {"seed": 1, "data": "abc"}
 class Opened:
     """A run's folder, in which one history after another is opened."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder, stack):
         self.folder, self._stack = folder, stack
 
-    def open(self, identity: dict[str, object] = IDENTITY, *, resume: bool = True) -> History:
+    def open(self, identity=IDENTITY, *, resume=True):
         history = History(self.folder, "run", identity, resume=resume)
         self._stack.callback(history.close)
         return history
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Opened]:
+def place(tmp_path):
     with ExitStack() as stack:
         yield Opened(tmp_path / "run", stack)
 
 
 def record(
-    iteration: int,
-    hp: float = 0.8,
-    hr: float = 0.7,
+    iteration,
+    hp=0.8,
+    hr=0.7,
     *,
-    value: float | None = None,
-    feasible: bool = True,
-) -> IterationRecord:
+    value=None,
+    feasible=True,
+):
     row = sample_row(
         target=3, node=2, placement="life", confidence=0.5, from_store=True, hp=hp, hr=hr
     )
@@ -65,7 +63,7 @@ def record(
     )
 
 
-def run(history: History, total: int) -> list[int]:
+def run(history, total):
     done = []
     while (claim := history.claim(total)) is not None:
         history.propose(claim, Proposal(f"template {claim.iteration}", {"slot": "x"}))
@@ -75,8 +73,8 @@ def run(history: History, total: int) -> list[int]:
 
 
 def test_iterations_are_numbered_from_the_baseline_and_come_back_as_they_were(
-    place: Opened,
-) -> None:
+    place,
+):
     history = place.open(resume=False)
     assert run(history, 3) == [0, 1, 2, 3]
     history.close()
@@ -88,7 +86,7 @@ def test_iterations_are_numbered_from_the_baseline_and_come_back_as_they_were(
     assert [json.loads(line)["iteration"] for line in lines] == list(range(6))
 
 
-def test_an_existing_run_is_not_overwritten(place: Opened) -> None:
+def test_an_existing_run_is_not_overwritten(place):
     check_unused(place.folder)
     assert not is_begun(place.folder)
     history = place.open(resume=False)
@@ -100,7 +98,7 @@ def test_an_existing_run_is_not_overwritten(place: Opened) -> None:
     assert "--resume" in str(error.value)
 
 
-def test_resume_says_what_changed(place: Opened) -> None:
+def test_resume_says_what_changed(place):
     history = place.open()
     run(history, 0)
     history.close()
@@ -114,7 +112,7 @@ def test_resume_says_what_changed(place: Opened) -> None:
     place.open().close()
 
 
-def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_a_clear_error(tmp_path):
     (tmp_path / "history.db").write_text("not a database, certainly not one" * 100)
     with pytest.raises(TaxtuneError, match=r"history\.db"):
         History(tmp_path, "run", IDENTITY, resume=True)
@@ -136,7 +134,7 @@ WORKER = textwrap.dedent(
 )
 
 
-def test_a_second_process_is_refused_and_goes_on_where_the_first_was_killed(place: Opened) -> None:
+def test_a_second_process_is_refused_and_goes_on_where_the_first_was_killed(place):
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, str(place.folder)], stdout=subprocess.PIPE, text=True
     )
@@ -156,7 +154,7 @@ def test_a_second_process_is_refused_and_goes_on_where_the_first_was_killed(plac
     assert (claim.iteration, claim.proposal) == (0, Proposal("half done", {"slot": "x"}))
 
 
-def test_a_run_without_a_finished_iteration_begins_anew_with_another_recipe(place: Opened) -> None:
+def test_a_run_without_a_finished_iteration_begins_anew_with_another_recipe(place):
     history = place.open(resume=False)
     history.propose(history.claim(3), Proposal("half done"))
     history.set_note("mlflow_run", "1")
@@ -170,7 +168,7 @@ def test_a_run_without_a_finished_iteration_begins_anew_with_another_recipe(plac
         place.open()
 
 
-def test_a_trial_whose_process_died_before_closing_it_is_closed(place: Opened) -> None:
+def test_a_trial_whose_process_died_before_closing_it_is_closed(place):
     history = place.open(resume=False)
     history.keep(record(history.claim(3).iteration))
     history.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +11,16 @@ from taxtune.metrics.statistics import INFORMATION_METRICS
 from taxtune.report.tables import rank_table
 from taxtune.tracking.values import all_scores
 from taxtune.tuning.build import build, tuned_for
-from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import History
 from taxtune.tuning.run_folder import identity_of
 from tests.tuning.toy import make_parts, tuned
 
 
-def built(tmp_path: Path, *overrides: str) -> Experiment:
+def built(tmp_path, *overrides):
     return build(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
 
 
-def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> None:
+def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path):
     overrides = ("objective.kind=ihp",)
     result = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
     assert result.objective == "ihp"
@@ -76,7 +74,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     assert set(INFORMATION_METRICS) <= set(result.differences[0].metrics)
 
 
-def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
+def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path):
     overrides = ("taxonomy.frequencies=counts.csv",)
     counts = tmp_path / "in" / "counts.csv"
     counts.parent.mkdir()

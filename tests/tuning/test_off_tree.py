@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.config import PAPER_PRESETS
-from taxtune.tuning.build import Setup, build, make_taxonomy
+from taxtune.tuning.build import build, make_taxonomy
 from taxtune.tuning.history import is_begun
-from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import identity_of
 from tests.tuning.toy import Cyclist, make_parts, tuned, with_bicycles
 
 
-def cyclist(folder: Path, out: Path, *overrides: str) -> Setup:
+def cyclist(folder, out, *overrides):
     return with_bicycles(make_parts(folder, out, Cyclist(), ("max_off_tree=1", *overrides)))
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Setup, TuneResult]]:
+def runs(tmp_path_factory):
     base = tmp_path_factory.mktemp("off-tree")
     found = {}
     for way in ("child", "root"):
@@ -32,9 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Setup, Tun
 
 
 @pytest.mark.parametrize("way", ["child", "root"])
-def test_rows_scores_and_intervals_follow_the_convention(
-    runs: dict[str, tuple[Setup, TuneResult]], way: str
-) -> None:
+def test_rows_scores_and_intervals_follow_the_convention(runs, way):
     session, result = runs[way]
     # Three of five images of each shade are murky.
     off = [row for row in result.heldout[0].rows if row.off_tree]
@@ -72,7 +68,7 @@ def test_rows_scores_and_intervals_follow_the_convention(
 
 
 @pytest.mark.parametrize("preset", PAPER_PRESETS)
-def test_the_papers_presets_score_as_the_paper_does(tmp_path: Path, preset: str) -> None:
+def test_the_papers_presets_score_as_the_paper_does(tmp_path, preset):
     overrides = (f"mapper.preset={preset}",)
     experiment = build(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides))
     assert experiment.mapper.config.off_tree == experiment.goal().off_tree == "root"
@@ -81,8 +77,8 @@ def test_the_papers_presets_score_as_the_paper_does(tmp_path: Path, preset: str)
 
 
 def test_tuning_for_precision_rewards_declining_and_not_inventing(
-    runs: dict[str, tuple[Setup, TuneResult]],
-) -> None:
+    runs,
+):
     """On the paper's root both have hP 1, and nothing tells the two apart."""
     for way, (_, result) in runs.items():
         inventing = []
@@ -100,7 +96,7 @@ def test_tuning_for_precision_rewards_declining_and_not_inventing(
             assert result.heldout[1].scores.off_tree == 0
 
 
-def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: Path) -> None:
+def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path):
     settings = ("max_off_tree=0.3", "iterations=2")
     session = cyclist(tmp_path / "in", tmp_path / "out", *settings)
     with pytest.raises(TaxonomyError) as caught:
@@ -117,6 +113,6 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
         again = cyclist(tmp_path / "in", tmp_path / "out", *settings)
         with pytest.raises(TaxonomyError, match="assert something"):
             tuned(again, tmp_path / "out", resume=resume)
-        assert again.vlm.asked == 0  # type: ignore[attr-defined]
+        assert again.vlm.asked == 0
     raised = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.9", "iterations=2")
     assert tuned(raised, tmp_path / "out", resume=True).iterations[0].scores is not None

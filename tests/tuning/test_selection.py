@@ -206,7 +206,7 @@ def test_what_is_better_on_every_image_goes_on(kind):
 
 
 @pytest.mark.parametrize("name", ["hp", "hr_at_hp", "hf"])
-def test_no_more_templates_go_on_than_a_stage_has_room_for(name: str) -> None:
+def test_no_more_templates_go_on_than_a_stage_has_room_for(name):
     """Rows that a template got later, the baseline's too, do not change who went on before."""
     objective = make_objective(name)
     for seed in range(6):

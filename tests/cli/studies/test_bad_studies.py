@@ -6,8 +6,6 @@ Every command runs in this process with NumPy's warnings as errors: nothing is d
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +24,7 @@ life/fish/eel,
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bad")
     good = "id,answer,target\n1,thrush,blackbird\n2,a bird,mallard\n3,cod,cod\n4,eel,cod\n"
     texts = {
@@ -38,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    records: dict[str, list[dict[str, Any]]] = {
+    records = {
         "failed.jsonl": [{"id": i, "answer": None, "target": "cod"} for i in range(4)],
         "nan.jsonl": [{"id": 1, "answer": float("nan"), "target": "cod"}],
     }
@@ -70,7 +68,7 @@ RANKING = "study ranking -t tree.csv --resamples 5 -m exact-match"
         ),
     ],
 )
-def test_it_is_refused(folder: Path, command: str, words: list[str]) -> None:
+def test_it_is_refused(folder, command, words):
     before = {path.name for path in folder.iterdir()}
     done = run_captured(*command.split(), folder=folder)
     assert (done.code, done.out) == (2, "")

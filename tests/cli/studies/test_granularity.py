@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.cli.studies.study import Study
-
 TAXONOMY = """path,aliases
 thing/animal/cat,
 thing/animal/dog,
@@ -27,14 +25,14 @@ STUDY = "granularity"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
     (tmp_path / "scores.csv").write_text(SCORES, encoding="utf-8")
     return tmp_path
 
 
-def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> None:
+def test_a_clip_model_on_images(study, folder, tiny_clip):
     colours = {"cat": "red", "dog": "blue", "apple": "green", "bread": "brown"}
     for label, colour in colours.items():
         images = folder / "images" / label
@@ -85,7 +83,7 @@ CAPTIONS = (
         ),
     ],
 )
-def test_errors(study: Study, folder: Path, command: str, said: str) -> None:
+def test_errors(study, folder, command, said):
     files = {
         "c.txt": CAPTIONS,
         "words.txt": "a house",

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import pytest
-
-from tests.cli.studies.study import Study
 
 STUDY = "ranking"
 
@@ -16,7 +13,7 @@ BOLD = "id,answer,target\n1,blackbird,blackbird\n2,American robin,mallard\n3,mal
 
 
 @pytest.fixture
-def folder(birds_folder: Path) -> Path:
+def folder(birds_folder):
     texts = {
         "careful.csv": CAREFUL,
         "bold.csv": BOLD,
@@ -30,9 +27,7 @@ def folder(birds_folder: Path) -> Path:
     return birds_folder
 
 
-def test_targets_outside_the_root_are_left_out_before_rows_are_matched(
-    folder: Path, study: Study
-) -> None:
+def test_targets_outside_the_root_are_left_out_before_rows_are_matched(folder, study):
     command = shlex.split("careful.csv more.csv -t tree.csv -m exact-match --resamples 5")
     assert "more (more.csv): 2 rows that another file lacks" in study.refused(*command)
     found = study.json(*command, "--root", "thrush")
@@ -71,11 +66,11 @@ def test_targets_outside_the_root_are_left_out_before_rows_are_matched(
         ),
     ],
 )
-def test_bad_input_is_one_message(folder: Path, study: Study, command: str, message: str) -> None:
+def test_bad_input_is_one_message(folder, study, command, message):
     assert message in study.refused(*command.split(), "-t", "tree.csv")
 
 
-def test_common_rows_are_ranked_and_the_others_counted(folder: Path, study: Study) -> None:
+def test_common_rows_are_ranked_and_the_others_counted(folder, study):
     command = "bold.csv short.csv -t tree.csv --rows common -m exact-match"
     found = study.json(*command.split())
     assert found["settings"]["examples"] == 1

@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from PIL import Image
 
-from tests.cli.studies.study import Study
 from tests.studies.coco import write_coco
 
 STUDY = "specificity"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_coco(tmp_path)
     (tmp_path / "images").mkdir()
@@ -25,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 COCO = "--captions captions.json --instances instances.json --narratives narratives.jsonl"
 
 
-def test_a_model_and_then_its_pairs(study: Study, folder: Path, tiny_clip: str) -> None:
+def test_a_model_and_then_its_pairs(study, folder, tiny_clip):
     options = "--images images --pairs p.jsonl --negatives 5 --resamples 20 --out out --device cpu"
     record = study.json(*f"{COCO} {options}".split(), "--model", tiny_clip)
     rows = {row["right texts"]: row for row in record["tables"]["specificity"]}
@@ -68,8 +65,8 @@ def test_a_model_and_then_its_pairs(study: Study, folder: Path, tiny_clip: str) 
         ),
     ],
 )
-def test_errors(study: Study, folder: Path, command: str, said: str) -> None:
-    def contents() -> dict[Path, bytes]:
+def test_errors(study, folder, command, said):
+    def contents():
         return {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
     before = contents()
