@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import os
 import re
 import signal
@@ -232,11 +233,20 @@ def test_what_was_answered_before_an_error_is_given_first():
     assert given == [(0, 0), (1, 1)], "and no other call is begun"
 
 
-def test_ctrl_c_does_not_wait_for_a_server_that_hangs(asked):
-    interrupt = iter([lambda: os.kill(os.getpid(), signal.SIGINT)])
+# A signal that reaches another thread, or comes just before the wait begins, does not wake the wait.
+INTERRUPTS = {
+    "to the process": lambda: os.kill(os.getpid(), signal.SIGINT),
+    "to another thread": lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT),
+}
+
+
+@pytest.mark.parametrize("press", INTERRUPTS.values(), ids=INTERRUPTS)
+def test_ctrl_c_does_not_wait_for_a_server_that_hangs(press, asked):
+    # At the last request, when nothing is left to do but to wait.
+    arrived = itertools.count(1)
 
     def script(body):
-        for press in interrupt:
+        if next(arrived) == 8:
             press()
         return servers.slow(3600)
 
