@@ -41,10 +41,11 @@ Number = Annotated[float, BeforeValidator(_no_bool)]
 
 
 def _split_size(value: object) -> object:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not (0 < value < 1 if isinstance(value, float) else value >= 1):
-        raise ValueError("must be a number of images, such as 40, or a share of them, such as 0.4")
-    return value
+    if isinstance(value, float) and 0 < value < 1:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise ValueError("must be a number of images, such as 40, or a share of them, such as 0.4")
 
 
 # Of a split: a number of images, or a share of them, which follows the data.
