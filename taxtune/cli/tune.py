@@ -64,6 +64,10 @@ DryRunOption = Annotated[
         "--dry-run",
     ),
 ]
+DetailsOption = Annotated[
+    bool,
+    opt("Also print every score, and what doubtful placements would change.", "--details"),
+]
 JsonOption = Annotated[bool, opt("Print only the result on standard output, as JSON.", "--json")]
 
 
@@ -95,6 +99,7 @@ def tune(
     out: OutOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
@@ -119,6 +124,7 @@ def tune(
         settings=settings or [],
         out=out,
         resume=resume,
+        details=details,
         as_json=as_json,
     )
     run.start(dry_run=dry_run)
@@ -135,6 +141,7 @@ def compare(
     out: OutOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
@@ -153,6 +160,7 @@ def compare(
         settings=settings or [],
         out=out,
         resume=resume,
+        details=details,
         as_json=as_json,
     )
     run.start(dry_run=dry_run)
@@ -195,7 +203,7 @@ class _Run:
         go_on = f"Continue with: {self._continuing(given)}"
         with running.guarded(setup.folder, go_on):
             result, callbacks = self._result(setup)
-        running.show_result(result, as_json=self.as_json)
+        running.show_result(result, as_json=self.as_json, details=self.details)
         running.check_recorded(callbacks, setup.folder, go_on)
         mark_complete(setup.recipe, result)
 
@@ -248,6 +256,7 @@ def evaluate(
     split: SplitOption = "heldout",
     settings: SetOption = None,
     out: OutOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
@@ -273,7 +282,7 @@ def evaluate(
                 name="-".join(file.stem for file in sources),
                 callbacks=[progress, ReportCallback()],
             )
-    running.show_result(result, as_json=as_json)
+    running.show_result(result, as_json=as_json, details=details)
 
 
 def _note_oddities(experiment: Experiment, sources: Mapping[Path, str]) -> None:
