@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -107,7 +108,7 @@ def _options(
 
 
 # In the order of the work; the parts that stand on their own come last.
-_PANELS = {
+_PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Tune a prompt": (init, recipes, tune, evaluate, compare, calibrate),
     "Use and review a run": (choose, classify, serve, report, mlflow, audit),
     "Taxonomies and answers": (place, score),
