@@ -178,6 +178,7 @@ class _Run:
         settings: Overrides of the recipe, each "KEY=VALUE".
         out: The folder of the run.
         resume: Whether to continue the run in the folder.
+        details: Whether to print every score as well.
         as_json: Whether to print JSON.
     """
 
@@ -188,6 +189,7 @@ class _Run:
     settings: Sequence[str]
     out: Path | None
     resume: bool
+    details: bool
     as_json: bool
 
     def start(self, *, dry_run: bool) -> None:

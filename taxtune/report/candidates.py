@@ -24,10 +24,12 @@ class Choice:
     Attributes:
         candidate: The candidate.
         prompt: Its prompt; the template where its variables are not known.
+        is_chosen: Whether a person has chosen it.
     """
 
     candidate: Candidate
     prompt: str
+    is_chosen: bool
 
     @property
     def mark(self) -> str:
@@ -61,6 +63,8 @@ class Choice:
         roles = list(self.candidate.roles)
         if self.candidate.taken and not roles:
             roles.append("the objective's choice")
+        if self.is_chosen:
+            roles.append("chosen by a person")
         return ", ".join(roles)
 
 
@@ -80,18 +84,22 @@ def choices(run: TuneResult) -> list[Choice]:
     found = []
     for candidate in run.selection.candidates:
         record = records[candidate.iteration]
-        found.append(Choice(candidate, record.prompt or record.template or ""))
+        choice = Choice(
+            candidate=candidate,
+            prompt=record.prompt or record.template or "",
+            is_chosen=run.is_chosen and record.iteration == run.winner,
+        )
+        found.append(choice)
     return found
 
 
 def choose_command(run: TuneResult) -> str:
     """Returns the command that takes another candidate; empty where there is no other."""
-    others = [each.candidate for each in choices(run) if not each.candidate.taken]
-    if not others:
-        return ""
-    # The baseline is what the run was to improve on.
-    other = next((each for each in others if each.iteration), others[0])
-    return command("choose", run.folder, str(other.iteration))
+    numbers = [each.candidate.iteration for each in choices(run)]
+    others = [number for number in numbers if number != run.winner]
+    # The boldest of them is at the end, but for the baseline, which the run was to improve on.
+    others.sort(key=bool)
+    return command("choose", run.folder, str(others[-1])) if others else ""
 
 
 def candidate_table(run: TuneResult) -> Table:

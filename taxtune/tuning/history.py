@@ -100,7 +100,7 @@ class History:
             while the run goes on.
         name: Name of the study.
         identity: Everything that must not change between the run's start and its resumption, by
-            dotted key.
+            dotted key. None for a finished run that is only read and noted.
         resume: Whether to go on with what is there; otherwise a finished iteration is an error.
         lock: The lock of the folder where the caller holds it; the history releases it.
 
@@ -114,7 +114,7 @@ class History:
         self,
         folder: Path,
         name: str,
-        identity: Mapping[str, Any],
+        identity: Mapping[str, Any] | None,
         *,
         resume: bool,
         lock: FileLock | None = None,
@@ -142,7 +142,8 @@ class History:
             self._read()
             if not resume:
                 check_unused(folder)
-            self._check_identity(_plain(identity))
+            if identity is not None:
+                self._check_identity(_plain(identity))
         except BaseException as error:
             self.close()
             problem = database_problem(error)
