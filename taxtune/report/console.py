@@ -130,14 +130,14 @@ def _changes(summary: Summary) -> list[str]:
     if len(columns) == 2:
         return []
     aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
-    lines = []
+    wrong = [f"{column.title} {wrong_labels(column.outcomes)}" for column in columns]
+    lines = [f"{LABELS_WRONG}: {'; '.join(wrong)}"] if columns else []
     for column in columns:
         wanted = aims.get(column.name, ["hp", "hr"])
         changes = []
         for key in summary.scores:
             if key in wanted and key in column.changes:
                 changes.append(f"{metric_name(key)} {difference(column.changes[key], key)}")
-        lines.append(f"{column.title}, {LABELS_WRONG}: {wrong_labels(column.outcomes)}")
         if changes:
             lines.append(f"{column.title} − baseline: {', '.join(changes)}")
     return lines

@@ -258,9 +258,8 @@ def summary_table(summary: Summary) -> Table:
     if len(columns) > _COLUMNS:
         names = ["labels wrong", *(metric_name(key) for key in summary.scores)]
         rows = [(f"  {title}", *values) for title, values in cells.items()]
-        return Table(
-            name="summary", title="", columns=(head, *summary.counts, *names), rows=tuple(rows)
-        )
+        states = ["general" if state == GENERAL else state for state in summary.counts]
+        return Table(name="summary", title="", columns=(head, *states, *names), rows=tuple(rows))
     if len(columns) == 2 and columns[1].changes:
         changes = [""] * len(summary.counts) + [spread_wrong(columns[1].outcomes)]
         for key in summary.scores:
@@ -372,12 +371,13 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
 
 
 def seen_in_words(selection: Selection) -> str:
-    """Returns what the winner was chosen by, as "49 tuning images with 1 wrong label"."""
+    """Returns what the winner was chosen by, as "49 tuning images with 1 wrong answer"."""
     images = _counted(selection.images, "tuning image")
     outcomes = selection.outcomes
     if outcomes is None:
         return images
-    return f"{images} with {_counted(outcomes.wrong, 'wrong label')}"
+    wrong = f"with {_counted(outcomes.wrong, 'wrong answer')}"
+    return f"{images} {wrong if outcomes.wrong else 'without a wrong answer'}"
 
 
 def _proven(selection: Selection, images: str) -> str:
@@ -410,23 +410,22 @@ def _wanting(held: Held, selection: Selection) -> str:
     if not remedies:
         return f"Best estimate, not certified: {lacks}."
     first = "Cheapest first: " if len(remedies) > 1 else "What helps: "
-    return f"Best estimate, not certified: {lacks}. {first}{'; or '.join(remedies)}."
+    return f"Best estimate, not certified: {lacks}. {first}{'; '.join(remedies)}."
 
 
 def _remedies(held: Held, selection: Selection) -> list[str]:
     remedies = []
     unasked = max(selection.there - selection.images, 0)
     if unasked and held.more is not None:
-        remedies.append(
-            f"{selection.images:,} of {selection.there:,} tuning images were asked about, "
-            "--resume with a larger --effort asks more"
-        )
+        others = _counted(unasked, "other tuning image")
+        remedies.append(f"ask about the {others} (--resume, a larger --effort)")
     provable = _rounded_down(held.low)
     if provable > 0:
-        remedies.append(f"aim for {metric_name(held.measure)} {provable:g}, which they prove")
+        name = metric_name(held.measure)
+        remedies.append(f"a goal that these photos can prove, {name} {provable:g}")
     if held.more is not None and held.more > unasked:
         photos = _photos(held.more - unasked, selection.images + unasked)
-        remedies += [f"label {photos} for tuning"] if photos else []
+        remedies += [f"{photos} for tuning"] if photos else []
     return remedies
 
 
@@ -564,9 +563,9 @@ def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
         if more > 0:
             text += f", not {number(power.goal, power.measure)}: raise data.tuning"
             lower = _rounded_down(power.provable)
-            text += f", or aim for {name} {lower:g}" if lower > 0 else ""
+            text += f"; a goal that they can prove, {name} {lower:g}" if lower > 0 else ""
             photos = _photos(more, power.images)
-            text += f", or label {photos}" if photos else ""
+            text += f"; {photos}" if photos else ""
         lines.append(text)
     return lines
 
