@@ -29,7 +29,7 @@ class Inputs(NamedTuple):
     """
 
     identity: Mapping[str, Any]
-    contents: Mapping[str, Mapping[str, Any]]
+    contents: Mapping[str, Mapping[str, Any]] = {}
 
 
 def contents_of(experiment: Experiment) -> dict[str, dict[str, Any]]:

@@ -99,9 +99,8 @@ class History:
         folder: The run's folder. It gets `history.db`, `history.jsonl` and `.lock`, and is locked
             while the run goes on.
         name: Name of the study.
-        identity: Everything that must not change between the run's start and its resumption, by
-            dotted key.
-        contents: What is noted of images and tree when the run begins (`contents_of`).
+        inputs: What the run is about, noted when it begins and compared when it is resumed. None
+            for a finished run that is only read and noted.
         anew: How a new run is begun, for the message of one that cannot be resumed.
         resume: Whether to go on with what is there; otherwise a finished iteration is an error.
         lock: The lock of the folder where the caller holds it; the history releases it.
@@ -116,10 +115,9 @@ class History:
         self,
         folder: Path,
         name: str,
-        identity: Mapping[str, Any],
+        inputs: Inputs | None,
         *,
         resume: bool,
-        contents: Mapping[str, Mapping[str, Any]] | None = None,
         anew: str = "choose another folder with --out DIR",
         lock: FileLock | None = None,
     ) -> None:
@@ -146,7 +144,8 @@ class History:
             self._read()
             if not resume:
                 check_unused(folder)
-            self._check_inputs(Inputs(_plain(identity), _plain(contents or {})), anew)
+            if inputs is not None:
+                self._check_inputs(Inputs(*map(_plain, inputs)), anew)
         except BaseException as error:
             self.close()
             problem = database_problem(error)

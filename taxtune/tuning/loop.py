@@ -25,6 +25,7 @@ from taxtune.tuning.history import Claim, History, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import (
     CUT_REMEDY,
+    OBJECTIVES_CHOICE,
     ComparisonResult,
     HeldoutResult,
     IterationRecord,
@@ -50,6 +51,7 @@ __all__ = ["Callback", "Callbacks", "ComparisonGroup", "Tuner"]
 
 _USAGES = TypeAdapter(dict[str, Usage])
 _WAIT = "Continue with --resume when the model answers again; answers so far are saved."
+_CHOSEN = "chosen"  # the note of the iteration that a person has chosen
 _PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
@@ -208,6 +210,47 @@ class Tuner:
             finally:
                 self.history.close()
 
+    def choose(self, iteration: int, earlier: TuneResult) -> TuneResult:
+        """Makes an iteration the winner of a finished run, and asks about held-out images with it.
+
+        What the objective chose stays beside it; to choose that takes an earlier choice back.
+
+        Args:
+            iteration: The iteration; it has scores.
+            earlier: The result of the run.
+        """
+        assert earlier.selection is not None
+        self._started = time.monotonic()
+        self.history = History(self.folder, "", None, resume=True, lock=self.lock)
+        before = self.history.note(_CHOSEN)
+        is_own = iteration == earlier.selection.winner
+        status = "failed"
+        try:
+            self.history.set_note(_CHOSEN, None if is_own else iteration)
+            with AnswerStore(self.answers) as store:
+                evaluator = self.experiment.evaluator(store)
+                evaluator, selection = self._with_threshold(evaluator, earlier.selection)
+                self.callbacks.tell("on_start", self, self.history.records())
+                made = self._result(evaluator, selection)
+            status = "finished"
+            result = replace(
+                earlier,
+                winner=made.winner,
+                heldout=made.heldout,
+                differences=made.differences,
+                selection=selection,
+                seconds=made.seconds,
+            )
+            self._write(result)
+            return result
+        finally:
+            if status == "failed":
+                self.history.set_note(_CHOSEN, before)
+            try:
+                self.callbacks.tell("on_stop", status)
+            finally:
+                self.history.close()
+
     def _open(self) -> None:
         """Opens the history, once all that is asked is known to answer."""
         experiment = self.experiment
@@ -237,10 +280,14 @@ class Tuner:
         evaluator, selection = self._with_threshold(evaluator, selection)
         self.callbacks.tell("on_selection", selection)
         result = self._result(evaluator, selection)
+        self._write(result)
+        return result
+
+    def _write(self, result: TuneResult) -> None:
+        """Writes a result, and tells the callbacks."""
         write_result(result)
         with track("recording the result"):
             self.callbacks.tell("on_result", result)
-        return result
 
     def _search(self, evaluator: Evaluator) -> None:
         """Proposes and asks until the budget is spent, then asks who may win about more images."""
@@ -282,7 +329,7 @@ class Tuner:
         experiment = self.experiment
         if not experiment.policy.is_open:
             return evaluator, selection
-        winner = self.history.record(selection.winner)
+        winner = self._winner(selection)
         threshold = final_threshold(
             experiment.taxonomy,
             experiment.weights,
@@ -297,14 +344,23 @@ class Tuner:
             selection = replace(selection, status="estimate", candidates=tuple(candidates))
         return evaluator.with_policy(policy), selection
 
+    def _winner(self, selection: Selection) -> IterationRecord:
+        """Returns the iteration that a person has chosen, or else the objective."""
+        chosen = self.history.note(_CHOSEN)
+        return self.history.record(selection.winner if chosen is None else int(chosen))
+
     def _result(self, evaluator: Evaluator, selection: Selection) -> TuneResult:
         """Returns the result, once baseline and winner are asked about the held-out images."""
         experiment = self.experiment
         objective = experiment.objective
         records = self.history.records()
+        winner = self._winner(selection)
+        named = {"baseline": records[0]}
+        if winner.iteration != selection.winner:
+            named[OBJECTIVES_CHOICE] = self.history.record(selection.winner)
+        named["winner"] = winner
         templates = {}
-        winner = self.history.record(selection.winner)
-        for name, record in {"baseline": records[0], "winner": winner}.items():
+        for name, record in named.items():
             templates[name] = experiment.rules.parse(record.template or "")
         on_heldout = partial(self.callbacks.tell, "on_heldout")
         heldout, differences = experiment.compare(evaluator, templates, on_heldout)
@@ -315,7 +371,7 @@ class Tuner:
             constraints=objective.constraints,
             trivial_hp=trivial_hp,
             trivial_hr=trivial_hr,
-            winner=selection.winner,
+            winner=winner.iteration,
             iterations=tuple(records),
             heldout=self._accounted(heldout),
             differences=differences,

@@ -21,7 +21,7 @@ from taxtune.atomic import write_json, write_text
 from taxtune.errors import DataError, RecipeError, ResumeError, TaxtuneError
 from taxtune.recipe import Recipe
 from taxtune.recipe_file import load_yaml
-from taxtune.tuning.changes import contents_of
+from taxtune.tuning.changes import Inputs, contents_of
 from taxtune.tuning.history import History, check_unused, is_begun
 from taxtune.tuning.records import RUN_FORMAT, ComparisonResult, Provenance, TuneResult
 from taxtune.untrusted import redact
@@ -170,8 +170,7 @@ def open_history(
     history = History(
         folder,
         experiment.recipe.name,
-        identity_of(experiment),
-        contents=contents_of(experiment),
+        Inputs(identity_of(experiment), contents_of(experiment)),
         resume=resume,
         anew=anew,
         lock=lock,
