@@ -1,16 +1,16 @@
 """The templates that a person may want to choose among: the objective's choice and what it passed over.
 
 An objective decides by scores and bounds; people decide by how many labels are wrong and how many
-are exact. Of the templates that went beyond the first rung, the candidates are
+are exact. Of the templates that were asked about no fewer images than the winner, the candidates are
 
 - the most careful one that is certified: with the fewest wrong labels;
 - the best estimate: what the objective would take if nothing had to be proven;
 - the boldest: with the most exact labels;
 - the baseline;
 
-and the one that the objective takes. None of them but the last may be beaten by another template: on
-the images that both were asked about, that has no more wrong and no fewer exact, and one of them
-better.
+and the one that the objective takes. None of them but the last may be beaten by another template that
+was asked about no fewer images: on those that both were asked about, that has no more wrong and no
+fewer exact, and one of them better.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ class _Field:
     def of(
         cls, selection: Selection, records: Sequence[IterationRecord], objective: Objective
     ) -> _Field:
-        """Finds the templates that were asked about most images, and the baseline."""
-        able = [record for record in records if record.scores is not None and not record.cut_short]
-        first = min(len(record.rows) for record in able)
-        further = [record for record in able if len(record.rows) > first]
-        entered = further or able
-        entered += [record for record in able[:1] if record not in entered]  # the baseline
+        """Finds the baseline, and the templates that were asked about no fewer images than the winner."""
+        entered = []
+        for record in records:
+            is_able = record.scores is not None and not record.cut_short
+            if is_able and (len(record.rows) >= selection.images or record.iteration == 0):
+                entered.append(record)
         groups: dict[int, list[IterationRecord]] = {}
         for record in entered:
             groups.setdefault(len(record.rows), []).append(record)
@@ -115,7 +115,8 @@ class _Field:
             standings[images] = Standings.of(group, objective, baseline)
         unbeaten = []
         for record in entered:
-            if not any(beats(other, record) for other in entered):
+            rivals = [other for other in entered if len(other.rows) >= len(record.rows)]
+            if not any(beats(other, record) for other in rivals):
                 unbeaten.append(record.iteration)
         return cls(
             winner=selection.winner,
@@ -146,7 +147,7 @@ class _Field:
         return {
             "most careful": min(certified, key=self._wrong, default=None),
             "best estimate": estimate if estimate in self.unbeaten else None,
-            "boldest": max(self.unbeaten, key=self._exact, default=None),
+            "boldest": max(filter(None, self.unbeaten), key=self._exact, default=None),
             "baseline": 0 if 0 in self.unbeaten else None,
         }
 
