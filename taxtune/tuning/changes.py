@@ -33,7 +33,7 @@ class Inputs(NamedTuple):
 
 
 def contents_of(experiment: Experiment) -> dict[str, dict[str, Any]]:
-    """Returns what a run notes of its data when it begins, so that a change can be told later.
+    """Returns the lists of images and nodes that a run notes when it begins, to tell a change later.
 
     Returns:
         "images": id and label of each labelled image, by its content hash (its id where images are
@@ -82,7 +82,7 @@ def changes_in_words(before: Inputs, now: Inputs) -> list[str]:
 def _image_lines(
     before: Mapping[str, Sequence[str]] | None, now: Mapping[str, Sequence[str]] | None
 ) -> list[str]:
-    """Returns what has changed of the labelled images; nothing where either list was not kept."""
+    """Returns the changes of the labelled images; none where either list was not kept."""
     if before is None or now is None:
         return []
     gone = {before[key][0]: key for key in before.keys() - now.keys()}
@@ -112,7 +112,7 @@ def _image_lines(
 def _node_lines(
     before: Mapping[str, Sequence[str]] | None, now: Mapping[str, Sequence[str]] | None
 ) -> list[str]:
-    """Returns what has changed of the tree; nothing where either list was not kept."""
+    """Returns the changes of the tree; none where either list was not kept."""
     if before is None or now is None:
         return []
     renamed = []
