@@ -53,11 +53,13 @@ class RunOptions(TypedDict, total=False):
         callbacks: Told what happens; see `taxtune.Callback`.
         resume: Whether to go on with what is in the folder.
         command: The command that runs it again, for the report.
+        anew: The command that begins a new run, for the error of one that cannot go on.
     """
 
     callbacks: Sequence[Any]
     resume: bool
     command: str | None
+    anew: str | None
 
 
 def tune(

@@ -13,7 +13,7 @@ from filelock import FileLock
 from pydantic import TypeAdapter
 
 from taxtune.data import Example
-from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
+from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.asker import answer_limit
@@ -40,7 +40,8 @@ from taxtune.tuning.run_folder import (
     check_run_folder,
     describe,
     files_shown,
-    identity_of,
+    next_folder,
+    open_history,
     write_result,
 )
 from taxtune.tuning.selection import choose, leaders, next_steps
@@ -149,6 +150,7 @@ class Tuner:
         resume: Go on with a run that is already in the folder.
         group: The comparison that the run is a part of.
         command: The command that runs it again, for the report.
+        anew: How a new run is begun where this one cannot go on; in Python where left out.
         lock: The folder's lock where the caller holds it; see `taxtune.tuning.history.locked`.
     """
 
@@ -164,6 +166,7 @@ class Tuner:
         resume: bool = False,
         group: ComparisonGroup | None = None,
         command: str | None = None,
+        anew: str | None = None,
         lock: FileLock | None = None,
     ) -> None:
         self.experiment = experiment
@@ -173,6 +176,7 @@ class Tuner:
         self.resume = resume
         self.group = group
         self.command = command
+        self.anew = anew
         self.lock = lock
         self._started = time.monotonic()
 
@@ -254,11 +258,12 @@ class Tuner:
             note(text)
         if not is_begun(self.folder):
             experiment.check_models()
-        self.history = History(
+        whole = self.folder if self.group is None else self.folder.parent
+        self.history = open_history(
+            experiment,
             self.folder,
-            experiment.recipe.name,
-            identity_of(experiment),
             resume=self.resume,
+            anew=self.anew or f"out={str(next_folder(whole))!r}",
             lock=self.lock,
         )
         if self.group is not None:  # the folder may have been moved since
@@ -267,17 +272,7 @@ class Tuner:
             self.history.set_note("group", identity)
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
-        experiment = self.experiment
         done = self.history.records()
-        if done and done[-1].iteration > experiment.iterations:
-            last = done[-1].iteration
-            raise ResumeError(
-                f"The run has {last} iterations already, more than it is to have now.",
-                file=self.folder,
-                value=f"iterations={experiment.iterations}",
-                remedy=f"Continue it with iterations={last} or more, or start another run with "
-                "fewer (`--out`, in Python `out=`), which takes the baseline's answers anew.",
-            )
         with track("opening the record of the run"):
             self.callbacks.tell("on_start", self, done)
         self._search(evaluator)
