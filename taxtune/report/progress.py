@@ -199,7 +199,7 @@ class TuningProgress:
         return getattr(settings, "max_tokens", None)
 
     def _counts(self, record: IterationRecord, width: int = 0) -> str:
-        """Returns what became of a template's answers, as "2 wrong, 30 general, 17 exact of 49"."""
+        """Returns the counts of a template's answers, as "2 wrong, 30 general, 17 exact of 49"."""
         outcomes = outcomes_of(record.rows)
         counts = {
             "wrong": outcomes.wrong,

@@ -297,7 +297,7 @@ def doubt_in_words(doubt: Doubt) -> str:
 
 
 def remarks(summary: Summary) -> list[str]:
-    """Returns what needs an action, of each template of `summary_table` in a line.
+    """Returns the remarks that call for an action, on each template of `summary_table`.
 
     Such are answers that were cut off, and images that a checklist moves.
     """
@@ -312,7 +312,7 @@ def remarks(summary: Summary) -> list[str]:
 
 
 def detail_lines(summary: Summary) -> list[str]:
-    """Returns what hangs on doubtful placements, and what the confidence of answers is worth."""
+    """Returns the influence of doubtful placements, and the worth of the confidence, by template."""
     lines = []
     for column in shown_columns(summary):
         title = column.title
@@ -371,7 +371,7 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
 
 
 def seen_in_words(selection: Selection) -> str:
-    """Returns what the winner was chosen by, as "49 tuning images with 1 wrong answer"."""
+    """Returns the images that the winner was chosen by, as "49 tuning images with 1 wrong answer"."""
     images = _counted(selection.images, "tuning image")
     outcomes = selection.outcomes
     if outcomes is None:
@@ -397,7 +397,7 @@ def _proven(selection: Selection, images: str) -> str:
 
 
 def _wanting(held: Held, selection: Selection) -> str:
-    """Returns what a winner misses, and what would prove more, the cheapest first."""
+    """Returns the verdict on a winner that misses a goal, with its remedies, the cheapest first."""
     name = metric_name(held.measure)
     goal = number(held.goal, held.measure)
     low = number(held.low, held.measure)
