@@ -60,7 +60,7 @@ class Choice:
     @property
     def role(self) -> str:
         """What it is among the candidates: "most careful", "boldest, baseline"."""
-        roles = list(self.candidate.roles)
+        roles: list[str] = [*self.candidate.roles]
         if self.candidate.taken and not roles:
             roles.append("the objective's choice")
         if self.is_chosen:
@@ -104,8 +104,8 @@ def choose_command(run: TuneResult) -> str:
 
 def candidate_table(run: TuneResult) -> Table:
     """Returns the candidates as a table, with their whole prompts."""
-    columns = ("", "iteration", "wrong", "right, but general", "exact", "of")
-    columns += ("hP", "proven", "it is", "prompt")
+    counts = ("wrong", "right, but general", "exact", "of")
+    columns = ("", "iteration", *counts, "hP", "proven", "it is", "prompt")
     rows = []
     for each in choices(run):
         numbers = (each.candidate.iteration, *each.counts)
