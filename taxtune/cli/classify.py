@@ -269,8 +269,8 @@ def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
 
 def _answers(run: Path, out: Path | None) -> Path | None:
     """Returns the file of the answers: the run's own, or one beside the labels; None if neither."""
-    from taxtune.classifier.classifier import FILE
     from taxtune.tuning.run_folder import answers_of
+    from taxtune.tuning.saved import FILE
 
     if not (run / FILE).exists():
         own = answers_of(run)

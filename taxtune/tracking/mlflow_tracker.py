@@ -39,6 +39,7 @@ from taxtune.tuning.records import (
     SampleResult,
     TuneResult,
 )
+from taxtune.tuning.saved import find_saved
 from taxtune.tuning.selection import best_so_far
 from taxtune.tuning.template import Template
 
@@ -459,15 +460,12 @@ class MLflowTracker:
         from taxtune.classifier import load_classifier
 
         try:
-            classifier = load_classifier(result)
+            load_classifier(result)
         except TaxtuneError:
             return
-        if not classifier.portable:
-            return
         run = str(self._run)
-        with self._active(run), tempfile.TemporaryDirectory(prefix="taxtune-") as saved:
-            folder = classifier.save(Path(saved) / "classifier")
-            entities.log_classifier(result, run, folder)
+        with self._active(run):
+            entities.log_classifier(result, run, find_saved(Path(result.folder)))
 
 
 class TrackingCallback(Callback):

@@ -41,6 +41,7 @@ from taxtune.tuning.run_folder import (
     identity_of,
     write_result,
 )
+from taxtune.tuning.saved import save_winner
 from taxtune.tuning.selection import best, choose, next_steps
 from taxtune.tuning.thresholds import final_threshold
 
@@ -241,6 +242,7 @@ class Tuner:
         evaluator, selection = self._with_threshold(evaluator, selection)
         self.callbacks.tell("on_selection", selection)
         result = self._result(evaluator, selection)
+        save_winner(experiment, result)
         write_result(result)
         with track("recording the result"):
             self.callbacks.tell("on_result", result)
