@@ -18,6 +18,7 @@ from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.asker import answer_limit
 from taxtune.tuning.calibrate import posterior_offer
+from taxtune.tuning.candidates import with_candidates
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import Claim, History, is_begun
@@ -279,7 +280,7 @@ class Tuner:
                 file=self.folder,
                 remedy="See history.jsonl for the reasons.",
             )
-        return selection
+        return with_candidates(selection, records, self.experiment.objective)
 
     def _with_threshold(
         self, evaluator: Evaluator, selection: Selection
@@ -299,7 +300,8 @@ class Tuner:
         policy = experiment.policy.with_threshold(threshold)
         selection = replace(selection, policy=dict(policy.identity()), chose_threshold=True)
         if selection.status is not None:  # what chose the threshold cannot certify it as well
-            selection = replace(selection, status="estimate")
+            candidates = [replace(each, certified=False) for each in selection.candidates]
+            selection = replace(selection, status="estimate", candidates=tuple(candidates))
         return evaluator.with_policy(policy), selection
 
     def _result(self, evaluator: Evaluator, selection: Selection) -> TuneResult:
