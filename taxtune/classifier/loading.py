@@ -192,7 +192,7 @@ def _note_other_mapper(mapper: Mapper, saved: Saved) -> None:
         before = saved.placed_by[key]
         if before != facts.get(key):
             note(
-                f"the run placed answers with {key} {before}, and not {facts.get(key)}: "
+                f"the run placed answers with {key} {before}, and not {facts.get(key, 'none')}: "
                 "placements may differ"
             )
 
