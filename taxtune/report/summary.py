@@ -311,6 +311,11 @@ def verdict(run: TuneResult) -> str:
     """Returns the verdict on a run's winner, in a sentence; empty where none was chosen yet."""
     if run.selection is None:
         return ""
+    if run.is_chosen:
+        return (
+            "Chosen by a person after looking at the results; the objective took iteration "
+            f"{run.selection.winner}."
+        )
     return selection_in_words(run.selection, _aim(run))
 
 

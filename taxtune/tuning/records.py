@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUT_REMEDY",
+    "OBJECTIVES_CHOICE",
     "RUN_FORMAT",
     "Candidate",
     "ComparisonResult",
@@ -57,6 +58,8 @@ __all__ = [
 
 #: What to do about answers that were cut off.
 CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
+#: The name of the objective's winner among held-out results where a person has chosen another.
+OBJECTIVES_CHOICE = "objective's choice"
 #: The format of what is written to a run's folder.
 RUN_FORMAT = "taxtune run 3"
 State = Literal["complete", "failed", "void"]
@@ -446,7 +449,7 @@ class Selection:
     """How the winner was chosen.
 
     Attributes:
-        winner: Its iteration.
+        winner: Its iteration. A person may have chosen another since, see `TuneResult.is_chosen`.
         reached: Whether it reaches every constraint. If not, no template does, and it is a best
             estimate.
         images: Tuning images that it and the other finalists were asked about.
@@ -714,6 +717,11 @@ class TuneResult(_Result):
     def baseline(self) -> IterationRecord:
         """The iteration of the baseline."""
         return self.iterations[0]
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a person has chosen the winner (`taxtune choose`) in place of the objective."""
+        return self.selection is not None and self.winner != self.selection.winner
 
     @property
     def bounds(self) -> dict[str, float]:

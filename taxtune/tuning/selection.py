@@ -418,7 +418,7 @@ class Standings:
         return int(worth.argmax())
 
     def held(self, template: int) -> tuple[Held, ...]:
-        """Returns how the template at a position stands to each constraint."""
+        """Returns the standing of the template at a position to each constraint."""
         return tuple(test.held(template) for test in self.constraints)
 
     def selection(self) -> Selection:
