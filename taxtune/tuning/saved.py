@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from taxtune.atomic import make_folder, write_json
+from taxtune.atomic import check_in_place, make_folder, write_json
 from taxtune.data.context import Variable
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.models import Model
@@ -28,7 +28,7 @@ from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import language_model
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult
-from taxtune.tuning.run_folder import as_texts, finished_run
+from taxtune.tuning.run_folder import CLASSIFIER, as_texts, finished_run
 from taxtune.untrusted import redact
 
 __all__ = [
@@ -47,8 +47,6 @@ __all__ = [
 #: The file that makes a folder a saved classifier.
 FILE = "classifier.json"
 _TREE = "taxonomy.json"
-# The folder of the winner, in that of its run.
-_OF_RUN = "classifier"
 _AGAIN = "Save the classifier again from its run."
 
 
@@ -132,7 +130,9 @@ def save_winner(experiment: Experiment, result: TuneResult) -> None:
         reliability=_reliability(experiment.taxonomy, result),
         guarantee=None,
     )
-    write_saved(Path(result.folder) / _OF_RUN, saved, experiment.taxonomy)
+    folder = Path(result.folder) / CLASSIFIER
+    check_in_place(folder)
+    write_saved(folder, saved, experiment.taxonomy)
 
 
 def pinned(recipe: Recipe, model: Model) -> tuple[VLMSettings, MapperSettings]:
@@ -185,7 +185,7 @@ def find_saved(folder: Path) -> Path:
     """
     if (folder / FILE).exists():
         return folder
-    own = folder / _OF_RUN
+    own = folder / CLASSIFIER
     if not (own / FILE).exists():
         finished_run(folder)  # says what is there instead
         raise DataError(

@@ -52,12 +52,15 @@ def test_each_run_of_a_comparison_has_its_own(tmp_path):
         taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
 
 
-def test_another_winner_of_a_longer_run_replaces_it(tmp_path):
+def test_another_winner_replaces_it(tmp_path):
     parts = toy(tmp_path, *SMALL)
     tuned(parts)
     longer = replace(parts, recipe=parts.recipe.changed({"iterations": 5}))
     result = tuned(longer, resume=True)
     assert read_saved(find_saved(tmp_path / "run")).template == result.best.template
+    others = [record for record in result.iterations if record.template != result.best.template]
+    taxtune.choose(tmp_path / "run", others[-1].iteration, vlm=ToyVLM())
+    assert read_saved(find_saved(tmp_path / "run")).template == others[-1].template
 
 
 def test_a_calibration_of_a_template_that_no_longer_wins_is_refused(tmp_path):
