@@ -22,7 +22,14 @@ from taxtune.tuning.history import locked
 from taxtune.tuning.loop import Callbacks, ComparisonGroup, Tuner
 from taxtune.tuning.metrics import Metric
 from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, TuneResult
-from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, write_result
+from taxtune.tuning.run_folder import (
+    answers_of,
+    check_run_folder,
+    describe,
+    files_shown,
+    note_answers,
+    write_result,
+)
 
 __all__ = [
     "RunOptions",
@@ -75,8 +82,8 @@ def compare(
 ) -> ComparisonResult:
     """Tunes for each objective from the same baseline, splits and seed, and compares the winners.
 
-    The runs share the answer store `answers.db` in the folder, so that a template that several try,
-    the baseline above all, is asked once.
+    The runs share the store of answers, so that a template that several try, the baseline above
+    all, is asked once.
 
     Args:
         setup: The recipe and the objects in place of its parts. Each run has a sub-folder of the
@@ -98,7 +105,7 @@ def compare(
         runs, group = _tune_each(experiments, folder, options)
         start = time.monotonic()
         callbacks = Callbacks(options.get("callbacks", ()))
-        heldout, differences = _compare_winners(experiments, runs, folder, callbacks)
+        heldout, differences = _compare_winners(experiments, runs, callbacks)
         first = experiments[0]
         seconds = sum(run.usage.seconds for run in runs) + time.monotonic() - start
         result = ComparisonResult(
@@ -130,7 +137,6 @@ def _tune_each(
         tuner = Tuner(
             experiment,
             folder / experiment.objective.name,
-            answers=folder / "answers.db",
             group=group,
             **options,
         )
@@ -142,7 +148,6 @@ def _tune_each(
 def _compare_winners(
     experiments: Sequence[Experiment],
     runs: Sequence[TuneResult],
-    folder: Path,
     callbacks: Callbacks,
 ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
     """Asks about the held-out images with the baseline and all winners."""
@@ -157,7 +162,7 @@ def _compare_winners(
         metrics |= experiment.metrics
         needs |= dict.fromkeys(experiment.objective.needs)
     on_heldout = partial(callbacks.tell, "on_heldout")
-    with AnswerStore(folder / "answers.db") as store:
+    with AnswerStore(first.answers) as store:
         evaluator = first.evaluator(store)
         evaluator = replace(evaluator, metrics=tuple(metrics.values()), needs=tuple(needs))
         return first.compare(evaluator, templates, on_heldout)
@@ -188,12 +193,14 @@ def evaluate(
     """
     start = time.monotonic()
     watching = Callbacks(callbacks)
-    answers = experiment.folder / "answers.db"
+    answers = experiment.answers
     parsed = {"baseline": experiment.rules.parse(experiment.recipe.prompt.baseline)}
     for own_name, source in templates.items():
         parsed[own_name] = experiment.rules.parse(source)
     on_heldout = partial(watching.tell, "on_heldout")
     with AnswerStore(answers) as store:
+        if answers_of(experiment.folder) != answers:
+            note_answers(experiment.folder, answers)
         evaluator = experiment.evaluator(store)
         heldout, differences = experiment.compare(evaluator, parsed, on_heldout, split=split)
     stem = name or "-".join(templates)

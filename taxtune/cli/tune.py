@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -55,6 +55,10 @@ SeedOption = Annotated[
 OutOption = Annotated[
     Path | None, opt("Folder of the run.", shown="runs/NAME, runs/NAME-compare, ...")
 ]
+AnswersOption = Annotated[
+    Path | None,
+    opt("File in which answers are kept, which runs may share.", shown="answers.db beside --out"),
+]
 ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is one.", "--resume")]
 DryRunOption = Annotated[
     bool,
@@ -93,6 +97,7 @@ def tune(
     seed: SeedOption = None,
     settings: SetOption = None,
     out: OutOption = None,
+    answers: AnswersOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -118,6 +123,7 @@ def tune(
         },
         settings=settings or [],
         out=out,
+        answers=answers,
         resume=resume,
         as_json=as_json,
     )
@@ -133,6 +139,7 @@ def compare(
     seed: SeedOption = None,
     settings: SetOption = None,
     out: OutOption = None,
+    answers: AnswersOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -152,6 +159,7 @@ def compare(
         options={"proposer": proposer, "model": model, "effort": effort, "seed": seed},
         settings=settings or [],
         out=out,
+        answers=answers,
         resume=resume,
         as_json=as_json,
     )
@@ -169,6 +177,7 @@ class _Run:
         options: Options that stand for keys of the recipe, by name; None if they are not given.
         settings: Overrides of the recipe, each "KEY=VALUE".
         out: The folder of the run.
+        answers: The file of the answers; None for that of the folder.
         resume: Whether to continue the run in the folder.
         as_json: Whether to print JSON.
     """
@@ -179,6 +188,7 @@ class _Run:
     options: Mapping[str, object]
     settings: Sequence[str]
     out: Path | None
+    answers: Path | None
     resume: bool
     as_json: bool
 
@@ -189,11 +199,12 @@ class _Run:
 
         given = {name: value for name, value in self.options.items() if value is not None}
         setup = running.open_recipe(self.recipe, self.settings, self.out, self.command, given)
+        setup = replace(setup, answers=self.answers)
         if dry_run:
             running.show_plan(setup, self.objectives, resume=self.resume, as_json=self.as_json)
             return
         go_on = f"Continue with: {self._continuing(given)}"
-        with running.guarded(setup.folder, go_on):
+        with running.guarded(setup, go_on):
             result, callbacks = self._result(setup)
         running.show_result(result, as_json=self.as_json)
         running.check_recorded(callbacks, setup.folder, go_on)
@@ -237,8 +248,9 @@ class _Run:
             words += [f"--{name}", str(value)]
         for setting in self.settings:
             words += ["--set", setting]
-        if self.out is not None:
-            words += ["--out", str(self.out)]
+        for name, path in {"--out": self.out, "--answers": self.answers}.items():
+            if path is not None:
+                words += [name, str(path)]
         return command(*words, "--resume")
 
 
@@ -248,6 +260,7 @@ def evaluate(
     split: SplitOption = "heldout",
     settings: SetOption = None,
     out: OutOption = None,
+    answers: AnswersOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
@@ -256,12 +269,12 @@ def evaluate(
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.build import build, check_reachable
 
-    setup = running.open_recipe(recipe, settings or [], out)
+    setup = replace(running.open_recipe(recipe, settings or [], out), answers=answers)
     sources = running.read_templates(template)
     # One is "the template"; several are told apart by their files' names.
     names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
     go_on = "Run the same command again to ask only what has no answer yet."
-    with running.guarded(setup.folder, go_on):
+    with running.guarded(setup, go_on):
         check_reachable(setup)
         with running.announce(setup, quiet=as_json) as progress:
             experiment = build(setup)

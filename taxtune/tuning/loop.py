@@ -35,10 +35,12 @@ from taxtune.tuning.records import (
     cut_in_words,
 )
 from taxtune.tuning.run_folder import (
+    answers_of,
     check_run_folder,
     describe,
     files_shown,
     identity_of,
+    note_answers,
     write_result,
 )
 from taxtune.tuning.selection import best, choose, next_steps
@@ -141,7 +143,6 @@ class Tuner:
     Args:
         experiment: What is tuned.
         folder: Folder of the run.
-        answers: The file of the answers; `answers.db` in the folder where left out.
         callbacks: Told what happens; see `Callbacks`.
         resume: Go on with a run that is already in the folder.
         group: The comparison that the run is a part of.
@@ -156,7 +157,6 @@ class Tuner:
         experiment: Experiment,
         folder: Path,
         *,
-        answers: Path | None = None,
         callbacks: Sequence[Any] = (),
         resume: bool = False,
         group: ComparisonGroup | None = None,
@@ -165,7 +165,6 @@ class Tuner:
     ) -> None:
         self.experiment = experiment
         self.folder = folder
-        self.answers = answers or folder / "answers.db"
         self.callbacks = Callbacks(callbacks)
         self.resume = resume
         self.group = group
@@ -190,7 +189,7 @@ class Tuner:
             self._open()
         status = "failed"
         try:
-            with AnswerStore(self.answers) as store:
+            with AnswerStore(self.experiment.answers) as store:
                 result = self._run(self.experiment.evaluator(store))
             status = "finished"
             return result
@@ -234,6 +233,10 @@ class Tuner:
                 remedy=f"Continue it with iterations={last} or more, or start another run with "
                 "fewer (`--out`, in Python `out=`), which takes the baseline's answers anew.",
             )
+        if answers_of(self.folder) != experiment.answers:
+            note_answers(self.folder, experiment.answers)
+        if self.group is not None:  # by which the folder is known as a comparison's
+            note_answers(self.folder.parent, experiment.answers)
         with track("opening the record of the run"):
             self.callbacks.tell("on_start", self, done)
         self._search(evaluator)
