@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "calibrate",
+    "choose",
     "compare",
     "evaluate",
     "load_run",
@@ -366,6 +367,44 @@ def evaluate(
                 note(text)
         told = [*shown, ReportCallback()]
         return runs.evaluate(experiment, templates, split=split, callbacks=told)
+
+
+def choose(
+    run: TuneResult | str | Path,
+    iteration: int,
+    *,
+    recipe: Recipe | str | Path | None = None,
+    vlm: Model | Callable[..., Any] | None = None,
+    progress: bool | None = None,
+) -> TuneResult:
+    """Makes another template of a finished run its winner, such as one of its candidates.
+
+    The held-out images are asked about it once. What the objective chose stays beside it, and the
+    report says that a person chose after looking; to choose that template takes the choice back.
+
+    Args:
+        run: The result of a run, or its folder, where the new winner is kept.
+        iteration: The number of the template's iteration.
+        recipe: The run's recipe, where the run does not know it.
+        vlm: The model, for a run with a model of one's own.
+        progress: As in `tune`.
+
+    Returns:
+        The result with the new winner.
+
+    Raises:
+        TaxtuneError: If the run has no such template, its images are no longer the same, or the
+            model cannot be asked.
+    """
+    from taxtune import runs
+    from taxtune.models import make_model
+    from taxtune.tuning.run_folder import finished_run
+
+    earlier = finished_run(Path(run)) if isinstance(run, str | Path) else run
+    model = None if vlm is None else make_model(vlm)
+    setup = runs.setup_of(earlier, recipe=recipe, vlm=model)
+    with _shown(progress):
+        return runs.choose(setup, earlier, iteration, runs.recording_callbacks(setup))
 
 
 def calibrate(

@@ -40,6 +40,18 @@ def _no_bool(value: object) -> object:
 Number = Annotated[float, BeforeValidator(_no_bool)]
 
 
+def _split_size(value: object) -> object:
+    if isinstance(value, float) and 0 < value < 1:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise ValueError("must be a number of images, such as 40, or a share of them, such as 0.4")
+
+
+# Of a split: a number of images, or a share of them, which follows the data.
+SplitSize = Annotated[int | float, BeforeValidator(_split_size)]
+
+
 class Settings(BaseModel):
     """What every part of a recipe has: unknown keys are refused, and values do not change."""
 
@@ -100,11 +112,10 @@ def _columns(value: object) -> object:
 
 class _Images(Settings):
     context: Annotated[ContextSettings, BeforeValidator(_columns)] = ContextSettings()
-    tuning: StrictInt | None = Field(
+    tuning: SplitSize | None = Field(
         None,
-        ge=1,
-        description="Number of images for comparing templates. Default: two fifths of the images, at most 400; of "
-        "fewer than 150, three fifths.",
+        description="Images for comparing templates: a number (40), or a share (0.4), which follows the data and is "
+        "rounded down. Default: two fifths of the images, at most 400; of fewer than 150, three fifths.",
     )
     first_rung: StrictInt | None = Field(
         20,
@@ -112,12 +123,20 @@ class _Images(Settings):
         description="Tuning images that every template is asked about; those that may win are asked about more, and "
         "the finalists about all. Where it is null or not below tuning, every template is asked about all.",
     )
-    heldout: StrictInt | None = Field(
+    heldout: SplitSize | None = Field(
         None,
-        ge=1,
-        description="Number of images for the final comparison of baseline and winner. Default: seven twentieths "
-        "of the images, or what tuning leaves; at most 200.",
+        description="Images for the final comparison of baseline and winner: a number, or a share. Default: seven "
+        "twentieths of the images, or what tuning leaves; at most 200.",
     )
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> _Images:
+        shares = [size for size in (self.tuning, self.heldout) if isinstance(size, float)]
+        if round(sum(shares), 9) > 1:
+            raise ValueError(
+                f"the shares tuning ({self.tuning}) and heldout ({self.heldout}) are more than 1 in all"
+            )
+        return self
 
 
 class ManifestData(_Images):

@@ -23,6 +23,8 @@ def write(folder, text):
     return path
 
 
+SIZE = "must be a number of images, such as 40, or a share of them, such as 0.4"
+
 SHIPPED = sorted(recipes_dir().glob("*.yaml"))
 
 
@@ -118,7 +120,11 @@ def test_settings_on_the_command_line_are_yaml_and_checked(tmp_path):
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("data.tuning=-1", "data.tuning: Input should be greater than or equal to 1 (got -1)"),
+        ("data.tuning=-1", f"data.tuning: {SIZE} (got -1)"),
+        ("data.tuning=0", f"data.tuning: {SIZE} (got 0)"),
+        ("data.heldout=1.0", f"data.heldout: {SIZE} (got 1.0)"),
+        ("data.heldout=1.5", f"data.heldout: {SIZE} (got 1.5)"),
+        ("data.heldout=True", f"data.heldout: {SIZE} (got True)"),
         ("data.kind=foldr", "data.kind: must be one of 'manifest',"),
         ("policy.samples=0", "policy.samples: Input should be greater than or equal to 1 (got 0)"),
         ("vlmm.model=x", "vlmm: unknown key; did you mean 'vlm'?"),
@@ -129,6 +135,12 @@ def test_settings_on_the_command_line_are_yaml_and_checked(tmp_path):
 def test_a_wrong_setting_on_the_command_line_is_named_and_no_line(tmp_path, setting, said):
     message = refusal(write(tmp_path, GOOD), setting)
     assert message.startswith(f"--set {setting}: {said}")
+
+
+def test_shares_that_are_more_than_everything_are_refused(tmp_path):
+    message = refusal(write(tmp_path, GOOD), "data.tuning=0.7", "data.heldout=0.4")
+    assert "data: the shares tuning (0.7) and heldout (0.4) are more than 1 in all" in message
+    assert load_recipe(write(tmp_path, GOOD), ["data.tuning=0.7", "data.heldout=0.3"])
 
 
 def test_text_with_braces_on_the_command_line_needs_quotes(tmp_path):
@@ -215,3 +227,18 @@ def test_splits_that_nobody_sizes_are_half_of_the_images_each():
     assert split_sizes(100, heldout=30) == (70, 30)
     assert split_sizes(1000, heldout=30) == (400, 30)
     assert split_sizes(10, 12) == (12, 1)  # too few, which is told where they are drawn
+
+
+def test_shares_follow_the_images_and_are_rounded_down_exactly():
+    assert split_sizes(180, 0.4, 0.35) == (72, 63)  # 180 · 0.35 is 62.99… in floats
+    assert split_sizes(228, 0.4, 0.35) == (91, 79)
+    assert split_sizes(101, 0.6, 0.4) == (60, 41)  # a whole leaves nothing over
+    assert split_sizes(3, 0.1, 0.1) == (1, 1)
+    assert split_sizes(100, 0.5, 20) == (50, 20)
+    assert split_sizes(100, heldout=0.3) == (70, 30)
+
+
+def test_a_share_is_read_as_one_and_a_count_as_one(tmp_path):
+    recipe = load_recipe(write(tmp_path, GOOD), ["data.tuning=0.4", "data.heldout=35"])
+    assert (recipe.data.tuning, recipe.data.heldout) == (0.4, 35)
+    assert isinstance(recipe.data.heldout, int)

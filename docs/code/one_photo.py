@@ -19,7 +19,8 @@ from PIL import Image
 
 import taxtune
 from taxtune import fieldguide
-from taxtune.report.summary import GENERAL, WRONG, state_of, summarise
+from taxtune.metrics.outcomes import GENERAL, WRONG
+from taxtune.report.summary import summarise
 
 FILE = Path(__file__).parents[1] / "images" / "one-photo.webp"
 INK, GREY, RIGHT, BAD = "#1b1b1b", "#666666", "#00694b", "#a63c00"
@@ -38,7 +39,7 @@ def main(run: str, example: str) -> None:
     result = taxtune.load_run(run)
     baseline, winner = result.heldout[:2]
     rows = [next(row for row in held.rows if row.example == example) for held in (baseline, winner)]
-    if [state_of(row) for row in rows] != [WRONG, GENERAL]:
+    if [row.state for row in rows] != [WRONG, GENERAL]:
         sys.exit(
             f"{example}: {rows[0].answer!r}, then {rows[1].answer!r}. Choose an image that is wrong, then general."
         )

@@ -178,12 +178,14 @@ def _written(setup: Setup) -> int | None:
 # -- the outcome -----------------------------------------------------------------------------------
 
 
-def show_plan(setup: Setup, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
+def show_plan(
+    setup: Setup, objectives: Sequence[str], *, resume: bool, anew: str, as_json: bool
+) -> None:
     """Prints what a run will do; problems end with exit code 2."""
     from taxtune.tracking.store import check_store
 
     tracking = [lambda: check_store(setup.folder)] if setup.recipe.tracking.mlflow else []
-    plan = make_plan(setup, objectives, resume=resume, checks=tracking)
+    plan = make_plan(setup, objectives, resume=resume, anew=anew, checks=tracking)
     if as_json:
         print_json(asdict(plan))
     else:

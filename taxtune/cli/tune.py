@@ -195,22 +195,27 @@ class _Run:
     def start(self, *, dry_run: bool) -> None:
         """Runs the command, or prints its plan."""
         from taxtune.cli import running
-        from taxtune.tuning.run_folder import mark_complete
+        from taxtune.tuning.run_folder import answers_of, mark_complete, next_folder
 
         given = {name: value for name, value in self.options.items() if value is not None}
         setup = running.open_recipe(self.recipe, self.settings, self.out, self.command, given)
         setup = replace(setup, answers=self.answers)
+        free = next_folder(setup.folder)
+        kept = answers_of(setup.folder, self.answers)
+        anew = self._again(given, free, None if kept == answers_of(free) else kept)
         if dry_run:
-            running.show_plan(setup, self.objectives, resume=self.resume, as_json=self.as_json)
+            running.show_plan(
+                setup, self.objectives, resume=self.resume, anew=anew, as_json=self.as_json
+            )
             return
-        go_on = f"Continue with: {self._continuing(given)}"
+        go_on = f"Continue with: {self._again(given, self.out, self.answers, '--resume')}"
         with running.guarded(setup, go_on):
-            result, callbacks = self._result(setup)
+            result, callbacks = self._result(setup, anew)
         running.show_result(result, as_json=self.as_json)
         running.check_recorded(callbacks, setup.folder, go_on)
         mark_complete(setup.recipe, result)
 
-    def _result(self, setup: Setup) -> tuple[TuneResult | ComparisonResult, list[Any]]:
+    def _result(self, setup: Setup, anew: str) -> tuple[TuneResult | ComparisonResult, list[Any]]:
         """Returns the result, and the callbacks that recorded it; none if it was complete already."""
         from taxtune import runs
         from taxtune.cli.running import announce
@@ -230,6 +235,7 @@ class _Run:
                 "callbacks": callbacks,
                 "resume": self.resume,
                 "command": " ".join(["taxtune", self.command, "recipe.yaml", *self._objectives()]),
+                "anew": anew,
             }
             if self.objectives:
                 return runs.compare(setup, self.objectives, **options), callbacks
@@ -239,8 +245,10 @@ class _Run:
         """Returns the options that name the objectives of a comparison."""
         return [word for name in self.objectives for word in ("--objective", name)]
 
-    def _continuing(self, given: Mapping[str, object]) -> str:
-        """Returns the command that continues the run."""
+    def _again(
+        self, given: Mapping[str, object], out: Path | None, answers: Path | None, *more: str
+    ) -> str:
+        """Returns the command once more, with folder and answers of the run and further options."""
         from taxtune.errors import command
 
         words = [self.command, self.recipe, *self._objectives()]
@@ -248,10 +256,10 @@ class _Run:
             words += [f"--{name}", str(value)]
         for setting in self.settings:
             words += ["--set", setting]
-        for name, path in {"--out": self.out, "--answers": self.answers}.items():
+        for name, path in {"--out": out, "--answers": answers}.items():
             if path is not None:
                 words += [name, str(path)]
-        return command(*words, "--resume")
+        return command(*words, *more)
 
 
 def evaluate(

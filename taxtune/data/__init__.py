@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from taxtune.data.examples import Example, load_examples
-from taxtune.data.splits import Splits, SplitSizes, default_split, split, split_sizes
+from taxtune.data.splits import (
+    Splits,
+    SplitSizes,
+    default_shares,
+    default_split,
+    split,
+    split_sizes,
+)
 from taxtune.images import check_images, content_hash, load_image
 
 __all__ = [
@@ -12,6 +19,7 @@ __all__ = [
     "Splits",
     "check_images",
     "content_hash",
+    "default_shares",
     "default_split",
     "load_examples",
     "load_image",

@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ __all__ = [
     "CALIBRATION_FROM",
     "SplitSizes",
     "Splits",
+    "default_shares",
     "default_split",
     "remaining",
     "split",
@@ -64,10 +66,31 @@ def default_split(n_photos: int) -> SplitSizes:
     return SplitSizes(tuning, heldout, n_photos - tuning - heldout)
 
 
+def default_shares(n_photos: int) -> dict[str, float]:
+    """Returns the shares of the images that `default_split` takes, by split.
+
+    A split that is at its most is left out: the default keeps to that as images are added.
+
+    Args:
+        n_photos: The number of different images, at least 1.
+    """
+    if n_photos < CALIBRATION_FROM:
+        return {"tuning": 0.6, "heldout": 0.4}
+    shares = {}
+    if n_photos * 2 // 5 <= _MOST_TUNING:
+        shares["tuning"] = 0.4
+    if n_photos * 7 // 20 <= _MOST_HELDOUT:
+        shares["heldout"] = 0.35
+    return shares
+
+
 def split_sizes(
-    n_photos: int, tuning: int | None = None, heldout: int | None = None
+    n_photos: int, tuning: float | None = None, heldout: float | None = None
 ) -> tuple[int, int]:
     """Returns the sizes of the tuning and the held-out split, of which either may be given.
+
+    A size is a number of images (an int), or a share of them (a float in (0, 1)), which is rounded
+    down, but at least 1. Shares that sum to 1 leave no image over.
 
     Args:
         n_photos: The number of different images, at least 1.
@@ -80,10 +103,27 @@ def split_sizes(
         usual = default_split(n_photos)
         return usual.tuning, max(usual.heldout, 1)
     if tuning is None:
-        tuning = min(_MOST_TUNING, max(n_photos - (heldout or 0), 1))
+        n_heldout = _count(heldout, n_photos)
+        return min(_MOST_TUNING, max(n_photos - n_heldout, 1)), n_heldout
+    n_tuning = _count(tuning, n_photos)
+    left = max(n_photos - n_tuning, 1)
     if heldout is None:
-        heldout = min(_MOST_HELDOUT, max(n_photos - tuning, 1))
-    return tuning, heldout
+        return n_tuning, min(_MOST_HELDOUT, left)
+    if _exact(tuning) + _exact(heldout) == 1:  # two shares
+        return n_tuning, left
+    return n_tuning, _count(heldout, n_photos)
+
+
+def _count(size: float | None, n_photos: int) -> int:
+    """Returns the number of images of a size, which may be a share of them; 0 for None."""
+    if isinstance(size, float):
+        return max(1, int(_exact(size) * n_photos))
+    return size or 0
+
+
+def _exact(size: float) -> Fraction:
+    """Returns a size as it is written, so that 0.35 of 180 images are 63 and not 62.99."""
+    return Fraction(str(size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import yaml
 
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
-from taxtune.data import Example, SplitSizes, default_split, load_examples
+from taxtune.data import Example, SplitSizes, default_shares, default_split, load_examples
 from taxtune.data.labels import label_references
 from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
@@ -120,11 +120,15 @@ class Draft:
         written = yaml.safe_dump(
             recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
         )
-        others = "no images are left to calibrate"
+        sizes = "tuning, heldout: shares of the photos, which grow with them"
+        if len(default_shares(len(self.examples))) < 2:
+            sizes += "; without the key at most 400 and 200 photos"
+        others = "no photos are left to calibrate"
         if self.sizes.calibration:
-            others = f"the other {self.sizes.calibration:,} images are for `taxtune calibrate`"
+            others = "the other photos are for `taxtune calibrate`"
         return (
-            f"# By `taxtune init`. Keys that are not here have their defaults; {others}.\n"
+            "# By `taxtune init`. Keys that are not here have their defaults.\n"
+            f"# {sizes}; {others}.\n"
             "# prompt: what the images show, in a word, with its ranks and example answers, "
             "general to specific.\n"
             f"{written}"
@@ -133,7 +137,10 @@ class Draft:
         )
 
     def _data(self, recipe: Path) -> dict[str, Any]:
-        """Returns the recipe's section `data`; columns of the default names are not in it."""
+        """Returns the recipe's section `data`; columns of the default names are not in it.
+
+        Sizes are shares of the photos.
+        """
         source = self.source
         data: dict[str, Any] = {"kind": source.kind, "path": _path(source.path, recipe)}
         if source.images is not None:
@@ -144,7 +151,7 @@ class Draft:
             data["label_column"] = source.label_column
         if self.skip_broken:
             data["skip_broken"] = True
-        return data | {"tuning": self.sizes.tuning, "heldout": self.sizes.heldout}
+        return data | default_shares(len(self.examples))
 
 
 def make_draft(

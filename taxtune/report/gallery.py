@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 from taxtune.errors import TaxtuneError
 from taxtune.images import load_image
 from taxtune.metrics.names import metric_name
-from taxtune.report.formatting import Result, number, rows_by_image, template_name
-from taxtune.report.summary import (
+from taxtune.metrics.outcomes import (
     ABSTAINED,
     EXACT,
     GENERAL,
@@ -30,8 +29,8 @@ from taxtune.report.summary import (
     OFF_TREE,
     STATES,
     WRONG,
-    state_of,
 )
+from taxtune.report.formatting import Result, number, rows_by_image, template_name
 from taxtune.tuning.records import SampleResult
 
 __all__ = ["all_images", "change", "confused_pairs", "draw_path", "small_jpeg", "thumbnail"]
@@ -76,8 +75,8 @@ class Change(NamedTuple):
 
 def change(before: SampleResult, after: SampleResult) -> Change:
     """Returns the change from the baseline's row to another template's row of the same image."""
-    old = state_of(before)
-    new = state_of(after)
+    old = before.state
+    new = after.state
     if MISSING in (old, new):
         return Change(MISSING, MISSING)
     if old != new:
@@ -259,7 +258,7 @@ def _facts(row: SampleResult | None, changed: Change | None) -> Facts:
     if changed is not None:
         facts["change"] = list(changed)
     if row is not None:
-        facts["error"] = [state_of(row)]
+        facts["error"] = [row.state]
         facts["placement"] = [_DOUBTS[row.doubtful]]
     return facts
 
@@ -282,7 +281,7 @@ def _answer(name: str, row: SampleResult, changed: Change | None) -> dict[str, A
         remarks.append(f"without the checklist: {row.masked}")
     return {
         "name": template_name(name),
-        "state": state_of(row),
+        "state": row.state,
         "direction": changed and changed.direction,
         "change": changed and changed.words,
         "text": row.answer,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
+from taxtune.metrics.outcomes import EXACT, GENERAL, OFF_TREE, UNTRUE, WRONG
 from taxtune.progress import track
 from taxtune.report import gallery
 from taxtune.report.drawing import inline_svg, save_figure
@@ -27,16 +28,7 @@ from taxtune.report.formatting import (
     title,
 )
 from taxtune.report.output import page
-from taxtune.report.summary import (
-    EXACT,
-    GENERAL,
-    OFF_TREE,
-    WRONG,
-    account_lines,
-    doubt_in_words,
-    state_of,
-    summarise,
-)
+from taxtune.report.summary import account_lines, doubt_in_words, summarise
 from taxtune.report.tables import (
     doubt_table,
     iteration_table,
@@ -64,8 +56,6 @@ _SIGNS = {
     GENERAL: ("✓", "better"),
     EXACT: ("✓", "better"),
 }
-#: The states of answers that say something that is not true.
-_UNTRUE = (WRONG, OFF_TREE)
 _SIDE = 320  # pixels of the first screen's image
 
 
@@ -146,7 +136,6 @@ def _first_screen(result: Result) -> dict[str, Any] | None:
         "explained": _EXPLAINED,
         "number": number,
         "signed": signed,
-        "state_of": state_of,
         "doubt_in_words": doubt_in_words,
     }
 
@@ -160,9 +149,9 @@ def backed_off(result: Result) -> list[SampleResult]:
     if baseline is None:
         return []
     # The hP of the baseline's wrong answers.
-    wrong = {row.example: row.hp or 0 for row in baseline.rows if state_of(row) in _UNTRUE}
+    wrong = {row.example: row.hp or 0 for row in baseline.rows if row.state in UNTRUE}
     for held in result.heldout:
-        rows = [row for row in held.rows if row.example in wrong and state_of(row) == GENERAL]
+        rows = [row for row in held.rows if row.example in wrong and row.state == GENERAL]
         if rows:
             # Of those the ones first that the baseline all but knew.
             return sorted(rows, key=lambda row: (-(row.hr or 0), -wrong[row.example]))

@@ -15,6 +15,7 @@ from typing import Any
 from taxtune.errors import command
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.names import meaning, metric_name
+from taxtune.metrics.outcomes import EXACT, GENERAL, STATES, WRONG
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.metrics.table import SCORES
@@ -34,7 +35,6 @@ from taxtune.tuning.records import (
     Held,
     HeldoutResult,
     ModelUsage,
-    SampleResult,
     Selection,
     TuneResult,
     Usage,
@@ -42,7 +42,6 @@ from taxtune.tuning.records import (
 )
 
 __all__ = [
-    "STATES",
     "Column",
     "Summary",
     "Winner",
@@ -53,20 +52,11 @@ __all__ = [
     "power_in_words",
     "selection_in_words",
     "shown_columns",
-    "state_of",
     "summarise",
     "summary_table",
     "verdict",
 ]
 
-EXACT = "exact"
-GENERAL = "right, but general"
-ABSTAINED = "abstained"
-WRONG = "wrong"
-OFF_TREE = "off the tree"
-MISSING = "missing"
-#: The states of answers, in the order in which they are shown.
-STATES = (WRONG, OFF_TREE, ABSTAINED, GENERAL, EXACT, MISSING)
 #: The states that are shown even if no answer is in them.
 _ALWAYS = (WRONG, GENERAL, EXACT)
 #: The most templates that have a column each; of more, each has a row.
@@ -176,22 +166,9 @@ class Summary:
     next: str | None
 
 
-def state_of(row: SampleResult) -> str:
-    """Returns an answer's state, one of `STATES`; one that is right, but not exact, is general."""
-    if row.hp is None or row.hr is None or row.placement is None:
-        return MISSING
-    if row.off_tree:
-        return OFF_TREE
-    if row.abstained:
-        return ABSTAINED
-    if row.exact:
-        return EXACT
-    return GENERAL if row.hp == 1 else WRONG
-
-
 def summarise(result: Result) -> Summary:
     """Returns the summary of a tuning run, a comparison or an evaluation."""
-    counts = {held.name: Counter(map(state_of, held.rows)) for held in result.heldout}
+    counts = {held.name: Counter(row.state for row in held.rows) for held in result.heldout}
     given = set().union(_ALWAYS, *counts.values())
     states = tuple(state for state in STATES if state in given)
     scores = _scores(result)
@@ -334,6 +311,11 @@ def verdict(run: TuneResult) -> str:
     """Returns the verdict on a run's winner, in a sentence; empty where none was chosen yet."""
     if run.selection is None:
         return ""
+    if run.is_chosen:
+        return (
+            "Chosen by a person after looking at the results; the objective took iteration "
+            f"{run.selection.winner}."
+        )
     return selection_in_words(run.selection, _aim(run))
 
 

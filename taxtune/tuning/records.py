@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +11,15 @@ from taxtune.errors import DataError
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.hierarchical import is_exact
 from taxtune.metrics.names import metric_name
+from taxtune.metrics.outcomes import (
+    ABSTAINED,
+    EXACT,
+    GENERAL,
+    MISSING,
+    OFF_TREE,
+    WRONG,
+    Outcomes,
+)
 from taxtune.metrics.ranks import RankIntervals
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import Interval, PairedDifference
@@ -24,7 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUT_REMEDY",
+    "OBJECTIVES_CHOICE",
     "RUN_FORMAT",
+    "Candidate",
     "ComparisonResult",
     "Difference",
     "Finalist",
@@ -33,6 +44,7 @@ __all__ = [
     "IterationRecord",
     "ModelUsage",
     "Provenance",
+    "Role",
     "SampleResult",
     "Selection",
     "Status",
@@ -41,14 +53,18 @@ __all__ = [
     "Usage",
     "count_cut",
     "cut_in_words",
+    "outcomes_of",
 ]
 
 #: What to do about answers that were cut off.
 CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
+#: The name of the objective's winner among held-out results where a person has chosen another.
+OBJECTIVES_CHOICE = "objective's choice"
 #: The format of what is written to a run's folder.
 RUN_FORMAT = "taxtune run 3"
 State = Literal["complete", "failed", "void"]
 Status = Literal["certified", "passes-alone", "estimate"]
+Role = Literal["most careful", "best estimate", "boldest", "baseline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +180,19 @@ class SampleResult:
         return bool(is_exact(self.hp, self.hr))
 
     @property
+    def state(self) -> str:
+        """The answer's state, see `taxtune.metrics.outcomes.STATES`."""
+        if self.hp is None or self.hr is None:
+            return MISSING
+        if self.off_tree:
+            return OFF_TREE
+        if self.abstained:
+            return ABSTAINED
+        if self.exact:
+            return EXACT
+        return GENERAL if self.hp == 1 else WRONG
+
+    @property
     def values(self) -> dict[str, float | None]:
         """The numbers that means are made of, by name; empty if the call failed."""
         if self.placed is None:
@@ -193,6 +222,13 @@ class SampleResult:
         row |= self.measures
         row |= {f"{name}_remark": text for name, text in self.remarks.items()}
         return row
+
+
+def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
+    """Returns the counts of what became of rows."""
+    rows = list(rows)
+    labels = sum(bool(row.node) and not row.off_tree for row in rows)  # the root is node 0
+    return Outcomes.of_states([row.state for row in rows], labels)
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
@@ -354,6 +390,34 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A template that is worth choosing, by its tuning images.
+
+    Attributes:
+        iteration: Its iteration.
+        roles: What it is among the candidates, see `taxtune.tuning.candidates`; the objective's own
+            choice may be none of it.
+        outcomes: What became of its answers.
+        hp: Its mean hP.
+        low: A one-sided lower bound of it.
+        confidence: The confidence of that bound.
+        certified: Whether it is certified; None if the objective holds nothing with a confidence.
+        held: How it stands to each constraint.
+        taken: Whether the objective takes it.
+    """
+
+    iteration: int
+    roles: tuple[Role, ...]
+    outcomes: Outcomes
+    hp: float
+    low: float
+    confidence: float
+    certified: bool | None = None
+    held: tuple[Held, ...] = ()
+    taken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """How the winner stands to a constraint.
 
@@ -385,7 +449,7 @@ class Selection:
     """How the winner was chosen.
 
     Attributes:
-        winner: Its iteration.
+        winner: Its iteration. A person may have chosen another since, see `TuneResult.is_chosen`.
         reached: Whether it reaches every constraint. If not, no template does, and it is a best
             estimate.
         images: Tuning images that it and the other finalists were asked about.
@@ -398,6 +462,7 @@ class Selection:
         held: How the winner stands to each constraint.
         chose_threshold: Whether the policy's threshold was chosen on the same images, so that they
             certify nothing.
+        candidates: The templates that are worth choosing, the most careful first.
     """
 
     winner: int
@@ -408,6 +473,7 @@ class Selection:
     status: Status | None = None
     held: tuple[Held, ...] = ()
     chose_threshold: bool = False
+    candidates: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -651,6 +717,11 @@ class TuneResult(_Result):
     def baseline(self) -> IterationRecord:
         """The iteration of the baseline."""
         return self.iterations[0]
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a person has chosen the winner (`taxtune choose`) in place of the objective."""
+        return self.selection is not None and self.winner != self.selection.winner
 
     @property
     def bounds(self) -> dict[str, float]:

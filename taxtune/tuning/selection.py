@@ -35,15 +35,18 @@ __all__ = [
     "BELIEVED",
     "TOLERANCE",
     "Rung",
+    "Standings",
     "aim_values",
     "best",
     "best_so_far",
     "by_means",
     "choose",
+    "lower_bound",
     "most_questions",
     "next_steps",
     "pick",
     "rungs",
+    "typical_loss",
 ]
 
 #: A best estimate is believed to keep each constraint within so much.
@@ -313,7 +316,7 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
     most = -1.0
     for images in sorted({len(record.rows) for record in complete}, reverse=True):
         finalists = [record for record in complete if len(record.rows) == images]
-        final = _Final.of(finalists, objective, baseline)
+        final = Standings.of(finalists, objective, baseline)
         selection = final.selection()
         if selection.reached:
             return selection
@@ -325,7 +328,7 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
 
 
 @dataclass(frozen=True)
-class _Final:
+class Standings:
     """What is known of k templates that were asked about the same images.
 
     Attributes:
@@ -354,7 +357,7 @@ class _Final:
         finalists: Sequence[IterationRecord],
         objective: Objective,
         baseline: TemplateScores | None,
-    ) -> _Final:
+    ) -> Standings:
         """Tests finalists by their images."""
         count = len(finalists)
         posterior = _posterior(finalists, objective, len(finalists[0].rows))
@@ -398,14 +401,25 @@ class _Final:
         """The position of the winner."""
         unbeaten = ~self.beats.any(axis=0)
         reached = self.reached & unbeaten
+        if not reached.any():
+            return self.best_estimate
+        worth = np.where(reached, self.lows, -np.inf)
+        return int(worth.argmax())
+
+    @property
+    def best_estimate(self) -> int:
+        """The position of the template that is most likely best, whatever is certified."""
+        unbeaten = ~self.beats.any(axis=0)
         believed = (self.probability >= BELIEVED) & unbeaten
-        if reached.any():
-            worth = np.where(reached, self.lows, -np.inf)
-        elif believed.any():
+        if believed.any():
             worth = np.where(believed, self.estimates, -np.inf)
         else:
             worth = np.where(unbeaten, self.probability, -np.inf)
         return int(worth.argmax())
+
+    def held(self, template: int) -> tuple[Held, ...]:
+        """Returns the standing of the template at a position to each constraint."""
+        return tuple(test.held(template) for test in self.constraints)
 
     def selection(self) -> Selection:
         """Returns the choice as records have it."""
@@ -429,7 +443,7 @@ class _Final:
             finalists=tuple(finalists),
             policy=record.policy,
             status=self._status(),
-            held=tuple(test.held(winner) for test in self.constraints),
+            held=self.held(winner),
         )
 
     def _status(self) -> Status | None:
@@ -469,8 +483,8 @@ class _Test:
         """Tests finalists by their images."""
         measured = [record.table.column(constraint.measure) for record in finalists]
         known = [values[~np.isnan(values)] for values in measured]
-        typical = _typical_loss(np.concatenate(known))
-        lows = [_lower(constraint, values, known, typical) for values in known]
+        typical = typical_loss(np.concatenate(known))
+        lows = [lower_bound(values, constraint.confidence, known, typical) for values in known]
         return cls(
             constraint=constraint,
             goal=constraint.bound(baseline),
@@ -500,17 +514,24 @@ class _Test:
         )
 
 
-def _lower(
-    constraint: Constraint, values: FloatArray, known: Sequence[FloatArray], typical: float
+def lower_bound(
+    values: FloatArray, confidence: float, all_values: Sequence[FloatArray], typical: float
 ) -> float:
-    """Returns the score that is assumed of a template: a one-sided bound, or its mean."""
+    """Returns the mean that is assumed of a score: a one-sided bound, or its own if 0.5 is enough.
+
+    Args:
+        values: The score of each image, shape (n,).
+        confidence: The bound's confidence.
+        all_values: The same of all templates on these images.
+        typical: The size of a loss where there is one.
+    """
     mean = float(values.mean())
-    if constraint.confidence == 0.5:
+    if confidence == 0.5:
         return mean
-    if not all(map(_is_share, known)):
+    if not all(map(_is_share, all_values)):
         error = values.std() / math.sqrt(len(values))
-        return float(mean - _quantile(constraint.confidence) * error)
-    return 1.0 - poisson_bound(1 - values, constraint.confidence, typical=typical)
+        return float(mean - _quantile(confidence) * error)
+    return 1.0 - poisson_bound(1 - values, confidence, typical=typical)
 
 
 def _is_share(values: FloatArray) -> bool:
@@ -654,7 +675,7 @@ def _posterior(records: Sequence[IterationRecord], objective: Objective, images:
     common = np.cov(image.T).reshape(d, d) / n if n > 1 else np.zeros((d, d))
     for column, held in enumerate(objective.constraints, 1):
         # However spotless the record, the images are a sample.
-        expected = _typical_loss(observed[..., column]) * max(1 - held.least, 0) / n / 2
+        expected = typical_loss(observed[..., column]) * max(1 - held.least, 0) / n / 2
         common[column, column] = max(common[column, column], expected)
     return _Posterior(mean=mean + level, covariance=covariance, common=common + tiny)
 
@@ -684,7 +705,7 @@ def _shrunk(raw: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]
     return mean, covariance
 
 
-def _typical_loss(measured: FloatArray) -> float:
+def typical_loss(measured: FloatArray) -> float:
     """Returns the size that losses have where there are any.
 
     It is the mean of their squares by their mean.

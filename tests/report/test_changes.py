@@ -6,7 +6,6 @@ import pytest
 
 from taxtune.metrics.diagnosis import ErrorType, classify
 from taxtune.report.gallery import change
-from taxtune.report.summary import state_of
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.tuning.records import SampleResult
 from tests.rows import placed_row
@@ -44,10 +43,10 @@ def test_a_records_state_is_the_error_type_that_the_tree_gives():
     pairs = list(itertools.product(range(len(TREE)), range(1, len(TREE))))
     placed, targets = zip(*pairs, strict=True)
     expected = [STATES.get(kind, "wrong") for kind in classify(TREE, placed, targets)]
-    assert list(map(state_of, map(row, placed, targets))) == expected
+    assert [one.state for one in map(row, placed, targets)] == expected
     for state in ("off the tree", "abstained"):
-        assert state_of(ANSWERS[state]) == state
-    assert state_of(ANSWERS["failed"]) == "missing"
+        assert ANSWERS[state].state == state
+    assert ANSWERS["failed"].state == "missing"
 
 
 @pytest.mark.parametrize(

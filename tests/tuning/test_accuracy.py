@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from taxtune.metrics.information import leaf_information
+from taxtune.metrics.outcomes import EXACT
 from taxtune.metrics.statistics import hierarchical_sample
 from taxtune.objective import make_objective
-from taxtune.report.summary import EXACT, state_of
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers.evidence import score_columns
 from taxtune.tuning.records import IterationRecord
@@ -55,7 +55,7 @@ def test_accuracy_is_the_same_everywhere_where_the_truth_is_the_root_too(off_tre
     assert scores.accuracy == pytest.approx(np.mean(exact))
     # What a person is shown as exact names something.
     for is_exact, row in zip(exact, answered, strict=True):
-        assert (state_of(row) == EXACT) == (bool(is_exact) and not row.off_tree)
+        assert (row.state == EXACT) == (bool(is_exact) and not row.off_tree)
 
 
 def test_a_threshold_is_chosen_by_the_scores_of_the_run():

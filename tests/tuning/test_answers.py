@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -16,10 +14,8 @@ from PIL import Image
 
 import taxtune
 from taxtune.errors import DataError
-from taxtune.recipe import load_recipe
-from taxtune.tuning.build import Setup, build
 from taxtune.tuning.run_folder import answers_of, check_run_folder, note_answers
-from tests.tuning.test_crashes import CONTEXT, Dying, asked, kept, work
+from tests.tuning.test_crashes import CONTEXT, asked, kept, work
 from tests.tuning.toy import SHADES, Sight, compared, make_files, make_parts, toy, tuned
 
 TREE = {"colour": {family: list(shades) for family, shades in SHADES.items()}}
@@ -120,7 +116,7 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path, content, said):
 def photo(folder, number):
     """Makes a photo of its own colour; returns its file and its label."""
     label = list(HUES)[number % 4]
-    red, green, blue = HUES[label]
+    red, _, blue = HUES[label]
     file = folder / f"{number:03}.png"
     if not file.exists():
         Image.new("RGB", (16, 16), (red, number // 4, blue)).save(file)
@@ -160,7 +156,6 @@ def asked_by(examples, out, objective="hp"):
         needed |= {(prompts[held.template], Path(row.example).name) for row in held.rows}
     assert len(model.pairs) == len(set(model.pairs)), "twice within a run"
     return set(model.pairs), needed, result
-
 
 
 @pytest.mark.heavy

@@ -1,0 +1,127 @@
+"""Counts of labels that are wrong, right but general, or exact: the first figures of every result.
+
+People label in these units. hP and hR say how wrong and how general; see `hierarchical.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taxtune.metrics.statistics import Interval
+from taxtune.taxonomy import Taxonomy
+
+__all__ = [
+    "ABSTAINED",
+    "EXACT",
+    "GENERAL",
+    "MISSING",
+    "OFF_TREE",
+    "STATES",
+    "UNTRUE",
+    "WRONG",
+    "Outcomes",
+    "share_interval",
+]
+
+WRONG = "wrong"
+OFF_TREE = "off the tree"
+ABSTAINED = "abstained"
+GENERAL = "right, but general"
+EXACT = "exact"
+MISSING = "missing"
+#: The states of answers, in the order in which they are shown.
+STATES = (WRONG, OFF_TREE, ABSTAINED, GENERAL, EXACT, MISSING)
+#: The states of answers that say something that is not true.
+UNTRUE = (WRONG, OFF_TREE)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What became of the answers about images.
+
+    Attributes:
+        counts: Images by the state of their answer, see `STATES`.
+        labels: How many answers are a label: a node below the root.
+    """
+
+    counts: dict[str, int] = field(default_factory=dict, hash=False)
+    labels: int = 0
+
+    @classmethod
+    def of_states(cls, states: Iterable[str], labels: int) -> Outcomes:
+        """Counts states."""
+        return cls(counts=dict(Counter(states)), labels=labels)
+
+    @classmethod
+    def of_nodes(
+        cls, tree: Taxonomy, nodes: ArrayLike, target: ArrayLike, off_tree: ArrayLike = False
+    ) -> Outcomes:
+        """Counts the outcomes of nodes.
+
+        Args:
+            tree: The label tree.
+            nodes: The node of each image, shape (n,).
+            target: The node of each truth, shape (n,).
+            off_tree: Whether each answer asserts something that the tree lacks, shape (n,).
+        """
+        placed = np.asarray(nodes, dtype=np.int64)
+        truth = np.asarray(target, dtype=np.int64)
+        outside = np.broadcast_to(np.asarray(off_tree, dtype=bool), placed.shape)
+        right = tree.is_ancestor(placed, truth) & ~outside
+        exact = right & (placed == truth)
+        counts = {
+            WRONG: int((~right & ~outside).sum()),
+            OFF_TREE: int(outside.sum()),
+            GENERAL: int((right & ~exact).sum()),
+            EXACT: int(exact.sum()),
+        }
+        labels = int(((placed != tree.root) & ~outside).sum())
+        return cls(counts=counts, labels=labels)
+
+    @property
+    def images(self) -> int:
+        """How many images have an answer."""
+        return sum(self.counts.values()) - self.counts.get(MISSING, 0)
+
+    @property
+    def missing(self) -> int:
+        """How many images have none."""
+        return self.counts.get(MISSING, 0)
+
+    @property
+    def wrong(self) -> int:
+        """How many answers are wrong, those off the tree included."""
+        return self.counts.get(WRONG, 0) + self.counts.get(OFF_TREE, 0)
+
+    @property
+    def general(self) -> int:
+        """How many are right, but general, those that say nothing included."""
+        return self.counts.get(GENERAL, 0) + self.counts.get(ABSTAINED, 0)
+
+    @property
+    def exact(self) -> int:
+        """How many name exactly the truth."""
+        return self.counts.get(EXACT, 0)
+
+    @property
+    def share_wrong(self) -> Interval | None:
+        """The share of the labels that are wrong, with its 95 % interval; None without a label.
+
+        An answer at the root, or off the tree, gives no label.
+        """
+        return share_interval(self.counts.get(WRONG, 0), self.labels)
+
+
+def share_interval(count: int, of: int) -> Interval | None:
+    """Returns a share with its 95 % interval (Wilson 1927); None if it is one of nothing."""
+    from scipy.stats import binomtest
+
+    if of == 0:
+        return None
+    ends = binomtest(count, of).proportion_ci(0.95, method="wilson")
+    return Interval(estimate=count / of, low=float(ends.low), high=float(ends.high))

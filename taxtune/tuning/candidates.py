@@ -1,0 +1,157 @@
+"""The templates that a person may want to choose among: the objective's choice and what it passed over.
+
+An objective decides by scores and bounds; people decide by how many labels are wrong and how many
+are exact. Of the templates that were asked about no fewer images than the winner, the candidates are
+
+- the most careful one that is certified: with the fewest wrong labels;
+- the best estimate: what the objective would take if nothing had to be proven;
+- the boldest: with the most exact labels;
+- the baseline;
+
+and the one that the objective takes. None of them but the last may be beaten by another template that
+was asked about no fewer images: on those that both were asked about, that has no more wrong and no
+fewer exact, and one of them better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+
+from taxtune.objective import Objective
+from taxtune.tuning.records import Candidate, IterationRecord, Role, Selection, outcomes_of
+from taxtune.tuning.selection import Standings, lower_bound, typical_loss
+
+__all__ = ["MOST", "beats", "with_candidates"]
+
+#: The most candidates of a run.
+MOST = 4
+# The confidence of the bound of hP where the objective holds hP with none.
+_CONFIDENCE = 0.9
+
+
+def with_candidates(
+    selection: Selection, records: Sequence[IterationRecord], objective: Objective
+) -> Selection:
+    """Returns the choice of a winner with the candidates of the run, the most careful first.
+
+    Args:
+        selection: The choice.
+        records: All iterations.
+        objective: What was tuned for.
+    """
+    entered = []
+    for record in records:
+        is_able = record.scores is not None and not record.cut_short
+        if is_able and (len(record.rows) >= selection.images or record.iteration == 0):
+            entered.append(record)
+    described = {}
+    estimate = selection.winner
+    for images, group in groupby(sorted(entered, key=_images), key=_images):
+        standings = Standings.of(list(group), objective, records[0].scores)
+        for candidate in _described(standings, objective):
+            described[candidate.iteration] = candidate
+        if images == selection.images:
+            estimate = standings.finalists[standings.best_estimate].iteration
+    unbeaten = []
+    for record in entered:
+        rivals = [other for other in entered if len(other.rows) >= len(record.rows)]
+        if not any(beats(other, record) for other in rivals):
+            unbeaten.append(described[record.iteration])
+    winner = described[selection.winner]
+    chosen = [replace(winner, taken=True)]
+    for role, candidate in _roles(unbeaten, estimate, winner).items():
+        _add(chosen, candidate, role)
+    chosen = sorted(chosen[:MOST], key=_carefulness)
+    return replace(selection, candidates=tuple(chosen))
+
+
+def beats(record: IterationRecord, other: IterationRecord) -> bool:
+    """Tells whether a template has no more wrong and no fewer exact labels than another, and one better.
+
+    They are compared on the images that both have an answer to.
+    """
+    pairs = zip(record.rows, other.rows, strict=False)
+    both = [(own, its) for own, its in pairs if own.counts and its.counts]
+    own = outcomes_of(pair[0] for pair in both)
+    its = outcomes_of(pair[1] for pair in both)
+    no_worse = own.wrong <= its.wrong and own.exact >= its.exact
+    return no_worse and (own.wrong < its.wrong or own.exact > its.exact)
+
+
+def _images(record: IterationRecord) -> int:
+    return len(record.rows)
+
+
+def _described(standings: Standings, objective: Objective) -> Iterator[Candidate]:
+    """Yields templates that were asked about the same images, as candidates without a role."""
+    confidence = _CONFIDENCE
+    is_proven = False
+    for held in objective.constraints:
+        if held.confidence > 0.5:
+            is_proven = True
+            confidence = held.confidence
+    columns = [record.table.column("hp") for record in standings.finalists]
+    known = [values[~np.isnan(values)] for values in columns]
+    typical = typical_loss(np.concatenate(known))
+    for position, record in enumerate(standings.finalists):
+        yield Candidate(
+            iteration=record.iteration,
+            roles=(),
+            outcomes=outcomes_of(record.rows),
+            hp=float(known[position].mean()),
+            low=lower_bound(known[position], confidence, known, typical),
+            confidence=confidence,
+            certified=bool(standings.certified[position]) if is_proven else None,
+            held=standings.held(position),
+        )
+
+
+def _roles(
+    unbeaten: Sequence[Candidate], estimate: int, winner: Candidate
+) -> dict[Role, Candidate]:
+    """Returns the templates that fill each role, in the order of importance, as far as there are any.
+
+    Args:
+        unbeaten: The templates that no other beats.
+        estimate: The iteration that is most likely best.
+        winner: The one that the objective takes.
+    """
+    roles: dict[Role, Candidate] = {}
+    certified = [each for each in unbeaten if each.certified]
+    if certified:
+        roles["most careful"] = min(certified, key=_carefulness)
+    for each in (*unbeaten, winner):
+        if each.iteration == estimate:
+            roles["best estimate"] = each
+    bolder = [each for each in unbeaten if each.iteration > 0]
+    if bolder:
+        roles["boldest"] = max(bolder, key=_boldness)
+    for each in unbeaten:
+        if each.iteration == 0:
+            roles["baseline"] = each
+    return roles
+
+
+def _add(chosen: list[Candidate], candidate: Candidate, role: Role) -> None:
+    """Adds a candidate, or its role to one with the same counts, which says the same to a person."""
+    for place, other in enumerate(chosen):
+        if other.outcomes.counts == candidate.outcomes.counts:
+            chosen[place] = replace(other, roles=(*other.roles, role))
+            return
+    chosen.append(replace(candidate, roles=(role,)))
+
+
+def _carefulness(candidate: Candidate) -> tuple[float, float, int]:
+    outcomes = candidate.outcomes
+    images = max(outcomes.images, 1)
+    return outcomes.wrong / images, outcomes.exact / images, candidate.iteration
+
+
+def _boldness(candidate: Candidate) -> tuple[float, float]:
+    outcomes = candidate.outcomes
+    images = max(outcomes.images, 1)
+    return outcomes.exact / images, -outcomes.wrong / images
