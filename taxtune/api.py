@@ -247,9 +247,10 @@ def tune(
         resume: Continue the run in the folder, if there is one.
         callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or
             functions of (record, best).
-        progress: Show progress on standard error, one line per iteration where that is no terminal,
-            as in a notebook; by default only in a terminal. Nothing is ever printed on standard
-            output; remarks are logged as warnings.
+        progress: Show progress on standard error: by default a line per iteration and a bar in a
+            terminal, elsewhere, as in a notebook, a line per rung; True for lines per iteration
+            everywhere, False for none. Nothing is ever printed on standard output; remarks are
+            logged as warnings.
 
     Returns:
         The result: `best.prompt`, `best.template`, `heldout`, `to_frame()`, `answers("winner")`.
@@ -586,14 +587,16 @@ def _tree(given: AnyTaxonomy) -> Taxonomy:
 
 @contextmanager
 def _shown(progress: bool | None) -> Iterator[list[Any]]:
-    """Shows progress on standard error where it is wanted; yields the callbacks that show a run."""
-    if progress is None:
-        progress = sys.stderr.isatty()
-    if not progress:
+    """Shows progress on standard error unless it is off; yields the callbacks that show a run."""
+    if progress is False:
         yield []
         return
     from taxtune.report.progress import TuningProgress
     from taxtune.report.terminal import Terminal
 
+    if progress is None and not sys.stderr.isatty():
+        # In a notebook or a script, where notes are logged as warnings.
+        yield [TuningProgress(Terminal(), by_rung=True)]
+        return
     with showing(Terminal()) as terminal:
         yield [TuningProgress(terminal)]

@@ -194,14 +194,16 @@ def show_plan(
         raise typer.Exit(2)
 
 
-def show_result(result: TuneResult | ComparisonResult, *, as_json: bool) -> None:
-    """Prints the summary of a run."""
+def show_result(
+    result: TuneResult | ComparisonResult, *, as_json: bool, details: bool = False
+) -> None:
+    """Prints the summary of a run, and every score if `details` are wanted."""
     if as_json:
         print_json(result.as_dict())
     else:
         from rich.console import Console
 
-        print_result(Console(), result)
+        print_result(Console(), result, details=details)
 
 
 def read_templates(references: Sequence[Path]) -> dict[Path, str]:

@@ -68,6 +68,10 @@ DryRunOption = Annotated[
         "--dry-run",
     ),
 ]
+DetailsOption = Annotated[
+    bool,
+    opt("Also print every score, and what doubtful placements would change.", "--details"),
+]
 JsonOption = Annotated[bool, opt("Print only the result on standard output, as JSON.", "--json")]
 
 
@@ -100,6 +104,7 @@ def tune(
     answers: AnswersOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
@@ -125,6 +130,7 @@ def tune(
         out=out,
         answers=answers,
         resume=resume,
+        details=details,
         as_json=as_json,
     )
     run.start(dry_run=dry_run)
@@ -142,6 +148,7 @@ def compare(
     answers: AnswersOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
@@ -161,6 +168,7 @@ def compare(
         out=out,
         answers=answers,
         resume=resume,
+        details=details,
         as_json=as_json,
     )
     run.start(dry_run=dry_run)
@@ -179,6 +187,7 @@ class _Run:
         out: The folder of the run.
         answers: The file of the answers; None for that of the folder.
         resume: Whether to continue the run in the folder.
+        details: Whether to print every score as well.
         as_json: Whether to print JSON.
     """
 
@@ -190,6 +199,7 @@ class _Run:
     out: Path | None
     answers: Path | None
     resume: bool
+    details: bool
     as_json: bool
 
     def start(self, *, dry_run: bool) -> None:
@@ -211,7 +221,7 @@ class _Run:
         go_on = f"Continue with: {self._again(given, self.out, self.answers, '--resume')}"
         with running.guarded(setup, go_on):
             result, callbacks = self._result(setup, anew)
-        running.show_result(result, as_json=self.as_json)
+        running.show_result(result, as_json=self.as_json, details=self.details)
         running.check_recorded(callbacks, setup.folder, go_on)
         mark_complete(setup.recipe, result)
 
@@ -269,6 +279,7 @@ def evaluate(
     settings: SetOption = None,
     out: OutOption = None,
     answers: AnswersOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
@@ -294,7 +305,7 @@ def evaluate(
                 name="-".join(file.stem for file in sources),
                 callbacks=[progress, ReportCallback()],
             )
-    running.show_result(result, as_json=as_json)
+    running.show_result(result, as_json=as_json, details=details)
 
 
 def _note_oddities(experiment: Experiment, sources: Mapping[Path, str]) -> None:

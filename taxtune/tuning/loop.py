@@ -46,7 +46,7 @@ from taxtune.tuning.run_folder import (
     open_history,
     write_result,
 )
-from taxtune.tuning.selection import best, choose, next_steps
+from taxtune.tuning.selection import choose, leaders, next_steps
 from taxtune.tuning.thresholds import final_threshold
 
 __all__ = ["Callback", "Callbacks", "ComparisonGroup", "Tuner"]
@@ -301,11 +301,16 @@ class Tuner:
             record, is_exhausted = self._iterate(claim, evaluator)
             self.history.finish(record)
             self._clock()
-            self.callbacks.tell("on_iteration", record, best(self.history.records()))
+            self.callbacks.tell("on_iteration", record, self._leader())
         while steps := next_steps(self.history.records(), experiment.objective, experiment.rungs):
             iteration, images = steps[0]
             self._ask_more(evaluator, iteration, images)
         self.history.write()
+
+    def _leader(self) -> IterationRecord | None:
+        """Returns the template that would win now."""
+        selection = choose(self.history.records(), self.experiment.objective)
+        return None if selection is None else self.history.record(selection.winner)
 
     def _selection(self) -> Selection:
         """Returns the choice of the winner."""
@@ -324,6 +329,11 @@ class Tuner:
                 file=self.folder,
                 remedy="See history.jsonl for the reasons.",
             )
+        selection = replace(
+            selection,
+            there=len(self.experiment.splits.tuning),
+            leaders=tuple(leaders(records, self.experiment.objective)),
+        )
         return with_candidates(selection, records, self.experiment.objective)
 
     def _with_threshold(
