@@ -140,7 +140,7 @@ def test_a_run_without_its_answers_lacks_nothing_else(here):
     assert (here / "report.html").read_text().count("<svg") > 0
     done = classify(here, "photos", "--out", "labels.csv")
     assert done.code == 0, done.err
-    # None is made for a folder that may be somebody else's.
+    # None is made for a folder that may be another person's.
     assert "answers are kept in labels-answers.db" in done.err
     made = {file.name for file in here.iterdir()} - {file.name for file in before}
     assert {"labels-answers.db", "labels.csv", "labels-review.csv", "report.html"} <= made

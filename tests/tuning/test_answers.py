@@ -110,7 +110,7 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path, content, said):
     assert not (tmp_path / "run").exists() or not any((tmp_path / "run").iterdir())
 
 
-# -- what is asked -----------------------------------------------------------------------------------------------------
+# -- the questions -----------------------------------------------------------------------------------------------------
 
 
 def photo(folder, number):
