@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "calibrate",
+    "choose",
     "compare",
     "evaluate",
     "load_run",
@@ -241,9 +242,10 @@ def tune(
         resume: Continue the run in the folder, if there is one.
         callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or
             functions of (record, best).
-        progress: Show progress on standard error, one line per iteration where that is no terminal,
-            as in a notebook; by default only in a terminal. Nothing is ever printed on standard
-            output; remarks are logged as warnings.
+        progress: Show progress on standard error: by default a line per iteration and a bar in a
+            terminal, elsewhere, as in a notebook, a line per rung; True for lines per iteration
+            everywhere, False for none. Nothing is ever printed on standard output; remarks are
+            logged as warnings.
 
     Returns:
         The result: `best.prompt`, `best.template`, `heldout`, `to_frame()`, `answers("winner")`.
@@ -362,6 +364,44 @@ def evaluate(
                 note(text)
         told = [*shown, ReportCallback()]
         return runs.evaluate(experiment, templates, split=split, callbacks=told)
+
+
+def choose(
+    run: TuneResult | str | Path,
+    iteration: int,
+    *,
+    recipe: Recipe | str | Path | None = None,
+    vlm: Model | Callable[..., Any] | None = None,
+    progress: bool | None = None,
+) -> TuneResult:
+    """Makes another template of a finished run its winner, such as one of its candidates.
+
+    The held-out images are asked about it once. What the objective chose stays beside it, and the
+    report says that a person chose after looking; to choose that template takes the choice back.
+
+    Args:
+        run: The result of a run, or its folder, where the new winner is kept.
+        iteration: The number of the template's iteration.
+        recipe: The run's recipe, where the run does not know it.
+        vlm: The model, for a run with a model of one's own.
+        progress: As in `tune`.
+
+    Returns:
+        The result with the new winner.
+
+    Raises:
+        TaxtuneError: If the run has no such template, its images are no longer the same, or the
+            model cannot be asked.
+    """
+    from taxtune import runs
+    from taxtune.models import make_model
+    from taxtune.tuning.run_folder import finished_run
+
+    earlier = finished_run(Path(run)) if isinstance(run, str | Path) else run
+    model = None if vlm is None else make_model(vlm)
+    setup = runs.setup_of(earlier, recipe=recipe, vlm=model)
+    with _shown(progress):
+        return runs.choose(setup, earlier, iteration, runs.recording_callbacks(setup))
 
 
 def calibrate(
@@ -540,14 +580,16 @@ def _tree(given: AnyTaxonomy) -> Taxonomy:
 
 @contextmanager
 def _shown(progress: bool | None) -> Iterator[list[Any]]:
-    """Shows progress on standard error where it is wanted; yields the callbacks that show a run."""
-    if progress is None:
-        progress = sys.stderr.isatty()
-    if not progress:
+    """Shows progress on standard error unless it is off; yields the callbacks that show a run."""
+    if progress is False:
         yield []
         return
     from taxtune.report.progress import TuningProgress
     from taxtune.report.terminal import Terminal
 
+    if progress is None and not sys.stderr.isatty():
+        # In a notebook or a script, where notes are logged as warnings.
+        yield [TuningProgress(Terminal(), by_rung=True)]
+        return
     with showing(Terminal()) as terminal:
         yield [TuningProgress(terminal)]

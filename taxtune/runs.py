@@ -13,23 +13,35 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from taxtune.atomic import make_folder
-from taxtune.errors import TaxtuneError
-from taxtune.models import AnswerStore
-from taxtune.progress import track_each
+from taxtune.errors import DataError, TaxtuneError, command
+from taxtune.models import AnswerStore, Model
+from taxtune.objective import OBJECTIVES
+from taxtune.progress import note, track_each
+from taxtune.recipe import Recipe, load_recipe
 from taxtune.tuning.build import AnyObjective, Setup, build, build_each, make_objective
+from taxtune.tuning.calibrate import CALIBRATION
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import locked
 from taxtune.tuning.loop import Callbacks, ComparisonGroup, Tuner
 from taxtune.tuning.metrics import Metric
 from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, TuneResult
-from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, write_result
+from taxtune.tuning.run_folder import (
+    answers_of,
+    check_run_folder,
+    describe,
+    files_shown,
+    recipe_of,
+    write_result,
+)
 
 __all__ = [
     "RunOptions",
     "check_objectives",
+    "choose",
     "compare",
     "evaluate",
     "recording_callbacks",
+    "setup_of",
     "tune",
 ]
 
@@ -41,11 +53,13 @@ class RunOptions(TypedDict, total=False):
         callbacks: Told what happens; see `taxtune.Callback`.
         resume: Whether to go on with what is in the folder.
         command: The command that runs it again, for the report.
+        anew: The command that begins a new run, for the error of one that cannot go on.
     """
 
     callbacks: Sequence[Any]
     resume: bool
     command: str | None
+    anew: str | None
 
 
 def tune(
@@ -68,6 +82,82 @@ def tune(
         experiment = build(setup, objective)
         tuner = Tuner(experiment, setup.folder, lock=lock, **options)
         return tuner.run()
+
+
+def setup_of(
+    run: TuneResult, *, recipe: Recipe | str | Path | None = None, vlm: Model | None = None
+) -> Setup:
+    """Returns the setup of a finished run.
+
+    Args:
+        run: The run.
+        recipe: Its recipe, where the run does not know it.
+        vlm: The model, for a run with a model of one's own.
+
+    Raises:
+        RecipeError: If the recipe is not known, or the model has to be given.
+    """
+    if recipe is None:
+        recipe = recipe_of(run, given=() if vlm is None else ("vlm",))
+    elif not isinstance(recipe, Recipe):
+        recipe = load_recipe(recipe)
+    return Setup(recipe, Path(run.folder), vlm=vlm)
+
+
+def choose(
+    setup: Setup, earlier: TuneResult, iteration: int, callbacks: Sequence[Any] = ()
+) -> TuneResult:
+    """Makes an iteration the winner of a finished run, chosen by a person.
+
+    Baseline, the objective's choice and the new winner are compared on the held-out images; of
+    these only the new winner is asked about any. The run's folder then holds the new winner.
+
+    Args:
+        setup: The setup of the run.
+        earlier: The result of the run.
+        iteration: The number of the iteration.
+        callbacks: Told what happens.
+
+    Raises:
+        DataError: If the run has no such template, or its held-out images are no longer those that
+            it was judged by.
+        TaxtuneError: If the model cannot be asked.
+    """
+    folder = setup.folder
+    _check_choice(earlier, iteration)
+    with locked(folder) as lock:
+        is_known = earlier.objective in OBJECTIVES
+        experiment = build(setup, earlier.objective if is_known else None)
+        heldout = [(row.example, row.target) for row in earlier.heldout_winner.rows]
+        if heldout != [(example.id, example.target) for example in experiment.splits.heldout]:
+            raise DataError(
+                "The held-out images are not those that the run was judged by.",
+                file=folder,
+                remedy="Choose with the images, the labels and the tree of the run, or tune again.",
+            )
+        tuner = Tuner(
+            experiment, folder, answers=answers_of(folder), callbacks=callbacks, lock=lock
+        )
+        result = tuner.choose(iteration, earlier)
+    if (folder / CALIBRATION).exists() and result.winner != earlier.winner:
+        note(
+            f"{CALIBRATION} was made for another prompt; calibrate this one: "
+            f"{command('calibrate', folder, '--risk', '0.02')}"
+        )
+    return result
+
+
+def _check_choice(run: TuneResult, iteration: int) -> None:
+    """Raises a `DataError` if an iteration cannot be a run's winner."""
+    scored = [record.iteration for record in run.iterations if record.scores is not None]
+    if run.selection is None or iteration not in scored:
+        numbers = ", ".join(map(str, scored))
+        raise DataError(
+            "The run has no such iteration with scores.",
+            file=run.folder,
+            value=iteration,
+            remedy=f"Choose one of {numbers}.",
+        )
 
 
 def compare(
@@ -233,6 +323,10 @@ def recording_callbacks(setup: Setup) -> list[Any]:
     if not setup.recipe.tracking.mlflow:
         return [ReportCallback()]
     from taxtune.tracking import MLflowTracker, TrackingCallback
+    from taxtune.tracking.store import DATABASE
 
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "taxtune"
-    return [ReportCallback(), TrackingCallback(partial(MLflowTracker, name, setup.folder))]
+    folder = setup.folder
+    if (folder.parent / DATABASE).exists() and not (folder / DATABASE).exists():
+        folder = folder.parent  # a run of a comparison, whose record is with the others'
+    return [ReportCallback(), TrackingCallback(partial(MLflowTracker, name, folder))]

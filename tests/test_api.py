@@ -166,7 +166,7 @@ def test_defaults_need_a_folder_a_tree_and_a_function(
     ("given", "words"),
     [
         ({"settings": {"data.tunning": 8}}, r"data\.tunning: unknown key; did you mean 'tuning'"),
-        ({"settings": {"data.tuning": 0}}, r"data\.tuning: .*equal to 1 \(got 0\)"),
+        ({"settings": {"data.tuning": 0}}, r"data\.tuning: .*such as 0.4 \(got 0\)"),
         ({"objective": "hf", "goal": 0.9}, "Leave out goal, or objective"),
     ],
 )
@@ -458,7 +458,7 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos, tmp_path):
         "Be careful!", recipe=loaded, vlm=answer, examples=photos, out=tmp_path / "evaluate"
     )
     assert len(scored.answers("template")) == 12
-    with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*equal to 1 \(got 0\)"):
+    with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*such as 0.4 \(got 0\)"):
         taxtune.tune(**given, settings={"data.tuning": 0}, out=tmp_path / "none")
 
 

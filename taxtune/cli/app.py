@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 
 from taxtune.cli.audit import audit
 from taxtune.cli.calibrate import calibrate
+from taxtune.cli.choose import choose
 from taxtune.cli.classify import classify, serve
 from taxtune.cli.help import Command
 from taxtune.cli.init import init
@@ -106,9 +108,9 @@ def _options(
 
 
 # In the order of the work; the parts that stand on their own come last.
-_PANELS = {
+_PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Tune a prompt": (init, recipes, tune, evaluate, compare, calibrate),
-    "Use and review a run": (classify, serve, report, mlflow, audit),
+    "Use and review a run": (choose, classify, serve, report, mlflow, audit),
     "Taxonomies and answers": (place, score),
 }
 for panel, commands in _PANELS.items():

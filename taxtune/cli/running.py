@@ -169,12 +169,14 @@ def _holds_work(folder: Path) -> bool:
 # -- the outcome -----------------------------------------------------------------------------------
 
 
-def show_plan(setup: Setup, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
+def show_plan(
+    setup: Setup, objectives: Sequence[str], *, resume: bool, anew: str, as_json: bool
+) -> None:
     """Prints what a run will do; problems end with exit code 2."""
     from taxtune.tracking.store import check_store
 
     tracking = [lambda: check_store(setup.folder)] if setup.recipe.tracking.mlflow else []
-    plan = make_plan(setup, objectives, resume=resume, checks=tracking)
+    plan = make_plan(setup, objectives, resume=resume, anew=anew, checks=tracking)
     if as_json:
         print_json(asdict(plan))
     else:
@@ -183,14 +185,16 @@ def show_plan(setup: Setup, objectives: Sequence[str], *, resume: bool, as_json:
         raise typer.Exit(2)
 
 
-def show_result(result: TuneResult | ComparisonResult, *, as_json: bool) -> None:
-    """Prints the summary of a run."""
+def show_result(
+    result: TuneResult | ComparisonResult, *, as_json: bool, details: bool = False
+) -> None:
+    """Prints the summary of a run, and every score if `details` are wanted."""
     if as_json:
         print_json(result.as_dict())
     else:
         from rich.console import Console
 
-        print_result(Console(), result)
+        print_result(Console(), result, details=details)
 
 
 def read_templates(references: Sequence[Path]) -> dict[Path, str]:

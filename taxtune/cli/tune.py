@@ -64,6 +64,10 @@ DryRunOption = Annotated[
         "--dry-run",
     ),
 ]
+DetailsOption = Annotated[
+    bool,
+    opt("Also print every score, and what doubtful placements would change.", "--details"),
+]
 JsonOption = Annotated[bool, opt("Print only the result on standard output, as JSON.", "--json")]
 
 
@@ -95,6 +99,7 @@ def tune(
     out: OutOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
@@ -119,6 +124,7 @@ def tune(
         settings=settings or [],
         out=out,
         resume=resume,
+        details=details,
         as_json=as_json,
     )
     run.start(dry_run=dry_run)
@@ -135,6 +141,7 @@ def compare(
     out: OutOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
@@ -153,6 +160,7 @@ def compare(
         settings=settings or [],
         out=out,
         resume=resume,
+        details=details,
         as_json=as_json,
     )
     run.start(dry_run=dry_run)
@@ -170,6 +178,7 @@ class _Run:
         settings: Overrides of the recipe, each "KEY=VALUE".
         out: The folder of the run.
         resume: Whether to continue the run in the folder.
+        details: Whether to print every score as well.
         as_json: Whether to print JSON.
     """
 
@@ -180,26 +189,30 @@ class _Run:
     settings: Sequence[str]
     out: Path | None
     resume: bool
+    details: bool
     as_json: bool
 
     def start(self, *, dry_run: bool) -> None:
         """Runs the command, or prints its plan."""
         from taxtune.cli import running
-        from taxtune.tuning.run_folder import mark_complete
+        from taxtune.tuning.run_folder import mark_complete, next_folder
 
         given = {name: value for name, value in self.options.items() if value is not None}
         setup = running.open_recipe(self.recipe, self.settings, self.out, self.command, given)
+        anew = self._again(given, next_folder(setup.folder))
         if dry_run:
-            running.show_plan(setup, self.objectives, resume=self.resume, as_json=self.as_json)
+            running.show_plan(
+                setup, self.objectives, resume=self.resume, anew=anew, as_json=self.as_json
+            )
             return
-        go_on = f"Continue with: {self._continuing(given)}"
+        go_on = f"Continue with: {self._again(given, self.out, '--resume')}"
         with running.guarded(setup.folder, go_on):
-            result, callbacks = self._result(setup)
-        running.show_result(result, as_json=self.as_json)
+            result, callbacks = self._result(setup, anew)
+        running.show_result(result, as_json=self.as_json, details=self.details)
         running.check_recorded(callbacks, setup.folder, go_on)
         mark_complete(setup.recipe, result)
 
-    def _result(self, setup: Setup) -> tuple[TuneResult | ComparisonResult, list[Any]]:
+    def _result(self, setup: Setup, anew: str) -> tuple[TuneResult | ComparisonResult, list[Any]]:
         """Returns the result, and the callbacks that recorded it; none if it was complete already."""
         from taxtune import runs
         from taxtune.cli.running import announce
@@ -219,6 +232,7 @@ class _Run:
                 "callbacks": callbacks,
                 "resume": self.resume,
                 "command": " ".join(["taxtune", self.command, "recipe.yaml", *self._objectives()]),
+                "anew": anew,
             }
             if self.objectives:
                 return runs.compare(setup, self.objectives, **options), callbacks
@@ -228,8 +242,8 @@ class _Run:
         """Returns the options that name the objectives of a comparison."""
         return [word for name in self.objectives for word in ("--objective", name)]
 
-    def _continuing(self, given: Mapping[str, object]) -> str:
-        """Returns the command that continues the run."""
+    def _again(self, given: Mapping[str, object], out: Path | None, *more: str) -> str:
+        """Returns the command once more, with a folder of the run and further options."""
         from taxtune.errors import command
 
         words = [self.command, self.recipe, *self._objectives()]
@@ -237,9 +251,9 @@ class _Run:
             words += [f"--{name}", str(value)]
         for setting in self.settings:
             words += ["--set", setting]
-        if self.out is not None:
-            words += ["--out", str(self.out)]
-        return command(*words, "--resume")
+        if out is not None:
+            words += ["--out", str(out)]
+        return command(*words, *more)
 
 
 def evaluate(
@@ -248,6 +262,7 @@ def evaluate(
     split: SplitOption = "heldout",
     settings: SetOption = None,
     out: OutOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
@@ -273,7 +288,7 @@ def evaluate(
                 name="-".join(file.stem for file in sources),
                 callbacks=[progress, ReportCallback()],
             )
-    running.show_result(result, as_json=as_json)
+    running.show_result(result, as_json=as_json, details=details)
 
 
 def _note_oddities(experiment: Experiment, sources: Mapping[Path, str]) -> None:

@@ -51,6 +51,7 @@ __all__ = [
     "Setup",
     "build",
     "build_each",
+    "build_with",
     "check_reachable",
     "further_examples",
     "make_arbiter",
@@ -128,6 +129,19 @@ def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
     folder = setup.folder
     taxonomy, part = make_taxonomy(recipe, setup.taxonomy)
     data = make_data(recipe, taxonomy, part, setup.examples, folder)
+    return build_with(setup, taxonomy, part, data, objective)
+
+
+def build_with(
+    setup: Setup,
+    taxonomy: Taxonomy,
+    part: Domain | None,
+    data: LabelledData,
+    objective: AnyObjective | None = None,
+) -> Experiment:
+    """Returns the experiment of a recipe whose tree and images are read; see `build`."""
+    recipe = setup.recipe
+    folder = setup.folder
     domain = trivial_node(recipe, taxonomy, data.examples)
     if not recipe.prompt.domain:
         recipe = recipe.changed({"prompt.domain": taxonomy.common_name(domain)})

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +26,7 @@ from pydantic import TypeAdapter
 
 from taxtune.atomic import check_in_place, make_folder, output_error, write_text
 from taxtune.errors import ResumeError, TaxtuneError
+from taxtune.tuning.changes import Inputs, changes_in_words
 from taxtune.tuning.proposers.base import Proposal
 from taxtune.tuning.records import RUN_FORMAT, IterationRecord
 
@@ -42,10 +42,10 @@ __all__ = [
 
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
-_HASH = re.compile(r"[0-9a-f]{16,64}")
 # Attributes of the study: notes, and the records, which later rungs change after Optuna has closed
 # their trials for good.
 _NOTE = "note:"
+_CONTENTS = "contents"
 _FINISHED = "record:"
 
 
@@ -100,8 +100,9 @@ class History:
         folder: The run's folder. It gets `history.db`, `history.jsonl` and `.lock`, and is locked
             while the run goes on.
         name: Name of the study.
-        identity: Everything that must not change between the run's start and its resumption, by
-            dotted key.
+        inputs: What the run is about, noted when it begins and compared when it is resumed. None
+            for a finished run that is only read and noted.
+        anew: How a new run is begun, for the message of one that cannot be resumed.
         resume: Whether to go on with what is there; otherwise a finished iteration is an error.
         lock: The lock of the folder where the caller holds it; the history releases it.
 
@@ -115,9 +116,10 @@ class History:
         self,
         folder: Path,
         name: str,
-        identity: Mapping[str, Any],
+        inputs: Inputs | None,
         *,
         resume: bool,
+        anew: str = "choose another folder with --out DIR",
         lock: FileLock | None = None,
     ) -> None:
         import optuna
@@ -143,7 +145,8 @@ class History:
             self._read()
             if not resume:
                 check_unused(folder)
-            self._check_identity(_plain(identity))
+            if inputs is not None:
+                self._check_inputs(Inputs(*map(_plain, inputs)), anew)
         except BaseException as error:
             self.close()
             problem = database_problem(error)
@@ -185,30 +188,26 @@ class History:
         if self._records:
             self.write()
 
-    def _check_identity(self, identity: dict[str, Any]) -> None:
+    def _check_inputs(self, inputs: Inputs, anew: str) -> None:
+        """Notes what a run that begins is about; raises a `ResumeError` if it is another now."""
         known = self._attributes.get("identity") or {}
-        changed = []
-        for key in sorted(known.keys() | identity.keys()):
-            if known.get(key) != identity.get(key):
-                changed.append(key)
         if not self._records:
             self._set_attribute("format", RUN_FORMAT)
-            if changed:
-                self._begin_anew(identity)
+            if known != inputs.identity:
+                self._begin_anew(inputs.identity)
+            self.set_note(_CONTENTS, inputs.contents)
             return
-        # The model's own word for a setting of the recipe says nothing new.
-        keys = [key for key in changed if f"recipe.{key}" not in changed]
-        if not keys:
-            return
-        lines = [f"  {key}: {_change(known.get(key), identity.get(key))}" for key in keys]
-        raise ResumeError(
-            "The run in this folder was made with a different recipe or different data:\n"
-            + "\n".join(lines)
-            + "\nUndo the change, or choose another folder with --out DIR.",
-            file=self.folder,
-        )
+        changes = changes_in_words(Inputs(known, self.note(_CONTENTS) or {}), inputs)
+        if changes:
+            listed = "".join(f"\n  {line}" for line in changes)
+            raise ResumeError(
+                f"The run in this folder was made with other data or another recipe:{listed}\n"
+                f"Begin a new run, which keeps the answers and asks only what is new:\n  {anew}\n"
+                "Or undo the change.",
+                file=self.folder,
+            )
 
-    def _begin_anew(self, identity: dict[str, Any]) -> None:
+    def _begin_anew(self, identity: Mapping[str, Any]) -> None:
         """Forgets what another recipe has left, and stores the identity.
 
         The identity comes last: a process that dies in between must not leave what is another
@@ -370,16 +369,6 @@ def check_unused(folder: Path) -> None:
 
 def _line(record: IterationRecord) -> str:
     return json.dumps(_RECORD.dump_python(record, mode="json"), ensure_ascii=False) + "\n"
-
-
-def _change(before: Any, now: Any) -> str:
-    if _HASH.fullmatch(str(before)) and _HASH.fullmatch(str(now)):
-        return "the content has changed"
-    texts = []
-    for value in (before, now):
-        text = json.dumps(value, ensure_ascii=False)
-        texts.append(text if len(text) <= 80 else text[:79] + "…")
-    return f"was {texts[0]}, is {texts[1]}"
 
 
 def _plain(value: Any) -> Any:

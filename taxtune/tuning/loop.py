@@ -13,7 +13,7 @@ from filelock import FileLock
 from pydantic import TypeAdapter
 
 from taxtune.data import Example
-from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
+from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.asker import answer_limit
@@ -25,6 +25,7 @@ from taxtune.tuning.history import Claim, History, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import (
     CUT_REMEDY,
+    OBJECTIVES_CHOICE,
     ComparisonResult,
     HeldoutResult,
     IterationRecord,
@@ -39,16 +40,18 @@ from taxtune.tuning.run_folder import (
     check_run_folder,
     describe,
     files_shown,
-    identity_of,
+    next_folder,
+    open_history,
     write_result,
 )
-from taxtune.tuning.selection import best, choose, next_steps
+from taxtune.tuning.selection import choose, leaders, next_steps
 from taxtune.tuning.thresholds import final_threshold
 
 __all__ = ["Callback", "Callbacks", "ComparisonGroup", "Tuner"]
 
 _USAGES = TypeAdapter(dict[str, Usage])
 _WAIT = "Continue with --resume when the model answers again; answers so far are saved."
+_CHOSEN = "chosen"  # the note of the iteration that a person has chosen
 _PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
@@ -147,6 +150,7 @@ class Tuner:
         resume: Go on with a run that is already in the folder.
         group: The comparison that the run is a part of.
         command: The command that runs it again, for the report.
+        anew: How a new run is begun where this one cannot go on; in Python where left out.
         lock: The folder's lock where the caller holds it; see `taxtune.tuning.history.locked`.
     """
 
@@ -162,6 +166,7 @@ class Tuner:
         resume: bool = False,
         group: ComparisonGroup | None = None,
         command: str | None = None,
+        anew: str | None = None,
         lock: FileLock | None = None,
     ) -> None:
         self.experiment = experiment
@@ -171,6 +176,7 @@ class Tuner:
         self.resume = resume
         self.group = group
         self.command = command
+        self.anew = anew
         self.lock = lock
         self._started = time.monotonic()
 
@@ -204,6 +210,47 @@ class Tuner:
             finally:
                 self.history.close()
 
+    def choose(self, iteration: int, earlier: TuneResult) -> TuneResult:
+        """Makes an iteration the winner of a finished run, and asks about held-out images with it.
+
+        What the objective chose stays beside it; to choose that takes an earlier choice back.
+
+        Args:
+            iteration: The iteration; it has scores.
+            earlier: The result of the run.
+        """
+        assert earlier.selection is not None
+        self._started = time.monotonic()
+        self.history = History(self.folder, "", None, resume=True, lock=self.lock)
+        before = self.history.note(_CHOSEN)
+        is_own = iteration == earlier.selection.winner
+        status = "failed"
+        try:
+            self.history.set_note(_CHOSEN, None if is_own else iteration)
+            with AnswerStore(self.answers) as store:
+                evaluator = self.experiment.evaluator(store)
+                evaluator, selection = self._with_threshold(evaluator, earlier.selection)
+                self.callbacks.tell("on_start", self, self.history.records())
+                made = self._result(evaluator, selection)
+            status = "finished"
+            result = replace(
+                earlier,
+                winner=made.winner,
+                heldout=made.heldout,
+                differences=made.differences,
+                selection=selection,
+                seconds=made.seconds,
+            )
+            self._write(result)
+            return result
+        finally:
+            if status == "failed":
+                self.history.set_note(_CHOSEN, before)
+            try:
+                self.callbacks.tell("on_stop", status)
+            finally:
+                self.history.close()
+
     def _open(self) -> None:
         """Opens the history, once all that is asked is known to answer."""
         experiment = self.experiment
@@ -211,11 +258,12 @@ class Tuner:
             note(text)
         if not is_begun(self.folder):
             experiment.check_models()
-        self.history = History(
+        whole = self.folder if self.group is None else self.folder.parent
+        self.history = open_history(
+            experiment,
             self.folder,
-            experiment.recipe.name,
-            identity_of(experiment),
             resume=self.resume,
+            anew=self.anew or f"out={str(next_folder(whole))!r}",
             lock=self.lock,
         )
         if self.group is not None:  # the folder may have been moved since
@@ -224,17 +272,7 @@ class Tuner:
             self.history.set_note("group", identity)
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
-        experiment = self.experiment
         done = self.history.records()
-        if done and done[-1].iteration > experiment.iterations:
-            last = done[-1].iteration
-            raise ResumeError(
-                f"The run has {last} iterations already, more than it is to have now.",
-                file=self.folder,
-                value=f"iterations={experiment.iterations}",
-                remedy=f"Continue it with iterations={last} or more, or start another run with "
-                "fewer (`--out`, in Python `out=`), which takes the baseline's answers anew.",
-            )
         with track("opening the record of the run"):
             self.callbacks.tell("on_start", self, done)
         self._search(evaluator)
@@ -242,10 +280,14 @@ class Tuner:
         evaluator, selection = self._with_threshold(evaluator, selection)
         self.callbacks.tell("on_selection", selection)
         result = self._result(evaluator, selection)
+        self._write(result)
+        return result
+
+    def _write(self, result: TuneResult) -> None:
+        """Writes a result, and tells the callbacks."""
         write_result(result)
         with track("recording the result"):
             self.callbacks.tell("on_result", result)
-        return result
 
     def _search(self, evaluator: Evaluator) -> None:
         """Proposes and asks until the budget is spent, then asks who may win about more images."""
@@ -255,11 +297,16 @@ class Tuner:
             record, is_exhausted = self._iterate(claim, evaluator)
             self.history.finish(record)
             self._clock()
-            self.callbacks.tell("on_iteration", record, best(self.history.records()))
+            self.callbacks.tell("on_iteration", record, self._leader())
         while steps := next_steps(self.history.records(), experiment.objective, experiment.rungs):
             iteration, images = steps[0]
             self._ask_more(evaluator, iteration, images)
         self.history.write()
+
+    def _leader(self) -> IterationRecord | None:
+        """Returns the template that would win now."""
+        selection = choose(self.history.records(), self.experiment.objective)
+        return None if selection is None else self.history.record(selection.winner)
 
     def _selection(self) -> Selection:
         """Returns the choice of the winner."""
@@ -278,6 +325,11 @@ class Tuner:
                 file=self.folder,
                 remedy="See history.jsonl for the reasons.",
             )
+        selection = replace(
+            selection,
+            there=len(self.experiment.splits.tuning),
+            leaders=tuple(leaders(records, self.experiment.objective)),
+        )
         return with_candidates(selection, records, self.experiment.objective)
 
     def _with_threshold(
@@ -287,7 +339,7 @@ class Tuner:
         experiment = self.experiment
         if not experiment.policy.is_open:
             return evaluator, selection
-        winner = self.history.record(selection.winner)
+        winner = self._winner(selection)
         threshold = final_threshold(
             experiment.taxonomy,
             experiment.weights,
@@ -302,14 +354,23 @@ class Tuner:
             selection = replace(selection, status="estimate", candidates=tuple(candidates))
         return evaluator.with_policy(policy), selection
 
+    def _winner(self, selection: Selection) -> IterationRecord:
+        """Returns the iteration that a person has chosen, or else the objective."""
+        chosen = self.history.note(_CHOSEN)
+        return self.history.record(selection.winner if chosen is None else int(chosen))
+
     def _result(self, evaluator: Evaluator, selection: Selection) -> TuneResult:
         """Returns the result, once baseline and winner are asked about the held-out images."""
         experiment = self.experiment
         objective = experiment.objective
         records = self.history.records()
+        winner = self._winner(selection)
+        named = {"baseline": records[0]}
+        if winner.iteration != selection.winner:
+            named[OBJECTIVES_CHOICE] = self.history.record(selection.winner)
+        named["winner"] = winner
         templates = {}
-        winner = self.history.record(selection.winner)
-        for name, record in {"baseline": records[0], "winner": winner}.items():
+        for name, record in named.items():
             templates[name] = experiment.rules.parse(record.template or "")
         on_heldout = partial(self.callbacks.tell, "on_heldout")
         heldout, differences = experiment.compare(evaluator, templates, on_heldout)
@@ -320,7 +381,7 @@ class Tuner:
             constraints=objective.constraints,
             trivial_hp=trivial_hp,
             trivial_hr=trivial_hr,
-            winner=selection.winner,
+            winner=winner.iteration,
             iterations=tuple(records),
             heldout=self._accounted(heldout),
             differences=differences,

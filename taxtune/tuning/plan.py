@@ -14,10 +14,11 @@ from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.settings import FragmentsProposerSettings
-from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.build import (
     LabelledData,
     Setup,
+    build_with,
     make_data,
     make_mapper,
     make_measure,
@@ -29,11 +30,13 @@ from taxtune.tuning.build import (
     make_vlm,
     make_weights,
     trivial_node,
+    tuned_for,
 )
 from taxtune.tuning.experiment import checklist_notes, make_checklist, make_rungs
+from taxtune.tuning.history import is_begun
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
-from taxtune.tuning.run_folder import check_run_folder
+from taxtune.tuning.run_folder import check_resumable, check_run_folder
 from taxtune.tuning.selection import Rung, most_questions
 
 __all__ = [
@@ -134,6 +137,7 @@ def make_plan(
     objectives: Sequence[str] = (),
     *,
     resume: bool = False,
+    anew: str = "out=",
     checks: Sequence[Callable[[], object]] = (),
 ) -> Plan:
     """Returns the plan of a tuning run, or of a run for each objective; asks no model anything.
@@ -142,6 +146,7 @@ def make_plan(
         setup: The recipe and the folder of the run. Each part is tried.
         objectives: The objectives of a comparison; empty for a tuning run.
         resume: Whether the run may go on with one that is in the folder.
+        anew: How a new run is begun where that one cannot go on.
         checks: What else is to be tried, such as whether results can be recorded.
     """
     recipe = setup.recipe
@@ -155,6 +160,8 @@ def make_plan(
     attempts.attempt(partial(check_run_folder, setup.folder, objectives, resume=resume))
     for check in checks:
         attempts.attempt(check)
+    if resume:
+        _try_resuming(setup, objectives, images, anew, attempts)
 
     found = _UNKNOWN if images.data is None else len(images.data.examples)
     tuning, heldout = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
@@ -238,6 +245,7 @@ class _Images:
     """What could be read of the label tree and of the images."""
 
     taxonomy: Taxonomy | None = None
+    part: Domain | None = None
     data: LabelledData | None = None
     splits: Splits | None = None
 
@@ -251,10 +259,10 @@ def _try_images(setup: Setup, attempts: _Attempts) -> _Images:
     taxonomy, part = tree
     data = attempts.attempt(make_data, recipe, taxonomy, part, setup.examples, setup.folder)
     if data is None:
-        return _Images(taxonomy)
+        return _Images(taxonomy, part)
     splits = attempts.attempt(make_splits, recipe, data.examples)
     if splits is None:
-        return _Images(taxonomy, data)
+        return _Images(taxonomy, part, data)
     domain = trivial_node(recipe, taxonomy, data.examples)
     labels = label_names(taxonomy, domain, splits.tuning)
     rules = TemplateRules.of(recipe.prompt, data.variables, splits, labels)
@@ -265,7 +273,7 @@ def _try_images(setup: Setup, attempts: _Attempts) -> _Images:
     if known:
         attempts.notes.append(f"templates may know of each image: {known}")
     attempts.attempt(make_weights, recipe, taxonomy, part, splits)
-    return _Images(taxonomy, data, splits)
+    return _Images(taxonomy, part, data, splits)
 
 
 def _try_models(
@@ -295,3 +303,21 @@ def _try_models(
     for asked in (vlm, proposer, *measures, arbiter):
         attempts.add_notes(getattr(asked, "check", tuple))
     return proposer, arbiter
+
+
+def _try_resuming(
+    setup: Setup, objectives: Sequence[str], images: _Images, anew: str, attempts: _Attempts
+) -> None:
+    """Tries whether the runs in the folder can go on, where all that they are about is there."""
+    folders = [setup.folder / name for name in objectives] or [setup.folder]
+    if images.taxonomy is None or images.data is None or attempts.problems:
+        return
+    if not any(map(is_begun, folders)):
+        return
+    whole = attempts.attempt(build_with, setup, images.taxonomy, images.part, images.data)
+    if whole is None:
+        return
+    experiments = [tuned_for(whole, name) for name in objectives] or [whole]
+    for experiment, folder in zip(experiments, folders, strict=True):
+        if not attempts.problems:  # of several runs one says it
+            attempts.attempt(check_resumable, experiment, folder, anew)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUT_REMEDY",
+    "OBJECTIVES_CHOICE",
     "RUN_FORMAT",
     "Candidate",
     "ComparisonResult",
@@ -57,6 +58,8 @@ __all__ = [
 
 #: What to do about answers that were cut off.
 CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
+#: The name of the objective's winner among held-out results where a person has chosen another.
+OBJECTIVES_CHOICE = "objective's choice"
 #: The format of what is written to a run's folder.
 RUN_FORMAT = "taxtune run 3"
 State = Literal["complete", "failed", "void"]
@@ -446,7 +449,7 @@ class Selection:
     """How the winner was chosen.
 
     Attributes:
-        winner: Its iteration.
+        winner: Its iteration. A person may have chosen another since, see `TuneResult.is_chosen`.
         reached: Whether it reaches every constraint. If not, no template does, and it is a best
             estimate.
         images: Tuning images that it and the other finalists were asked about.
@@ -460,6 +463,9 @@ class Selection:
         chose_threshold: Whether the policy's threshold was chosen on the same images, so that they
             certify nothing.
         candidates: The templates that are worth choosing, the most careful first.
+        there: How many tuning images there are; 0 where that is not known.
+        leaders: The iteration that would have been chosen once each iteration was done; None before
+            there was one.
     """
 
     winner: int
@@ -471,6 +477,13 @@ class Selection:
     held: tuple[Held, ...] = ()
     chose_threshold: bool = False
     candidates: tuple[Candidate, ...] = ()
+    there: int = 0
+    leaders: tuple[int | None, ...] = ()
+
+    @property
+    def outcomes(self) -> Outcomes | None:
+        """What became of the winner's answers; None where no candidates are known."""
+        return next((each.outcomes for each in self.candidates if each.taken), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -714,6 +727,19 @@ class TuneResult(_Result):
     def baseline(self) -> IterationRecord:
         """The iteration of the baseline."""
         return self.iterations[0]
+
+    @property
+    def leaders(self) -> list[IterationRecord | None]:
+        """The best iteration once each one was done, see `Selection`; None where it is not known."""
+        numbers = () if self.selection is None else self.selection.leaders
+        known = {record.iteration: record for record in self.iterations}
+        found = [None if number is None else known[number] for number in numbers]
+        return found + [None] * (len(self.iterations) - len(found))
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a person has chosen the winner (`taxtune choose`) in place of the objective."""
+        return self.selection is not None and self.winner != self.selection.winner
 
     @property
     def bounds(self) -> dict[str, float]:

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import platform
+import re
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from taxtune.atomic import write_json, write_text
-from taxtune.errors import DataError, RecipeError, ResumeError
+from taxtune.errors import DataError, RecipeError, ResumeError, TaxtuneError
 from taxtune.recipe import Recipe
 from taxtune.recipe_file import load_yaml
-from taxtune.tuning.history import check_unused, is_begun
+from taxtune.tuning.changes import Inputs, contents_of
+from taxtune.tuning.history import History, check_unused, is_begun
 from taxtune.tuning.records import RUN_FORMAT, ComparisonResult, Provenance, TuneResult
 from taxtune.untrusted import redact
 
 if TYPE_CHECKING:
+    from filelock import FileLock
+
     from taxtune.tuning.experiment import Experiment
 
 __all__ = [
     "STAND_INS",
     "answers_of",
     "as_texts",
+    "check_resumable",
     "check_run_folder",
     "complete_result",
     "default_folder",
@@ -36,6 +44,8 @@ __all__ = [
     "finished_run",
     "identity_of",
     "mark_complete",
+    "next_folder",
+    "open_history",
     "read_result",
     "recipe_of",
     "write_result",
@@ -134,6 +144,82 @@ def _held_results(folder: Path) -> tuple[str | None, list[str]]:
         if any((folder / name).exists() for name in _RUN_FILES):
             return "a tuning run", sorted(runs)
     return None, sorted(runs)
+
+
+def open_history(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    resume: bool,
+    anew: str,
+    lock: FileLock | None = None,
+) -> History:
+    """Opens the history of a run, which is to be about the same as when it was begun.
+
+    Args:
+        experiment: What the run is about.
+        folder: Its folder.
+        resume: Whether to go on with what is there.
+        anew: How a new run is begun, for the error of one that cannot go on.
+        lock: The folder's lock where the caller holds it.
+
+    Raises:
+        ResumeError: If it cannot be continued; it says what has changed.
+        TaxtuneError: If the database cannot be opened.
+    """
+    history = History(
+        folder,
+        experiment.recipe.name,
+        Inputs(identity_of(experiment), contents_of(experiment)),
+        resume=resume,
+        anew=anew,
+        lock=lock,
+    )
+    last = max((record.iteration for record in history.records()), default=0)
+    if last > experiment.iterations:
+        history.close()
+        raise ResumeError(
+            f"The run has {last} iterations already, more than it is to have now.",
+            file=folder,
+            value=f"iterations={experiment.iterations}",
+            remedy=f"Continue it with iterations={last} or more, or start another run with fewer "
+            "(`--out`, in Python `out=`), which takes the baseline's answers anew.",
+        )
+    return history
+
+
+def check_resumable(experiment: Experiment, folder: Path, anew: str) -> None:
+    """Raises what a run would if it were continued; the folder stays as it is.
+
+    Args:
+        experiment: What the run is about now.
+        folder: Its folder; one without a run may be used.
+        anew: How a new run is begun; see `open_history`.
+    """
+    if not is_begun(folder):
+        return
+    # Of a copy, since to open a database is to write beside it.
+    with TemporaryDirectory() as copy:
+        for file in folder.glob("history.*"):
+            shutil.copy(file, copy)
+        try:
+            open_history(experiment, Path(copy), resume=True, anew=anew).close()
+        except TaxtuneError as error:
+            error.file = str(error.file).replace(copy, str(folder))
+            raise
+
+
+def next_folder(folder: Path) -> Path:
+    """Returns the first folder of a series that is free: "runs/birds-2" after "runs/birds"."""
+    name = folder.name
+    stem = re.sub(r"-\d+$", "", name)
+    if stem == name or not folder.with_name(stem).exists():
+        stem = name
+    for number in itertools.count(2):
+        free = folder.with_name(f"{stem}-{number}")
+        if not free.exists():
+            break
+    return free
 
 
 def answers_of(folder: Path) -> Path:

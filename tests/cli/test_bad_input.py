@@ -337,20 +337,36 @@ def repaint(folder):
         Image.new("RGB", (16, 16), (9, 9, 9 + int(file.stem[-1]))).save(file)
 
 
+def add_image(folder):
+    Image.new("RGB", (16, 16), (7, 7, 7)).save(folder / "new.png")
+    with (folder / "manifest.csv").open("a") as stream:
+        stream.write("new.png,navy\n")
+
+
+def contents(folder):
+    return {
+        str(file.relative_to(folder)): (file.read_bytes(), file.stat().st_mtime_ns)
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
 CHANGES = {
     "objective": (edit("recipe.yaml", "kind: hp", "kind: hf"), 'objective: was "hp", is "hf"'),
     "model": (
         edit("recipe.yaml", "model: openai/test", "model: openai/tests"),
-        'recipe.vlm.model: was "openai/test"',
+        'vlm.model: was "openai/test"',
     ),
-    "split": (
-        edit("recipe.yaml", "tuning: 8", "tuning: 7"),
-        "recipe.data.tuning: was 8, is 7|tuning images: the content has changed",
+    "split": (edit("recipe.yaml", "tuning: 8", "tuning: 7"), "  data.tuning: was 8, is 7\n"),
+    "image": (repaint, "images with other content: navy0.png; navy1.png; navy2.png; and "),
+    "new image": (add_image, "1 new image: new.png"),
+    "label": (
+        edit("manifest.csv", "navy0.png,navy", "navy0.png,azure"),
+        "1 label changed: navy0.png: navy → azure",
     ),
-    "image": (repaint, "tuning images: the content has changed"),
     "taxonomy": (
         edit("tree.csv", "azure,bluish", "azure,reddish"),
-        "taxonomy: the content has changed",
+        "1 new node: colour/reddish/azure|1 node gone: colour/bluish/azure",
     ),
     "fragments": (
         edit("toy.yaml", "Be careful", "Take care"),
@@ -365,9 +381,25 @@ def test_a_run_does_not_go_on_with_other_inputs_and_says_which(taxtune, finished
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     apply(tmp_path / "in")
     history = (tmp_path / "out/history.jsonl").read_bytes()
-    done = taxtune("tune", "in/recipe.yaml", "--set", "iterations=2", "--out", "out", "--resume")
-    refused(done, "made with a different recipe or different data", words, "--out")
+    command = ("tune", "in/recipe.yaml", "--set", "iterations=2", "--out", "out", "--resume")
+    done = taxtune(*command)
+    new = "  taxtune tune in/recipe.yaml --set iterations=2 --out out-2\n"
+    refused(done, "made with other data or another recipe", words, new)
+    assert "images: the content has changed" not in done.err
     assert (tmp_path / "out/history.jsonl").read_bytes() == history
+    # The dry run says the same, and leaves no trace.
+    before = contents(tmp_path)
+    dry = taxtune(*command, "--dry-run")
+    assert dry.code == 2
+    said = done.err.partition("out: ")[2].strip()
+    assert said in dry.out, (said, dry.out)
+    assert contents(tmp_path) == before
+
+
+def test_a_dry_run_of_what_can_go_on_finds_no_problem(taxtune, finished, tmp_path):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    command = ("tune", "in/recipe.yaml", "--out", "out", "--resume", "--dry-run", "--set")
+    assert taxtune(*command, "iterations=2").code == 0
 
 
 def test_a_finished_run_is_not_overwritten_unasked(taxtune, finished, tmp_path):

@@ -15,7 +15,7 @@ from taxtune.policies import SelfConsistency, Single
 from taxtune.progress import showing
 from taxtune.report.html import render_report
 from taxtune.report.progress import TuningProgress
-from taxtune.report.summary import doubt_lines, summarise
+from taxtune.report.summary import remarks, summarise
 from taxtune.report.tables import iteration_table
 from taxtune.report.terminal import Terminal
 from taxtune.tracking.values import iteration_metrics
@@ -177,7 +177,7 @@ def test_held_out_answers_and_labels_tell_of_it(tmp_path):
 
     # Other prompts than before, so that the held-out images are asked about anew.
     result = tuned(parts, callbacks=[Switch()])
-    lines = doubt_lines(summarise(result))
+    lines = remarks(summarise(result))
     assert [line for line in lines if "12 of 12 answers were cut" in line]
     assert "answers were cut" in render_report(result)
     classifier = load_classifier(result.folder, vlm=vlm)

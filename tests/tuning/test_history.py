@@ -12,6 +12,7 @@ import pytest
 
 from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.metrics.table import TemplateScores
+from taxtune.tuning.changes import Inputs
 from taxtune.tuning.history import History, check_unused, is_begun
 from taxtune.tuning.proposers import Proposal
 from taxtune.tuning.records import IterationRecord
@@ -27,7 +28,7 @@ class Opened:
         self.folder, self._stack = folder, stack
 
     def open(self, identity=IDENTITY, *, resume=True):
-        history = History(self.folder, "run", identity, resume=resume)
+        history = History(self.folder, "run", Inputs(identity), resume=resume)
         self._stack.callback(history.close)
         return history
 
@@ -107,15 +108,15 @@ def test_resume_says_what_changed(place):
     message = str(error.value)
     assert "seed: was 1, is 2" in message
     assert "new: was null, is 1" in message
-    _, changes = message.split("different data:")
-    assert "data" not in changes.split("Undo")[0]
+    _, changes = message.split("another recipe:")
+    assert "data" not in changes.split("Begin")[0]
     place.open().close()
 
 
 def test_a_file_that_is_no_database_is_a_clear_error(tmp_path):
     (tmp_path / "history.db").write_text("not a database, certainly not one" * 100)
     with pytest.raises(TaxtuneError, match=r"history\.db"):
-        History(tmp_path, "run", IDENTITY, resume=True)
+        History(tmp_path, "run", Inputs(IDENTITY), resume=True)
 
 
 # -- one process at a time ---------------------------------------------------------------------------------------------
@@ -124,9 +125,10 @@ WORKER = textwrap.dedent(
     """
     import sys, time
     from pathlib import Path
+    from taxtune.tuning.changes import Inputs
     from taxtune.tuning.history import History
     from taxtune.tuning.proposers import Proposal
-    history = History(Path(sys.argv[1]), "run", {"seed": 1, "data": "abc"}, resume=True)
+    history = History(Path(sys.argv[1]), "run", Inputs({"seed": 1, "data": "abc"}), resume=True)
     history.propose(history.claim(5), Proposal("half done", {"slot": "x"}))
     print("begun", flush=True)
     time.sleep(60)

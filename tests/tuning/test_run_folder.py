@@ -165,7 +165,7 @@ def test_a_complete_run_is_shown_at_once_and_what_it_lacks_is_made(made, monkeyp
     refused = taxtune(made, *command)
     assert refused.code == 2
     assert len(built) == 5
-    assert "images: the content has changed" in refused.err
+    assert f"1 image with other content: {image.name}" in refused.err
 
 
 # -- whose folder it is ------------------------------------------------------------------------------------------------
