@@ -53,7 +53,7 @@ def read_feedback(folder: Path, template: str | None) -> list[Judged]:
 def verdicts_of(
     judged: list[Judged], answers: Mapping[str, str], tree: Taxonomy
 ) -> dict[str, dict[str, str]]:
-    """Returns what people said, as the rows of a file of verdicts, by the id of the answer.
+    """Returns verdicts as the rows of a file of verdicts, by the id of the answer.
 
     Args:
         judged: Placements, of which some are judged.

@@ -49,7 +49,7 @@ def resolve_node(tree: Taxonomy, reference: str) -> int:
 def check_verdict(
     tree: Taxonomy, verdict: str, node: str, *, file: str | Path, row: int | None = None
 ) -> None:
-    """Checks what somebody said of a placement; an empty text says nothing.
+    """Checks a verdict on a placement; an empty text says nothing.
 
     Args:
         tree: The label tree.

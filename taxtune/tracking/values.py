@@ -160,7 +160,7 @@ def _counts(rows: Sequence[SampleResult]) -> dict[str, float | None]:
 
 
 def tuning_metrics(record: IterationRecord) -> dict[str, float]:
-    """Returns what became of an iteration's answers, without unknown values (a failed one's hP)."""
+    """Returns the metrics of an iteration's answers, without unknown values (a failed one's hP)."""
     metrics: dict[str, float | None] = {}
     if record.scores is not None:
         metrics |= _counts(record.rows)
@@ -316,7 +316,7 @@ def image_table(heldout: Sequence[HeldoutResult]) -> Columns:
 
 
 def _cost(row: SampleResult) -> tuple[bool, float, float]:
-    """Returns what sorts the costliest answer first, by hP and then hR, and failed calls last."""
+    """Returns a key that sorts by hP and then hR, the costliest first, and failed calls last."""
     if row.hp is None or row.hr is None:
         return True, 0.0, 0.0
     return False, row.hp, row.hr
