@@ -38,6 +38,7 @@ from taxtune.tuning.context import make_context
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.proposers import Proposer, make_kind
+from taxtune.tuning.run_folder import answers_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
@@ -54,6 +55,7 @@ __all__ = [
     "build_with",
     "check_reachable",
     "further_examples",
+    "language_model",
     "make_arbiter",
     "make_data",
     "make_mapper",
@@ -81,6 +83,7 @@ class Setup:
     Attributes:
         recipe: The recipe.
         folder: Where a run writes. A judge's replies are kept there, too.
+        answers: The file of the answers; None for that of the folder (`answers_of`).
         vlm: A model in place of the recipe's; likewise the next four, of which `taxonomy` is a
             whole label tree.
         mapper: What places answers, or its settings.
@@ -93,6 +96,7 @@ class Setup:
 
     recipe: Recipe
     folder: Path
+    answers: Path | None = None
     vlm: Model | None = None
     mapper: Mapper | MapperConfig | None = None
     policy: Policy | None = None
@@ -155,6 +159,7 @@ def build_with(
     return Experiment(
         recipe=recipe,
         folder=folder,
+        answers=answers_of(folder, setup.answers),
         given=setup.given,
         taxonomy=taxonomy,
         part=part,
@@ -414,7 +419,7 @@ def _checkpoint(recipe: Recipe, vlm: LocalVLMSettings) -> str:
     return str(path) if path.is_dir() else vlm.model
 
 
-def _language_model(recipe: Recipe, name: str) -> ModelName:
+def language_model(recipe: Recipe, name: str) -> ModelName:
     """Returns the language model that a recipe names; a local one may be a path of the recipe."""
     kind, model = parse_model(name)
     if kind == "local" and model:
@@ -452,7 +457,7 @@ def make_arbiter(recipe: Recipe) -> ChatArbiter | None:
     from taxtune.models.arbiter import ChatArbiter
 
     recipe.access("mapper")
-    return ChatArbiter(str(_language_model(recipe, name)))
+    return ChatArbiter(str(language_model(recipe, name)))
 
 
 def make_policy(recipe: Recipe) -> Policy:
@@ -534,7 +539,7 @@ def make_measure(recipe: Recipe, name: str, folder: Path) -> Measure:
         temperature=0.0,
     )
     settings = registry.MeasureSettings(cache_dir=folder, judge=judge)
-    model = _language_model(recipe, recipe.judge.model)
+    model = language_model(recipe, recipe.judge.model)
     return registry.make_measure(f"{name}:{model}", settings)
 
 

@@ -37,13 +37,16 @@ from taxtune.tuning.records import (
     cut_in_words,
 )
 from taxtune.tuning.run_folder import (
+    answers_of,
     check_run_folder,
     describe,
     files_shown,
     next_folder,
+    note_answers,
     open_history,
     write_result,
 )
+from taxtune.tuning.saved import save_winner
 from taxtune.tuning.selection import choose, leaders, next_steps
 from taxtune.tuning.thresholds import final_threshold
 
@@ -145,7 +148,6 @@ class Tuner:
     Args:
         experiment: What is tuned.
         folder: Folder of the run.
-        answers: The file of the answers; `answers.db` in the folder where left out.
         callbacks: Told what happens; see `Callbacks`.
         resume: Go on with a run that is already in the folder.
         group: The comparison that the run is a part of.
@@ -161,7 +163,6 @@ class Tuner:
         experiment: Experiment,
         folder: Path,
         *,
-        answers: Path | None = None,
         callbacks: Sequence[Any] = (),
         resume: bool = False,
         group: ComparisonGroup | None = None,
@@ -171,7 +172,6 @@ class Tuner:
     ) -> None:
         self.experiment = experiment
         self.folder = folder
-        self.answers = answers or folder / "answers.db"
         self.callbacks = Callbacks(callbacks)
         self.resume = resume
         self.group = group
@@ -197,7 +197,7 @@ class Tuner:
             self._open()
         status = "failed"
         try:
-            with AnswerStore(self.answers) as store:
+            with AnswerStore(self.experiment.answers) as store:
                 result = self._run(self.experiment.evaluator(store))
             status = "finished"
             return result
@@ -227,7 +227,7 @@ class Tuner:
         status = "failed"
         try:
             self.history.set_note(_CHOSEN, None if is_own else iteration)
-            with AnswerStore(self.answers) as store:
+            with AnswerStore(self.experiment.answers) as store:
                 evaluator = self.experiment.evaluator(store)
                 evaluator, selection = self._with_threshold(evaluator, earlier.selection)
                 self.callbacks.tell("on_start", self, self.history.records())
@@ -273,6 +273,11 @@ class Tuner:
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
         done = self.history.records()
+        answers = self.experiment.answers
+        if answers_of(self.folder) != answers:
+            note_answers(self.folder, answers)
+        if self.group is not None:  # by which the folder is known as a comparison's
+            note_answers(self.folder.parent, answers)
         with track("opening the record of the run"):
             self.callbacks.tell("on_start", self, done)
         self._search(evaluator)
@@ -284,7 +289,8 @@ class Tuner:
         return result
 
     def _write(self, result: TuneResult) -> None:
-        """Writes a result, and tells the callbacks."""
+        """Writes a result with the winner's classifier, and tells the callbacks."""
+        save_winner(self.experiment, result)
         write_result(result)
         with track("recording the result"):
             self.callbacks.tell("on_result", result)

@@ -12,7 +12,8 @@ import pytest
 
 import taxtune
 from taxtune.classifier.classifier import COLUMNS
-from taxtune.fieldguide import MANIFEST_FILE
+from taxtune.fieldguide import MANIFEST_FILE, export
+from taxtune.report.gallery import small_jpeg
 from tests.cli.commands import run_captured, run_well
 
 SMALL = "data.count=60 data.tuning=6 data.first_rung=6 data.heldout=40 iterations=1"
@@ -30,6 +31,7 @@ def made(tmp_path_factory):
 def here(made, tmp_path):
     """A folder with run/, and photos/ of which one is broken and one lies deeper."""
     shutil.copytree(made, tmp_path / "run")
+    shutil.copy(made.parent / "answers.db", tmp_path)
     photos = tmp_path / "photos"
     (photos / "more").mkdir(parents=True)
     for i in range(5):
@@ -111,7 +113,7 @@ def test_every_format_says_the_same(here):
 def test_answers_are_kept_so_that_a_second_time_asks_nothing(here, monkeypatch):
     (here / "photos" / "broken.jpg").unlink()  # what failed is tried again
     first = classify(here, "photos", "--out", "labels.csv")
-    assert "answers are kept in run/answers.db" in first.err
+    assert "answers are kept in answers.db" in first.err
     again = classify(here, "photos", "--out", "labels.csv")
     assert again.code == 2
     assert "labels.csv: The file already exists." in again.err
@@ -125,6 +127,26 @@ def test_answers_are_kept_so_that_a_second_time_asks_nothing(here, monkeypatch):
     forced = classify(here, "photos", "--out", "labels.csv", "--force")
     assert forced.code == 0, forced.err
     assert (here / "labels.csv").read_bytes() == before
+
+
+def test_a_run_without_its_answers_lacks_nothing_else(here):
+    (here / "answers.db").unlink()
+    before = sorted(here.iterdir())
+    whole = taxtune.load_run(here / "run")
+    held = len(whole.heldout_winner.rows)
+    assert [len(whole.answers(name)) for name in ("baseline", "winner")] == [held, held]
+    for command in (("report", "run", "--out", "report.html"), ("audit", "run", "--n", 5)):
+        done = run_captured(*command, folder=here)
+        assert done.code == 0, done.err
+    assert (here / "report.html").read_text().count("<svg") > 0
+    done = classify(here, "photos", "--out", "labels.csv")
+    assert done.code == 0, done.err
+    # None is made for a folder that may be another person's.
+    assert "answers are kept in labels-answers.db" in done.err
+    made = {file.name for file in here.iterdir()} - {file.name for file in before}
+    assert {"labels-answers.db", "labels.csv", "labels-review.csv", "report.html"} <= made
+    assert "answers.db" not in made
+    assert not list((here / "run").rglob("answers.db"))
 
 
 def test_images_come_from_tables_lists_and_stdin(here):
@@ -217,3 +239,37 @@ def test_ctrl_c_says_how_to_go_on(here, monkeypatch):
     assert not list(here.glob("labels*"))
     monkeypatch.undo()
     assert classify(here, "photos", "--out", "labels.csv").code == 0
+
+
+@pytest.mark.heavy
+def test_a_run_that_was_copied_labels_without_its_project(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    export(project, labelled=60)
+    recipe = {
+        "name": "birds",
+        "taxonomy": {"path": "tree.csv", "allowed": "checklist.csv"},
+        "data": {"kind": "manifest", "path": "photos.csv", "context": ["place"]},
+        "vlm": "builtin:fieldguide",
+        "objective": {"kind": "hr_at_hp"},
+        "iterations": 1,
+    }
+    (project / "recipe.yaml").write_text(json.dumps(recipe))
+    sizes = [f"--set=data.{split}=20" for split in ("tuning", "heldout")]
+    run_well("tune", "recipe.yaml", "--set=tracking.mlflow=false", *sizes, folder=project)
+    shutil.copytree(project / "new-photos", tmp_path / "new-photos")
+    photos = sorted(tmp_path.glob("new-photos/*.png"))[:30]
+    rows = ["image,place", *(f"new-photos/{photo.name},wood" for photo in photos)]
+    (tmp_path / "new.csv").write_text("\n".join(rows) + "\n")
+    run_well("classify", "project/runs/birds", "new.csv", "--out", "a.csv", folder=tmp_path)
+    shutil.copytree(project / "runs" / "birds", tmp_path / "run")
+    shutil.rmtree(project)
+    run_well("classify", "run", "new.csv", "--out", "b.csv", folder=tmp_path)
+    assert (tmp_path / "b.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
+    assert any(row["masked"] for row in read(tmp_path / "b.csv"))
+    run_well("audit", "run", "--n", 5, folder=tmp_path)
+    sample = read(tmp_path / "run" / "audit.csv")
+    assert sum(int(row["draws"]) for row in sample) == 5
+    small_jpeg.cache_clear()
+    run_well("report", "run", folder=tmp_path)
+    assert "the file is not where it was" in (tmp_path / "run" / "report.html").read_text()

@@ -120,17 +120,12 @@ def test_the_baseline_without_answers_names_the_remedy(tmp_path):
 
 
 def test_a_template_of_cut_answers_does_not_win_and_all_is_counted(tmp_path):
-    whole = tuned(
-        make_parts(
-            tmp_path / "whole", tmp_path / "out-whole", overrides=("objective.kind=accuracy",)
-        )
-    )
+    accuracy = ("objective.kind=accuracy",)
+    whole = tuned(make_parts(tmp_path / "whole", tmp_path / "whole" / "out", overrides=accuracy))
     best = whole.best.prompt or ""
     stderr = io.StringIO()
     vlm = Cut(best)
-    parts = make_parts(
-        tmp_path / "in", tmp_path / "out", vlm, overrides=("objective.kind=accuracy",)
-    )
+    parts = make_parts(tmp_path / "in", tmp_path / "out", vlm, overrides=accuracy)
     with showing(Terminal(stream=stderr)) as terminal:
         result = tuned(parts, callbacks=[TuningProgress(terminal)])
     lost = result.iterations[whole.winner]

@@ -43,7 +43,8 @@ def made(tmp_path_factory):
     )
     for command in COMMANDS.values():
         assert run_captured(*command, folder=folder).code == 0
-    assert {f"runs/{each.name}" for each in (folder / "runs").iterdir()} == set(FOLDERS.values())
+    there = {f"runs/{each.name}" for each in (folder / "runs").iterdir()}
+    assert there == {*FOLDERS.values(), "runs/answers.db"}
     return folder
 
 
@@ -187,7 +188,9 @@ def test_links_in_a_run_lead_nothing_out_of_it(tmp_path):
         assert (tmp_path / f"my-{name}").read_text() == "{}"
 
 
-@pytest.mark.parametrize("name", [".lock", "history.db", "history.jsonl", "answers.db"])
+@pytest.mark.parametrize(
+    "name", [".lock", "history.db", "history.jsonl", "answers.db", "classifier"]
+)
 @pytest.mark.parametrize("there", [True, False])
 def test_a_link_that_would_be_written_through_is_refused(tmp_path, name, there):
     parts = toy(tmp_path)
@@ -195,7 +198,7 @@ def test_a_link_that_would_be_written_through_is_refused(tmp_path, name, there):
     if there and name != "history.jsonl":  # a history that is there is a run's
         mine.write_text("mine")
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / name).symlink_to(mine)
+    (tmp_path if name == "answers.db" else tmp_path / "run").joinpath(name).symlink_to(mine)
     with pytest.raises(TaxtuneError, match=f"{name}: This is a link"):
         tuned(parts)
     assert not mine.exists() or mine.read_text() == "mine"
