@@ -137,7 +137,6 @@ def _setup(
         "prompt.domain": parts.get("domain"),
     }
     changes = {key: value for key, value in changes.items() if value is not None}
-    answers = parts.get("answers")
     model = None
     if isinstance(vlm, str):
         changes["vlm"] = with_kind(str(parse_model(vlm).absolute))
@@ -148,7 +147,7 @@ def _setup(
     return Setup(
         recipe=recipe,
         folder=folder,
-        answers=None if answers is None else Path(answers),
+        answers=parts.get("answers"),
         vlm=model,
         mapper=mapper,
         policy=policy,
@@ -459,7 +458,7 @@ def calibrate(
         images=images,
         recipe=recipe,
         vlm=vlm,
-        answers=None if answers is None else Path(answers),
+        answers=answers,
     )
     with _shown(progress):
         return work.run()

@@ -11,6 +11,7 @@ from taxtune.atomic import check_folder
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
+from taxtune.models import AnswerStore
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.settings import FragmentsProposerSettings
@@ -36,7 +37,7 @@ from taxtune.tuning.experiment import checklist_notes, make_checklist, make_rung
 from taxtune.tuning.history import is_begun
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
-from taxtune.tuning.run_folder import check_resumable, check_run_folder
+from taxtune.tuning.run_folder import answers_of, check_resumable, check_run_folder
 from taxtune.tuning.selection import Rung, most_questions
 
 __all__ = [
@@ -157,6 +158,8 @@ def make_plan(
     images = _try_images(setup, attempts)
     proposer, arbiter = _try_models(setup, names, images, attempts)
     attempts.attempt(check_folder, setup.folder)
+    answers = answers_of(setup.folder, setup.answers)
+    attempts.attempt(lambda: AnswerStore(answers).close())
     attempts.attempt(partial(check_run_folder, setup.folder, objectives, resume=resume))
     for check in checks:
         attempts.attempt(check)
