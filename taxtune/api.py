@@ -66,6 +66,7 @@ class RunParts(TypedDict, total=False):
     recipe: Recipe | str | Path | None
     settings: Mapping[str, Any] | None
     out: str | Path | None
+    answers: str | Path | None
 
 
 class SearchParts(RunParts, total=False):
@@ -136,6 +137,7 @@ def _setup(
         "prompt.domain": parts.get("domain"),
     }
     changes = {key: value for key, value in changes.items() if value is not None}
+    answers = parts.get("answers")
     model = None
     if isinstance(vlm, str):
         changes["vlm"] = with_kind(str(parse_model(vlm).absolute))
@@ -146,6 +148,7 @@ def _setup(
     return Setup(
         recipe=recipe,
         folder=folder,
+        answers=None if answers is None else Path(answers),
         vlm=model,
         mapper=mapper,
         policy=policy,
@@ -214,8 +217,8 @@ def tune(
             Hugging Face `Dataset`. Images are paths or PIL images.
         vlm: What is tuned: a function (image, prompt) -> str, where the image is a PIL image whose
             `filename` is its file, also batched or async; "PROVIDER/MODEL" for an API that litellm
-            reaches, "local:MODEL" for a transformers checkpoint; or a `Model`. Answers are kept in
-            the run's folder, and no question is asked twice.
+            reaches, "local:MODEL" for a transformers checkpoint; or a `Model`. Answers are kept,
+            and no question is asked twice.
         objective: What makes one template better: "hr_at_hp" (the default), as specific as possible
             while hP is at least `goal`; "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf", "aurc";
             the name of a measure or of one of `metrics`; a function of the scores; or an
@@ -239,12 +242,15 @@ def tune(
             "seed": 1, "vlm.temperature": 0.7, "tracking.mlflow": False}. "policy" and "mapper" may
             be objects: a `taxtune.SelfConsistency`, a `Mapper` of this tree or a `MapperConfig`.
         out: The run's folder; "runs/tune", or "runs/" and the recipe's name, where left out.
+        answers: The file in which answers are kept, which runs may share; `answers.db` beside the
+            run's folder where left out, and for `resume` the one that the run has.
         resume: Continue the run in the folder, if there is one.
         callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or
             functions of (record, best).
-        progress: Show progress on standard error, one line per iteration where that is no terminal,
-            as in a notebook; by default only in a terminal. Nothing is ever printed on standard
-            output; remarks are logged as warnings.
+        progress: Show progress on standard error: by default a line per iteration and a bar in a
+            terminal, elsewhere, as in a notebook, a line per rung; True for lines per iteration
+            everywhere, False for none. Nothing is ever printed on standard output; remarks are
+            logged as warnings.
 
     Returns:
         The result: `best.prompt`, `best.template`, `heldout`, `to_frame()`, `answers("winner")`.
@@ -331,9 +337,8 @@ def evaluate(
         vlm: As in `tune`.
         split: Which images to ask about.
         progress: As in `tune`.
-        **parts: As in `tune`, but that `out` is where answers are kept, and not asked for again,
-            and in its folder `evaluated` the result with its report; "runs/evaluate" where left
-            out.
+        **parts: As in `tune`, but that the result and its report are written to the folder
+            `evaluated` in `out`; "runs/evaluate" where left out.
 
     Returns:
         The result: `heldout` (whichever the split), `differences`, `to_frame()`,
@@ -414,12 +419,13 @@ def calibrate(
     images: int = 500,
     recipe: str | Path | None = None,
     vlm: Model | Callable[..., Any] | None = None,
+    answers: str | Path | None = None,
     progress: bool | None = None,
 ) -> Calibration:
     """Chooses the threshold at which a run's winner keeps a promised risk on new images of its kind.
 
     Args:
-        run: The run's folder. Answers are kept there, and so is `calibration.json`.
+        run: The run's folder, to which `calibration.json` is written.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
         policy: "self_consistency" (several answers per image) or "posterior" (one, with the
@@ -432,6 +438,7 @@ def calibrate(
         images: Most images to ask about.
         recipe: The run's recipe, where the run does not know it.
         vlm: The model, for a run with a model of one's own; it must sample.
+        answers: The file in which answers are kept; that of the run where left out.
         progress: As in `tune`.
 
     Returns:
@@ -452,6 +459,7 @@ def calibrate(
         images=images,
         recipe=recipe,
         vlm=vlm,
+        answers=None if answers is None else Path(answers),
     )
     with _shown(progress):
         return work.run()
@@ -579,14 +587,16 @@ def _tree(given: AnyTaxonomy) -> Taxonomy:
 
 @contextmanager
 def _shown(progress: bool | None) -> Iterator[list[Any]]:
-    """Shows progress on standard error where it is wanted; yields the callbacks that show a run."""
-    if progress is None:
-        progress = sys.stderr.isatty()
-    if not progress:
+    """Shows progress on standard error unless it is off; yields the callbacks that show a run."""
+    if progress is False:
         yield []
         return
     from taxtune.report.progress import TuningProgress
     from taxtune.report.terminal import Terminal
 
+    if progress is None and not sys.stderr.isatty():
+        # In a notebook or a script, where notes are logged as warnings.
+        yield [TuningProgress(Terminal(), by_rung=True)]
+        return
     with showing(Terminal()) as terminal:
         yield [TuningProgress(terminal)]

@@ -30,6 +30,7 @@ from taxtune.tuning.run_folder import (
     check_run_folder,
     describe,
     files_shown,
+    note_answers,
     recipe_of,
     write_result,
 )
@@ -135,9 +136,7 @@ def choose(
                 file=folder,
                 remedy="Choose with the images, the labels and the tree of the run, or tune again.",
             )
-        tuner = Tuner(
-            experiment, folder, answers=answers_of(folder), callbacks=callbacks, lock=lock
-        )
+        tuner = Tuner(experiment, folder, callbacks=callbacks, lock=lock)
         result = tuner.choose(iteration, earlier)
     if (folder / CALIBRATION).exists() and result.winner != earlier.winner:
         note(
@@ -165,8 +164,8 @@ def compare(
 ) -> ComparisonResult:
     """Tunes for each objective from the same baseline, splits and seed, and compares the winners.
 
-    The runs share the answer store `answers.db` in the folder, so that a template that several try,
-    the baseline above all, is asked once.
+    The runs share the store of answers, so that a template that several try, the baseline above
+    all, is asked once.
 
     Args:
         setup: The recipe and the objects in place of its parts. Each run has a sub-folder of the
@@ -188,7 +187,7 @@ def compare(
         runs, group = _tune_each(experiments, folder, options)
         start = time.monotonic()
         callbacks = Callbacks(options.get("callbacks", ()))
-        heldout, differences = _compare_winners(experiments, runs, folder, callbacks)
+        heldout, differences = _compare_winners(experiments, runs, callbacks)
         first = experiments[0]
         seconds = sum(run.usage.seconds for run in runs) + time.monotonic() - start
         result = ComparisonResult(
@@ -220,7 +219,6 @@ def _tune_each(
         tuner = Tuner(
             experiment,
             folder / experiment.objective.name,
-            answers=folder / "answers.db",
             group=group,
             **options,
         )
@@ -232,7 +230,6 @@ def _tune_each(
 def _compare_winners(
     experiments: Sequence[Experiment],
     runs: Sequence[TuneResult],
-    folder: Path,
     callbacks: Callbacks,
 ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
     """Asks about the held-out images with the baseline and all winners."""
@@ -247,7 +244,7 @@ def _compare_winners(
         metrics |= experiment.metrics
         needs |= dict.fromkeys(experiment.objective.needs)
     on_heldout = partial(callbacks.tell, "on_heldout")
-    with AnswerStore(folder / "answers.db") as store:
+    with AnswerStore(first.answers) as store:
         evaluator = first.evaluator(store)
         evaluator = replace(evaluator, metrics=tuple(metrics.values()), needs=tuple(needs))
         return first.compare(evaluator, templates, on_heldout)
@@ -278,12 +275,14 @@ def evaluate(
     """
     start = time.monotonic()
     watching = Callbacks(callbacks)
-    answers = experiment.folder / "answers.db"
+    answers = experiment.answers
     parsed = {"baseline": experiment.rules.parse(experiment.recipe.prompt.baseline)}
     for own_name, source in templates.items():
         parsed[own_name] = experiment.rules.parse(source)
     on_heldout = partial(watching.tell, "on_heldout")
     with AnswerStore(answers) as store:
+        if answers_of(experiment.folder) != answers:
+            note_answers(experiment.folder, answers)
         evaluator = experiment.evaluator(store)
         heldout, differences = experiment.compare(evaluator, parsed, on_heldout, split=split)
     stem = name or "-".join(templates)

@@ -82,6 +82,8 @@ class Store(ABC, Generic[Item, Value]):
         if self.precious:
             with self._faults():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+                if not os.access(self.path if self.path.exists() else self.path.parent, os.W_OK):
+                    raise PermissionError("nothing may be written there")
                 self._read(f"SELECT 1 FROM {self.table} LIMIT 1")
 
     @abstractmethod
@@ -213,14 +215,13 @@ class Store(ABC, Generic[Item, Value]):
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.precious:
             check_in_place(self.path)
-        db = sqlite3.connect(
-            self.path, timeout=_TELL_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        # `_patiently` waits. SQLite would look ten times a second, which loses to a busy writer.
+        db = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
+            self._make_table(db)  # first: a file of another program stays as it is
             # Readers do not wait for the writer in WAL mode; FULL syncs the log at every commit.
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
-            self._make_table(db)
         except BaseException:
             db.close()
             raise
@@ -236,6 +237,9 @@ class Store(ABC, Generic[Item, Value]):
         columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
         missing = {name: kind for name, kind in self.columns.items() if name not in columns}
         is_other = bool(columns) and any("NOT NULL" in kind for kind in missing.values())
+        tables = db.execute("SELECT name FROM sqlite_master WHERE name <> ?", [self.table])
+        # SQLite makes some of its own, such as the index of the key.
+        is_other |= any(not name.startswith("sqlite_") for (name,) in tables)
         if version > self.version or columns - set(self.columns) or is_other:
             raise ValueError("another program, or another version of taxtune, wrote the file")
         if not missing:
@@ -277,5 +281,8 @@ class Store(ABC, Generic[Item, Value]):
         if is_damaged:
             problem = "is damaged"
             remedy = f"Move the file away; its {self.table} will then be regenerated."
+        if "another program" in str(error):
+            problem = "cannot be used"
+            remedy = "Choose another file, or move this one away."
         message = f"The store of {self.table} {problem}: {error}."
         return DataError(message, file=self.path, remedy=remedy)

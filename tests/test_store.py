@@ -197,6 +197,20 @@ def test_a_value_that_is_none_is_damage(kind, tmp_path):
 
 
 @precious
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(
+    kind, tmp_path, is_there, monkeypatch
+):
+    if is_there:
+        with kind.open(tmp_path) as store:
+            put(kind, store, 1)
+    # The tests may run as a user who may do anything.
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(DataError, match=r"answers\.db: .*cannot be used: nothing may be written"):
+        kind.open(tmp_path)
+
+
+@precious
 def test_a_newer_store_is_refused(kind, tmp_path):
     with kind.open(tmp_path) as store:
         put(kind, store, 1)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["calibrate"]
 
 _IMAGES = 500
-_FOR_RUNS = ("policy", "samples", "data", "images", "recipe", "dry_run")
+_FOR_RUNS = ("policy", "samples", "data", "images", "recipe", "answers", "dry_run")
 _FOR_SCORES = (
     "taxonomy",
     "truth",
@@ -65,6 +65,9 @@ DataOption = Annotated[
     opt("Labelled images; those of the run's splits are left out.", shown="those in neither split"),
 ]
 ImagesOption = Annotated[int | None, opt("Most images to calibrate on.", shown=f"{_IMAGES}", min=1)]
+AnswersOption = Annotated[
+    Path | None, opt("File in which answers are kept.", "--answers", shown="the run's")
+]
 RunRecipeOption = Annotated[str | None, opt("The recipe of the run.", shown="the run's own")]
 DryRunOption = Annotated[bool, opt("Say what it would cost; ask nothing.", "--dry-run")]
 TreeOption = Annotated[str | None, taxonomy_option("For scores.")]
@@ -94,6 +97,7 @@ def calibrate(
     data: DataOption = None,
     images: ImagesOption = None,
     recipe: RunRecipeOption = None,
+    answers: AnswersOption = None,
     dry_run: DryRunOption = False,
     taxonomy: TreeOption = None,
     truth: TruthOption = None,
@@ -111,8 +115,8 @@ def calibrate(
     Each image of a run goes to the deepest node whose share reaches a threshold: its share of several
     answers, or with --policy posterior of the probability that the model gives to the tree's names. The
     smallest threshold that keeps the risk on new images of the same kind is chosen and written to
-    calibration.json in the run's folder. Answers are kept there too, so the same command continues
-    after an interruption. Of a classifier's scores a threshold of their sum is chosen, on images whose
+    calibration.json in the run's folder. Answers are kept, so the same command continues after an
+    interruption. Of a classifier's scores a threshold of their sum is chosen, on images whose
     labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
     """
     from taxtune.tuning.calibrate import CalibrationRun
@@ -147,11 +151,12 @@ def calibrate(
         data=data,
         images=images or _IMAGES,
         recipe=recipe,
+        answers=answers,
     )
     calls, stored = work.cost()
-    answers = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
+    each = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
     note(
-        f"{len(work.examples):,} images ({work.described}) × {answers} = {calls:,} VLM calls, "
+        f"{len(work.examples):,} images ({work.described}) × {each} = {calls:,} VLM calls, "
         f"{stored:,} of them in the store; at least {work.needed:,} images are needed"
     )
     if dry_run:

@@ -268,14 +268,16 @@ def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
 
 
 def _answers(run: Path, out: Path | None) -> Path | None:
-    """Returns the file of the answers: the run's own, or one beside the labels; None if neither."""
-    from taxtune.classifier.classifier import FILE
+    """Returns the file of the answers: the run's, or else one beside the labels; None if neither.
+
+    A folder that was copied from elsewhere has no such file, and none is made for it.
+    """
     from taxtune.tuning.run_folder import answers_of
 
-    if not (run / FILE).exists():
-        own = answers_of(run)
-        if os.access(own if own.exists() else own.parent, os.W_OK):
-            return own
+    kept = answers_of(run)
+    # SQLite writes beside the file, too.
+    if all(os.access(path, os.W_OK) for path in (kept, kept.parent)):
+        return kept
     return None if out is None else out.with_name(f"{out.stem}-answers.db")
 
 

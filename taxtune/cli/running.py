@@ -31,7 +31,7 @@ from taxtune.tuning.build import Setup
 from taxtune.tuning.costs import CallCost, Spending
 from taxtune.tuning.loop import Callbacks
 from taxtune.tuning.plan import Plan, make_plan
-from taxtune.tuning.run_folder import default_folder
+from taxtune.tuning.run_folder import answers_of, default_folder
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def announce(setup: Setup, *, quiet: bool) -> Iterator[TuningProgress]:
     make_folder(folder)
     try:
         with showing(Terminal(quiet=quiet)) as terminal:
-            terminal.line(f"recipe {setup.recipe.name}, folder {folder}")
+            answers = answers_of(folder, setup.answers)
+            terminal.line(f"recipe {setup.recipe.name}, folder {folder}, answers in {answers}")
             yield TuningProgress(terminal)
     finally:
         with suppress(OSError):
@@ -105,23 +106,24 @@ def announce(setup: Setup, *, quiet: bool) -> Iterator[TuningProgress]:
 
 
 @contextmanager
-def guarded(folder: Path, go_on: str) -> Iterator[None]:
-    """Adds a note on how to go on to an error that ends the block, which keeps its work in a folder.
+def guarded(setup: Setup, go_on: str) -> Iterator[None]:
+    """Adds a note on how to go on to an error that ends the block, which works on a run.
 
     Raises:
         KeyboardInterrupt: On Ctrl-C.
         TaxtuneError: If output cannot be written, or the run cannot go on.
     """
+    before = _written(setup)
     try:
         yield
     except KeyboardInterrupt as stop:
         saved = f"finished work is saved. {go_on}"
-        stop.add_note(saved if _holds_work(folder) else "nothing was done yet.")
+        stop.add_note(saved if _holds_work(setup, before) else "nothing was done yet.")
         raise
     except Exception as error:
         problem = _as_taxtune_error(error)
         goes_on = isinstance(problem, TaxtuneError) and not isinstance(problem, ResumeError)
-        if goes_on and _holds_work(folder):
+        if goes_on and _holds_work(setup, before):
             problem.add_note(f"Finished work is saved. {go_on}")
         if problem is error:
             raise
@@ -158,13 +160,20 @@ def _as_taxtune_error(error: Exception) -> Exception:
     )
 
 
-def _holds_work(folder: Path) -> bool:
-    """Tells whether a folder, or that of a run of a comparison in it, holds anything to go on with."""
+def _holds_work(setup: Setup, before: int | None) -> bool:
+    """Tells whether a run, or one of a comparison's, has iterations or new answers to go on with."""
     with suppress(OSError):
-        for name in ("history.jsonl", "*/history.jsonl", "answers.db"):
-            if any(folder.glob(name)):
+        for name in ("history.jsonl", "*/history.jsonl"):
+            if any(setup.folder.glob(name)):
                 return True
-    return False
+    return _written(setup) != before
+
+
+def _written(setup: Setup) -> int | None:
+    """Returns when answers were last written, in nanoseconds; None if there are none."""
+    with suppress(OSError):
+        return answers_of(setup.folder, setup.answers).stat().st_mtime_ns
+    return None
 
 
 # -- the outcome -----------------------------------------------------------------------------------
@@ -186,14 +195,16 @@ def show_plan(
         raise typer.Exit(2)
 
 
-def show_result(result: TuneResult | ComparisonResult, *, as_json: bool) -> None:
-    """Prints the summary of a run."""
+def show_result(
+    result: TuneResult | ComparisonResult, *, as_json: bool, details: bool = False
+) -> None:
+    """Prints the summary of a run, and every score if `details` are wanted."""
     if as_json:
         print_json(result.as_dict())
     else:
         from rich.console import Console
 
-        print_result(Console(), result)
+        print_result(Console(), result, details=details)
 
 
 def read_templates(references: Sequence[Path]) -> dict[Path, str]:

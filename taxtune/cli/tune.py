@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -55,6 +55,10 @@ SeedOption = Annotated[
 OutOption = Annotated[
     Path | None, opt("Folder of the run.", shown="runs/NAME, runs/NAME-compare, ...")
 ]
+AnswersOption = Annotated[
+    Path | None,
+    opt("File in which answers are kept, which runs may share.", shown="answers.db beside --out"),
+]
 ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is one.", "--resume")]
 DryRunOption = Annotated[
     bool,
@@ -63,6 +67,10 @@ DryRunOption = Annotated[
         "nothing.",
         "--dry-run",
     ),
+]
+DetailsOption = Annotated[
+    bool,
+    opt("Also print every score, and what doubtful placements would change.", "--details"),
 ]
 JsonOption = Annotated[bool, opt("Print only the result on standard output, as JSON.", "--json")]
 
@@ -93,8 +101,10 @@ def tune(
     seed: SeedOption = None,
     settings: SetOption = None,
     out: OutOption = None,
+    answers: AnswersOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
@@ -118,7 +128,9 @@ def tune(
         },
         settings=settings or [],
         out=out,
+        answers=answers,
         resume=resume,
+        details=details,
         as_json=as_json,
     )
     run.start(dry_run=dry_run)
@@ -133,8 +145,10 @@ def compare(
     seed: SeedOption = None,
     settings: SetOption = None,
     out: OutOption = None,
+    answers: AnswersOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
@@ -152,7 +166,9 @@ def compare(
         options={"proposer": proposer, "model": model, "effort": effort, "seed": seed},
         settings=settings or [],
         out=out,
+        answers=answers,
         resume=resume,
+        details=details,
         as_json=as_json,
     )
     run.start(dry_run=dry_run)
@@ -169,7 +185,9 @@ class _Run:
         options: Options that stand for keys of the recipe, by name; None if they are not given.
         settings: Overrides of the recipe, each "KEY=VALUE".
         out: The folder of the run.
+        answers: The file of the answers; None for that of the folder.
         resume: Whether to continue the run in the folder.
+        details: Whether to print every score as well.
         as_json: Whether to print JSON.
     """
 
@@ -179,26 +197,31 @@ class _Run:
     options: Mapping[str, object]
     settings: Sequence[str]
     out: Path | None
+    answers: Path | None
     resume: bool
+    details: bool
     as_json: bool
 
     def start(self, *, dry_run: bool) -> None:
         """Runs the command, or prints its plan."""
         from taxtune.cli import running
-        from taxtune.tuning.run_folder import mark_complete, next_folder
+        from taxtune.tuning.run_folder import answers_of, mark_complete, next_folder
 
         given = {name: value for name, value in self.options.items() if value is not None}
         setup = running.open_recipe(self.recipe, self.settings, self.out, self.command, given)
-        anew = self._again(given, next_folder(setup.folder))
+        setup = replace(setup, answers=self.answers)
+        free = next_folder(setup.folder)
+        kept = answers_of(setup.folder, self.answers)
+        anew = self._again(given, free, None if kept == answers_of(free) else kept)
         if dry_run:
             running.show_plan(
                 setup, self.objectives, resume=self.resume, anew=anew, as_json=self.as_json
             )
             return
-        go_on = f"Continue with: {self._again(given, self.out, '--resume')}"
-        with running.guarded(setup.folder, go_on):
+        go_on = f"Continue with: {self._again(given, self.out, self.answers, '--resume')}"
+        with running.guarded(setup, go_on):
             result, callbacks = self._result(setup, anew)
-        running.show_result(result, as_json=self.as_json)
+        running.show_result(result, as_json=self.as_json, details=self.details)
         running.check_recorded(callbacks, setup.folder, go_on)
         mark_complete(setup.recipe, result)
 
@@ -232,8 +255,10 @@ class _Run:
         """Returns the options that name the objectives of a comparison."""
         return [word for name in self.objectives for word in ("--objective", name)]
 
-    def _again(self, given: Mapping[str, object], out: Path | None, *more: str) -> str:
-        """Returns the command once more, with a folder of the run and further options."""
+    def _again(
+        self, given: Mapping[str, object], out: Path | None, answers: Path | None, *more: str
+    ) -> str:
+        """Returns the command once more, with folder and answers of the run and further options."""
         from taxtune.errors import command
 
         words = [self.command, self.recipe, *self._objectives()]
@@ -241,8 +266,9 @@ class _Run:
             words += [f"--{name}", str(value)]
         for setting in self.settings:
             words += ["--set", setting]
-        if out is not None:
-            words += ["--out", str(out)]
+        for name, path in {"--out": out, "--answers": answers}.items():
+            if path is not None:
+                words += [name, str(path)]
         return command(*words, *more)
 
 
@@ -252,6 +278,8 @@ def evaluate(
     split: SplitOption = "heldout",
     settings: SetOption = None,
     out: OutOption = None,
+    answers: AnswersOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
@@ -260,12 +288,12 @@ def evaluate(
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.build import build, check_reachable
 
-    setup = running.open_recipe(recipe, settings or [], out)
+    setup = replace(running.open_recipe(recipe, settings or [], out), answers=answers)
     sources = running.read_templates(template)
     # One is "the template"; several are told apart by their files' names.
     names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
     go_on = "Run the same command again to ask only what has no answer yet."
-    with running.guarded(setup.folder, go_on):
+    with running.guarded(setup, go_on):
         check_reachable(setup)
         with running.announce(setup, quiet=as_json) as progress:
             experiment = build(setup)
@@ -277,7 +305,7 @@ def evaluate(
                 name="-".join(file.stem for file in sources),
                 callbacks=[progress, ReportCallback()],
             )
-    running.show_result(result, as_json=as_json)
+    running.show_result(result, as_json=as_json, details=details)
 
 
 def _note_oddities(experiment: Experiment, sources: Mapping[Path, str]) -> None:

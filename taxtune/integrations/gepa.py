@@ -229,7 +229,7 @@ class GepaProposer(Proposer):
         first_images = experiment.splits.tuning[: rung.images]
         if experiment.budget.vlm_calls is not None:
             calls = min(calls, rung.templates * rung.images)
-        with AnswerStore(tuner.answers) as store:
+        with AnswerStore(experiment.answers) as store:
             adapter = Adapter(experiment, store, pictures=self.pictures)
             messages = Messages().first(history, goal, budget=0, count=len)
             reflection = _Reflection(self.model, messages[0]["content"], store, adapter)
@@ -285,7 +285,7 @@ class Adapter:
         self.experiment = experiment
         self.examples = list(experiment.splits.tuning)
         self.seed = {COMPONENT: experiment.recipe.prompt.baseline}
-        #: Pairs of a template and an image's id that were asked and not in the store, and the usage.
+        #: Pairs of a template and an image's id that have an answer, and the usage.
         self.asked: list[tuple[str, str]] = []
         self.usage = Usage()
         #: The sheet of the latest minibatch, which gepa asks about before it takes the next.
@@ -347,7 +347,7 @@ class Adapter:
         rows = list(evaluation.rows)
         self.usage += evaluation.usage.new()
         for row in rows:
-            if row.answer is not None and not row.from_store:
+            if row.answer is not None:
                 self.asked.append((template, row.example))
         values = [self.value(row) if _is_rated(row) else None for row in rows]
         known = [value for value in values if value is not None]

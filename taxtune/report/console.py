@@ -1,4 +1,4 @@
-"""The summary of a run in the terminal, of at most 25 lines and 80 columns."""
+"""The summary of a run in the terminal, of at most 30 lines and 80 columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,24 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from taxtune.metrics.names import metric_name
-from taxtune.report.formatting import Result, difference, failed_calls, template_name
-from taxtune.report.summary import Summary, doubt_lines, shown_columns, summarise, summary_table
+from taxtune.report.candidates import candidate_lines, choices
+from taxtune.report.formatting import (
+    Result,
+    difference,
+    failed_calls,
+    template_name,
+    wrong_labels,
+)
+from taxtune.report.summary import (
+    LABELS_WRONG,
+    Summary,
+    detail_lines,
+    remarks,
+    shown_columns,
+    summarise,
+    summary_table,
+)
+from taxtune.report.tables import score_table
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -16,45 +32,84 @@ if TYPE_CHECKING:
 __all__ = ["print_result"]
 
 _WIDTH = 80
-# Lines of the prompts, so that the summary fits a screen of 25.
-_PROMPT_LINES = 9
+_HEIGHT = 30
+# The fewest lines of a prompt.
+_FEWEST_LINES = 3
 
 
-def print_result(console: Console, result: Result) -> None:
-    """Prints the summary of a run: counts, scores, verdict, prompt, cost and the next command."""
-    for line in _summary_lines(result, min(_WIDTH, console.width)):
+def print_result(console: Console, result: Result, *, details: bool = False) -> None:
+    """Prints the summary of a run: counts, scores, verdict, prompt, candidates and the next command.
+
+    Args:
+        console: Where to print.
+        result: A tuning run, a comparison or an evaluation.
+        details: Whether every score follows, with what hangs on doubtful placements.
+    """
+    width = min(_WIDTH, console.width)
+    lines = _summary_lines(result, width)
+    if details:
+        lines.append("")
+        for text in detail_lines(summarise(result)):
+            lines += _wrapped(text, width, hanging="  ")
+        lines += score_table(result).lines(console.width)
+    for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _summary_lines(result: Result, width: int) -> list[str]:
     summary = summarise(result)
-    lines = ["There are no held-out results."]
+    head = ["There are no held-out results."]
     if summary.columns:
-        lines = summary_table(summary).lines(width, right=True)
-    for text in (*_changes(summary), *doubt_lines(summary)):
-        lines += _wrapped(text, width, hanging="  ")
+        head = summary_table(summary).lines(width, right=True)
+    for text in (*_changes(summary), *remarks(summary)):
+        head += _wrapped(text, width, hanging="  ")
+    foot = _candidates(summary, width)
+    failed = failed_calls(result)
+    if failed:
+        foot += _wrapped(f"Failed calls: {failed}", width)
+    foot += _wrapped(summary.cost, width)
+    foot += _pointers(summary, width)
+    left = _HEIGHT - len(head) - len(foot)
+    return head + _winner_lines(summary, width, left) + foot
+
+
+def _winner_lines(summary: Summary, width: int, most: int) -> list[str]:
+    """Returns verdict and prompt of each winner, of at most so many lines if the verdicts let them."""
+    headings = []
     for winner in summary.winners:
         verdict = [winner.verdict, visible(winner.placed_by)]
         where = f"({winner.where}{'' if winner.file is None else f', {winner.file}'})"
-        heading = [f"{template_name(winner.name)} {where}", *verdict]
+        texts = [f"{template_name(winner.name)} {where}", *verdict]
         if len(summary.winners) == 1:
-            heading = [*verdict, f"Prompt {where}"]
-        for text in heading:
-            lines += _wrapped(text, width)
-        lines += _prompt_lines(winner.prompt, width, max(_PROMPT_LINES // len(summary.winners), 1))
-    failed = failed_calls(result)
-    if failed:
-        lines += _wrapped(f"Failed calls: {failed}", width)
-    lines += _wrapped(summary.cost, width)
+            texts = [*verdict, f"Prompt {where}"]
+        headings.append([line for text in texts for line in _wrapped(text, width)])
+    left = most - sum(map(len, headings))
+    lines = []
+    for winner, heading in zip(summary.winners, headings, strict=True):
+        own = max(left // len(headings), _FEWEST_LINES)
+        lines += [*heading, *_prompt_lines(winner.prompt, width, own)]
+    return lines
+
+
+def _candidates(summary: Summary, width: int) -> list[str]:
+    """Returns the candidates of a run; of several runs, where they are."""
+    runs = [winner.run for winner in summary.winners if choices(winner.run)]
+    if len(runs) == 1:
+        return candidate_lines(runs[0], width)
+    if not runs or summary.report is None:
+        return []
+    counts = [f"{metric_name(run.objective)} {len(choices(run))}" for run in runs]
+    return _wrapped(f"Candidates: {', '.join(counts)}; the report shows them.", width)
+
+
+def _pointers(summary: Summary, width: int) -> list[str]:
     pointers = []
     if summary.report:
         pointers.append(f"Report {summary.report}")
     if summary.next:
         pointers.append(f"Next: {summary.next}")
     together = "     ".join(pointers)
-    if together and len(together) <= width:
-        pointers = [together]
-    return lines + pointers
+    return [together] if together and len(together) <= width else pointers
 
 
 def _prompt_lines(prompt: str, width: int, most: int) -> list[str]:
@@ -67,7 +122,7 @@ def _prompt_lines(prompt: str, width: int, most: int) -> list[str]:
 
 
 def _changes(summary: Summary) -> list[str]:
-    """Returns the differences from the baseline that have no room in the table.
+    """Returns the intervals and differences from the baseline that have no room in the table.
 
     Those of a winner are of its aim and of the scores that it holds.
     """
@@ -75,7 +130,8 @@ def _changes(summary: Summary) -> list[str]:
     if len(columns) == 2:
         return []
     aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
-    lines = []
+    wrong = [f"{column.title} {wrong_labels(column.outcomes)}" for column in columns]
+    lines = [f"{LABELS_WRONG}: {'; '.join(wrong)}"] if columns else []
     for column in columns:
         wanted = aims.get(column.name, ["hp", "hr"])
         changes = []

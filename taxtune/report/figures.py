@@ -28,7 +28,6 @@ from taxtune.report.formatting import (
     tuning_scores,
 )
 from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
-from taxtune.tuning.selection import best_so_far
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -310,7 +309,7 @@ def _draw_panel(axes: Axes, run: TuneResult) -> None:
 
 def _draw_best(axes: Axes, run: TuneResult) -> None:
     best = []
-    for leader in best_so_far(run.iterations):
+    for leader in run.leaders:
         value = leader.value if leader is not None and leader.feasible else None
         best.append(_NAN if value is None else value)
     axes.step(

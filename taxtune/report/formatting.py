@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from taxtune.metrics.names import metric_name
+from taxtune.metrics.outcomes import WRONG, Outcomes
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.metrics.table import SCORES, TemplateScores
@@ -24,10 +25,14 @@ __all__ = [
     "result_runs",
     "rows_by_image",
     "score_of",
+    "share_wrong",
+    "shortened",
     "signed",
+    "spread_wrong",
     "template_name",
     "title",
     "tuning_scores",
+    "wrong_labels",
 ]
 
 Result = TuneResult | ComparisonResult
@@ -58,6 +63,26 @@ def difference(value: PairedDifference, metric: str = "hp") -> str:
     return f"{signed(value.difference, metric)} ({ends})"
 
 
+def share_wrong(outcomes: Outcomes) -> str:
+    """Returns the share of the labels given that are wrong, as "2.0 %"; a dash without a label."""
+    share = outcomes.share_wrong
+    return "–" if share is None else f"{100 * share.estimate:.1f} %"
+
+
+def spread_wrong(outcomes: Outcomes) -> str:
+    """Returns the counts and the 95 % interval of that share, as "2 of 98 (0.6 to 7.1 %)"."""
+    share = outcomes.share_wrong
+    if share is None:
+        return "no label was given"
+    ends = f"{100 * share.low:.1f} to {100 * share.high:.1f} %"
+    return f"{outcomes.counts.get(WRONG, 0):,} of {outcomes.labels:,} ({ends})"
+
+
+def wrong_labels(outcomes: Outcomes) -> str:
+    """Returns all three, as "2 of 98 (2.0 %, 0.6 to 7.1 %)"."""
+    return spread_wrong(outcomes).replace("(", f"({share_wrong(outcomes)}, ")
+
+
 def _digits(metric: str) -> int:
     return SCORES[metric].digits if metric in SCORES else 3
 
@@ -65,6 +90,12 @@ def _digits(metric: str) -> int:
 def score_of(scores: TemplateScores | None, key: str) -> float | None:
     """Returns a score, or None if there is none of that name."""
     return None if scores is None else scores.means.get(key)
+
+
+def shortened(text: str, width: int) -> str:
+    """Returns a text in one line of at most so many characters; where it is cut stands "…"."""
+    line = text.rstrip() if "\n" not in text else " ".join(text.split())
+    return line if len(line) <= width else f"{line[: max(width - 1, 0)].rstrip()}…"
 
 
 # A page asks per image, and listing the measures of installed packages takes 20 ms.

@@ -15,6 +15,7 @@ from taxtune import atomic
 from taxtune.metrics.outcomes import EXACT, GENERAL, OFF_TREE, UNTRUE, WRONG
 from taxtune.progress import track
 from taxtune.report import gallery
+from taxtune.report.candidates import choices, choose_command
 from taxtune.report.drawing import inline_svg, save_figure
 from taxtune.report.figures import draw_curves, draw_plane, selective_figure
 from taxtune.report.formatting import (
@@ -23,12 +24,14 @@ from taxtune.report.formatting import (
     number,
     result_runs,
     rows_by_image,
+    share_wrong,
     signed,
+    spread_wrong,
     template_name,
     title,
 )
 from taxtune.report.output import page
-from taxtune.report.summary import account_lines, doubt_in_words, summarise
+from taxtune.report.summary import LABELS_WRONG, account_lines, summarise
 from taxtune.report.tables import (
     doubt_table,
     iteration_table,
@@ -136,7 +139,11 @@ def _first_screen(result: Result) -> dict[str, Any] | None:
         "explained": _EXPLAINED,
         "number": number,
         "signed": signed,
-        "doubt_in_words": doubt_in_words,
+        "labels_wrong": LABELS_WRONG,
+        "share_wrong": share_wrong,
+        "spread_wrong": spread_wrong,
+        "choices": choices,
+        "choose_command": choose_command,
     }
 
 

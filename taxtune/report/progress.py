@@ -1,13 +1,13 @@
-"""The progress of a tuning run: a line per iteration, and a bar."""
+"""The progress of a tuning run: a line per iteration, or per rung, and a bar."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from taxtune.metrics.names import metric_name
+from taxtune.metrics.outcomes import OFF_TREE
 from taxtune.progress import Task
-from taxtune.report.formatting import number, score_of, template_name
+from taxtune.report.formatting import shortened, template_name
 from taxtune.report.summary import (
     goal_in_words,
     power_in_words,
@@ -15,23 +15,36 @@ from taxtune.report.summary import (
 )
 from taxtune.report.terminal import Terminal
 from taxtune.tuning.plan import analyse_power
-from taxtune.tuning.records import IterationRecord, Selection, Usage, count_cut, cut_in_words
-from taxtune.tuning.selection import most_questions
+from taxtune.tuning.records import (
+    IterationRecord,
+    Selection,
+    Usage,
+    count_cut,
+    cut_in_words,
+    outcomes_of,
+)
+from taxtune.tuning.selection import choose, most_questions
 
 __all__ = ["TuningProgress"]
 
-_LOG_WIDTH = 120
+_LEGEND = (
+    "wrong: says what is not true; general: true, but not down to the label; exact: the label; "
+    "*: the best so far"
+)
+_FAILED = {"failed": "no template", "void": "not counted"}
 
 
 class TuningProgress:
-    """A callback that prints a line per iteration, and shows a bar until the end of a run.
+    """A callback that says how a run goes, and shows a bar until its end.
 
     Args:
         terminal: Where to show it.
+        by_rung: Whether to print a line at the end of each rung in place of one per iteration.
     """
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, *, by_rung: bool = False) -> None:
         self._terminal = terminal
+        self._by_rung = by_rung
         self._printed: set[str] = set()
         self._experiment: Any = None
         self._heldout: dict[str, int] = {}
@@ -50,28 +63,33 @@ class TuningProgress:
             # Runs that are compared ask about the baseline once.
             self._heldout = {"baseline": baseline}
         self._records = {record.iteration: record for record in done}
-        self._once(f"goal: {goal_in_words(self._aim)}")
+        self._images = max((len(record.rows) for record in done), default=0)
+        self._best = self._leader()
+        tuning = most_questions(experiment.objective, experiment.rungs)
+        total = tuning + 2 * len(experiment.splits.heldout)
+        calls = total * experiment.policy.samples
+        self._once(f"goal: {goal_in_words(self._aim)}; at most {calls:,} calls")
         powers = analyse_power(experiment.objective, len(experiment.splits.tuning))
-        for text in power_in_words(powers):
+        for text in power_in_words(power for power in powers if power.needed > power.images):
             self._once(text)
         if done:
             self._terminal.line(f"{len(done):,} iterations are done already")
-        tuning = most_questions(experiment.objective, experiment.rungs)
-        total = tuning + 2 * len(experiment.splits.heldout)
-        self._task = Task("tuning", total, self._terminal)
+        if not self._by_rung:
+            self._once(_LEGEND)
+            self._task = Task("tuning", total, self._terminal)
         self._show()
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Prints a finished iteration."""
-        is_best = best is not None and best.iteration == record.iteration
-        self._add(record, "best" if is_best else "")
+        self._add(record)
 
     def on_rung(self, record: IterationRecord) -> None:
-        """Prints the scores of a template that may win on more images."""
-        self._add(record, "rung")
+        """Prints what became of more images with a template that may win."""
+        self._add(record, again=True)
 
     def on_selection(self, selection: Selection) -> None:
         """Prints the template that wins, and the reason."""
+        self._end_rung()
         verdict = selection_in_words(selection, self._aim)
         self._terminal.line(f"iteration {selection.winner} wins. {verdict}", "bold")
 
@@ -116,45 +134,84 @@ class TuningProgress:
         task.done = min(done, task.total or done)
         task.advance(0)
 
-    def _add(self, record: IterationRecord, mark: str) -> None:
-        """Counts an iteration and prints its line."""
+    def _leader(self) -> int | None:
+        """Returns the iteration that would win now."""
+        selection = choose(list(self._records.values()), self._experiment.objective)
+        return None if selection is None else selection.winner
+
+    def _end_rung(self) -> None:
+        """Prints how many templates were asked about the images of a rung, and the best so far."""
+        if not self._by_rung or self._best is None:
+            return
+        asked = [record for record in self._records.values() if len(record.rows) == self._images]
+        templates = "1 template" if len(asked) == 1 else f"{len(asked):,} templates"
+        best = self._records[self._best]
+        self._terminal.line(
+            f"{templates} asked about {self._images:,} images; best so far is iteration "
+            f"{self._best}: {self._counts(best)}"
+        )
+
+    def _add(self, record: IterationRecord, *, again: bool = False) -> None:
+        """Counts an iteration and prints its line.
+
+        Args:
+            record: The iteration.
+            again: Whether it was asked about more images.
+        """
         if self._experiment is None:
             return
+        if len(record.rows) > self._images:
+            if self._images:
+                self._end_rung()
+            self._images = len(record.rows)
         self._records[record.iteration] = record
+        earlier = self._best
+        self._best = self._leader()
         self._show()
-        if record.scores is None:
-            reason = record.reason or "no reason given"
-            self._terminal.line(f"{record.iteration:>4}  {record.state}: {reason}")
+        if self._by_rung:
             return
-        self._once("means on the tuning images ± standard error")
-        settings = getattr(getattr(self._experiment, "vlm", None), "settings", None)
-        cut = cut_in_words(record.rows, getattr(settings, "max_tokens", None))
-        style = "bold" if mark == "best" else ""
-        if not record.feasible:
-            mark = "" if record.cut_short else "misses a constraint"
-        remarks = [
-            mark,
-            f"{record.missing} missing" if record.missing else "",
-            f"{count_cut(record.rows)[0]} cut off" if cut else "",
-            " ".join((record.template or "").split()),
-        ]
-        cells = "  ".join(self._cells(record))
-        remark = "; ".join(filter(None, remarks))
-        line = f"{record.iteration:>4}  {record.scores.n:>5,} images  {cells}  {remark}"
-        if len(line) > _LOG_WIDTH:
-            line = f"{line[: _LOG_WIDTH - 1].rstrip()}…"
-        self._terminal.line(line, style)
+        is_best = self._best == record.iteration
+        line = self._named(record, again=again)
+        if record.scores is None:
+            line += f"   {_FAILED[record.state]}: {record.reason or 'no reason given'}"
+        else:
+            width = len(str(len(record.rows)))
+            line += f" {'*' if is_best else ' '} {self._counts(record, width)}"
+            if self._best not in (earlier, record.iteration):
+                line += f"; best so far: {self._best}"
+            line += f"  {' '.join((record.prompt or record.template or '').split())}"
+        self._terminal.line(shortened(line, self._terminal.width), "bold" if is_best else "")
+        cut = cut_in_words(record.rows, self._longest_answer())
         if cut:
             self._once(cut)
 
-    def _cells(self, record: IterationRecord) -> list[str]:
-        """Returns each mean ± its standard error, a dash where that is not known, and the shares."""
-        cells = []
-        for key in dict.fromkeys(("hp", "hr", self._aim.measure or "hp")):
-            error = record.table.standard_error(key)
-            spread = "–" if error is None else number(error, key).removeprefix("0")
-            mean = number(score_of(record.scores, key), key)
-            cells.append(f"{metric_name(key)} {mean} ± {spread:<4}")
-        cells.append(f"abst. {number(score_of(record.scores, 'abstained'))}")
-        cells.append(f"off {number(score_of(record.scores, 'off_tree'))}")
-        return cells
+    def _named(self, record: IterationRecord, *, again: bool) -> str:
+        """Returns the iteration as "baseline", "12 of 20" or "asked about more images: 12"."""
+        last = str(self._last)
+        number = str(record.iteration).rjust(len(last))
+        if again:
+            return f"asked about more images: {number}"
+        named = f"{number} of {last}" if record.iteration else "baseline"
+        return named.rjust(max(len(f"{last} of {last}"), len("baseline")))
+
+    def _longest_answer(self) -> int | None:
+        settings = getattr(getattr(self._experiment, "vlm", None), "settings", None)
+        return getattr(settings, "max_tokens", None)
+
+    def _counts(self, record: IterationRecord, width: int = 0) -> str:
+        """Returns the counts of a template's answers, as "2 wrong, 30 general, 17 exact of 49"."""
+        outcomes = outcomes_of(record.rows)
+        counts = {
+            "wrong": outcomes.wrong,
+            "general": outcomes.general,
+            "exact": outcomes.exact,
+        }
+        text = ", ".join(f"{count:>{width}} {name}" for name, count in counts.items())
+        text += f" of {outcomes.images}"
+        rare = {
+            "off the tree": outcomes.counts.get(OFF_TREE, 0),
+            "missing": record.missing,
+            "cut off": count_cut(record.rows)[0],
+        }
+        shown = [f"{count} {name}" for name, count in rare.items() if count]
+        return f"{text} ({', '.join(shown)})" if shown else text

@@ -6,7 +6,7 @@ everywhere, for each of three states: a winner is certified, passes alone, or is
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from taxtune.errors import command
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.names import meaning, metric_name
-from taxtune.metrics.outcomes import EXACT, GENERAL, STATES, WRONG
+from taxtune.metrics.outcomes import EXACT, GENERAL, STATES, WRONG, Outcomes
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.metrics.table import SCORES
@@ -27,6 +27,8 @@ from taxtune.report.formatting import (
     number,
     paired,
     score_of,
+    share_wrong,
+    spread_wrong,
     template_name,
 )
 from taxtune.report.output import Table
@@ -39,17 +41,21 @@ from taxtune.tuning.records import (
     TuneResult,
     Usage,
     cut_in_words,
+    outcomes_of,
 )
 
 __all__ = [
+    "LABELS_WRONG",
     "Column",
     "Summary",
     "Winner",
     "account_lines",
+    "detail_lines",
     "doubt_in_words",
-    "doubt_lines",
     "goal_in_words",
     "power_in_words",
+    "remarks",
+    "seen_in_words",
     "selection_in_words",
     "shown_columns",
     "summarise",
@@ -57,10 +63,14 @@ __all__ = [
     "verdict",
 ]
 
+#: The name of the first score: of the labels below the root, how many are wrong.
+LABELS_WRONG = "labels given that are wrong"
 #: The states that are shown even if no answer is in them.
 _ALWAYS = (WRONG, GENERAL, EXACT)
 #: The most templates that have a column each; of more, each has a row.
 _COLUMNS = 4
+# Photos to label are no advice from so many times the tuning images on.
+_TOO_MANY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,7 @@ class Column:
         name: Its name among the held-out results: "baseline", "winner", "accuracy".
         title: The name that it is shown by: "baseline", "tuned", "accuracy-tuned".
         counts: Images by the state of their answers, see `STATES`; they add up to all images.
+        outcomes: The same, with how many labels were given.
         scores: The scores that matter, by key; None where there is none.
         changes: Their paired differences from the template's own baseline; empty for a baseline.
         doubt: What hangs on doubtful placements; None where the mapper gives no probability.
@@ -82,6 +93,7 @@ class Column:
     name: str
     title: str
     counts: dict[str, int]
+    outcomes: Outcomes
     scores: dict[str, float | None]
     changes: dict[str, PairedDifference] = field(default_factory=dict)
     doubt: Doubt | None = None
@@ -168,8 +180,10 @@ class Summary:
 
 def summarise(result: Result) -> Summary:
     """Returns the summary of a tuning run, a comparison or an evaluation."""
-    counts = {held.name: Counter(row.state for row in held.rows) for held in result.heldout}
-    given = set().union(_ALWAYS, *counts.values())
+    outcomes = {held.name: outcomes_of(held.rows) for held in result.heldout}
+    given = set(_ALWAYS)
+    for each in outcomes.values():
+        given |= each.counts.keys()
     states = tuple(state for state in STATES if state in given)
     scores = _scores(result)
     limit = longest_answer(result)
@@ -178,7 +192,8 @@ def summarise(result: Result) -> Summary:
         column = Column(
             name=held.name,
             title="tuned" if held.name == "winner" else template_name(held.name),
-            counts={state: counts[held.name][state] for state in states},
+            counts={state: outcomes[held.name].counts.get(state, 0) for state in states},
+            outcomes=outcomes[held.name],
             scores={key: score_of(held.scores, key) for key in scores},
             changes=_changes(result, held, scores),
             doubt=held.doubt,
@@ -225,8 +240,8 @@ def _winner(result: Result, name: str, run: TuneResult) -> Winner:
 def summary_table(summary: Summary) -> Table:
     """Returns the counts and scores: a column per template, or of many templates a row each.
 
-    Of a front, which may be long, the winner alone is shown. Of one template the difference from
-    its baseline is a column too.
+    Of one template the difference from its baseline is a column too; beside the share of its labels
+    that are wrong it has the counts and the 95 % interval.
     """
     columns = shown_columns(summary)
     images = "held-out images"
@@ -239,20 +254,19 @@ def summary_table(summary: Summary) -> Table:
     for column in columns:
         counts = [f"{column.counts[state]:,}" for state in summary.counts]
         scores = [number(column.scores[key], key) for key in summary.scores]
-        cells[column.title] = counts + scores
+        cells[column.title] = [*counts, share_wrong(column.outcomes), *scores]
     if len(columns) > _COLUMNS:
-        names = [metric_name(key) for key in summary.scores]
+        names = ["labels wrong", *(metric_name(key) for key in summary.scores)]
         rows = [(f"  {title}", *values) for title, values in cells.items()]
-        return Table(
-            name="summary", title="", columns=(head, *summary.counts, *names), rows=tuple(rows)
-        )
+        states = ["general" if state == GENERAL else state for state in summary.counts]
+        return Table(name="summary", title="", columns=(head, *states, *names), rows=tuple(rows))
     if len(columns) == 2 and columns[1].changes:
-        changes = [""] * len(summary.counts)
+        changes = [""] * len(summary.counts) + [spread_wrong(columns[1].outcomes)]
         for key in summary.scores:
             change = columns[1].changes.get(key)
             changes.append("" if change is None else difference(change, key))
         cells[" "] = changes
-    names = [f"  {name}" for name in (*summary.counts, *summary.scores.values())]
+    names = [f"  {name}" for name in (*summary.counts, LABELS_WRONG, *summary.scores.values())]
     return Table(
         name="summary",
         title="",
@@ -282,20 +296,26 @@ def doubt_in_words(doubt: Doubt) -> str:
     return f"{without}{number(doubt.wrong['hp'])}, {number(doubt.wrong['hr'])} if wrong"
 
 
-def doubt_lines(summary: Summary) -> list[str]:
-    """Returns the influence of doubtful placements on each template of `summary_table` in a line.
+def remarks(summary: Summary) -> list[str]:
+    """Returns the remarks that call for an action, on each template of `summary_table`.
 
-    Where the confidence is known at each node, its worth follows; and so do images that a checklist
-    moves, and answers that were cut off.
+    Such are answers that were cut off, and images that a checklist moves.
     """
     lines = []
     for column in shown_columns(summary):
-        title = column.title
         if column.cut:
-            lines.append(f"{title}: {column.cut}")
+            lines.append(f"{column.title}: {column.cut}")
         if column.masked:
             moved = f"{column.masked:,} of {summary.images:,}"
-            lines.append(f"{title}: {moved} placed elsewhere by the checklist")
+            lines.append(f"{column.title}: {moved} placed elsewhere by the checklist")
+    return lines
+
+
+def detail_lines(summary: Summary) -> list[str]:
+    """Returns the influence of doubtful placements, and the worth of the confidence, by template."""
+    lines = []
+    for column in shown_columns(summary):
+        title = column.title
         doubt = column.doubt
         if doubt is not None and doubt.n:
             lines.append(f"{title}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}")
@@ -322,33 +342,23 @@ def verdict(run: TuneResult) -> str:
 def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
     """Returns the standing of a winner: certified, passing alone, a best estimate, or the best.
 
+    Of a best estimate it says what would prove more, the cheapest first.
+
     Args:
         selection: The choice.
         aim: The objective of the run.
     """
-    images = _counted(selection.images, "tuning image")
+    images = seen_in_words(selection)
     if selection.chose_threshold and selection.status == "estimate":
         return (
-            f"Best estimate, not certified: its threshold was chosen on the {images}; "
-            "taxtune calibrate makes a promise."
+            f"Best estimate, not certified: its threshold was chosen on the {images}, which cannot "
+            "test it as well; taxtune calibrate can."
         )
-    bounds = []
-    for held in selection.held:
-        if held.confidence > 0.5:
-            low = number(held.low, held.measure)
-            confidence = f"{100 * held.confidence:g} % confidence"
-            bounds.append(f"{metric_name(held.measure)} is at least {low} with {confidence}")
-    proven = " and ".join(bounds)
-    if selection.status == "certified":
-        return f"Certified: {proven} ({images})."
-    if selection.status == "passes-alone":
-        return (
-            "Passes alone, but a more cautious prompt failed first: "
-            f"that {proven} ({images}) is not certified."
-        )
+    if selection.status in ("certified", "passes-alone"):
+        return _proven(selection, images)
     missed = [held for held in selection.held if held.missed]
     if selection.status == "estimate" and missed:
-        return f"Best estimate, not certified: {_wanting(missed[0], images)}."
+        return _wanting(missed[0], selection)
     goals = []
     for held in missed or selection.held:
         goals.append(f"{metric_name(held.measure)} at least {number(held.goal, held.measure)}")
@@ -360,18 +370,78 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
     return f"Chosen for the highest {name}, less a margin for luck{among} ({images})."
 
 
-def _wanting(held: Held, images: str) -> str:
-    """Returns the remedy for a winner that misses a constraint with a confidence."""
+def seen_in_words(selection: Selection) -> str:
+    """Returns the images that the winner was chosen by, as "49 tuning images with 1 wrong answer"."""
+    images = _counted(selection.images, "tuning image")
+    outcomes = selection.outcomes
+    if outcomes is None:
+        return images
+    wrong = f"with {_counted(outcomes.wrong, 'wrong answer')}"
+    return f"{images} {wrong if outcomes.wrong else 'without a wrong answer'}"
+
+
+def _proven(selection: Selection, images: str) -> str:
+    bounds = []
+    for held in selection.held:
+        if held.confidence > 0.5:
+            low = number(held.low, held.measure)
+            confidence = f"{100 * held.confidence:g} % confidence"
+            bounds.append(f"{metric_name(held.measure)} is at least {low} with {confidence}")
+    proven = " and ".join(bounds)
+    if selection.status == "certified":
+        return f"Certified: {proven} ({images})."
+    return (
+        f"Passes alone, not certified: by its own images {proven} ({images}), but a more careful "
+        "prompt failed the test before it."
+    )
+
+
+def _wanting(held: Held, selection: Selection) -> str:
+    """Returns the verdict on a winner that misses a goal, with its remedies, the cheapest first."""
     name = metric_name(held.measure)
     goal = number(held.goal, held.measure)
-    bound = number(held.low, held.measure)
-    proven = f"{images} prove {bound} with {100 * held.confidence:g} % confidence"
-    if held.more is None:
-        mean = number(held.mean, held.measure)
-        near = "short of" if held.mean < held.goal - 1e-9 else "too close to"
-        return f"its {name} is {mean} on {images}, {near} the goal {goal} ({proven})"
-    photos = _counted(held.more, "more photo")
-    return f"label {photos} for tuning to prove {name} {goal} ({proven})"
+    low = number(held.low, held.measure)
+    images = seen_in_words(selection)
+    lacks = f"{images} prove {name} {low} with {100 * held.confidence:g} % confidence, not {goal}"
+    if held.mean < held.goal - 1e-9:
+        lacks = f"its {name} is {number(held.mean, held.measure)}, short of the goal {goal} "
+        lacks += f"({images})"
+    remedies = _remedies(held, selection)
+    if not remedies:
+        return f"Best estimate, not certified: {lacks}."
+    first = "Cheapest first: " if len(remedies) > 1 else "What helps: "
+    return f"Best estimate, not certified: {lacks}. {first}{'; '.join(remedies)}."
+
+
+def _remedies(held: Held, selection: Selection) -> list[str]:
+    remedies = []
+    unasked = max(selection.there - selection.images, 0)
+    if unasked and held.more is not None:
+        others = _counted(unasked, "other tuning image")
+        remedies.append(f"ask about the {others} (--resume, a larger --effort)")
+    provable = _rounded_down(held.low)
+    if provable > 0:
+        name = metric_name(held.measure)
+        remedies.append(f"a goal that these photos can prove, {name} {provable:g}")
+    if held.more is not None and held.more > unasked:
+        photos = _photos(held.more - unasked, selection.images + unasked)
+        remedies += [f"{photos} for tuning"] if photos else []
+    return remedies
+
+
+def _rounded_down(mean: float) -> float:
+    """Returns a goal that is proven: the bound with two digits, close to 1 with three."""
+    digits = 1000 if mean >= 0.99 else 100
+    return math.floor(mean * digits + 1e-9) / digits
+
+
+def _photos(more: int, there: int) -> str:
+    """Returns a number of photos to label as "about 500 more photos", empty if far too many."""
+    if more >= _TOO_MANY * there:
+        return ""
+    # One significant digit; two of what begins with a 1, where one would be far off.
+    step = 10 ** max(len(str(more)) - 1 - str(more).startswith("1"), 0)
+    return f"about {_counted(round(more / step) * step, 'more photo')}"
 
 
 def _scores(result: Result) -> dict[str, str]:
@@ -484,15 +554,18 @@ def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
     """Returns the bounds that the tuning images can prove, of scores that are held with a confidence."""
     lines = []
     for power in dict.fromkeys(powers):
-        images = _counted(power.images, "image")
-        provable = f"{metric_name(power.measure)} {number(power.provable, power.measure)}"
+        images = _counted(power.images, "tuning image")
+        name = metric_name(power.measure)
+        provable = f"{name} {number(power.provable, power.measure)}"
         text = f"without a single error, {images} prove {provable} with "
         text += f"{100 * power.confidence:g} % confidence"
         more = power.needed - power.images
         if more > 0:
-            photos = _counted(more, "more photo")
-            text += f": label {photos}, or raise data.tuning, to prove "
-            text += number(power.goal, power.measure)
+            text += f", not {number(power.goal, power.measure)}: raise data.tuning"
+            lower = _rounded_down(power.provable)
+            text += f"; a goal that they can prove, {name} {lower:g}" if lower > 0 else ""
+            photos = _photos(more, power.images)
+            text += f"; {photos}" if photos else ""
         lines.append(text)
     return lines
 

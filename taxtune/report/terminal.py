@@ -20,6 +20,7 @@ __all__ = ["Terminal"]
 
 #: Seconds between two lines in a log that say how far the work is.
 _EVERY = 30.0
+_LOG_WIDTH = 120
 
 
 class Terminal(Display):
@@ -48,6 +49,11 @@ class Terminal(Display):
         self._logged = clock()
         self._progress: Progress | None = None
         self._bars: dict[int, TaskID] = {}
+
+    @property
+    def width(self) -> int:
+        """The most characters of a line."""
+        return self._screen.width if self._is_terminal() else _LOG_WIDTH
 
     def note(self, text: str) -> None:
         """Prints a note, even when quiet."""

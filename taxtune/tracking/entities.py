@@ -26,7 +26,6 @@ from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.tracking.store import TrackingStore
 from taxtune.tracking.values import TAG_LIMIT, headline_metrics, shorten
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TuneResult
-from taxtune.tuning.selection import best_so_far
 
 __all__ = [
     "CHAMPION",
@@ -307,8 +306,7 @@ def register_prompts(
 def _milestones(result: TuneResult) -> list[IterationRecord]:
     """Returns the baseline, each template that became the best so far, and the winner."""
     milestones = []
-    best = best_so_far(result.iterations)
-    for record, leader in zip(result.iterations, best, strict=True):
+    for record, leader in zip(result.iterations, result.leaders, strict=True):
         is_milestone = leader is record or record.iteration in (0, result.winner)
         if record.template is not None and is_milestone:
             milestones.append(record)

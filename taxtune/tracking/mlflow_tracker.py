@@ -39,7 +39,7 @@ from taxtune.tuning.records import (
     SampleResult,
     TuneResult,
 )
-from taxtune.tuning.selection import best_so_far
+from taxtune.tuning.selection import leaders
 from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class MLflowTracker:
 
     def finish(self, result: TuneResult) -> None:
         """Records a finished run: each iteration as it ended, the result, prompts and traces."""
-        for record, best in zip(result.iterations, best_so_far(result.iterations), strict=True):
+        for record, best in zip(result.iterations, result.leaders, strict=True):
             self.iteration(record, best)
         if self.unrecorded:
             numbers = ", ".join(map(str, sorted(self.unrecorded)))
@@ -526,7 +526,8 @@ class TrackingCallback(Callback):
         # Before anything is asked: of a run that is killed there would be a second record otherwise.
         tuner.history.set_note("mlflow_run", run)
         self._thread = ThreadPoolExecutor(1, "taxtune-tracking")
-        for record, best in zip(done, best_so_far(done), strict=True):
+        for record, leader in zip(done, leaders(done, experiment.objective), strict=True):
+            best = next((each for each in done if each.iteration == leader), None)
             self._then(self.tracker.iteration, record, best)
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:

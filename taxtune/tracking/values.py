@@ -23,10 +23,17 @@ from taxtune.errors import command
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.table import SCORES, TemplateScores
 from taxtune.recipe import flatten
+from taxtune.report.candidates import candidate_table, choices
 from taxtune.report.formatting import Result, rows_by_image
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
-from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
+from taxtune.report.summary import (
+    account_lines,
+    detail_lines,
+    remarks,
+    summarise,
+    summary_table,
+)
 from taxtune.report.tables import rank_table, score_table
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, count_cut
 
@@ -334,7 +341,8 @@ def about_result(result: Result) -> str:
         parts.append(f"**{winner.verdict}**" if winner.verdict else "")
     if summary.columns:
         parts.append(summary_table(summary).markdown())
-    parts.append("\n".join(f"- {text}" for text in doubt_lines(summary)))
+    parts += [candidate_table(run).markdown() for _, run in result.named_runs if choices(run)]
+    parts.append("\n".join(f"- {text}" for text in (*remarks(summary), *detail_lines(summary))))
     parts.append("### Cost")
     parts.append("\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage)))
     parts.append("### Next steps")

@@ -38,6 +38,7 @@ from taxtune.tuning.context import make_context
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.proposers import Proposer, make_kind
+from taxtune.tuning.run_folder import answers_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
@@ -81,6 +82,7 @@ class Setup:
     Attributes:
         recipe: The recipe.
         folder: Where a run writes. A judge's replies are kept there, too.
+        answers: The file of the answers; None for that of the folder (`answers_of`).
         vlm: A model in place of the recipe's; likewise the next four, of which `taxonomy` is a
             whole label tree.
         mapper: What places answers, or its settings.
@@ -93,6 +95,7 @@ class Setup:
 
     recipe: Recipe
     folder: Path
+    answers: Path | None = None
     vlm: Model | None = None
     mapper: Mapper | MapperConfig | None = None
     policy: Policy | None = None
@@ -155,6 +158,7 @@ def build_with(
     return Experiment(
         recipe=recipe,
         folder=folder,
+        answers=answers_of(folder, setup.answers),
         given=setup.given,
         taxonomy=taxonomy,
         part=part,

@@ -42,7 +42,7 @@ from taxtune.tuning.build import (
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, make_checklist
 from taxtune.tuning.records import SampleResult, TuneResult, cut_in_words
-from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
+from taxtune.tuning.run_folder import answers_of, finished_run, note_answers, recipe_of
 from taxtune.tuning.selection import TOLERANCE
 from taxtune.tuning.template import Template
 from taxtune.tuning.thresholds import can_choose, recorded_paths
@@ -116,7 +116,7 @@ class CalibrationRun:
     """A calibration of a run's winner, whose cost is known before anything is asked.
 
     Attributes:
-        folder: The run's folder; answers are kept there, and so is the calibration.
+        folder: The run's folder; the calibration is kept there.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence: With which confidence, in (0, 1); None for in expectation.
         kind: What is calibrated: "self_consistency" or "posterior"; the run's own where left out.
@@ -126,6 +126,7 @@ class CalibrationRun:
         images: Most images to ask about.
         recipe: The run's recipe, for a run that does not know where it was.
         vlm: The model, for a run that was made with one given in Python.
+        answers: The file of the answers; that of the run where left out.
     """
 
     folder: Path
@@ -137,6 +138,7 @@ class CalibrationRun:
     images: int = 500
     recipe: str | Path | None = None
     vlm: Model | Callable[..., Any] | None = None
+    answers: Path | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.risk < 1:
@@ -261,7 +263,7 @@ class CalibrationRun:
         """Returns the number of answers needed, and of those in the store."""
         requests, _ = self.asker.requests(self.template, self.examples)
         wanted = [request for some in requests for request in some]
-        answers = answers_of(self.folder)
+        answers = answers_of(self.folder, self.answers)
         if not answers.exists():
             return len(wanted), 0
         with AnswerStore(answers) as store:
@@ -328,7 +330,9 @@ class CalibrationRun:
                 f"were right, it would take {self.needed:,}.",
                 remedy="Add labelled images with --data, or allow more risk or less confidence.",
             )
-        with AnswerStore(answers_of(self.folder)) as store:
+        with AnswerStore(answers_of(self.folder, self.answers)) as store:
+            if self.answers is not None:
+                note_answers(self.folder, self.answers)
             evaluator = Evaluator(self.asker, leaf_information(self.tree[0]), store)
             evaluation = evaluator.evaluate(self.template, self.examples)
         cut = cut_in_words(evaluation.rows, answer_limit(vlm))

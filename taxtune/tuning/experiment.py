@@ -55,6 +55,7 @@ class Experiment:
     Attributes:
         recipe: The recipe.
         folder: Where a run writes.
+        answers: The file of the answers.
         given: The objects that replace parts of the recipe, by the group of its keys.
         taxonomy: The label tree that is scored on.
         part: What the tree is a part of, if the recipe restricts it.
@@ -75,6 +76,7 @@ class Experiment:
 
     recipe: Recipe
     folder: Path
+    answers: Path
     given: Mapping[str, Any]
     taxonomy: Taxonomy
     part: Domain | None

@@ -37,14 +37,16 @@ from taxtune.tuning.records import (
     cut_in_words,
 )
 from taxtune.tuning.run_folder import (
+    answers_of,
     check_run_folder,
     describe,
     files_shown,
     next_folder,
+    note_answers,
     open_history,
     write_result,
 )
-from taxtune.tuning.selection import best, choose, next_steps
+from taxtune.tuning.selection import choose, leaders, next_steps
 from taxtune.tuning.thresholds import final_threshold
 
 __all__ = ["Callback", "Callbacks", "ComparisonGroup", "Tuner"]
@@ -145,7 +147,6 @@ class Tuner:
     Args:
         experiment: What is tuned.
         folder: Folder of the run.
-        answers: The file of the answers; `answers.db` in the folder where left out.
         callbacks: Told what happens; see `Callbacks`.
         resume: Go on with a run that is already in the folder.
         group: The comparison that the run is a part of.
@@ -161,7 +162,6 @@ class Tuner:
         experiment: Experiment,
         folder: Path,
         *,
-        answers: Path | None = None,
         callbacks: Sequence[Any] = (),
         resume: bool = False,
         group: ComparisonGroup | None = None,
@@ -171,7 +171,6 @@ class Tuner:
     ) -> None:
         self.experiment = experiment
         self.folder = folder
-        self.answers = answers or folder / "answers.db"
         self.callbacks = Callbacks(callbacks)
         self.resume = resume
         self.group = group
@@ -197,7 +196,7 @@ class Tuner:
             self._open()
         status = "failed"
         try:
-            with AnswerStore(self.answers) as store:
+            with AnswerStore(self.experiment.answers) as store:
                 result = self._run(self.experiment.evaluator(store))
             status = "finished"
             return result
@@ -227,7 +226,7 @@ class Tuner:
         status = "failed"
         try:
             self.history.set_note(_CHOSEN, None if is_own else iteration)
-            with AnswerStore(self.answers) as store:
+            with AnswerStore(self.experiment.answers) as store:
                 evaluator = self.experiment.evaluator(store)
                 evaluator, selection = self._with_threshold(evaluator, earlier.selection)
                 self.callbacks.tell("on_start", self, self.history.records())
@@ -273,6 +272,11 @@ class Tuner:
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
         done = self.history.records()
+        answers = self.experiment.answers
+        if answers_of(self.folder) != answers:
+            note_answers(self.folder, answers)
+        if self.group is not None:  # by which the folder is known as a comparison's
+            note_answers(self.folder.parent, answers)
         with track("opening the record of the run"):
             self.callbacks.tell("on_start", self, done)
         self._search(evaluator)
@@ -297,11 +301,16 @@ class Tuner:
             record, is_exhausted = self._iterate(claim, evaluator)
             self.history.finish(record)
             self._clock()
-            self.callbacks.tell("on_iteration", record, best(self.history.records()))
+            self.callbacks.tell("on_iteration", record, self._leader())
         while steps := next_steps(self.history.records(), experiment.objective, experiment.rungs):
             iteration, images = steps[0]
             self._ask_more(evaluator, iteration, images)
         self.history.write()
+
+    def _leader(self) -> IterationRecord | None:
+        """Returns the template that would win now."""
+        selection = choose(self.history.records(), self.experiment.objective)
+        return None if selection is None else self.history.record(selection.winner)
 
     def _selection(self) -> Selection:
         """Returns the choice of the winner."""
@@ -320,6 +329,11 @@ class Tuner:
                 file=self.folder,
                 remedy="See history.jsonl for the reasons.",
             )
+        selection = replace(
+            selection,
+            there=len(self.experiment.splits.tuning),
+            leaders=tuple(leaders(records, self.experiment.objective)),
+        )
         return with_candidates(selection, records, self.experiment.objective)
 
     def _with_threshold(

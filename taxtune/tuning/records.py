@@ -463,6 +463,9 @@ class Selection:
         chose_threshold: Whether the policy's threshold was chosen on the same images, so that they
             certify nothing.
         candidates: The templates that are worth choosing, the most careful first.
+        there: How many tuning images there are; 0 where that is not known.
+        leaders: The iteration that would have been chosen once each iteration was done; None before
+            there was one.
     """
 
     winner: int
@@ -474,6 +477,13 @@ class Selection:
     held: tuple[Held, ...] = ()
     chose_threshold: bool = False
     candidates: tuple[Candidate, ...] = ()
+    there: int = 0
+    leaders: tuple[int | None, ...] = ()
+
+    @property
+    def outcomes(self) -> Outcomes | None:
+        """What became of the winner's answers; None where no candidates are known."""
+        return next((each.outcomes for each in self.candidates if each.taken), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -717,6 +727,14 @@ class TuneResult(_Result):
     def baseline(self) -> IterationRecord:
         """The iteration of the baseline."""
         return self.iterations[0]
+
+    @property
+    def leaders(self) -> list[IterationRecord | None]:
+        """The best iteration once each one was done, see `Selection`; None where it is not known."""
+        numbers = () if self.selection is None else self.selection.leaders
+        known = {record.iteration: record for record in self.iterations}
+        found = [None if number is None else known[number] for number in numbers]
+        return found + [None] * (len(self.iterations) - len(found))
 
     @property
     def is_chosen(self) -> bool:

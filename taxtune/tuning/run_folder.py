@@ -21,6 +21,7 @@ from taxtune.atomic import write_json, write_text
 from taxtune.errors import DataError, RecipeError, ResumeError, TaxtuneError
 from taxtune.recipe import Recipe
 from taxtune.recipe_file import load_yaml
+from taxtune.tables import read_text
 from taxtune.tuning.changes import Inputs, contents_of
 from taxtune.tuning.history import History, check_unused, is_begun
 from taxtune.tuning.records import RUN_FORMAT, ComparisonResult, Provenance, TuneResult
@@ -45,6 +46,7 @@ __all__ = [
     "identity_of",
     "mark_complete",
     "next_folder",
+    "note_answers",
     "open_history",
     "read_result",
     "recipe_of",
@@ -53,6 +55,8 @@ __all__ = [
 
 _RUN_FILES = ("history.jsonl", "result.json")  # a run has one of them after its first iteration
 _COMPLETE = "complete.json"
+_ANSWERS = "answers.db"
+_ANSWERS_NOTE = "answers.txt"  # where a run's answers are, if not beside its folder
 # Files that do not count for a complete run; the first two come and go with an open database.
 _PASSING = ("-wal", "-shm", ".lock", _COMPLETE)
 # Settings that name a file or a folder.
@@ -138,12 +142,47 @@ def _held_results(folder: Path) -> tuple[str | None, list[str]]:
         # What is wrong with the folder is told when it is written to.
         for name in _RUN_FILES:
             runs |= {file.parent.name for file in folder.glob(f"*/{name}")}
-        # A folder of runs that have nothing to do with each other has no answers of its own.
-        if runs and (folder / "answers.db").exists() and not is_begun(folder):
+        # Runs that have nothing to do with each other have no note in common.
+        if runs and (folder / _ANSWERS_NOTE).exists() and not is_begun(folder):
             return "a comparison", sorted(runs)
         if any((folder / name).exists() for name in _RUN_FILES):
             return "a tuning run", sorted(runs)
     return None, sorted(runs)
+
+
+def answers_of(folder: Path, given: str | Path | None = None) -> Path:
+    """Returns the file of a run's answers, which runs side by side share.
+
+    Args:
+        folder: The run's folder.
+        given: The file that a user names. Where left out, it is the one that is noted in the folder
+            (`note_answers`), or else `answers.db` beside the folder. A folder that has its own
+            keeps it, as runs of earlier versions do, and so does one beside which nothing may be
+            written.
+    """
+    if given is not None:
+        return Path(given)
+    note = folder / _ANSWERS_NOTE
+    if note.exists():
+        noted = read_text(note, error=DataError, what="note of the answers").strip()
+        return Path(os.path.normpath(folder / noted))
+    own = folder / _ANSWERS
+    parent = folder.parent
+    if folder.name in ("", ".."):  # whose parent is not in the path
+        parent = folder.resolve().parent
+    is_closed = parent.exists() and not os.access(parent, os.W_OK)
+    return own if own.exists() or is_closed else parent / _ANSWERS
+
+
+def note_answers(folder: Path, answers: Path) -> None:
+    """Notes in a run's folder where its answers are; see `answers_of`.
+
+    A file in a folder above the run's is noted by its relative path, so that both can be moved.
+    """
+    noted = os.path.abspath(answers)
+    if Path(noted).parent in Path(os.path.abspath(folder)).parents:
+        noted = os.path.relpath(answers, folder)
+    write_text(folder / _ANSWERS_NOTE, f"{noted}\n")
 
 
 def open_history(
@@ -183,7 +222,7 @@ def open_history(
             file=folder,
             value=f"iterations={experiment.iterations}",
             remedy=f"Continue it with iterations={last} or more, or start another run with fewer "
-            "(`--out`, in Python `out=`), which takes the baseline's answers anew.",
+            "(`--out`, in Python `out=`), which finds the answers that there are.",
         )
     return history
 
@@ -220,13 +259,6 @@ def next_folder(folder: Path) -> Path:
         if not free.exists():
             break
     return free
-
-
-def answers_of(folder: Path) -> Path:
-    """Returns the file with a run's answers: its own, or that of the comparison it belongs to."""
-    own = folder / "answers.db"
-    shared = folder.parent / "answers.db"
-    return shared if shared.exists() and not own.exists() else own
 
 
 def identity_of(experiment: Experiment) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -38,9 +38,9 @@ __all__ = [
     "Standings",
     "aim_values",
     "best",
-    "best_so_far",
     "by_means",
     "choose",
+    "leaders",
     "lower_bound",
     "most_questions",
     "next_steps",
@@ -261,7 +261,7 @@ def pick(
 
 
 def by_means(record: IterationRecord) -> tuple[int, bool, float, int]:
-    """Returns the sort key of a scored iteration by its means alone; a larger one is better.
+    """Returns the sort key of a scored iteration by its means alone, for proposers; larger is better.
 
     As in `choose`, most images come first, and no template is better than one that beats it on the
     same images. What meets the constraints comes before what does not, and the earlier of equals
@@ -275,16 +275,6 @@ def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
     """Returns the iteration that is best by its means, None if no scored one has whole answers."""
     able = [record for record in records if record.value is not None and not record.cut_short]
     return max(able, key=by_means, default=None)
-
-
-def best_so_far(records: Iterable[IterationRecord]) -> list[IterationRecord | None]:
-    """Returns the best iteration up to each one."""
-    leaders: list[IterationRecord | None] = []
-    leader = None
-    for record in records:
-        leader = best([record] if leader is None else [leader, record])
-        leaders.append(leader)
-    return leaders
 
 
 def choose(records: Sequence[IterationRecord], objective: Objective) -> Selection | None:
@@ -325,6 +315,15 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
             estimate = selection
             most = probability
     return estimate
+
+
+def leaders(records: Sequence[IterationRecord], objective: Objective) -> list[int | None]:
+    """Returns the iteration that `choose` takes of those up to each one; the last is the winner."""
+    found: list[int | None] = []
+    for done in range(1, len(records) + 1):
+        selection = choose(records[:done], objective)
+        found.append(None if selection is None else selection.winner)
+    return found
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ def made(tmp_path_factory):
 def here(made, tmp_path):
     """A folder with run/, and photos/ of which one is broken and one lies deeper."""
     shutil.copytree(made, tmp_path / "run")
+    shutil.copy(made.parent / "answers.db", tmp_path)
     photos = tmp_path / "photos"
     (photos / "more").mkdir(parents=True)
     for i in range(5):
@@ -111,7 +112,7 @@ def test_every_format_says_the_same(here):
 def test_answers_are_kept_so_that_a_second_time_asks_nothing(here, monkeypatch):
     (here / "photos" / "broken.jpg").unlink()  # what failed is tried again
     first = classify(here, "photos", "--out", "labels.csv")
-    assert "answers are kept in run/answers.db" in first.err
+    assert "answers are kept in answers.db" in first.err
     again = classify(here, "photos", "--out", "labels.csv")
     assert again.code == 2
     assert "labels.csv: The file already exists." in again.err
@@ -125,6 +126,26 @@ def test_answers_are_kept_so_that_a_second_time_asks_nothing(here, monkeypatch):
     forced = classify(here, "photos", "--out", "labels.csv", "--force")
     assert forced.code == 0, forced.err
     assert (here / "labels.csv").read_bytes() == before
+
+
+def test_a_run_without_its_answers_lacks_nothing_else(here):
+    (here / "answers.db").unlink()
+    before = sorted(here.iterdir())
+    whole = taxtune.load_run(here / "run")
+    held = len(whole.heldout_winner.rows)
+    assert [len(whole.answers(name)) for name in ("baseline", "winner")] == [held, held]
+    for command in (("report", "run", "--out", "report.html"), ("audit", "run", "--n", 5)):
+        done = run_captured(*command, folder=here)
+        assert done.code == 0, done.err
+    assert (here / "report.html").read_text().count("<svg") > 0
+    done = classify(here, "photos", "--out", "labels.csv")
+    assert done.code == 0, done.err
+    # None is made for a folder that may be another person's.
+    assert "answers are kept in labels-answers.db" in done.err
+    made = {file.name for file in here.iterdir()} - {file.name for file in before}
+    assert {"labels-answers.db", "labels.csv", "labels-review.csv", "report.html"} <= made
+    assert "answers.db" not in made
+    assert not list((here / "run").rglob("answers.db"))
 
 
 def test_images_come_from_tables_lists_and_stdin(here):

@@ -48,7 +48,9 @@ def query(file, sql):
 
 
 def answered(folder):
-    return query(folder / "answers.db", "SELECT key, answer, created FROM answers ORDER BY key")
+    return query(
+        folder.parent / "answers.db", "SELECT key, answer, created FROM answers ORDER BY key"
+    )
 
 
 def proposed(folder):

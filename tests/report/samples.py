@@ -20,15 +20,19 @@ from taxtune.metrics.statistics import (
 from taxtune.metrics.table import TemplateScores, with_derived
 from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.records import (
+    Candidate,
     ComparisonResult,
     Difference,
+    Held,
     HeldoutResult,
     IterationRecord,
     ModelUsage,
     SampleResult,
+    Selection,
     TuneResult,
     Turn,
     Usage,
+    outcomes_of,
 )
 from tests.rows import sample_row
 
@@ -43,6 +47,7 @@ __all__ = [
     "rows",
     "scores",
     "tune",
+    "with_candidates_of",
 ]
 
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
@@ -269,6 +274,33 @@ def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) ->
         ),
         folder=folder,
         where=dict(first.where),
+    )
+
+
+def with_candidates_of(run: TuneResult) -> TuneResult:
+    """The run with a choice among its iterations 2 (certified, taken), 1 and 0."""
+    candidates = []
+    lows = {2: (0.983, ("most careful",)), 1: (0.962, ("best estimate", "boldest")), 0: (0.871, ())}
+    for number, (low, roles) in lows.items():
+        held = Held("hp", 0.98, 0.9, low=low, mean=low + 0.01)
+        made = Candidate(
+            iteration=number,
+            roles=("baseline",) if number == 0 else roles,
+            outcomes=outcomes_of(rows(120, 3 - number)),
+            hp=low + 0.01,
+            low=low,
+            confidence=0.9,
+            certified=number == 2,
+            held=(held,),
+            taken=number == 2,
+        )
+        candidates.append(made)
+    chosen = Selection(2, True, 120, status="certified", held=candidates[0].held, there=163)
+    return replace(
+        run,
+        winner=2,
+        constraints=(Constraint("hp", 0.98, 0.9),),
+        selection=replace(chosen, candidates=tuple(candidates)),
     )
 
 

@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from taxtune.report.candidates import choices
 from taxtune.report.console import print_result
 from tests.report import samples
 from tests.report.test_summary import certified
 
 
-def printed(result):
+def printed(result, **options):
     stream = io.StringIO()
-    print_result(Console(file=stream, width=80), result)
+    print_result(Console(file=stream, width=80), result, **options)
     return stream.getvalue()
 
 
@@ -35,26 +37,61 @@ def evaluated(templates):
 
 
 def test_the_verdict_of_a_run_fits_a_screen():
-    run = with_prompt(certified(samples.tune(n=20)), "Name the bird. " * 90)
+    run = with_prompt(samples.with_candidates_of(samples.tune(n=20)), "Name the bird. " * 90)
     text = printed(run)
     lines = text.splitlines()
-    assert len(lines) <= 25
+    assert len(lines) <= 30
     assert max(map(len, lines)) <= 80
     assert lines[0].split()[-2:] == ["baseline", "tuned"]
-    assert "Certified: hP is at least 0.985 with 90 % confidence (120 tuning images)." in lines
+    wrong = run.selection.outcomes.wrong
+    certified = f"hP is at least 0.983 with 90 % confidence (120 tuning images with {wrong} wrong"
+    assert f"Certified: {certified} answers)." in " ".join(lines)
     (scored,) = (line for line in lines if "precision hP" in line)
-    assert scored.endswith("0.871  0.962  +0.091 (+0.070 to +0.111)")
+    assert scored.split()[-6:] == ["0.871", "0.962", "+0.091", "(+0.070", "to", "+0.111)"]
     counts = [line.split()[-2:] for line in lines[1:6]]
     assert [sum(int(count[i].replace(",", "")) for count in counts) for i in (0, 1)] == [200, 200]
-    assert "baseline, 28 doubtful: hP 0.891, hR 0.748 without them; 0.811, 0.688 if wrong" in lines
-    assert "tuned, 28 doubtful: hP 0.982, hR 0.643 without them; 0.902, 0.583 if wrong" in lines
-    sure = tuple(
-        replace(held, doubt=replace(held.doubt, n=0)) for held in run.heldout if held.doubt
-    )
-    assert "doubtful" not in printed(replace(run, heldout=sure))
+    assert lines[6].startswith("  labels given that are wrong ")
+    assert re.search(r" \d+ of \d+ \(\d+\.\d to \d+\.\d %\)$", lines[6])
+    assert "doubtful" not in text
     assert "more lines)" in text
     assert "better" not in text
     assert "\x1b" not in text
+
+
+def test_the_candidates_are_counted_and_one_line_away():
+    run = samples.with_candidates_of(samples.tune(n=5))
+    lines = printed(run).splitlines()
+    at = lines.index("Candidates, by their tuning images (* what the objective takes):")
+    shown = lines[at + 1 : at + 9]
+    assert shown[0].split() == [
+        "no.",
+        "wrong",
+        "general",
+        "exact",
+        "of",
+        "hP",
+        "(90",
+        "%",
+        "bound)",
+    ]
+    for each, line in zip(choices(run), shown[1:7:2], strict=True):
+        numbers = [str(number) for number in (each.candidate.iteration, *each.counts)]
+        assert line.split()[: len(numbers) + bool(each.mark)] == [
+            *filter(None, [each.mark]),
+            *numbers,
+        ]
+        assert line.endswith(f"{each.hp}  {each.standing}")
+    assert shown[2].startswith("        most careful: {{ question }} Try 2: say only")
+    assert shown[7] == "Another one: taxtune choose runs/sample 1"
+
+
+def test_details_have_every_score_and_what_doubtful_placements_would_change():
+    run = certified(samples.tune(n=3))
+    text = printed(run, details=True)
+    assert "baseline, 28 doubtful: hP 0.891, hR 0.748 without them; 0.811, 0.688 if wrong" in text
+    assert "tuned, 28 doubtful: hP 0.982, hR 0.643 without them; 0.902, 0.583 if wrong" in text
+    assert "ihP" in text
+    assert "ihP" not in printed(run)
 
 
 @pytest.mark.parametrize("templates", [1, 2, 4, 9])

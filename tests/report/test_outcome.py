@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from taxtune.report.candidates import choices, choose_command
+from taxtune.report.formatting import share_wrong, spread_wrong
 from taxtune.report.html import backed_off, render_report
 from taxtune.report.summary import summarise
 from taxtune.tuning.records import Finalist, Selection
 from tests.report import samples
+from tests.report.samples import with_candidates_of
 from tests.report.test_html import Tables, check, text
 
 OWL = "bird/owls/tawny owl"
@@ -30,10 +33,34 @@ def test_the_counts_are_those_of_the_summary_and_each_winners_lead_to_its_images
     assert {link["data-template"] for link in links} == {"0", "1"}
     (doubtful,) = (cells for head, *cells in rows if head.startswith("doubtful placements"))
     assert doubtful == ["28"] * 3
-    assert "hP 0.982, hR 0.643 without them; 0.902, 0.583 if wrong" in text(page)
+    (wrong,) = (cells for head, *cells in rows if head.startswith("labels given that are wrong"))
+    assert wrong == [share_wrong(column.outcomes) for column in summary.columns]
+    for column in summary.columns:
+        assert spread_wrong(column.outcomes) in text(page).replace("\u00a0", " ")
     assert 'href="#gallery?template=1&amp;placement=doubtful"' in page
     unknown = replace(result, heldout=tuple(replace(held, doubt=None) for held in result.heldout))
     assert "doubtful placements" not in text(render_report(unknown))
+
+
+def test_each_run_shows_its_candidates_with_their_whole_prompts():
+    result = samples.comparison(3)
+    first = with_candidates_of(result.runs[0])
+    page = render_report(replace(result, runs=(first, result.runs[1])))
+    reader = Tables()
+    reader.feed(page)
+    (rows,) = (
+        rows for caption, rows in reader.tables if caption.startswith("Candidates of the run")
+    )
+    shown = [row for row in rows[1:] if len(row) > 1]
+    assert [int(row[0].split()[0]) for row in shown] == [2, 1, 0]
+    assert [row[-1] for row in shown] == [
+        "certified",
+        "proves 0.962 of 0.980",
+        "proves 0.871 of 0.980",
+    ]
+    for each in choices(first):
+        assert " ".join(each.prompt.split()) in text(page)
+    assert choose_command(first) in text(page)
 
 
 @pytest.mark.parametrize("status", ["certified", "passes-alone", "estimate"])

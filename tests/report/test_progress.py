@@ -11,7 +11,7 @@ from taxtune.objective import make_objective
 from taxtune.progress import note, showing, track
 from taxtune.report.progress import TuningProgress
 from taxtune.report.terminal import Terminal
-from taxtune.tuning.selection import best_so_far, choose, rungs
+from taxtune.tuning.selection import choose, rungs
 from tests.report import samples
 
 
@@ -56,54 +56,93 @@ def tuner(iterations=8, group=None):
         group=group,
         experiment=SimpleNamespace(
             objective=objective,
+            policy=SimpleNamespace(samples=1),
             rungs=rungs(20, 80, iterations + 1, always=int(objective.held_to_baseline)),
             splits=SimpleNamespace(tuning=range(80), heldout=range(200)),
         ),
     )
 
 
-def follow(terminal, clock, look=lambda: None):
-    """A run from its first to its last event; `look` is called after each iteration."""
+def follow(terminal, clock, look=lambda: None, *, by_rung=False):
+    """A run from its first to its last event; `look` is called after each iteration.
+
+    Returns the winner.
+    """
     run = samples.tune(n=8)
-    shown = TuningProgress(terminal)
+    records = list(run.iterations)
+    shown = TuningProgress(terminal, by_rung=by_rung)
     with showing(terminal):
         shown.on_start(tuner(), ())
-        for record, best in zip(run.iterations, best_so_far(run.iterations), strict=True):
+        for record in records:
             with track("asking", 20, done=5, stored=5) as task:
                 clock.now += 10
                 task.advance(15)
-            shown.on_iteration(record, best)
+            shown.on_iteration(record, None)
             look()
-        shown.on_rung(replace(run.iterations[1], rows=samples.rows(80, 1)))
-        selection = choose(list(run.iterations), make_objective("hp"))
+        for number in (1, 4):
+            records[number] = replace(records[number], rows=samples.rows(40, number))
+            shown.on_rung(records[number])
+        selection = choose(records, make_objective("hp"))
         assert selection is not None
         shown.on_selection(selection)
         for name in ("baseline", "winner"):
             shown.on_heldout(name, 200)
         note("MLflow could not record iteration 3")
         shown.on_stop("finished")
+    return selection.winner
 
 
 def test_a_log_has_a_line_per_iteration_and_no_control_characters(clock, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on servers that build: it is a log all the same
     stream = io.StringIO()
-    follow(Terminal(stream=stream, clock=clock), clock)
+    winner = follow(Terminal(stream=stream, clock=clock), clock)
     lines = stream.getvalue().splitlines()
     assert "\x1b" not in stream.getvalue()
-    assert max(len(line) for line in lines if line.startswith("   ")) <= 120
     assert lines[0].startswith("goal: the highest hP, with hR at least 80 % of the baseline's")
-    iterations = {int(match[1]): line for line in lines if (match := re.match(r" +(\d+)  ", line))}
-    assert list(iterations) == list(range(9)) or list(iterations) == [0, *range(2, 9), 1]
-    first = next(line for line in lines if line.startswith("   1 "))
-    scores = r"hP 0\.874 ± \.\d{3}  hR 0\.729 ± \.\d{3}  abst\. 0\.100  off 0\.050  best"
-    assert re.match(rf"   1     20 images  {scores}", first)
-    assert iterations[7].startswith("   7  failed: three replies in a row were refused")
-    assert any(re.match(r"iteration \d wins\. Chosen for the highest hP", line) for line in lines)
+    assert lines[0].endswith("; at most 920 calls")
+    assert lines[1].startswith("wrong: says what is not true; general: true, but not down to")
+    asked = [line for line in lines if re.match(r" *(baseline|\d of 8) ", line)]
+    assert len(asked) == 9
+    assert max(map(len, asked)) <= 120
+    counts = (
+        "  1 of 8 *  2 wrong, 12 general,  5 exact of 19 (1 missing)  {{ question }} Try 1: say"
+    )
+    assert asked[1].startswith(counts)
+    assert (
+        asked[7]
+        == "  7 of 8   no template: three replies in a row were refused: a repeat of iteration 2"
+    )
+    (more,) = (line for line in lines if line.startswith("asked about more images: 4"))
+    assert "   5 wrong, 28 general,  6 exact of 39 (1 missing); best so far: 6  {{" in more
+    assert any(
+        re.match(rf"iteration {winner} wins\. Chosen for the highest", line) for line in lines
+    )
     assert lines[-3:] == [
         "held-out split: baseline, 200 images",
         "held-out split: winner, 200 images",
         "taxtune: note: MLflow could not record iteration 3",
     ]
+
+
+def test_the_last_mark_is_the_winner_that_is_announced(clock):
+    stream = io.StringIO()
+    winner = follow(Terminal(stream=stream, clock=clock), clock)
+    marks = re.findall(r"(\d)(?: of 8)? \* |best so far: (\d)", stream.getvalue())
+    assert int("".join(marks[-1])) == winner
+
+
+def test_a_notebook_has_a_line_per_rung(clock):
+    stream = io.StringIO()
+    winner = follow(Terminal(stream=stream, clock=lambda: 0.0), clock, by_rung=True)
+    goal, *rungs, won, _, _, _ = stream.getvalue().splitlines()
+    assert goal.startswith("goal: the highest hP")
+    assert rungs == [
+        "8 templates asked about 20 images; best so far is iteration 1: 2 wrong, 12 general, 5 exact "
+        "of 19 (1 missing)",
+        f"2 templates asked about 40 images; best so far is iteration {winner}: 6 wrong, 9 general, "
+        "4 exact of 19 (1 missing)",
+    ]
+    assert won.startswith(f"iteration {winner} wins. ")
 
 
 def test_a_log_says_every_half_minute_how_far_the_work_is(clock):
@@ -140,7 +179,7 @@ def test_a_terminal_has_bars_below_the_lines_that_stay(clock, screen, monkeypatc
     assert re.match(r"iteration 3 of 8, 45 calls, \$0\.01 .*60/\d+", bars[2])
     lines = displayed(screen)
     assert not any("of 8, " in line for line in lines), "the bars are gone"
-    assert any(line.startswith("   1     20 images") for line in lines)
+    assert any(line.startswith("  1 of 8 *  2 wrong, 12 general") for line in lines)
     assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l"), (
         "the cursor is back"
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from taxtune.metrics.outcomes import Outcomes
 from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.report.html import render_report
 from taxtune.report.summary import goal_in_words, selection_in_words, summarise, verdict
-from taxtune.tuning.records import Held, Selection
+from taxtune.tuning.records import Candidate, Held, Selection
 from tests.report import samples
 from tests.rows import changed_row
 
@@ -18,20 +20,20 @@ HELD = (Constraint("hp", 0.98, 0.9),)
 
 CERTIFIED = "Certified: hP is at least 0.984 with 90 % confidence (200 tuning images)."
 PASSES_ALONE = (
-    "Passes alone, but a more cautious prompt failed first: that hP is at least 0.986 with 90 % "
-    "confidence (200 tuning images) is not certified."
+    "Passes alone, not certified: by its own images hP is at least 0.986 with 90 % confidence "
+    "(200 tuning images), but a more careful prompt failed the test before it."
 )
 MORE_PHOTOS = (
-    "Best estimate, not certified: label 8 more photos for tuning to prove hP 0.980 (50 tuning "
-    "images prove 0.977 with 90 % confidence)."
+    "Best estimate, not certified: 50 tuning images prove hP 0.977 with 90 % confidence, not 0.980. "
+    "Cheapest first: a goal that these photos can prove, hP 0.97; about 8 more photos for tuning."
 )
 SHORT = (
-    "Best estimate, not certified: its hP is 0.970 on 50 tuning images, short of the goal 0.980 "
-    "(50 tuning images prove 0.950 with 90 % confidence)."
+    "Best estimate, not certified: its hP is 0.970, short of the goal 0.980 (50 tuning images). "
+    "What helps: a goal that these photos can prove, hP 0.95."
 )
 TOO_CLOSE = (
-    "Best estimate, not certified: its hP is 0.980 on 50 tuning images, too close to the goal "
-    "0.980 (50 tuning images prove 0.950 with 90 % confidence)."
+    "Best estimate, not certified: 50 tuning images prove hP 0.950 with 90 % confidence, not 0.980. "
+    "What helps: a goal that these photos can prove, hP 0.95."
 )
 AMONG = (
     "Chosen for the highest hR, less a margin for luck, among those with hR at least 0.500 on "
@@ -58,6 +60,48 @@ def test_the_standing_of_a_winner(status, images, held, words):
     constraints = () if held is None else (held,)
     chosen = Selection(3, status == "certified", images, status=status, held=constraints)
     assert selection_in_words(chosen, ObjectiveSpec("hr_at_hp", "hr")) == words
+
+
+def estimate(more, there, low=0.962):
+    held = Held("hp", 0.98, 0.9, low=low, mean=0.986, more=more)
+    outcomes = Outcomes({"wrong": 2, "exact": 47}, labels=49)
+    taken = Candidate(3, (), outcomes, hp=0.986, low=low, confidence=0.9, taken=True)
+    chosen = Selection(3, False, 49, status="estimate", held=(held,), candidates=(taken,))
+    return selection_in_words(replace(chosen, there=there), ObjectiveSpec("hr_at_hp", "hr"))
+
+
+@pytest.mark.parametrize(
+    ("more", "there", "low", "remedies"),
+    [
+        # The images that are there may do.
+        (60, 163, 0.962, ["ask about the 114 other tuning images", "hP 0.96"]),
+        (
+            504,
+            163,
+            0.962,
+            ["ask about the 114 other tuning images", "hP 0.96", "about 400 more photos"],
+        ),
+        (144, 49, 0.9799, ["hP 0.97", "about 140 more photos"]),
+        (673, 49, 0.962, ["hP 0.96"]),  # far too many to be advice
+        (None, 163, 0.962, ["hP 0.96"]),
+    ],
+)
+def test_the_cheapest_remedy_comes_first_and_no_number_is_too_exact(more, there, low, remedies):
+    words = estimate(more, there, low)
+    assert words.startswith("Best estimate, not certified: 49 tuning images with 2 wrong answers ")
+    *_, said = re.split("Cheapest first: |What helps: ", words)
+    for part, remedy in zip(said.split("; "), remedies, strict=True):
+        assert remedy in part
+
+
+@pytest.mark.parametrize(
+    ("low", "goal"), [(0.9913, "hP 0.991"), (0.9899, "hP 0.98"), (0.6, "hP 0.6")]
+)
+def test_a_goal_that_can_be_proven_is_rounded_down(low, goal):
+    held = Held("hp", 0.995, 0.9, low=low, mean=0.999, more=48)
+    chosen = Selection(3, False, 49, status="estimate", held=(held,))
+    words = selection_in_words(chosen, ObjectiveSpec("hr_at_hp", "hr"))
+    assert words.endswith(f"can prove, {goal}; about 50 more photos for tuning.")
 
 
 def certified(run):

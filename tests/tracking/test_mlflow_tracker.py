@@ -24,6 +24,7 @@ from taxtune.metrics.table import SCORES
 from taxtune.report.summary import summarise
 from taxtune.tracking import MLflowTracker
 from taxtune.tuning.loop import ComparisonGroup
+from taxtune.tuning.records import Selection
 from tests.report import samples
 
 
@@ -357,6 +358,7 @@ def test_templates_are_versions_of_a_prompt_each_once(uri, tmp_path):
         run,
         name="birds: inat21 / x",
         winner=2,
+        selection=Selection(winner=2, reached=True, images=20, leaders=(0, 1, 1)),
         iterations=(
             replace(first, value=0.8),
             replace(second, value=0.9),

@@ -19,7 +19,7 @@ from taxtune.policies import SelfConsistency, spread
 from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.recipe import load_recipe
 from taxtune.report.html import render_report
-from taxtune.report.summary import doubt_lines, summarise
+from taxtune.report.summary import remarks, summarise
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import Setup, make_taxonomy
 from taxtune.tuning.experiment import make_checklist
@@ -169,7 +169,7 @@ def test_each_policy_places_on_what_can_be(tmp_path, vlm, policy, placement, mas
     assert navy.masked == masked
     moved = sum(row.masked is not None for row in rows)
     line = f"baseline: {moved} of 12 placed elsewhere by the checklist"
-    assert (line in doubt_lines(summarise(result))) == bool(masked)
+    assert (line in remarks(summarise(result))) == bool(masked)
     assert ("without the checklist" in render_report(result)) == bool(masked)
 
 

@@ -72,7 +72,7 @@ def test_the_policy_of_a_run_is_told(tmp_path):
     result = toy_run(tmp_path, *SAMPLED)
     assert result.selection.policy == {"kind": "self_consistency", "samples": 4, "threshold": 0.75}
     printed = StringIO()
-    print_result(Console(file=printed, width=200), result)
+    print_result(Console(file=printed, width=200), result, details=True)
     page = render_report(result)
     line = "Placed by self-consistency (samples 4, threshold 0.75)."
     assert line in printed.getvalue()

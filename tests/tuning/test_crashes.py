@@ -102,7 +102,7 @@ class Dying(Weighing):
 
     def __init__(self, out, moment, delay):
         super().__init__(out / "asked.log")
-        self.answers = out / "answers.db"
+        self.answers = out.parent / "answers.db"
         self.moment = moment
         self.delay = delay
         self.before: list[Request] = []
@@ -129,7 +129,7 @@ def work(
     delay=0.0,
 ):
     """Runs, or goes on with, a run."""
-    out.mkdir(exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     recipe = load_recipe(folder / "recipe.yaml", overrides)
     tuned(Setup(recipe, out, vlm=Dying(out, moment, delay)), resume=True)
 
@@ -179,7 +179,7 @@ def is_killed(what, *arguments):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(name, seed, tmp_path, settings):
     overrides = settings(name)
-    folder, whole, out = tmp_path / "in", tmp_path / "whole", tmp_path / "killed"
+    folder, whole, out = tmp_path / "in", tmp_path / "whole" / "run", tmp_path / "killed" / "run"
     make_files(folder)
     assert not is_killed(work, folder, whole, overrides)
     once = asked(whole)
@@ -208,11 +208,11 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(name, seed, tmp
 
 @pytest.mark.heavy
 def test_a_calibration_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_path):
-    folder, whole, out = tmp_path / "in", tmp_path / "whole", tmp_path / "killed"
+    folder, whole, out = tmp_path / "in", tmp_path / "whole" / "run", tmp_path / "killed" / "run"
     recipe = make_files(folder)
     recipe.write_text(recipe.read_text().replace("tuning: 8, heldout: 12", "tuning: 4, heldout: 4"))
     assert not is_killed(work, folder, whole, ("iterations=1",))
-    shutil.copytree(whole, out)
+    shutil.copytree(whole.parent, out.parent)
     before = len(asked(whole))
     assert not is_killed(calibrate, folder, whole)
     once = asked(whole)[before:]

@@ -15,7 +15,7 @@ from taxtune.policies import SelfConsistency, Single
 from taxtune.progress import showing
 from taxtune.report.html import render_report
 from taxtune.report.progress import TuningProgress
-from taxtune.report.summary import doubt_lines, summarise
+from taxtune.report.summary import remarks, summarise
 from taxtune.report.tables import iteration_table
 from taxtune.report.terminal import Terminal
 from taxtune.tracking.values import iteration_metrics
@@ -120,17 +120,12 @@ def test_the_baseline_without_answers_names_the_remedy(tmp_path):
 
 
 def test_a_template_of_cut_answers_does_not_win_and_all_is_counted(tmp_path):
-    whole = tuned(
-        make_parts(
-            tmp_path / "whole", tmp_path / "out-whole", overrides=("objective.kind=accuracy",)
-        )
-    )
+    accuracy = ("objective.kind=accuracy",)
+    whole = tuned(make_parts(tmp_path / "whole", tmp_path / "whole" / "out", overrides=accuracy))
     best = whole.best.prompt or ""
     stderr = io.StringIO()
     vlm = Cut(best)
-    parts = make_parts(
-        tmp_path / "in", tmp_path / "out", vlm, overrides=("objective.kind=accuracy",)
-    )
+    parts = make_parts(tmp_path / "in", tmp_path / "out", vlm, overrides=accuracy)
     with showing(Terminal(stream=stderr)) as terminal:
         result = tuned(parts, callbacks=[TuningProgress(terminal)])
     lost = result.iterations[whole.winner]
@@ -177,7 +172,7 @@ def test_held_out_answers_and_labels_tell_of_it(tmp_path):
 
     # Other prompts than before, so that the held-out images are asked about anew.
     result = tuned(parts, callbacks=[Switch()])
-    lines = doubt_lines(summarise(result))
+    lines = remarks(summarise(result))
     assert [line for line in lines if "12 of 12 answers were cut" in line]
     assert "answers were cut" in render_report(result)
     classifier = load_classifier(result.folder, vlm=vlm)

@@ -204,7 +204,7 @@ class Lost(ToyVLM):
 
 
 def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
-    expected = tuned(make_parts(tmp_path / "other", tmp_path / "expected"))
+    expected = tuned(make_parts(tmp_path / "other", tmp_path / "other" / "expected"))
     images, safe, out = tmp_path / "in", tmp_path / "safe", tmp_path / "out"
 
     def hide(record, best):
@@ -221,7 +221,7 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
         tuned(parts, callbacks=[hide])
     assert len(history(out)) == 2, "what the loss of the images voided is not an iteration"
 
-    with pytest.raises(ImageError) as error, guarded(out, "Continue with: X"):
+    with pytest.raises(ImageError) as error, guarded(parts, "Continue with: X"):
         build(parts_again())
     (note,) = error.value.__notes__
     assert note == "Finished work is saved. Continue with: X"

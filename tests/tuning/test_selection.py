@@ -17,8 +17,8 @@ from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import (
     aim_values,
     best,
-    best_so_far,
     choose,
+    leaders,
     most_questions,
     next_steps,
     pick,
@@ -408,43 +408,32 @@ def scored(iteration, value, *, feasible=True, images=20):
     return replace(each, value=value, feasible=feasible)
 
 
-def test_the_best_so_far_by_its_means():
+def test_the_best_by_its_means_as_proposers_are_told():
     records = [
         IterationRecord(0, "void", "template 0"),
         scored(1, -0.02, feasible=False),
-        scored(2, -0.01, feasible=False),
-        scored(3, 0.7),
         scored(4, 0.8),
         scored(5, 0.8),
         IterationRecord(6, "failed", None),
-        scored(7, -0.01, feasible=False),
     ]
-    assert iterations(best_so_far(records)) == [None, 1, 2, 3, 4, 4, 4, 4]
     assert best(records).iteration == 4
     assert best(records[:1]) is None
-
-
-def test_what_was_asked_about_most_images_comes_first_as_it_does_in_the_choice():
-    lucky, known = scored(1, 0.9), scored(2, 0.7, images=60)
-    assert best([lucky, known]).iteration == 2
-    leaders = best_so_far([lucky, known, scored(3, 0.95)])
-    assert iterations(leaders) == [1, 2, 2]
+    assert best([scored(1, 0.9), scored(2, 0.7, images=60)]).iteration == 2
 
 
 @settings(max_examples=30, deadline=None)
 @given(SEEDS, KINDS)
-def test_the_best_so_far_is_not_beaten_either(seed, kind):
+def test_the_best_so_far_ends_with_the_winner_and_is_what_would_win(seed, kind):
     objective = make_objective(kind)
     records = records_of(*world(seed, 8, 30))
-    baseline = records[0].scores
-    judged = []
-    for each in records:
-        value = objective.value(each.scores, baseline)
-        feasible = objective.feasible(each.scores, baseline)
-        judged.append(replace(each, value=value, feasible=feasible))
-    found = choose(judged, objective)
-    for number, leader in enumerate(best_so_far(judged), 1):
-        assert not is_beaten(leader, judged[:number], found, objective)
+    found = leaders(records, objective)
+    assert found[-1] == choose(records, objective).winner
+    assert found[3] == choose(records[:4], objective).winner
+
+
+def test_no_best_so_far_where_nothing_is_scored():
+    void = IterationRecord(0, "void", "template 0")
+    assert leaders([void, record(1, np.ones(5), 0.5)], make_objective("hp")) == [None, 1]
 
 
 def test_a_floor_without_a_confidence_is_met_by_the_mean():
