@@ -286,7 +286,7 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _spending(one: Spending) -> str:
-    """Returns what a run may spend with one effort; the run's own is marked."""
+    """Returns the calls, price and minutes of an effort; that of the run is marked."""
     text = f"at most {one.vlm_calls:,}, {_price(one.usd)}"
     if one.minutes is not None:
         text += f", about {max(1, round(one.minutes)):,} min"
@@ -296,7 +296,7 @@ def _spending(one: Spending) -> str:
 
 
 def _call(cost: CallCost) -> str:
-    """Returns what a call takes, and how that is known."""
+    """Returns the tokens, price and time of a call, and how they are known."""
     text = f"{cost.prompt_tokens:,.0f} tokens read, {cost.completion_tokens:,.0f} written, "
     text += "price unknown" if cost.usd is None else f"${cost.usd:,.5f}"
     if cost.answers:

@@ -349,7 +349,7 @@ class AnswerStore(Store[Request, Answer]):
 
 
 def mean_answer(file: Path, model: str) -> tuple[int, float, float, float | None, float] | None:
-    """Returns what answers of a model about images took on average; no file is made or changed.
+    """Returns the mean cost of a model's answers about images; no file is made or changed.
 
     Args:
         file: The file of a store of answers, which need not be there.

@@ -58,7 +58,7 @@ class Spending:
     def of(
         cls, effort: str | None, chosen: bool, calls: tuple[int, int], cost: CallCost, at_once: int
     ) -> Spending:
-        """Returns what calls of VLM and LLM take, so many of the VLM's at once."""
+        """Returns the spending of calls of VLM and LLM, so many of the VLM's at once."""
         vlm_calls, llm_calls = calls
         minutes = None
         if cost.seconds is not None:
@@ -74,7 +74,7 @@ class Spending:
 
 
 def call_cost(model: Model, request: Request | None, answers: Path, *, is_local: bool) -> CallCost:
-    """Returns what a call takes: on average, or as litellm counts and prices it; asks nothing.
+    """Returns the mean cost of a call, or that by litellm's counts and prices; asks nothing.
 
     Args:
         model: The model.

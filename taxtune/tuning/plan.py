@@ -380,7 +380,7 @@ def _try_models(
 def _try_cost(
     setup: Setup, policy: Policy, images: _Images, models: _Models, attempts: _Attempts
 ) -> CallCost:
-    """Returns what a call takes, by stored answers or by the baseline about the first image."""
+    """Returns the cost of a call, by stored answers or by the baseline about the first image."""
     if models.vlm is None:
         return CallCost()
     request = None
@@ -391,7 +391,9 @@ def _try_cost(
         (prompt,), _ = template.render_each(variables, [example.context])
         request = policy.requests(images.taxonomy, prompt, example.image, example.sha256)[0]
     is_local = setup.vlm is None and setup.recipe.vlm.kind == "local"
-    price = partial(call_cost, models.vlm, request, answers_of(setup.folder), is_local=is_local)
+    price = partial(
+        call_cost, models.vlm, request, answers_of(setup.folder, setup.answers), is_local=is_local
+    )
     return attempts.attempt(price) or CallCost()
 
 
