@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,6 +20,8 @@ from taxtune.options import (
 from taxtune.progress import note
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
 
     from taxtune.mapping import Mapper, MapperConfig
@@ -45,6 +47,10 @@ RunSimilarityOption = Annotated[
         shown="the run's, or lexical",
     ),
 ]
+FromOption = Annotated[
+    Literal["mlflow"] | None,
+    opt("Read the verdicts that people gave in MLflow, on the run's traces, as well.", "--from"),
+]
 AuditOutOption = Annotated[
     Path | None,
     opt("Folder for the verdicts and results.", shown="the run's folder, or FILE-audit"),
@@ -56,6 +62,7 @@ def audit(
     taxonomy: TreeOption = None,
     n: Annotated[int, opt("Number of answers to draw.", min=1)] = 60,
     llm: JudgeOption = None,
+    verdicts_from: FromOption = None,
     similarity: RunSimilarityOption = None,
     seed: Annotated[int, opt("Seed for drawing the answers.", min=0)] = 0,
     out: AuditOutOption = None,
@@ -73,7 +80,7 @@ def audit(
     from taxtune import atomic
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.audit.chat import judge_sample
-    from taxtune.audit.sample import draw_sample, merge_verdicts, write_sample
+    from taxtune.audit.sample import draw_sample, merge_verdicts, read_verdicts, write_sample
     from taxtune.audit.summary import summarise_audit
     from taxtune.report.output import publish
 
@@ -83,10 +90,19 @@ def audit(
     if not answers:
         raise DataError("The file contains no answers.", file=source)
     out = out or placing.folder
-    sample = draw_sample(answers, placing.mapper(placing.tree, placing.arbiter), n, seed)
+    verdicts = read_verdicts(out / "audit.csv", placing.tree)
+    drawn = None
+    if verdicts_from is not None:
+        by_image = {}
+        for row in read.rows:
+            if row.answer is not None:
+                by_image[str(row.fields.get("example"))] = row.answer
+        drawn, given = _from_mlflow(source, by_image, placing.tree)
+        verdicts |= given
+    sample = draw_sample(answers, placing.mapper(placing.tree, placing.arbiter), n, seed, drawn)
     if placing.arbiter is not None:
         placing.arbiter.note_spent()
-    by_hand, reopened = merge_verdicts(sample, out / "audit.csv", placing.tree)
+    by_hand, reopened = merge_verdicts(sample, verdicts, placing.tree)
     atomic.make_folder(out)
     notes = list(read.notes)
     if llm is None:
@@ -113,9 +129,34 @@ def audit(
     count = _write_aliases(sample, placing, aliases)
     publish(report, out=None, as_json=as_json)
     if count:
-        tree = taxonomy or placing.tree.source or "TREE"
-        enrich = command("taxonomy", "enrich", tree, "--apply", aliases)
+        enrich = command("taxonomy", "enrich", placing.file, "--apply", aliases)
         note(f"{count:,} aliases would place more answers right; to add them, run: {enrich}")
+
+
+def _from_mlflow(
+    source: str, answers: Mapping[str, str], tree: Taxonomy
+) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """Returns the answers of a run whose images are traces in MLflow, and the verdicts on them."""
+    from taxtune.answers.records import split_run
+    from taxtune.audit.feedback import read_feedback, verdicts_of
+
+    run = split_run(source)
+    if run is None:
+        raise DataError(
+            "MLflow has verdicts on a run's answers alone.",
+            file=source,
+            remedy="Give the folder of a run, or leave out --from.",
+        )
+    judged = read_feedback(*run)
+    given = verdicts_of(judged, answers, tree)
+    if not given:
+        shown = command("mlflow", run[0])
+        note(
+            f"nobody has judged in MLflow yet: run {shown}, open Review, choose the run's queue and "
+            "press Start review"
+        )
+    drawn = [answers[each.example] for each in judged if each.example in answers]
+    return drawn, given
 
 
 def _judge(name: str, api_base: str | None, concurrency: int) -> Model:
@@ -166,6 +207,7 @@ class _Placing:
 
     Attributes:
         folder: The folder for the results.
+        file: The file of the tree, for a command; TREE where it is not known.
         tree: The tree.
         similarity: The mapper's similarity.
         config: The mapper's settings.
@@ -173,6 +215,7 @@ class _Placing:
     """
 
     folder: Path
+    file: str
     tree: Taxonomy
     similarity: str
     config: MapperConfig
@@ -201,6 +244,7 @@ def _placing(source: str, taxonomy: str | None, similarity: str | None) -> _Plac
     file = Path(source)
     return _Placing(
         folder=file.with_name(f"{file.stem}-audit"),
+        file=taxonomy,
         tree=read_part(taxonomy)[0],
         similarity=_without_images(similarity or "lexical"),
         config=MapperConfig(),
@@ -210,16 +254,22 @@ def _placing(source: str, taxonomy: str | None, similarity: str | None) -> _Plac
 def _placing_of_run(folder: Path, taxonomy: str | None, similarity: str | None) -> _Placing:
     from taxtune.mapping import MapperConfig
     from taxtune.taxonomy.domain import read_part
-    from taxtune.tuning.build import make_arbiter, make_taxonomy
+    from taxtune.tuning.build import make_arbiter
     from taxtune.tuning.run_folder import finished_run, recipe_of
+    from taxtune.tuning.saved import find_saved, read_saved, read_tree
 
-    recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
+    recipe = recipe_of(finished_run(folder), given={"data", "vlm", "taxonomy"})
     if taxonomy is None:
-        tree, _ = make_taxonomy(recipe)
+        saved = find_saved(folder)
+        tree = read_tree(saved, read_saved(saved))
+        source = recipe.path(recipe.taxonomy.path)
+        file = str(source) if source.exists() else "TREE"
     else:
+        file = taxonomy
         tree, _ = read_part(taxonomy, root=recipe.taxonomy.root)
     return _Placing(
         folder=folder,
+        file=file,
         tree=tree,
         similarity=_without_images(similarity or recipe.mapper.similarity),
         config=MapperConfig(preset=recipe.mapper.preset, off_tree=recipe.mapper.off_tree),

@@ -48,11 +48,10 @@ def mlflow(
 
     The run's folder may have been moved or renamed since.
     """
-    from taxtune.tracking.store import DATABASE, UI_ENVIRONMENT, bring_along
+    from taxtune.tracking.store import DATABASE, UI_ENVIRONMENT, bring_along, find_database, page_of
+    from taxtune.tuning.history import read_note
 
-    # A comparison's run has its record beside the others'.
-    places = (run, run / DATABASE, run.parent / DATABASE)
-    database = next((file for file in places if file.is_file()), None)
+    database = find_database(run)
     if database is None:
         raise TaxtuneError(
             "There is no record of MLflow's here.",
@@ -73,7 +72,8 @@ def mlflow(
         "1",
     ]
     os.environ.update({**UI_ENVIRONMENT, **os.environ})
-    print(f"http://127.0.0.1:{port} (in a few seconds; Ctrl-C ends it)", flush=True)
+    page = page_of(database, read_note(run, "mlflow_run"))
+    print(f"http://127.0.0.1:{port}{page} (in a few seconds; Ctrl-C ends it)", flush=True)
     serve = [sys.executable, "-m", "mlflow", "server", *arguments]
     with subprocess.Popen(serve) as server:
         try:

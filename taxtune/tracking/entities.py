@@ -23,6 +23,8 @@ from taxtune.report.formatting import number
 from taxtune.report.gallery import thumbnail
 from taxtune.report.summary import verdict
 from taxtune.serving.pyfunc import as_pyfunc
+from taxtune.tables import split_cell
+from taxtune.tracking.review import EXAMPLE, PLACEMENT, STAGE
 from taxtune.tracking.store import TrackingStore
 from taxtune.tracking.values import TAG_LIMIT, headline_metrics, shorten
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TuneResult
@@ -45,6 +47,8 @@ _RUN = "taxtune.run"
 _ITERATION = "taxtune.iteration"
 #: The scores of an image that its trace shows.
 _SCORES = ("hp", "hr", "ihp", "ihr")
+_ANSWER = 500  # characters of an answer beside its placement
+_PREVIEW = 1_000  # characters of a preview that MLflow's databases take
 #: Attributes of an image's spans, by the span's name, as JSON.
 Steps = dict[str, dict[str, str]]
 
@@ -55,6 +59,7 @@ def log_traces(
     template: IterationRecord | HeldoutResult,
     prompt: Callable[[SampleResult], str],
     *,
+    name: str,
     number: int,
     identity: str,
     model: str = "",
@@ -74,6 +79,7 @@ def log_traces(
         run: The MLflow run that the traces belong to.
         template: An iteration, or a template on the held-out images.
         prompt: Returns the prompt of a row.
+        name: The name of the template's traces.
         number: Most images to take.
         identity: The template's identity in the run.
         model: Name of the model that was asked.
@@ -97,7 +103,7 @@ def log_traces(
     for row in rows[:number]:
         trace = "tr-" + _hash(f"{identity}\0{row.example}", 32)
         steps = _steps(row, prompt(row), model, files.get(row.example))
-        head = _trace_info(row, trace, run, store.experiment, began, seconds, steps)
+        head = _trace_info(row, trace, run, store.experiment, began, seconds, name)
         client.start_trace(head)
         spans += _spans(row, trace, began, ended, steps)
         ids.append(trace)
@@ -113,12 +119,11 @@ def _trace_info(
     experiment: str,
     began: int,
     seconds: float,
-    steps: Steps,
+    name: str,
 ) -> Any:
     """Returns the head of a trace, which has no spans; it began at a time in nanoseconds."""
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-    whole = steps["classify"]
     return TraceInfo(
         trace_id=trace,
         trace_location=TraceLocation.from_experiment_id(experiment),
@@ -126,13 +131,14 @@ def _trace_info(
         execution_duration=int(seconds * 1000),
         state=TraceState(_status(row)),
         request_preview=row.image,
-        response_preview=row.failure or row.placement or "",
-        trace_metadata={
-            "mlflow.sourceRun": run,
-            "mlflow.traceInputs": whole["mlflow.spanInputs"],
-            "mlflow.traceOutputs": whole["mlflow.spanOutputs"],
+        response_preview=shorten(_outcome(row), _PREVIEW),
+        trace_metadata={"mlflow.sourceRun": run},
+        tags={
+            "mlflow.traceName": name,
+            EXAMPLE: row.example,
+            PLACEMENT: row.placement or "",
+            STAGE: row.stage or "",
         },
-        tags={"mlflow.traceName": "classify", "taxtune.about": row.example},
         assessments=_assessments(row, trace),
     )
 
@@ -186,19 +192,20 @@ def _hash(text: str, digits: int) -> str:
 
 
 def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> Steps:
-    """Returns the steps of an image; without an answer none places or scores it."""
-    image = {"image": row.image, "example": row.example}
+    """Returns the steps of an image; without an answer none places or scores it.
+
+    The first one is what a person judges: the image, the answer, its placement and the truth.
+    """
     question = _question(prompt, file)
-    asked = {"mlflow.message.format": "openai", "from_store": row.from_store}
+    shown = {"mlflow.message.format": "openai"}
+    asked = {**shown, "from_store": row.from_store}
     if model:
         asked["mlflow.llm.model"] = model
     if row.answer is None:
         return {
-            "classify": _step("CHAIN", image, None),
+            "classify": _step("CHAIN", question, None, shown),
             "ask": _step("CHAT_MODEL", question, None, asked),
         }
-    message = {"role": "assistant", "content": row.answer}
-    reply = {"choices": [{"message": message}]}
     placed = {
         "placement": row.placement,
         "stage": row.stage,
@@ -206,18 +213,31 @@ def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> Ste
         "off_tree": row.off_tree,
         "abstained": row.abstained,
     }
-    answer = {"answer": row.answer}
     compared = {"placement": row.placement, "truth": row.truth}
     scores: dict[str, Any] = {name: row.scores.get(name) for name in _SCORES}
     scores |= row.measures
     scores["unrated"] = row.unrated
     known = {key: value for key, value in scores.items() if value is not None}
     return {
-        "classify": _step("CHAIN", image, answer | placed),
-        "ask": _step("CHAT_MODEL", question, reply, asked),
-        "place": _step("PARSER", answer, placed),
+        "classify": _step("CHAIN", question, _reply(_outcome(row)), shown),
+        "ask": _step("CHAT_MODEL", question, _reply(row.answer), asked),
+        "place": _step("PARSER", {"answer": row.answer}, placed),
         "score": _step("EVALUATOR", compared, known | row.remarks),
     }
+
+
+def _outcome(row: SampleResult) -> str:
+    """Returns the answer, its placement and the truth as Markdown, whose first line says most."""
+    if row.answer is None or row.placement is None:
+        return row.failure or ""
+    node = split_cell(row.placement, "/")[-1]
+    said = shorten(row.answer, _ANSWER)
+    return f"{said} → {node}\n\n- placed on: {row.placement}\n- truth: {row.truth}"
+
+
+def _reply(text: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    return {"choices": [{"message": message}]}
 
 
 def _question(prompt: str, file: Path | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ says so and the run goes on.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +23,9 @@ import yaml
 from taxtune.errors import TaxtuneError
 from taxtune.progress import note
 from taxtune.report.output import plain
+from taxtune.report.summary import goal_in_words
 from taxtune.tracking import entities, values
+from taxtune.tracking.review import queue_traces, traces_of
 from taxtune.tracking.store import (
     TrackingStore,
     in_force,
@@ -39,10 +42,12 @@ from taxtune.tuning.records import (
     SampleResult,
     TuneResult,
 )
+from taxtune.tuning.saved import find_saved
 from taxtune.tuning.selection import leaders
 from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
+    from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.loop import Tuner
 
 __all__ = ["MLflowTracker", "TrackingCallback"]
@@ -54,8 +59,9 @@ _GROUP = "taxtune.group"
 _ITERATION = "taxtune.iteration"
 _RECORDED = "taxtune.recorded"
 _PARAMETERS_PER_CALL = 100
-#: Most images of a template that become traces.
+#: Most images of a template that become traces: of the winner as many as people judge at a sitting.
 _TRACES = 5
+_REVIEWED = 60
 _STATUS = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 
 
@@ -103,6 +109,7 @@ class MLflowTracker:
         tags: Mapping[str, str],
         run_id: str | None = None,
         *,
+        compared: Mapping[str, str] | None = None,
         group: ComparisonGroup | None = None,
         images: Mapping[str, Path] | None = None,
         parse: Callable[[str], Template] | None = None,
@@ -112,11 +119,12 @@ class MLflowTracker:
 
         Args:
             name: Name of the run.
-            parameters: The recipe; nested keys are joined with dots, and the whole of it is kept as
-                `recipe.yaml` too, since MLflow cuts long values. The values below "resolved" are
-                left out there.
+            parameters: The recipe; nested keys are joined with dots behind "recipe", and the whole of
+                it is kept as `recipe.yaml` too, since MLflow cuts long values. The values below
+                "resolved" are left out there.
             tags: Tags of the run.
             run_id: The run to continue; if the store does not know it, a new one is started.
+            compared: The parameters that people compare runs by; they come first.
             group: The comparison that the run is part of; its run is made if there is none yet.
             images: Image files by example id, for pictures.
             parse: Returns the template of a source, for the prompts in traces.
@@ -135,7 +143,7 @@ class MLflowTracker:
         try:
             with in_force(self._store()):
                 if group is not None:
-                    self._above = self._group_run(group, parameters)
+                    self._above = self._group_run(group, parameters, compared or {})
                 self._run = self._continued(run_id)
                 if self._run is None:
                     tags = {_KIND: "tuning run", _NOTE: values.UNFINISHED, **tags}
@@ -145,7 +153,8 @@ class MLflowTracker:
                             f"MLflow does not know the run {run_id}; "
                             "its iterations will be recorded again."
                         )
-                self._log_recipe(self._run, parameters)
+                self._log_recipe(self._run, parameters, compared or {})
+                self._reserve_metrics(self._run)
                 self._find_iterations(self._run)
                 return self._run
         except TaxtuneError:
@@ -160,7 +169,7 @@ class MLflowTracker:
             self._runs[nested.info.run_name] = child
             tags = nested.data.tags
             if tags.get(_RECORDED) == "true":
-                images = int(nested.data.metrics.get("images", 0))
+                images = int(nested.data.metrics.get("tuning/images", 0))
                 self._recorded[int(tags[_ITERATION])] = (child, images)
 
     def iteration(self, record: IterationRecord, best: IterationRecord | None = None) -> None:
@@ -199,8 +208,7 @@ class MLflowTracker:
         with self._attempt("the templates as prompts"):
             self._register_prompts(result)
         with self._attempt("traces"):
-            for held in result.heldout:
-                self._trace(str(self._run), held, f"heldout/{held.name}")
+            self._trace_heldout(result)
         if result.heldout:
             with self._attempt("the winner as a model"):
                 self._log_classifier(result)
@@ -313,7 +321,12 @@ class MLflowTracker:
                 mlflow.set_tag(_PARENT, self._above)
         return run_id
 
-    def _group_run(self, group: ComparisonGroup, parameters: Mapping[str, Any] | None) -> str:
+    def _group_run(
+        self,
+        group: ComparisonGroup,
+        parameters: Mapping[str, Any] | None,
+        compared: Mapping[str, str],
+    ) -> str:
         """Returns the run above those of a group, which continues, or which is made."""
         known = self._search(_GROUP, group.identity)
         if known:
@@ -327,23 +340,43 @@ class MLflowTracker:
             shared = dict(parameters)
             shared.pop("objective", None)
             shared.pop("resolved", None)
-            self._log_recipe(run, shared)
+            alike = dict(compared)
+            alike.pop("objective", None)
+            alike.pop("goal", None)
+            self._log_recipe(run, shared, alike)
         return run
 
-    def _log_recipe(self, run: str, parameters: Mapping[str, Any]) -> None:
+    def _log_recipe(
+        self, run: str, parameters: Mapping[str, Any], compared: Mapping[str, str]
+    ) -> None:
         import mlflow
 
+        recipe = plain(parameters)
+        resolved = recipe.pop("resolved", None)
+        # MLflow's page shows parameters in the order in which they are logged.
+        ordered = {**compared, "recipe": recipe}
+        if resolved is not None:
+            ordered["resolved"] = resolved
         # MLflow refuses to change a parameter, and a resumed run has them.
         known = mlflow.get_run(run).data.params
-        texts = values.parameter_texts(parameters)
+        texts = values.parameter_texts(ordered)
         new = [(name, text) for name, text in texts if name not in known]
         for start in range(0, len(new), _PARAMETERS_PER_CALL):
             batch = new[start : start + _PARAMETERS_PER_CALL]
             mlflow.log_params(dict(batch), run_id=run)
-        recipe = plain(parameters)
-        recipe.pop("resolved", None)
         text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
         mlflow.log_text(text, "recipe.yaml", run_id=run)
+
+    def _reserve_metrics(self, run: str) -> None:
+        """Reserves the first places on a run's page for the held-out figures, which come last.
+
+        MLflow shows metrics in the order in which they were first logged, and none that is NaN.
+        """
+        import mlflow
+
+        known = mlflow.get_run(run).data.metrics
+        new = {name: math.nan for name in values.LEADING_METRICS if name not in known}
+        mlflow.log_metrics(new, step=0, run_id=run)
 
     def _search(self, tag: str, value: str) -> list[Any]:
         import mlflow
@@ -371,16 +404,17 @@ class MLflowTracker:
             mlflow.log_params(dict(values.parameter_texts(parameters)))
             mlflow.log_metrics(values.iteration_metrics(record), step=len(record.rows))
             if is_new:
-                self._trace(run, record, str(number))
-                curves = {"objective": record.value, **values.headline_metrics(record.scores)}
-                curves["best.objective"] = None if best is None else best.value
-                mlflow.log_metrics(values.finite(curves), step=number, run_id=self._run)
+                self._trace(run, record, f"{_name_of(record)}, tuning", _TRACES)
+                curves = values.tuning_metrics(record)
+                if best is not None and best.value is not None:
+                    curves["tuning/best_objective"] = best.value
+                mlflow.log_metrics(curves, step=number, run_id=self._run)
         self._store().client.set_tag(run, _RECORDED, "true")
         self._recorded[number] = (run, len(record.rows))
 
     def _iteration_run(self, record: IterationRecord) -> str:
         """Returns the run of an iteration, which is made if there is none yet."""
-        name = f"iteration {record.iteration:02d}" if record.iteration else "baseline"
+        name = _name_of(record)
         if name not in self._runs:
             tags = {
                 _ITERATION: str(record.iteration),
@@ -393,52 +427,78 @@ class MLflowTracker:
             self._runs[name] = self._new_run(name, tags, self._run)
         return self._runs[name]
 
-    def _trace(self, run: str, template: IterationRecord | HeldoutResult, what: str) -> None:
-        """Records a sample of a template's images as traces."""
+    def _trace_heldout(self, result: TuneResult) -> None:
+        """Records traces of held-out images, and those of the winner for people to judge."""
+        run = str(self._run)
+        traces: list[str] = []
+        for held in result.heldout:
+            number = _REVIEWED if held is result.heldout[-1] else _TRACES
+            traces = self._trace(run, held, traces_of(held.name), number)
+        if not traces:
+            return
+        try:
+            queue_traces(self._store(), run, traces)
+        except Exception as error:  # of a server that knows no queues
+            note(f"MLflow has no review queue for the winner's traces: {short_reason(error)}")
+
+    def _trace(
+        self, run: str, template: IterationRecord | HeldoutResult, name: str, number: int
+    ) -> list[str]:
+        """Records a sample of a template's images as traces, and returns their ids."""
         source = template.template
         parsed = None if source is None or self._parse is None else self._parse(source)
 
         def prompt(row: SampleResult) -> str:
             return "" if parsed is None else parsed.render({**self._variables, **row.context})
 
-        entities.log_traces(
+        return entities.log_traces(
             self._store(),
             run,
             template,
             prompt,
-            number=_TRACES,
-            identity=f"{self._run}/{what}",
+            name=name,
+            number=number,
+            identity=f"{self._run}/{name}",
             model=self._vlm,
             images=self._images,
         )
 
     # -- results -----------------------------------------------------------------------------------
 
+    def _links(self, run: str) -> dict[str, str]:
+        """Returns the addresses within MLflow of a run's pages to look at, by their titles."""
+        experiment = f"#/experiments/{self._store().experiment}"
+        artifacts = f"{experiment}/runs/{run}/artifacts"
+        return {
+            "Report": f"{artifacts}/report.html",
+            "Held-out photos, the costliest first": f"{artifacts}/heldout_images.json",
+            "Judge placements": f"{experiment}/review-queue",
+        }
+
     def _finish(self, result: TuneResult) -> None:
         import mlflow
 
-        with self._active(str(self._run)) as folder:
+        run = str(self._run)
+        with self._active(run) as folder:
             values.write_result(folder, result, self._images)
             if result.iterations:
-                mlflow.set_tag(_NOTE, values.about_result(result))
+                mlflow.set_tag(_NOTE, values.about_result(result, self._links(run)))
             if result.selection is not None and result.selection.status is not None:
                 mlflow.set_tag(entities.TARGET_REACHED, result.selection.status)
             for step, held in zip((0, result.winner), result.heldout[:2], strict=False):
                 mlflow.log_metrics(values.heldout_metrics(held), step=step)
-            usage = result.usage
-            spent = {"seconds": usage.seconds, "cost_usd": usage.cost_usd}
-            mlflow.log_metrics(values.finite(spent))
+            mlflow.log_metrics(values.usage_metrics(result.usage))
 
     def _finish_group(self, result: ComparisonResult, group: ComparisonGroup) -> None:
         import mlflow
 
-        run = self._group_run(group, None)
+        run = self._group_run(group, None, {})
         self._above = run
         if not self._images:  # its runs were finished before
             self._images = {key: Path(file) for key, file in result.provenance.images.items()}
         with self._active(run, "FINISHED") as folder:
             values.write_result(folder, result, self._images)
-            mlflow.set_tag(_NOTE, values.about_result(result))
+            mlflow.set_tag(_NOTE, values.about_result(result, self._links(run)))
             for held in result.heldout:
                 # A measure's name may hold its model's slash.
                 name = entities.registered_name(held.name, dots=True)
@@ -459,15 +519,30 @@ class MLflowTracker:
         from taxtune.classifier import load_classifier
 
         try:
-            classifier = load_classifier(result)
+            load_classifier(result)
         except TaxtuneError:
             return
-        if not classifier.portable:
-            return
         run = str(self._run)
-        with self._active(run), tempfile.TemporaryDirectory(prefix="taxtune-") as saved:
-            folder = classifier.save(Path(saved) / "classifier")
-            entities.log_classifier(result, run, folder)
+        with self._active(run):
+            entities.log_classifier(result, run, find_saved(Path(result.folder)))
+
+
+def _name_of(record: IterationRecord) -> str:
+    return f"iteration {record.iteration:02d}" if record.iteration else "baseline"
+
+
+def _compared(experiment: Experiment) -> dict[str, str]:
+    """Returns the parameters that people compare runs by."""
+    objective = experiment.objective
+    proposer = experiment.settings["proposer"]
+    splits = experiment.splits
+    return {
+        "objective": objective.name,
+        "goal": goal_in_words(objective.spec),
+        "model": str(experiment.vlm.identity.get("model", "")),
+        "proposer": " ".join(filter(None, (proposer["kind"], proposer.get("model")))),
+        "images": f"{len(splits.tuning)} for tuning, {len(splits.heldout)} held out",
+    }
 
 
 class TrackingCallback(Callback):
@@ -518,6 +593,7 @@ class TrackingCallback(Callback):
             parameters,
             {"taxtune.recipe": experiment.recipe.name, "taxtune.objective": objective.name},
             tuner.history.note("mlflow_run"),
+            compared=_compared(experiment),
             group=tuner.group,
             images={example.id: Path(example.image).resolve() for example in examples},
             parse=experiment.rules.parse,

@@ -29,10 +29,13 @@ __all__ = [
     "TrackingStore",
     "bring_along",
     "check_store",
+    "find_database",
     "in_force",
     "open_store",
+    "page_of",
     "short_reason",
     "store_uri",
+    "store_with",
     "unusable",
 ]
 
@@ -149,6 +152,67 @@ def open_store(
     except Exception as error:
         raise unusable(uri, error) from error
     return TrackingStore(client, uri, str(known.experiment_id), spans)
+
+
+def find_database(run: Path) -> Path | None:
+    """Returns the database of MLflow's that has the record of a run, None if it is elsewhere.
+
+    Args:
+        run: The run's folder, or the database itself.
+    """
+    # A comparison's run has its record beside the others'.
+    places = (run, run / DATABASE, run.parent / DATABASE)
+    return next((file for file in places if file.is_file()), None)
+
+
+def page_of(database: Path, run: str | None) -> str:
+    """Returns the path of a run's page on a server of MLflow's; empty if there is no such run.
+
+    Args:
+        database: The server's database.
+        run: The run's id; None is the last run that is nested in no other.
+    """
+    query = (
+        "SELECT experiment_id, run_uuid FROM runs r WHERE lifecycle_stage = 'active' AND "
+        "(run_uuid = :run OR :run IS NULL AND NOT EXISTS (SELECT 1 FROM tags t "
+        "WHERE t.run_uuid = r.run_uuid AND t.key = 'mlflow.parentRunId')) "
+        "ORDER BY start_time DESC"
+    )
+    found = None
+    with (
+        contextlib.closing(sqlite3.connect(database, timeout=10)) as connection,
+        contextlib.suppress(sqlite3.Error),  # MLflow itself makes the tables where there are none
+    ):
+        found = connection.execute(query, {"run": run}).fetchone()
+    return "" if found is None else "/#/experiments/{}/runs/{}".format(*found)
+
+
+def store_with(folder: Path, run: str) -> TrackingStore:
+    """Opens the store that has the record of a tuning run, and the experiment of that record.
+
+    Args:
+        folder: The run's folder.
+        run: The id of its run in MLflow.
+
+    Raises:
+        TaxtuneError: If the store cannot be reached, or does not have the run.
+    """
+    database = find_database(folder)
+    uri = store_uri(folder)
+    if database is not None:
+        uri = f"sqlite:///{database.resolve().as_posix()}"
+        bring_along(database)
+    try:
+        with _quiet():
+            client = _client(uri)
+            experiment = client.get_run(run).info.experiment_id
+    except Exception as error:
+        raise TaxtuneError(
+            f"MLflow at {redact(uri)} has no record of this run: {short_reason(error)}",
+            file=folder,
+            remedy="Set MLFLOW_TRACKING_URI as it was when the run was made.",
+        ) from error
+    return TrackingStore(client, uri, str(experiment))
 
 
 def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:

@@ -1,8 +1,9 @@
 """A run's records for MLflow, within its limits: parameters, a few finite metrics, tables, files.
 
-A metric is a column of MLflow's table of runs and a chart of its own, so that only headline scores
-are metrics. All else (intervals, scores by rank, in bits, calls and tokens) is in tables and JSON
-among the artifacts.
+A metric is a column of MLflow's table of runs and a chart of its own, so that only counts and
+headline scores are metrics: `heldout/...` of templates on the held-out images, then `tuning/...` of
+iterations, then `usage/...`. All else (intervals, scores by rank, in bits, calls and tokens) is in
+tables and JSON among the artifacts.
 """
 
 from __future__ import annotations
@@ -34,10 +35,19 @@ from taxtune.report.summary import (
     summarise,
     summary_table,
 )
-from taxtune.report.tables import rank_table, score_table
-from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, count_cut
+from taxtune.report.tables import doubt_table, rank_table, score_table, selective_table
+from taxtune.tables import split_cell
+from taxtune.tuning.records import (
+    HeldoutResult,
+    IterationRecord,
+    SampleResult,
+    Usage,
+    count_cut,
+    outcomes_of,
+)
 
 __all__ = [
+    "LEADING_METRICS",
     "PICTURES",
     "TABLES",
     "TAG_LIMIT",
@@ -52,6 +62,8 @@ __all__ = [
     "iteration_metrics",
     "parameter_texts",
     "shorten",
+    "tuning_metrics",
+    "usage_metrics",
     "write_result",
 ]
 
@@ -60,25 +72,35 @@ PARAMETER_LIMIT = 500
 #: Characters of a tag; MLflow takes 8,000, and 5,000 on some stores.
 TAG_LIMIT = 4_500
 #: Files of tables, which MLflow's pages show.
-TABLES = ("examples.json", "heldout.json", "ranks.json", "heldout_images.json")
+TABLES = (
+    "examples.json",
+    "heldout_images.json",
+    "heldout.json",
+    "ranks.json",
+    "doubtful.json",
+    "confidence.json",
+)
 UNFINISHED = "*The run is not finished.*"
 _WIDTH = 96  # characters of a line of a template
-#: How many rows of a table have pictures: the worst of an iteration.
+#: How many rows of an iteration's table have pictures.
 PICTURES = 24
-#: The same of the held-out images: what changed most.
+#: The same of the held-out images.
 HELDOUT_PICTURES = 100
 _SIDE = 128  # pixels of the longest side of a picture in a table
+#: The first metrics of a tuning run, which its page is to begin with.
+LEADING_METRICS = tuple(
+    f"heldout/{key}" for key in ("wrong", "right_but_general", "exact", "share_wrong", "hp", "hr")
+)
 #: The columns of every table of an iteration's images, but for the last ones.
 _FIELDS = (
-    "image",
     "answer",
     "placement",
     "truth",
+    "hp",
+    "hr",
     "stage",
     "confidence",
     "doubtful",
-    "hp",
-    "hr",
     "ihp",
     "ihr",
     "abstained",
@@ -125,43 +147,53 @@ def _metric_key(name: str) -> str:
     return re.sub(r"[^\w. -]", "-", name)
 
 
-def iteration_metrics(record: IterationRecord) -> dict[str, float]:
-    """Returns an iteration's metrics, without unknown ones (a price, a failed iteration's hP)."""
-    cut, _ = count_cut(record.rows)
-    metrics = {
-        "objective": record.value,
-        **headline_metrics(record.scores),
-        "images": len(record.rows),
-        "missing": record.missing,
-        "cut": cut or None,
-        "seconds": record.usage.seconds,
-        "cost_usd": record.usage.cost_usd,
+def _counts(rows: Sequence[SampleResult]) -> dict[str, float | None]:
+    """Returns the counts of labels, and the share of them that is wrong."""
+    outcomes = outcomes_of(rows)
+    share = outcomes.share_wrong
+    return {
+        "wrong": outcomes.wrong,
+        "right_but_general": outcomes.general,
+        "exact": outcomes.exact,
+        "share_wrong": None if share is None else share.estimate,
     }
-    return finite(metrics)
+
+
+def tuning_metrics(record: IterationRecord) -> dict[str, float]:
+    """Returns the metrics of an iteration's answers, without unknown values (a failed one's hP)."""
+    metrics: dict[str, float | None] = {}
+    if record.scores is not None:
+        metrics |= _counts(record.rows)
+    metrics |= headline_metrics(record.scores)
+    metrics["objective"] = record.value
+    return _grouped("tuning", metrics)
+
+
+def iteration_metrics(record: IterationRecord) -> dict[str, float]:
+    """Returns all metrics of an iteration, with those of what it took."""
+    cut, _ = count_cut(record.rows)
+    metrics = {"images": len(record.rows), "missing": record.missing, "cut": cut or None}
+    return {
+        **tuning_metrics(record),
+        **_grouped("tuning", metrics),
+        **usage_metrics(record.usage),
+    }
+
+
+def usage_metrics(usage: Usage) -> dict[str, float]:
+    """Returns the seconds, and the price where it is known."""
+    return _grouped("usage", {"seconds": usage.seconds, "cost_usd": usage.cost_usd})
 
 
 def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, float]:
-    """Returns a template's held-out headline scores as `heldout/SCORE`, or `heldout/SCORE/NAME`.
-
-    Beside them are the share of doubtful placements, hP and hR without these and with all of them
-    wrong, and the worth of the confidence.
-    """
-    metrics: dict[str, float | None] = {**headline_metrics(held.scores)}
-    doubt = held.doubt
-    if doubt is not None:
-        metrics["doubtful"] = doubt.n / held.scores.n
-        for key, value in (doubt.without or {}).items():
-            metrics[f"{key}_doubtful_without"] = value
-        for key, value in doubt.wrong.items():
-            metrics[f"{key}_doubtful_wrong"] = value
-    selective = held.selective
-    if selective is not None:
-        metrics["aurc"] = selective.aurc
-        metrics["calibration_error"] = selective.calibration_error
-        metrics["brier"] = selective.brier
-        metrics["haurc"] = None if selective.curve is None else selective.curve.area
+    """Returns a template's counts and headline scores, as `heldout/SCORE` or `heldout/SCORE/NAME`."""
+    metrics = _grouped("heldout", {**_counts(held.rows), **headline_metrics(held.scores)})
     end = "" if name is None else f"/{_metric_key(name)}"
-    return {f"heldout/{key}{end}": value for key, value in finite(metrics).items()}
+    return {f"{key}{end}": value for key, value in metrics.items()}
+
+
+def _grouped(group: str, metrics: Mapping[str, float | None]) -> dict[str, float]:
+    return {f"{group}/{key}": value for key, value in finite(metrics).items()}
 
 
 def all_scores(record: IterationRecord) -> dict[str, float]:
@@ -205,10 +237,16 @@ def _write_json(file: Path, content: Mapping[str, Any]) -> None:
 def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> None:
     """Writes the tables of a result, and copies of the files in its folder.
 
-    The tables are the held-out scores with intervals and differences, the scores by rank, and the
-    held-out images.
+    The tables are the held-out scores with intervals and differences, the scores by rank, what hangs
+    on doubtful placements, what the confidence is worth, and the held-out images.
     """
-    for name, table in (("heldout.json", score_table(result)), ("ranks.json", rank_table(result))):
+    tables = {
+        "heldout.json": score_table(result),
+        "ranks.json": rank_table(result),
+        "doubtful.json": doubt_table(result),
+        "confidence.json": selective_table(result),
+    }
+    for name, table in tables.items():
         if table.rows:
             _write_rows(folder / name, table.columns, table.rows)
     by_image = image_table(result.heldout)
@@ -225,18 +263,18 @@ def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> No
 
 
 def example_table(rows: Sequence[SampleResult]) -> Columns:
-    """Returns one row per image, as columns, the worst first; a failed call lacks most values."""
-    rows = sorted(rows, key=_quality)
+    """Returns a row per image, as columns, the costliest first; a failed call lacks most values."""
+    rows = sorted(rows, key=_cost)
     shown = [*_FIELDS]
     if any(row.masked for row in rows):
         shown.append("masked")
     if any(row.cut for row in rows):
         shown.append("cut")
-    shown += ["from_store", "failure", "example"]
+    shown += ["from_store", "failure", "image", "example"]
     table: Columns = {}
     flat = [row.as_row() for row in rows]
     for field in shown:
-        table[_heading(field)] = [row.get(field) for row in flat]
+        table[_heading(field)] = [_cell(row, field) for row in flat]
     for key in dict.fromkeys(key for row in rows for key in row.measures):
         table[key] = [row.measures.get(key) for row in rows]
     return table
@@ -246,28 +284,42 @@ def _heading(field: str) -> str:
     return metric_name(field).replace("_", " ")
 
 
+def _cell(row: Mapping[str, Any], field: str) -> Any:
+    """Returns a value of an image; of a node first its name, since MLflow cuts off what is long."""
+    value = row.get(field)
+    if field not in ("placement", "truth") or not value:
+        return value
+    *above, name = split_cell(value, "/")
+    return f"{name} ({'/'.join(above)})" if above else name
+
+
 def image_table(heldout: Sequence[HeldoutResult]) -> Columns:
-    """Returns one row per held-out image with all templates' answers, what changed most first."""
+    """Returns a row per held-out image, as columns, the costliest for the tuned templates first."""
     images = rows_by_image(heldout)
+    tuned = [held.name for held in heldout if held.name != "baseline"]
+    names = [*tuned, *(held.name for held in heldout if held.name not in tuned)]
 
-    def change(example: str) -> tuple[float, float]:
-        qualities = [_quality(row) for row in images[example].values()]
-        return min(qualities) - max(qualities), min(qualities)
+    def cost(example: str) -> tuple[bool, float, float]:
+        return min(_cost(images[example][name]) for name in tuned or names)
 
-    examples = sorted(images, key=change)
-    shown = [next(iter(images[example].values())) for example in examples]
-    table: Columns = {"image": [row.image for row in shown], "truth": [row.truth for row in shown]}
-    for held in heldout:
-        rows = [images[example].get(held.name) for example in examples]
+    examples = sorted(images, key=cost)
+    flat = []
+    for example in examples:
+        flat.append({name: row.as_row() for name, row in images[example].items()})
+    first = [next(iter(rows.values())) for rows in flat]
+    table: Columns = {"truth": [_cell(row, "truth") for row in first]}
+    for name in names:
         for field in ("answer", "placement", "hp", "hr"):
-            column = f"{held.name}: {_heading(field)}"
-            table[column] = [getattr(row, field, None) for row in rows]
-    return table | {"example": examples}
+            column = f"{name}: {_heading(field)}"
+            table[column] = [_cell(rows[name], field) for rows in flat]
+    return table | {"image": [row["image"] for row in first], "example": examples}
 
 
-def _quality(row: SampleResult) -> float:
-    """Returns hP and hR together; a row without them, as the call failed, is below all others."""
-    return -1.0 if row.hp is None or row.hr is None else row.hp + row.hr
+def _cost(row: SampleResult) -> tuple[bool, float, float]:
+    """Returns a key that sorts by hP and then hR, the costliest first, and failed calls last."""
+    if row.hp is None or row.hr is None:
+        return True, 0.0, 0.0
+    return False, row.hp, row.hr
 
 
 def _write_table(
@@ -331,10 +383,15 @@ def about_iteration(record: IterationRecord) -> str:
     return _joined(why, _code(record.template or ""))
 
 
-def about_result(result: Result) -> str:
-    """Returns the winners with verdicts, the report's first table, the cost, and next commands."""
+def about_result(result: Result, links: Mapping[str, str]) -> str:
+    """Returns the winners with verdicts, the report's first table, the cost, and next commands.
+
+    Args:
+        result: The run.
+        links: Addresses of further pages, which come first, by their titles.
+    """
     summary = summarise(result)
-    parts = []
+    parts = [" · ".join(f"[{title}]({address})" for title, address in links.items())]
     for winner in summary.winners:
         parts.append(f"### {winner.heading} ({winner.where})")
         parts.append(_code(winner.prompt))

@@ -37,6 +37,7 @@ __all__ = [
     "database_problem",
     "is_begun",
     "locked",
+    "read_note",
 ]
 
 _RECORD = TypeAdapter(IterationRecord)
@@ -338,6 +339,17 @@ def database_problem(error: BaseException) -> str | None:
     while link is not None and not isinstance(link, sqlite3.Error):
         link = link.__cause__ or link.__context__
     return None if link is None else str(link)
+
+
+def read_note(folder: Path, key: str) -> Any:
+    """Returns a value that `History.set_note` stored for the run in a folder, or None."""
+    file = folder / "history.db"
+    if not file.exists():
+        return None
+    query = "SELECT value_json FROM study_user_attributes WHERE key = ?"
+    with contextlib.closing(sqlite3.connect(file, timeout=10)) as connection:
+        row = connection.execute(query, (_NOTE + key,)).fetchone()
+    return None if row is None else json.loads(row[0])
 
 
 def is_begun(folder: Path) -> bool:

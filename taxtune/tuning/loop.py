@@ -46,6 +46,7 @@ from taxtune.tuning.run_folder import (
     open_history,
     write_result,
 )
+from taxtune.tuning.saved import save_winner
 from taxtune.tuning.selection import choose, leaders, next_steps
 from taxtune.tuning.thresholds import final_threshold
 
@@ -288,7 +289,8 @@ class Tuner:
         return result
 
     def _write(self, result: TuneResult) -> None:
-        """Writes a result, and tells the callbacks."""
+        """Writes a result with the winner's classifier, and tells the callbacks."""
+        save_winner(self.experiment, result)
         write_result(result)
         with track("recording the result"):
             self.callbacks.tell("on_result", result)

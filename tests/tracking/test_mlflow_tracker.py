@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import socket
@@ -48,16 +49,9 @@ def _environment(monkeypatch, tmp_path):
     assert list(empty.iterdir()) == []
 
 
-#: The headline scores of runs whose confidences are not known.
+#: The counts, and the headline scores of runs whose confidences are not known.
 SHOWN = {name for name, score in SCORES.items() if score.headline} - {"selective_hp"}
-#: The metrics of what hangs on doubtful placements.
-DOUBTS = {
-    "doubtful",
-    "hp_doubtful_without",
-    "hp_doubtful_wrong",
-    "hr_doubtful_without",
-    "hr_doubtful_wrong",
-}
+SHOWN |= {"wrong", "right_but_general", "exact", "share_wrong"}
 
 
 @pytest.fixture
@@ -99,6 +93,7 @@ class Recorded:
 
     def steps(self, metric):
         history = client(self.uri).get_metric_history(self.id, metric)
+        history = [point for point in history if not math.isnan(point.value)]
         assert len({point.step for point in history}) == len(history)
         return {point.step: point.value for point in history}
 
@@ -123,7 +118,9 @@ def test_a_run_can_be_read_back(uri, tmp_path, notes):
     tracker = MLflowTracker("read back", tmp_path, uri)
     vlm = {"model": "builtin:fieldguide", "api_base": "http://me:secret@server/v1"}
     parameters = {"vlm": vlm, "seed": 3, "long": "x" * 9000, "none": None}
-    run_id = tracker.start("birds, hP", parameters, {"taxtune.comparison": "c1"})
+    compared = {"objective": "hp", "model": "gpt-4o"}
+    tags = {"taxtune.comparison": "c1"}
+    run_id = tracker.start("birds, hP", parameters, tags, compared=compared)
     for record in result.iterations:
         tracker.iteration(record, result.iterations[0])
     tracker.finish(result)
@@ -133,22 +130,17 @@ def test_a_run_can_be_read_back(uri, tmp_path, notes):
 
     run = Recorded(uri, run_id)
     assert (run.status, run.name) == ("FINISHED", "birds, hP")
-    assert run.params["vlm.model"] == "builtin:fieldguide"
-    assert run.params["seed"] == "3"
-    assert run.params["long"].endswith("(9000 characters)")
-    assert len(run.params["long"]) == 500
-    assert run.params["vlm.api_base"] == "http://***@server/v1"
+    # MLflow's page shows them in this order.
+    assert list(run.params)[:3] == ["objective", "model", "recipe.vlm.model"]
+    assert run.params["model"] == "gpt-4o"
+    assert run.params["recipe.vlm.model"] == "builtin:fieldguide"
+    assert run.params["recipe.seed"] == "3"
+    assert run.params["recipe.long"].endswith("(9000 characters)")
+    assert len(run.params["recipe.long"]) == 500
+    assert run.params["recipe.vlm.api_base"] == "http://***@server/v1"
     vlm["api_base"] = "http://***@server/v1"
     assert yaml.safe_load(run.content("recipe.yaml")) == parameters
-    # A handful of metrics: all else is in tables.
-    held = {f"heldout/{key}" for key in SHOWN | DOUBTS}
-    spent = {"objective", "seconds", "cost_usd"}
-    assert set(run.metrics) == SHOWN | held | spent | {"best.objective"}
-    # The baseline's, then the winner's.
-    assert run.steps("heldout/hp") == {0: 0.871, result.winner: 0.962}
-    scored = [record for record in result.iterations if record.scores is not None]
-    assert run.steps("hp") == {record.iteration: record.scores.hp for record in scored}
-    assert len(run.steps("best.objective")) == 9
+    check_metrics(run, result)
     check_description(run.tags["mlflow.note.content"], result)
     check_tables(run)
     iterations = run.children()
@@ -159,7 +151,27 @@ def test_a_run_can_be_read_back(uri, tmp_path, notes):
     check_failed(iterations[7])
 
 
+def check_metrics(run, result):
+    # A handful: all else is in tables.
+    held = {f"heldout/{key}" for key in SHOWN}
+    tuning = {f"tuning/{key}" for key in SHOWN | {"objective", "best_objective"}}
+    assert set(run.metrics) == held | tuning | {"usage/seconds", "usage/cost_usd"}
+    # The page begins with the winner's figures on the held-out images.
+    leading = ["wrong", "right_but_general", "exact", "share_wrong", "hp", "hr"]
+    assert list(run.metrics)[:6] == [f"heldout/{key}" for key in leading]
+    answered = [row for row in result.heldout_winner.rows if row.failure is None]
+    assert run.metrics["heldout/exact"] == sum(row.exact for row in answered)
+    assert sum(run.metrics[f"heldout/{key}"] for key in leading[:3]) == len(answered)
+    # The baseline's, then the winner's.
+    assert run.steps("heldout/hp") == {0: 0.871, result.winner: 0.962}
+    scored = [record for record in result.iterations if record.scores is not None]
+    hp = {record.iteration: record.scores.hp for record in scored}
+    assert run.steps("tuning/hp") == hp
+    assert len(run.steps("tuning/best_objective")) == 9
+
+
 def check_description(about, result):
+    assert about.startswith("[Report](#/experiments/")
     assert "| On 200 images the search never saw | baseline | tuned |" in about
     assert "| precision hP | 0.871 | 0.962 | +0.091 (+0.070 to +0.111) |" in about
     for state, count in summarise(result).columns[1].counts.items():
@@ -178,17 +190,22 @@ def check_tables(run):
     assert {row["template"] for row in run.table("ranks.json")} == {"baseline", "winner"}
     images = run.table("heldout_images.json")
     assert len(images) == 200
-    columns = {"image", "truth", "baseline: answer", "baseline: hP", "winner: answer", "winner: hP"}
-    assert columns < set(images[0])
+    # What a page has room for comes first, of the costliest answers.
+    winner = [f"winner: {field}" for field in ("answer", "placement", "hP", "hR")]
+    assert list(images[0])[:6] == ["picture", "truth", *winner]
+    costs = [(row["winner: hP"], row["winner: hR"]) for row in images]
+    known = [cost for cost in costs if cost[0] is not None]
+    assert known == sorted(known)
+    assert costs[: len(known)] == known
 
 
 def check_iteration(run, record):
     assert record.scores is not None
-    counted = {"objective", "images", "missing", "seconds", "cost_usd"}
-    assert set(run.metrics) == SHOWN | counted
-    assert run.metrics["hp"] == record.scores.hp
-    assert run.metrics["missing"] == 1
-    assert run.metrics["cost_usd"] == pytest.approx(0.0031)
+    tuning = {f"tuning/{key}" for key in SHOWN | {"objective", "images", "missing"}}
+    assert set(run.metrics) == tuning | {"usage/seconds", "usage/cost_usd"}
+    assert run.metrics["tuning/hp"] == record.scores.hp
+    assert run.metrics["tuning/missing"] == 1
+    assert run.metrics["usage/cost_usd"] == pytest.approx(0.0031)
     scores = run.json("scores.json")
     assert scores["vlm.from_store"] == 5
     assert scores["ihp"] == record.scores.ihp
@@ -196,13 +213,12 @@ def check_iteration(run, record):
     assert run.params["care"] == "if unsure, back off"
     assert run.content("template.j2") == record.template
     rows = run.table("examples.json")
-    beside = ["stage", "confidence", "doubtful", "hP", "hR"]
-    assert list(rows[0])[:10] == ["picture", "image", "answer", "placement", "truth", *beside]
+    assert list(rows[0])[:6] == ["picture", "answer", "placement", "truth", "hP", "hR"]
     assert len(rows) == 20
-    # What failed comes first, and then what is worst.
-    assert rows[0]["answer"] is None
-    worth = [row["hP"] + row["hR"] for row in rows[1:]]
-    assert worth == sorted(worth)
+    # The costliest comes first; a failed call is no cost.
+    assert rows[-1]["answer"] is None
+    costs = [(row["hP"], row["hR"]) for row in rows[:-1]]
+    assert costs == sorted(costs)
     assert samples.HOSTILE in [row["answer"] for row in rows]
     # The tag by which MLflow's pages find tables.
     (artifact,) = json.loads(run.tags["mlflow.loggedArtifacts"])
@@ -210,7 +226,8 @@ def check_iteration(run, record):
 
 
 def check_failed(run):
-    assert "hp" not in run.metrics
+    assert "tuning/hp" not in run.metrics
+    assert "tuning/exact" not in run.metrics
     assert run.tags["taxtune.reason"].startswith("three replies")
     turn, *_ = run.json("trace.json")["trace"]
     assert (turn["tool"], turn["prompt_tokens"]) == ("submit", 900)
@@ -255,11 +272,11 @@ def test_what_the_race_adds_to_an_iteration_takes_the_place_of_what_there_was(ur
         teller.finish(grown_run)
     children = Recorded(uri, run).children()
     assert {child.id for child in children} == before
-    assert list(children[1].steps("hp")) == [20, 60]
-    assert children[1].metrics["hp"] == 0.5
+    assert list(children[1].steps("tuning/hp")) == [20, 60]
+    assert children[1].metrics["tuning/hp"] == 0.5
     assert len(children[1].table("examples.json")) == 60
     # The curve is that of the search.
-    assert len(Recorded(uri, run).steps("hp")) == 3
+    assert len(Recorded(uri, run).steps("tuning/hp")) == 3
 
 
 def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(uri, tmp_path):
@@ -287,8 +304,8 @@ def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(ur
     assert [int(child.tags["taxtune.iteration"]) for child in children] == list(range(6))
     # What is half there is filled.
     assert [child.id for child in children[:4]] == [*before, half]
-    assert children[3].metrics["hp"] > 0
-    assert len(run.steps("hp")) == 6
+    assert children[3].metrics["tuning/hp"] > 0
+    assert len(run.steps("tuning/hp")) == 6
     assert len(run.table("heldout_images.json")) == 200
 
 
@@ -438,14 +455,14 @@ def test_a_comparison_is_the_run_above_its_runs(uri, tmp_path):
     assert {Recorded(uri, each).tags["mlflow.parentRunId"] for each in ids} == {above}
     assert (run.name, run.status) == ("compare: birds", "FINISHED")
     # The recipe, without what differs below.
-    assert run.params == {"name": "birds", "vlm.model": "local"}
+    assert run.params == {"recipe.name": "birds", "recipe.vlm.model": "local"}
     shared = {"name": "birds", "vlm": {"model": "local"}}
     assert yaml.safe_load(run.content("recipe.yaml")) == shared
-    pairs = itertools.product(SHOWN | DOUBTS, ("baseline", "hp", "accuracy"))
+    pairs = itertools.product(SHOWN, ("baseline", "hp", "accuracy"))
     assert set(run.metrics) == {f"heldout/{key}/{name}" for key, name in pairs}
     assert run.metrics["heldout/hp/hp"] == 0.962
-    assert run.metrics["heldout/hp_doubtful_wrong/hp"] == pytest.approx(0.902)
-    assert run.metrics["heldout/doubtful/hp"] == 28 / 200
+    doubts = run.table("doubtful.json")
+    assert [row["template"] for row in doubts] == ["baseline", "hP-tuned", "accuracy-tuned"]
     assert run.content("figures/hp_hr.svg") == "<svg/>"
     changes = {(row["template"], row["score"]): row for row in run.table("heldout.json")}
     assert changes["accuracy-tuned − hP-tuned", "hP"]["95 % low"] == pytest.approx(-0.136)

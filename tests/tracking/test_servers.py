@@ -14,7 +14,9 @@ import pytest
 
 from taxtune.recipe import load_recipe
 from taxtune.tracking import MLflowTracker, TrackingCallback
+from taxtune.tracking.store import page_of
 from taxtune.tuning.build import Setup
+from taxtune.tuning.history import read_note
 from tests.mlflow_servers import mlflow_server, serving
 from tests.tuning.toy import compared, make_parts, tuned
 
@@ -92,8 +94,9 @@ def test_a_comparison_over_http(server, tmp_path):
     experiment = top.info.experiment_id
     traces = mlflow.search_traces(locations=[experiment], max_results=500)
     assert {len(trace.data.spans) for trace in traces} == {4}, "classify, ask, place and score"
-    assert len(traces) == 2 * (5 * 4 + 5 * 2), (
-        "five images of each of four iterations and two held-out results"
+    heldout = 12  # of the winner all have one, for people to judge
+    assert len(traces) == 2 * (5 * 4 + 5 + heldout), (
+        "five images of each of four iterations and of the baseline on the held-out images"
     )
     versions = list(mlflow.search_prompt_versions("toy"))
     assert len({each.template for each in versions}) == len(versions)
@@ -136,6 +139,13 @@ def test_a_run_that_was_moved_is_served_by_the_printed_command_and_gone_on_with(
         for run in (top, *tuning):
             assert picture(address, run.info.run_id, "heldout_images.json").startswith(JPEG)
         before = {run.info.run_id for run in (top, *tuning)}
+    # The command opens on the comparison, and for the folder of one of its runs on that run.
+    pages = f"/#/experiments/{top.info.experiment_id}/runs"
+    assert f"{address}{pages}/{top.info.run_id} " in (tmp_path / "log").read_text()
+    for run in tuning:
+        folder = new / "out" / run.data.tags["taxtune.objective"]
+        page = page_of(new / "out/mlflow.db", read_note(folder, "mlflow_run"))
+        assert page == f"{pages}/{run.info.run_id}"
     record(new, None, 3, resume=True)
     assert not old.exists(), "nothing is written where the folder was"
     uri = f"sqlite:///{new}/out/mlflow.db"

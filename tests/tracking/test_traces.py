@@ -47,6 +47,7 @@ def test_a_trace_says_what_was_asked_placed_and_scored(store, run, tmp_path):
         run,
         record,
         lambda row: "Which bird?",
+        name="winner, held out",
         number=9,
         identity=run,
         model="openai/gpt-4o",
@@ -60,8 +61,13 @@ def test_a_trace_says_what_was_asked_placed_and_scored(store, run, tmp_path):
     root, ask, place, scored = trace.data.spans
     assert [span.name for span in (ask, place, scored)] == ["ask", "place", "score"]
     assert {span.parent_id for span in (ask, place, scored)} == {root.span_id}
-    assert root.inputs == {"image": row.image, "example": row.example}
-    assert root.outputs["placement"] == place.outputs["placement"] == row.placement
+    # All that a person judges by is on the trace's first page.
+    assert root.inputs == ask.inputs
+    said = root.outputs["choices"][0]["message"]["content"]
+    for part in (row.answer, f"placed on: {row.placement}", f"truth: {row.truth}"):
+        assert part in said
+        assert part in trace.info.response_preview
+    assert place.outputs["placement"] == row.placement
     picture, words = ask.inputs["messages"][0]["content"]
     assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,")
     assert len(picture["image_url"]["url"]) < 10_000
@@ -83,7 +89,9 @@ def test_a_trace_says_what_was_asked_placed_and_scored(store, run, tmp_path):
 
 def test_an_image_without_an_answer_is_an_error_and_has_no_score(store, run):
     record = samples.iteration(1, images=3)
-    ids = log_traces(store, run, record, lambda row: "Which bird?", number=9, identity=run)
+    ids = log_traces(
+        store, run, record, lambda row: "Which bird?", name="baseline", number=9, identity=run
+    )
     trace = trace_of(store, ids, record.rows[1])
     assert trace.info.state == "ERROR"
     assert [span.name for span in trace.data.spans] == ["classify", "ask"]
@@ -98,7 +106,15 @@ def test_recorded_again_a_trace_is_there_once(store, run):
     record = samples.iteration(1, images=3)
     later = str(store.client.create_run(store.experiment).info.run_id)
     first, second = (
-        log_traces(store, into, record, lambda row: "Which bird?", number=9, identity=f"{run}/1")
+        log_traces(
+            store,
+            into,
+            record,
+            lambda row: "Which bird?",
+            name="iteration 01, tuning",
+            number=9,
+            identity=f"{run}/1",
+        )
         for into in (run, later)
     )
     assert first == second
