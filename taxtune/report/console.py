@@ -34,7 +34,7 @@ __all__ = ["print_result"]
 _WIDTH = 80
 _HEIGHT = 30
 # The fewest lines of a prompt.
-_FEWEST_LINES = 3
+_FEWEST_LINES = 4
 
 
 def print_result(console: Console, result: Result, *, details: bool = False) -> None:
