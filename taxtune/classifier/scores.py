@@ -78,7 +78,7 @@ class ScoreCalibration(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    format: Literal["taxtune scores 2"] = "taxtune scores 2"
+    format: Literal["taxtune scores 3"] = "taxtune scores 3"
     threshold: float | None
     risk: float
     confidence_level: float | None

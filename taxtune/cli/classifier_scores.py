@@ -39,6 +39,7 @@ ScoreColumnOption = Annotated[
 TruthLabelsOption = Annotated[
     str | None, opt("Column of the labels of --truth.", shown="by its name and its values")
 ]
+_SHARE = "labels wrong, %"
 #: Rows of the table of thresholds, besides the chosen one.
 _ROWS = 9
 _COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
@@ -50,7 +51,6 @@ _COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
 def levels_table(
     calibration: Calibration | ScoreCalibration,
     title: str,
-    head: str,
     needs: Callable[[ThresholdLevel], str],
 ) -> Table:
     """Returns a table of levels, about ten that differ, which marks the kept ones and the chosen one.
@@ -58,7 +58,6 @@ def levels_table(
     Args:
         calibration: The calibration.
         title: The title of the table.
-        head: The heading of the first column.
         needs: Returns what a node needs at a level.
     """
     from taxtune.report.output import Table
@@ -67,24 +66,25 @@ def levels_table(
     for level in _shown_levels(calibration):
         named.append(("always the root" if level.threshold is None else needs(level), level))
     named += getattr(calibration, "compared", {}).items()
-    limit = "expected"
+    limit = "in expectation"
     if calibration.confidence_level is not None:
-        limit = f"with {100 * calibration.confidence_level:g} %"
+        limit = f"with {100 * calibration.confidence_level:g} % confidence"
     rows: list[dict[str, Cell]] = []
     for name, level in named:
+        outcomes = level.outcomes
+        share = outcomes.share_wrong
         verdict = "chosen" if level is calibration.chosen else "kept"
         rows.append(
             {
-                head: name,
-                "threshold": level.threshold,
+                "a node needs": name,
+                "wrong": outcomes.wrong,
+                "general": outcomes.general,
+                "exact": outcomes.exact,
+                _SHARE: None if share is None else 100 * share.estimate,
                 "hP": level.hp,
                 "hR": level.hr,
-                "hR lost": level.hr - calibration.levels[-1].hr,
-                "accuracy": level.accuracy,
-                "on the root": level.root,
-                "1 - hP": 1 - level.hp,
-                f"at most, {limit}": level.bound,
-                "risk": verdict if level.kept else "",
+                "risk at most": level.bound,
+                "verdict": verdict if level.kept else "",
             }
         )
     missing = ""
@@ -92,10 +92,11 @@ def levels_table(
         missing = f"; {calibration.missing:,} more had no answer and were left out"
     notes = [
         f"{calibration.images:,} images: {calibration.source}{missing}.",
-        "hR lost: against the smallest threshold. hR on these images is a little high, since the "
-        "threshold was chosen on them.",
+        f"General: right, but general. The risk is the mean of 1 - hP on new images, {limit}. hR on "
+        "these images is a little high, since the threshold was chosen on them.",
     ]
-    return Table.from_records("calibration", title, rows, notes=notes)
+    digits = {_SHARE: 1}
+    return Table.from_records("calibration", title, rows, digits=digits, notes=notes)
 
 
 def _shown_levels(calibration: Calibration | ScoreCalibration) -> list[ThresholdLevel]:
@@ -132,6 +133,9 @@ def guarantee(
         groups: What holds of groups.
         more: What may help beside more images.
     """
+    from taxtune.report.formatting import wrong_labels
+    from taxtune.report.summary import LABELS_WRONG
+
     sure = calibration.confidence_level
     how = "in expectation" if sure is None else f"with a confidence of {sure:g}"
     if calibration.threshold is None:
@@ -139,9 +143,11 @@ def guarantee(
             f"Only always answering the root keeps the risk of {calibration.risk:g} {how}: "
             f"it takes more images{more}."
         )
+    wrong = wrong_labels(calibration.chosen.outcomes)
     return (
         f"A node needs {needs}: on new images of the same kind the mean of 1 - hP is at most "
-        f"{calibration.risk:g} {how}, for {cost}an hR of {calibration.chosen.hr:.3f}{groups}."
+        f"{calibration.risk:g} {how}, for {cost}an hR of {calibration.chosen.hr:.3f}{groups}. "
+        f"On these images, {LABELS_WRONG}: {wrong}."
     )
 
 
@@ -192,7 +198,7 @@ def _print_calibration(calibration: ScoreCalibration) -> None:
     from taxtune.report.output import StudyReport, publish
 
     title = "A node needs so much of the scores"
-    tables = [levels_table(calibration, title, "place", lambda _: "threshold")]
+    tables = [levels_table(calibration, title, lambda level: f"{level.threshold:.3f}")]
     groups = ""
     if calibration.by is not None:
         tables.append(_groups_table(calibration))
