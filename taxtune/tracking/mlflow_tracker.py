@@ -485,8 +485,11 @@ class MLflowTracker:
                 mlflow.set_tag(_NOTE, values.about_result(result, self._links(run)))
             if result.selection is not None and result.selection.status is not None:
                 mlflow.set_tag(entities.TARGET_REACHED, result.selection.status)
-            for step, held in zip((0, result.winner), result.heldout[:2], strict=False):
-                mlflow.log_metrics(values.heldout_metrics(held), step=step)
+            shown = [result.heldout_baseline, *result.heldout[-1:]]  # the winner is the last
+            for step, held in enumerate(shown):
+                if held is not None:
+                    # MLflow shows the last step: the winner, also where another was chosen later.
+                    mlflow.log_metrics(values.heldout_metrics(held), step=step)
             mlflow.log_metrics(values.usage_metrics(result.usage))
 
     def _finish_group(self, result: ComparisonResult, group: ComparisonGroup) -> None:

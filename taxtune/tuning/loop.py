@@ -82,7 +82,7 @@ class Callback:
         """Tells that the loop begins, with the iterations that are already done."""
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
-        """Tells that an iteration is finished; `best` is the best one so far."""
+        """Tells that an iteration is finished; `best` is the one that would win now."""
 
     def on_rung(self, record: IterationRecord) -> None:
         """Tells that a template was asked about more of the tuning images."""
