@@ -13,8 +13,8 @@ from taxtune.options import opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from taxtune.classifier.classifier import Classification
     from taxtune.classifier.scores import ScoreCalibration
+    from taxtune.classifier.truth import Agreement
     from taxtune.policies import ThresholdLevel
     from taxtune.report.output import Cell, Table
     from taxtune.tuning.calibrate import Calibration
@@ -27,6 +27,7 @@ __all__ = [
     "classify_file",
     "guarantee",
     "levels_table",
+    "tell_agreement",
 ]
 
 LabelColumnOption = Annotated[
@@ -240,6 +241,7 @@ def classify_file(
     from taxtune.answers.classifier_scores import read_truth
     from taxtune.classifier.labels import csv_of, label_cells, write_labels
     from taxtune.classifier.scores import ScoreCalibration
+    from taxtune.classifier.truth import compare_labels
 
     calibration = ScoreCalibration.read(file)
     if len(scores) != 1:
@@ -253,36 +255,32 @@ def classify_file(
         write_labels(frame, out)
         note(f"the labels are in {out}")
     if truth is not None:
-        _tell_risk(calibration, labels, known, truth)
+        rows = [(label.image, label.placement, label.off_tree) for label in labels]
+        agreement = compare_labels(rows, known, calibration.tree, truth)
+        tell_agreement(agreement, calibration.risk)
 
 
-def _tell_risk(
-    calibration: ScoreCalibration,
-    labels: list[Classification],
-    known: Mapping[str, int],
-    truth: Path,
-) -> None:
-    """Prints the mean hP and hR of labels, and whether the risk is kept."""
-    from taxtune.answers.classifier_scores import few
-    from taxtune.data.names import match_names
-    from taxtune.metrics.hierarchical import precision_recall
+def tell_agreement(agreement: Agreement, risk: float | None) -> None:
+    """Prints how labels compare with the true ones, and whether a risk is kept, if there is one."""
+    from taxtune.report.formatting import interval, number, wrong_labels
+    from taxtune.report.summary import LABELS_WRONG
 
-    placed = {label.image: label.placement for label in labels if label.placement}
-    matches = match_names(placed, known)
-    if not matches:
-        message = "No image that was labelled has a true label."
-        raise DataError(message, file=truth, value=few(known))
-    if len(matches) < len(labels):
-        lacking = len(labels) - len(matches)
-        note(f"{lacking:,} of {len(labels):,} images have no scores or no true label")
-    predicted = [calibration.nodes[placed[image]] for image in matches]
-    targets = [known[name] for name in matches.values()]
-    hp, hr = precision_recall(calibration.tree, predicted, targets)
-    loss = 1 - hp.mean()
-    error = hp.std(ddof=1) / len(hp) ** 0.5 if len(hp) > 1 else 0.0
-    verdict = "kept" if loss <= calibration.risk else "not kept"
+    outcomes = agreement.outcomes
+    images = outcomes.images + outcomes.missing
     tell(
-        f"{len(matches):,} images with a true label: hP {hp.mean():.3f}, hR {hr.mean():.3f}; "
-        f"1 - hP is {loss:.4f} ± {error:.4f} on average, so that the risk of "
-        f"{calibration.risk:g} is {verdict} on these"
+        f"{images:,} images with a true label: {outcomes.wrong:,} wrong, {outcomes.general:,} "
+        f"right, but general, {outcomes.exact:,} exact, {outcomes.missing:,} without an answer"
     )
+    without = outcomes.images - outcomes.labels
+    tell(f"{LABELS_WRONG}: {wrong_labels(outcomes)}; {without:,} answers give no label")
+    hp, hr = (
+        f"{number(each.estimate)} ({interval(each)})" for each in (agreement.hp, agreement.hr)
+    )
+    tell(f"hP {hp}, hR {hr}")
+    if risk is not None:
+        loss = 1 - agreement.hp.estimate
+        verdict = "kept" if loss <= risk else "not kept"
+        tell(
+            f"1 - hP is {loss:.4f} ± {agreement.error:.4f} on average, so that the risk of "
+            f"{risk:g} is {verdict} on these"
+        )

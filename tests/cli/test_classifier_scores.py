@@ -67,7 +67,9 @@ def test_from_scores_to_labels(here):
     assert re.search(r"labels given that are wrong: \d+ of \d+ \(\d+\.\d %, \d", done.out)
     assert "already exists" in calibrate(here).err
     labelled = classify(here, "--truth=new-truth.csv")
-    assert "300 images with a true label: hP 0.9" in labelled.err
+    assert "300 images with a true label: " in labelled.err
+    assert "labels given that are wrong: " in labelled.err
+    assert "hP 0.9" in labelled.err
     assert "the risk of 0.1 is kept on these" in labelled.err
     rows = list(csv.DictReader(labelled.out.splitlines()))
     assert list(rows[0]) == ["image", "placement", "rank", "confidence", "failure"]
@@ -149,7 +151,7 @@ def test_options_of_the_other_door_are_refused(here):
             ["classify", "calibration.json", "new.csv", "--policy=direct"],
             "--policy: only for a run.",
         ),
-        (["classify", "run", "new.csv", "--truth=x"], "--truth: only for"),
+        (["classify", "run", "new.csv", "--score-column=x"], "--score-column: only for"),
         (["calibrate", "run", "--risk=.1", "--by=1"], "--by: only for a file of scores."),
     ):
         assert said in run_refused(*command, folder=here)

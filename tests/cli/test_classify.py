@@ -241,6 +241,27 @@ def test_ctrl_c_says_how_to_go_on(here, monkeypatch):
     assert classify(here, "photos", "--out", "labels.csv").code == 0
 
 
+def test_labels_are_compared_with_the_true_ones(here):
+    known = list(csv.DictReader(MANIFEST_FILE.open()))[:5]
+    rows = [f"{i}.png,{row['label']},Aves" for i, row in enumerate(known)]
+    (here / "truth.csv").write_text("\n".join(["file,species,class", *rows]) + "\n")
+    done = classify(here, "photos", "--truth=truth.csv", "--truth-column=species", "--out=a.csv")
+    assert done.code == 0, done.err
+    placed = {Path(row["image"]).name: row["placement"] for row in read(here / "a.csv")}
+    last = [placed[f"{i}.png"].rpartition("/")[2] for i in range(5)]
+    exact = sum(name == row["label"] for name, row in zip(last, known, strict=True))
+    assert "5 images with a true label: " in done.err
+    assert f", {exact} exact, 0 without an answer" in done.err
+    assert "labels given that are wrong: " in done.err
+    assert "the risk" not in done.err
+    assert "2 of 7 images have no true label" in done.err
+    (here / "truth.csv").write_text("file,species\nelsewhere.png,Parus major\n")
+    refused = classify(here, "photos", "--truth=truth.csv", "--out=b.csv")
+    assert refused.code == 2
+    assert "None of the images has a true label" in refused.err
+    assert "answers are kept" not in refused.err
+
+
 @pytest.mark.heavy
 def test_a_run_that_was_copied_labels_without_its_project(tmp_path):
     project = tmp_path / "project"
