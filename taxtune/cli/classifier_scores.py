@@ -257,8 +257,8 @@ def classify_file(
         note(f"the labels are in {out}")
     if truth is not None:
         rows = [(label.image, label.placement, label.off_tree) for label in labels]
-        found, scores = compare_labels(rows, known, calibration.tree, truth)
-        tell_truth(found, scores, calibration.risk)
+        outcomes, means = compare_labels(rows, known, calibration.tree, truth)
+        tell_truth(outcomes, means, calibration.risk)
 
 
 def tell_truth(outcomes: Outcomes, scores: Mapping[str, Interval], risk: float | None) -> None:
