@@ -72,7 +72,8 @@ def mlflow(
         "1",
     ]
     os.environ.update({**UI_ENVIRONMENT, **os.environ})
-    page = page_of(database, read_note(run, "mlflow_run"))
+    # A database that was given may hold the runs of many.
+    page = page_of(database, read_note(run, "mlflow_run")) if run.is_dir() else ""
     print(f"http://127.0.0.1:{port}{page} (in a few seconds; Ctrl-C ends it)", flush=True)
     serve = [sys.executable, "-m", "mlflow", "server", *arguments]
     with subprocess.Popen(serve) as server:
