@@ -239,7 +239,7 @@ def run(photos: Path, out: Path, *, goal: float = 0.8, **settings: object) -> ta
     cells = candidates_of(scores, tree, names, SHOWN)
     table = pd.DataFrame({"image": [str(files[name]) for name in names]})
     table["candidates"] = [cells[name] for name in names]
-    classifier = taxtune.load_classifier(out / "run", taxonomy=tree, vlm=answer)
+    classifier = taxtune.load_classifier(out / "run", vlm=answer)
     for photo in classifier.classify(table):
         print(f"{Path(photo.image).name}: {photo.answer!r} is {photo.placement}")
     return result

@@ -341,6 +341,19 @@ def test_a_run_is_read_once_it_is_finished(tune, tmp_path):
         taxtune.load_run(tmp_path / "run")
 
 
+def test_a_script_is_told_each_rung_unless_it_wants_silence(tune, capsys):
+    tune()
+    said = capsys.readouterr()
+    assert said.out == ""
+    goal, rung, won, *heldout = said.err.splitlines()
+    assert goal.endswith(" calls")
+    assert rung.startswith("3 templates asked about 8 images; best so far is iteration ")
+    assert won.startswith(f"iteration {rung.split('iteration ')[1][0]} wins. ")
+    assert heldout == ["held-out split: baseline, 12 images", "held-out split: winner, 12 images"]
+    tune(resume=True, progress=False)
+    assert capsys.readouterr().err == ""
+
+
 def test_proposers_see_rows_and_refusals(tune):
     goals = []
 

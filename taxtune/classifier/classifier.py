@@ -1,41 +1,33 @@
-"""The classifier: a template, a model, a mapper and a policy, which put labels on images.
-
-It is saved to a folder as `classifier.json`, with the label tree as `taxonomy.json`: plain text, no
-pickle. The tree is written as the columns that `Taxonomy` is made of, since readers of other
-formats tidy names.
-"""
+"""The classifier: a template, a model, a mapper and a policy, which put labels on images."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from taxtune.answers.classifier_scores import few
-from taxtune.atomic import make_folder, write_json
 from taxtune.data import Example
 from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
-from taxtune.errors import DataError, ImageError, TaxonomyError, TemplateError
+from taxtune.errors import DataError, ImageError, TemplateError
 from taxtune.images import content_hash, is_image_data, store_image
 from taxtune.models import AnswerStore, Failure, Model, Request
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
-from taxtune.policies.allowed import Checklist, Occurrence
+from taxtune.policies.allowed import Checklist
 from taxtune.recipe import Recipe
-from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.asker import Asker
+from taxtune.tuning.run_folder import as_texts
+from taxtune.tuning.saved import FILE, Saved, pinned, write_saved
 from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
@@ -43,13 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
-    "FILE",
     "Classification",
     "Classifier",
-    "Saved",
     "Step",
-    "read_saved",
-    "read_tree",
 ]
 
 #: The columns of a row of labels.
@@ -65,10 +53,6 @@ COLUMNS = (
     "masked",
     "failure",
 )
-#: The file that makes a folder a saved classifier.
-FILE = "classifier.json"
-_TREE = "taxonomy.json"
-_AGAIN = "Save the classifier again from its run."
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,11 +323,6 @@ class Classifier:
             list(self.allowed.groups([values]))  # tells of a month that is none
         return values
 
-    @property
-    def portable(self) -> bool:
-        """Whether it can be saved: neither model nor mapper was given in Python."""
-        return self.recipe is not None
-
     def save(self, folder: str | PathLike[str]) -> Path:
         """Writes the classifier to a folder of its own: all but the model's weights, as JSON.
 
@@ -358,8 +337,8 @@ class Classifier:
             The folder.
 
         Raises:
-            TaxtuneError: If it is not `portable`, the folder holds something else or cannot be
-                written to, or the commit of the model cannot be found out.
+            TaxtuneError: If its model or its mapper was given in Python, the folder holds something
+                else or cannot be written to, or the commit of the model cannot be found out.
         """
         folder = Path(folder)
         recipe = self.recipe
@@ -378,7 +357,7 @@ class Classifier:
                 file=folder,
                 remedy="Give a new or an empty folder.",
             )
-        make_folder(folder)
+        vlm, mapper = pinned(recipe, self.model)
         saved = Saved(
             name=self.name,
             template=self.template,
@@ -386,16 +365,15 @@ class Classifier:
             context=self.context,
             allowed=None if self.allowed is None else self.allowed.rows,
             policy=dict(self.policy.identity()),
-            vlm=_pinned(recipe),
-            mapper=recipe.mapper,
+            vlm=vlm,
+            mapper=mapper,
+            placed_by=as_texts(self.mapper.identity()),
             seed=recipe.seed,
             taxonomy=self.taxonomy.digest,
             reliability=self.reliability,
             guarantee=self.guarantee,
         )
-        # The JSON last: without it the folder is no classifier.
-        write_json(folder / _TREE, tree_columns(self.taxonomy), indent=None)
-        write_json(folder / FILE, saved.model_dump(mode="json"))
+        write_saved(folder, saved, self.taxonomy)
         return folder
 
     def predict(self, images: Any) -> NDArray[np.object_]:
@@ -444,114 +422,3 @@ def _name(image: Any) -> str:
 def _without_file(reason: str, image: Any, file: Path | None) -> str:
     """Returns a reason without the file of an image that came as content, which is ours and gone."""
     return reason.removeprefix(f"{file}: ") if is_image_data(image) else reason
-
-
-class Saved(BaseModel):
-    """The content of `classifier.json`: settings as in a recipe, with the commit of the weights."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    format: Literal["taxtune classifier 5"] = "taxtune classifier 5"
-    name: str
-    template: str = Field(min_length=1)
-    variables: dict[str, Any]
-    context: tuple[Variable, ...]
-    allowed: tuple[Occurrence, ...] | None
-    policy: dict[str, Any]
-    vlm: VLMSettings
-    mapper: MapperSettings
-    seed: int
-    taxonomy: str
-    reliability: Reliability | None
-    guarantee: RiskGuarantee | None
-
-
-def _pinned(recipe: Recipe) -> VLMSettings:
-    """Returns the model's settings with absolute paths and the commit of a name.
-
-    They then mean the same anywhere.
-    """
-    vlm = recipe.vlm
-    if not isinstance(vlm, LocalVLMSettings) or vlm.model.startswith("builtin:"):
-        return vlm
-    path = recipe.path(vlm.model)
-    if path.is_dir():
-        return vlm.model_copy(update={"model": str(path.resolve())})
-    if vlm.revision is not None and re.fullmatch("[0-9a-f]{40}", vlm.revision):
-        return vlm
-    from taxtune.models.checkpoint import checkpoint_revision
-
-    commit = checkpoint_revision(vlm.model, vlm.revision)
-    return vlm.model_copy(update={"revision": commit})
-
-
-def read_saved(folder: Path) -> Saved:
-    """Reads `classifier.json`.
-
-    Raises:
-        DataError: If it cannot be read, or was written by another version of taxtune.
-    """
-    file = folder / FILE
-    try:
-        return Saved.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise DataError(f"The file cannot be read: {error.strerror}.", file=file) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        parts = (*map(str, first["loc"]), first["msg"])
-        problem = ": ".join(parts)
-        raise DataError(
-            f"This is no classifier of this version of taxtune: {problem}.",
-            file=file,
-            remedy=_AGAIN,
-        ) from error
-
-
-def tree_columns(tree: Taxonomy) -> dict[str, Any]:
-    """Returns the columns of a tree for JSON, without those that have no value."""
-    columns: dict[str, Any] = {"labels": tree.labels, "parents": tree.parents.tolist()}
-    for name in ("aliases", "leads", "ranks", "ids"):
-        values = getattr(tree, name)
-        if any(values):
-            columns[name] = values
-    return columns
-
-
-def tree_of_columns(columns: Mapping[str, Any], file: Path | None) -> Taxonomy:
-    """Returns the tree of columns, read from a file.
-
-    Raises:
-        DataError: If they make no tree.
-    """
-    try:
-        return Taxonomy(**columns, source=None if file is None else str(file))
-    except (
-        ValueError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-        TaxonomyError,
-    ) as error:
-        raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
-
-
-def read_tree(folder: Path, saved: Saved) -> Taxonomy:
-    """Reads the tree of a saved classifier.
-
-    Raises:
-        DataError: If it cannot be read, or is not the tree that was saved.
-    """
-    file = folder / _TREE
-    try:
-        columns = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
-    tree = tree_of_columns(columns, file)
-    if tree.digest != saved.taxonomy:
-        raise DataError(
-            "The tree is not the one that was saved.",
-            file=file,
-            remedy=f"{_AGAIN} Or tune on this tree.",
-        )
-    return tree

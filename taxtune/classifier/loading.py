@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taxtune.classifier.classifier import FILE, Classifier, read_saved, read_tree
-from taxtune.data.context import blank
-from taxtune.errors import DataError
+from taxtune.classifier.classifier import Classifier
+from taxtune.errors import DataError, command
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
-from taxtune.policies import Policy, Posterior, Reliability, RiskGuarantee, SelfConsistency, Single
+from taxtune.policies import Policy, Posterior, RiskGuarantee, SelfConsistency, Single
 from taxtune.policies.allowed import Checklist
 from taxtune.progress import note
-from taxtune.recipe import Recipe, load_recipe
+from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings
-from taxtune.taxonomy.read import as_taxonomy
-from taxtune.tuning.build import (
-    make_mapper,
-    make_policy,
-    make_taxonomy,
-    make_vlm,
-)
+from taxtune.tuning.build import make_mapper, make_vlm
 from taxtune.tuning.calibrate import read_calibration
-from taxtune.tuning.experiment import make_checklist
 from taxtune.tuning.records import TuneResult
-from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
-from taxtune.tuning.template import Template
+from taxtune.tuning.run_folder import STAND_INS, as_texts
+from taxtune.tuning.saved import FILE, Saved, find_saved, read_saved, read_tree
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
-    from taxtune.taxonomy import Taxonomy
 
 __all__ = ["load_classifier"]
 
@@ -49,8 +39,6 @@ def load_classifier(
     *,
     calibrated: bool = False,
     policy: Policy | None = None,
-    recipe: Recipe | str | Path | None = None,
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
     mapper: Mapper | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -65,8 +53,6 @@ def load_classifier(
             own.
         policy: Another policy. Self-consistency asks a model that decodes greedily in the run at a
             temperature of 1.
-        recipe: The run's recipe, where the run does not know it.
-        taxonomy: The label tree as `taxtune.tune` takes it, for a run with one that is in no file.
         vlm: The model, for a run with a model of one's own.
         mapper: The mapper, for a run with one of one's own.
         settings: Other values of the recipe's keys, such as {"vlm.device": "cuda"},
@@ -75,212 +61,140 @@ def load_classifier(
 
     Raises:
         DataError: If there is no finished run and no saved classifier in the folder, or no
-            calibration; if the tree is no longer that of the run; or if something has to be given
-            again.
-        RecipeError: If the run does not know its recipe.
+            calibration; or if model or mapper have to be given again.
+        RecipeError: If there is no such key.
         TaxtuneError: If the folder names a server that is not known to be the user's own (see
             `taxtune.trust`).
     """
-    folder = Path(run.folder if isinstance(run, TuneResult) else run)
+    given = Path(run.folder if isinstance(run, TuneResult) else run)
+    folder = find_saved(given)
+    saved = read_saved(folder)
     changes = dict(settings or {})
     if policy is None:
         policy = _policy_of_settings(changes, folder)
-    if calibrated and policy is not None:
-        raise DataError("A calibration has its own policy.", remedy="Leave out the other.")
+    if calibrated:
+        if policy is not None:
+            raise DataError("A calibration has its own policy.", remedy="Leave out the other.")
+        saved = _calibrated(saved, given, folder)
     model = None
-    changes_of_recipe = [changes]
     if isinstance(vlm, str):  # known by its settings, as a recipe's
-        changes_of_recipe.insert(0, {"vlm": str(parse_model(vlm).absolute)})
+        changes = {"vlm": str(parse_model(vlm).absolute), **changes}
     elif vlm is not None:
         model = make_model(vlm)
-    tree = None if taxonomy is None else as_taxonomy(taxonomy)
-    wanted = _Wanted(
-        calibrated=calibrated,
-        policy=policy,
-        taxonomy=tree,
-        vlm=model,
-        mapper=mapper,
-        changes=changes_of_recipe,
-    )
-    if isinstance(run, TuneResult) or not (folder / FILE).exists():
-        result = run if isinstance(run, TuneResult) else finished_run(folder)
-        if recipe is None:
-            given = {"data": True, "taxonomy": taxonomy, "vlm": vlm, "mapper": mapper}
-            groups = {group for group, value in given.items() if value is not None}
-            recipe = recipe_of(result, given=groups)
-        known = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-        if vlm is None:
-            known = _with_commit(known, result)
-        return _of_run(result, known, wanted)
-    if recipe is not None or taxonomy is not None:
+    used = policy or _policy(saved.policy, folder)
+    recipe = _changed(_recipe(saved, folder), changes, used)
+    if model is None:
+        _check_model(recipe, given)
+    if saved.mapper is None and mapper is None:
         raise DataError(
-            "A saved classifier holds its recipe and its tree.",
-            file=folder,
-            remedy="Leave them out.",
+            "The run's mapper was given in Python.",
+            file=given,
+            remedy="Give the same mapper in Python: load_classifier(run, mapper=...).",
         )
-    return _of_saved(folder, wanted)
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What is to be different from what a run or a folder says.
-
-    Attributes:
-        calibrated: Whether to use the policy that `calibrate` chose.
-        policy: Another policy.
-        taxonomy: The label tree in place of the recipe's; likewise the next two.
-        vlm: The model.
-        mapper: The mapper.
-        changes: Other values of the recipe's keys, the first ones first.
-    """
-
-    calibrated: bool
-    policy: Policy | None
-    taxonomy: Taxonomy | None
-    vlm: Model | None
-    mapper: Mapper | None
-    changes: Sequence[Mapping[str, Any]]
-
-    def changed(self, recipe: Recipe, policy: Policy) -> Recipe:
-        """Returns a recipe with the changes, whose model is asked at the policy's temperature."""
-        for change in self.changes:
-            if "vlm.model" in change and isinstance(recipe.vlm, LocalVLMSettings):
-                # Another model has no commit of this one.
-                change = {"vlm.revision": None, **change}
-            recipe = recipe.changed(change)
-        temperature = recipe.vlm.temperature
-        if policy.samples > 1 and temperature == 0:
-            temperature = 1.0
-        return recipe.changed({"policy.samples": 1, "vlm.temperature": temperature})
-
-    def kept(self, recipe: Recipe) -> Recipe | None:
-        """Returns the recipe of model and mapper, None if one of them is an object."""
-        return recipe if self.vlm is None and self.mapper is None else None
-
-
-def _of_saved(folder: Path, wanted: _Wanted) -> Classifier:
-    """Makes the classifier of a folder that it was saved to."""
-    saved = read_saved(folder)
-    if wanted.calibrated and saved.guarantee is None:
-        raise DataError(
-            "The classifier was saved without a calibration.",
-            file=folder,
-            remedy="Save it from its run with load_classifier(run, calibrated=True).save(folder).",
-        )
-    groups = {
-        **STAND_INS,
-        "name": "classifier",
-        "vlm": saved.vlm.model_dump(),
-        "mapper": saved.mapper.model_dump(),
-        "seed": saved.seed,
-    }
-    # The folder may come from anyone, so that its server needs the user's consent.
-    recipe = Recipe.model_validate(groups).from_file(folder / FILE)
-    policy = wanted.policy or _policy(saved.policy, folder)
-    recipe = wanted.changed(recipe, policy)
-    taxonomy, _ = make_taxonomy(recipe, read_tree(folder, saved))
-    return Classifier(
+    taxonomy = read_tree(folder, saved)
+    classifier = Classifier(
         template=saved.template,
         taxonomy=taxonomy,
-        model=wanted.vlm or make_vlm(recipe),
-        mapper=make_mapper(recipe, taxonomy, wanted.mapper),
-        policy=policy,
+        model=model or make_vlm(recipe),
+        mapper=make_mapper(recipe, taxonomy, mapper),
+        policy=used,
         variables=saved.variables,
         context=saved.context,
         allowed=None if saved.allowed is None else Checklist(taxonomy, saved.allowed),
         reliability=saved.reliability,
-        guarantee=saved.guarantee if wanted.policy is None else None,
-        recipe=wanted.kept(recipe),
+        guarantee=saved.guarantee if policy is None else None,
+        recipe=recipe if model is None and mapper is None else None,
         name=saved.name,
     )
-
-
-def _of_run(result: TuneResult, recipe: Recipe, wanted: _Wanted) -> Classifier:
-    """Makes the classifier of a finished run."""
-    winner = _Winner.of(result, recipe, wanted)
-    recipe = wanted.changed(winner.recipe, winner.policy)
-    taxonomy, part = make_taxonomy(recipe, wanted.taxonomy)
-    mapper = make_mapper(recipe, taxonomy, wanted.mapper)
-    allowed = make_checklist(recipe, taxonomy, part)
-    template = Template.parse(winner.template, blank(result.context))
-    used = set(template.variables)
-    if allowed is not None:
-        used.update(allowed.variables)
-    classifier = Classifier(
-        template=winner.template,
-        taxonomy=taxonomy,
-        model=wanted.vlm or make_vlm(recipe),
-        mapper=mapper,
-        policy=winner.policy,
-        variables=winner.recipe.prompt.variables,
-        context=tuple(variable for variable in result.context if variable.name in used),
-        allowed=allowed,
-        reliability=_reliability(result, taxonomy),
-        guarantee=winner.guarantee,
-        recipe=wanted.kept(recipe),
-        name=result.name,
-    )
-    recorded = result.provenance.facts.get("Mapper", {})
-    facts = as_texts(mapper.identity())
-    for key in sorted(recorded):
-        if recorded[key] != facts.get(key):
-            note(
-                f"the run placed answers with {key} {recorded[key]}, and not {facts.get(key)}: "
-                "placements may differ"
-            )
+    _note_other_mapper(classifier.mapper, saved)
     return classifier
 
 
-@dataclass(frozen=True)
-class _Winner:
-    """What a run decided, with the recipe that its model is asked by."""
-
-    recipe: Recipe
-    template: str
-    policy: Policy
-    guarantee: RiskGuarantee | None = None
-
-    @classmethod
-    def of(cls, result: TuneResult, recipe: Recipe, wanted: _Wanted) -> _Winner:
-        """Returns the winner with the wanted policy, or else that of the run."""
-        if wanted.calibrated:
-            return cls.calibrated(result, recipe)
-        policy = wanted.policy
-        if policy is None and result.selection is not None and result.selection.policy:
-            policy = _policy(result.selection.policy, Path(result.folder))
-        return cls(recipe, str(result.best.template), policy or make_policy(recipe))
-
-    @classmethod
-    def calibrated(cls, result: TuneResult, recipe: Recipe) -> _Winner:
-        """Returns the winner with the policy that a calibration chose."""
-        folder = Path(result.folder)
-        calibration = read_calibration(folder)
-        if calibration.policy is None:
+def _calibrated(saved: Saved, run: Path, folder: Path) -> Saved:
+    """Returns a saved classifier with its guarantee: a run's has the policy of its calibration."""
+    if run == folder:
+        if saved.guarantee is None:
             raise DataError(
-                "The calibration found that only always answering the root keeps the risk.",
+                "The classifier was saved without a calibration.",
                 file=folder,
+                remedy="Save it from its run with load_classifier(run, calibrated=True).save(folder).",
             )
-        temperature = calibration.identity.get("vlm.temperature")
-        if temperature and calibration.names is None:
-            samples = calibration.samples
-            recipe = recipe.changed({"policy.samples": samples, "vlm.temperature": temperature})
-        guarantee = RiskGuarantee(
-            calibration.risk, calibration.confidence_level, calibration.images
+        return saved
+    calibration = read_calibration(run)
+    if calibration.policy is None:
+        raise DataError(
+            "The calibration found that only always answering the root keeps the risk.", file=run
         )
-        return cls(recipe, calibration.template, calibration.policy, guarantee)
+    if calibration.template != saved.template:
+        raise DataError(
+            "The calibration is that of another template than the winner.",
+            file=run,
+            remedy=f"Calibrate the winner: {command('calibrate', run, '--risk', str(calibration.risk))}",
+        )
+    vlm = saved.vlm
+    temperature = calibration.identity.get("vlm.temperature")
+    if vlm is not None and temperature and calibration.names is None:
+        vlm = vlm.model_copy(update={"temperature": temperature})
+    guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
+    policy = dict(calibration.policy.identity())
+    return saved.model_copy(update={"vlm": vlm, "policy": policy, "guarantee": guarantee})
 
 
-def _with_commit(recipe: Recipe, result: TuneResult) -> Recipe:
-    """Returns a recipe whose checkpoint is the commit that the run asked.
+def _recipe(saved: Saved, folder: Path) -> Recipe:
+    """Returns the recipe that the model and the mapper of a saved classifier are made from."""
+    groups: dict[str, Any] = {**STAND_INS, "name": "classifier", "seed": saved.seed}
+    for group in ("vlm", "mapper"):
+        settings = getattr(saved, group)
+        if settings is not None:
+            groups[group] = settings.model_dump()
+    # The folder may come from anyone, so that its server needs the user's consent.
+    return Recipe.model_validate(groups).from_file(folder / FILE)
 
-    What its name stands for may have changed since.
-    """
-    if not isinstance(recipe.vlm, LocalVLMSettings) or recipe.vlm.revision is not None:
-        return recipe
-    commit = result.provenance.facts.get("Model", {}).get("revision", "")
-    if not commit or commit.startswith("sha256:"):
-        return recipe
-    return recipe.changed({"vlm.revision": commit})
+
+def _changed(recipe: Recipe, changes: Mapping[str, Any], policy: Policy) -> Recipe:
+    """Returns a recipe with the changes, whose model is asked at the policy's temperature."""
+    if "vlm.model" in changes and isinstance(recipe.vlm, LocalVLMSettings):
+        # Another model has no commit of this one.
+        recipe = recipe.changed({"vlm.revision": None})
+    recipe = recipe.changed(changes)
+    temperature = recipe.vlm.temperature
+    if policy.samples > 1 and temperature == 0:
+        temperature = 1.0
+    return recipe.changed({"policy.samples": 1, "vlm.temperature": temperature})
+
+
+def _check_model(recipe: Recipe, folder: Path) -> None:
+    """Raises a `DataError` if a model was given in Python, or its checkpoint is no longer there."""
+    name = recipe.vlm.model
+    another = "--set vlm.model=local:FOLDER or PROVIDER/MODEL, in Python vlm="
+    if name == STAND_INS["vlm"]["model"]:
+        raise DataError(
+            "The run's model was given in Python.",
+            file=folder,
+            remedy="Give the same model in Python: load_classifier(run, vlm=...). Or another one: "
+            f"{another}.",
+        )
+    path = Path(name)
+    is_local = isinstance(recipe.vlm, LocalVLMSettings)
+    if is_local and path.is_absolute() and not path.is_dir():
+        raise DataError(
+            "The checkpoint of the model is no longer there.",
+            file=folder,
+            value=name,
+            remedy=f"Say where it is: {another}.",
+        )
+
+
+def _note_other_mapper(mapper: Mapper, saved: Saved) -> None:
+    """Notes what differs in a mapper from that of the run."""
+    facts = as_texts(mapper.identity())
+    for key in sorted(saved.placed_by):
+        before = saved.placed_by[key]
+        if before != facts.get(key):
+            note(
+                f"the run placed answers with {key} {before}, and not {facts.get(key, 'none')}: "
+                "placements may differ"
+            )
 
 
 def _policy_of_settings(settings: Mapping[str, Any], folder: Path) -> Policy | None:
@@ -308,30 +222,3 @@ def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
             remedy="Set policy.samples and policy.threshold, such as 8 and 0.7; in Python "
             "policy=taxtune.SelfConsistency(8, 0.7).",
         ) from None
-
-
-def _reliability(result: TuneResult, tree: Taxonomy) -> Reliability | None:
-    """Counts right answers of the winner to the held-out images; None if none was judged.
-
-    Raises:
-        DataError: If the tree is not the one that they were placed on.
-    """
-    nodes = []
-    targets = []
-    for row in result.heldout_winner.rows:
-        if row.node is None or row.off_tree:
-            continue
-        path = tree.path(row.target) if row.target < len(tree) else ()
-        if "/".join(path) != row.truth:
-            raise DataError(
-                "The tree has changed since the run: its nodes are no longer those of the run's "
-                "labels.",
-                file=Path(result.folder),
-                remedy="Use the tree of the run, or tune again.",
-            )
-        # Of several answers the first: what a single answer would have been.
-        node = row.votes[0] if row.votes else row.node
-        if node >= 0:
-            nodes.append(node)
-            targets.append(row.target)
-    return Reliability.of(tree, nodes, targets) if nodes else None

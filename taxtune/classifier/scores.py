@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from taxtune.answers.classifier_scores import Scores, few, read_scores, read_truth
 from taxtune.answers.records import Source
-from taxtune.classifier.classifier import Classification, tree_columns, tree_of_columns
+from taxtune.classifier.classifier import Classification
 from taxtune.data.names import match_names
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.policies import (
@@ -30,6 +30,7 @@ from taxtune.policies import (
 from taxtune.policies.paths import IntArray
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy, as_taxonomy
+from taxtune.tuning.saved import tree_columns, tree_of_columns
 
 __all__ = ["GroupThreshold", "ScoreCalibration", "calibrate_scores", "guaranteed"]
 
@@ -77,7 +78,7 @@ class ScoreCalibration(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    format: Literal["taxtune scores 2"] = "taxtune scores 2"
+    format: Literal["taxtune scores 3"] = "taxtune scores 3"
     threshold: float | None
     risk: float
     confidence_level: float | None

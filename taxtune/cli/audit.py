@@ -125,8 +125,7 @@ def audit(
     count = _write_aliases(sample, placing, aliases)
     publish(report, out=None, as_json=as_json)
     if count:
-        tree = taxonomy or placing.tree.source or "TREE"
-        enrich = command("taxonomy", "enrich", tree, "--apply", aliases)
+        enrich = command("taxonomy", "enrich", placing.file, "--apply", aliases)
         note(f"{count:,} aliases would place more answers right; to add them, run: {enrich}")
 
 
@@ -178,6 +177,7 @@ class _Placing:
 
     Attributes:
         folder: The folder for the results.
+        file: The file of the tree, for a command; TREE where it is not known.
         tree: The tree.
         similarity: The mapper's similarity.
         config: The mapper's settings.
@@ -185,6 +185,7 @@ class _Placing:
     """
 
     folder: Path
+    file: str
     tree: Taxonomy
     similarity: str
     config: MapperConfig
@@ -213,6 +214,7 @@ def _placing(source: str, taxonomy: str | None, similarity: str | None) -> _Plac
     file = Path(source)
     return _Placing(
         folder=file.with_name(f"{file.stem}-audit"),
+        file=taxonomy,
         tree=read_part(taxonomy)[0],
         similarity=_without_images(similarity or "lexical"),
         config=MapperConfig(),
@@ -222,16 +224,22 @@ def _placing(source: str, taxonomy: str | None, similarity: str | None) -> _Plac
 def _placing_of_run(folder: Path, taxonomy: str | None, similarity: str | None) -> _Placing:
     from taxtune.mapping import MapperConfig
     from taxtune.taxonomy.domain import read_part
-    from taxtune.tuning.build import make_arbiter, make_taxonomy
+    from taxtune.tuning.build import make_arbiter
     from taxtune.tuning.run_folder import finished_run, recipe_of
+    from taxtune.tuning.saved import find_saved, read_saved, read_tree
 
-    recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
+    recipe = recipe_of(finished_run(folder), given={"data", "vlm", "taxonomy"})
     if taxonomy is None:
-        tree, _ = make_taxonomy(recipe)
+        saved = find_saved(folder)
+        tree = read_tree(saved, read_saved(saved))
+        source = recipe.path(recipe.taxonomy.path)
+        file = str(source) if source.exists() else "TREE"
     else:
+        file = taxonomy
         tree, _ = read_part(taxonomy, root=recipe.taxonomy.root)
     return _Placing(
         folder=folder,
+        file=file,
         tree=tree,
         similarity=_without_images(similarity or recipe.mapper.similarity),
         config=MapperConfig(preset=recipe.mapper.preset, off_tree=recipe.mapper.off_tree),

@@ -182,7 +182,7 @@ def _print(calibration: Calibration) -> None:
 
     whole = "the probability" if is_posterior else "the answers"
     title = f"{calibration.run}: the share of {whole} that a node needs"
-    table = levels_table(calibration, title, "needs", lambda level: needs(level.threshold))
+    table = levels_table(calibration, title, lambda level: needs(level.threshold))
     publish(StudyReport("calibrate", title, {}, (table,)), out=None, as_json=False)
     text = guarantee(
         calibration,

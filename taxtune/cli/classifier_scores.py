@@ -13,8 +13,8 @@ from taxtune.options import opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from taxtune.classifier.classifier import Classification
     from taxtune.classifier.scores import ScoreCalibration
+    from taxtune.classifier.truth import Agreement
     from taxtune.policies import ThresholdLevel
     from taxtune.report.output import Cell, Table
     from taxtune.tuning.calibrate import Calibration
@@ -27,6 +27,7 @@ __all__ = [
     "classify_file",
     "guarantee",
     "levels_table",
+    "tell_agreement",
 ]
 
 LabelColumnOption = Annotated[
@@ -38,6 +39,7 @@ ScoreColumnOption = Annotated[
 TruthLabelsOption = Annotated[
     str | None, opt("Column of the labels of --truth.", shown="by its name and its values")
 ]
+_SHARE = "labels wrong, %"
 #: Rows of the table of thresholds, besides the chosen one.
 _ROWS = 9
 _COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
@@ -49,7 +51,6 @@ _COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
 def levels_table(
     calibration: Calibration | ScoreCalibration,
     title: str,
-    head: str,
     needs: Callable[[ThresholdLevel], str],
 ) -> Table:
     """Returns a table of levels, about ten that differ, which marks the kept ones and the chosen one.
@@ -57,7 +58,6 @@ def levels_table(
     Args:
         calibration: The calibration.
         title: The title of the table.
-        head: The heading of the first column.
         needs: Returns what a node needs at a level.
     """
     from taxtune.report.output import Table
@@ -66,24 +66,25 @@ def levels_table(
     for level in _shown_levels(calibration):
         named.append(("always the root" if level.threshold is None else needs(level), level))
     named += getattr(calibration, "compared", {}).items()
-    limit = "expected"
+    limit = "in expectation"
     if calibration.confidence_level is not None:
-        limit = f"with {100 * calibration.confidence_level:g} %"
+        limit = f"with {100 * calibration.confidence_level:g} % confidence"
     rows: list[dict[str, Cell]] = []
     for name, level in named:
+        outcomes = level.outcomes
+        share = outcomes.share_wrong
         verdict = "chosen" if level is calibration.chosen else "kept"
         rows.append(
             {
-                head: name,
-                "threshold": level.threshold,
+                "a node needs": name,
+                "wrong": outcomes.wrong,
+                "general": outcomes.general,
+                "exact": outcomes.exact,
+                _SHARE: None if share is None else 100 * share.estimate,
                 "hP": level.hp,
                 "hR": level.hr,
-                "hR lost": level.hr - calibration.levels[-1].hr,
-                "accuracy": level.accuracy,
-                "on the root": level.root,
-                "1 - hP": 1 - level.hp,
-                f"at most, {limit}": level.bound,
-                "risk": verdict if level.kept else "",
+                "risk at most": level.bound,
+                "verdict": verdict if level.kept else "",
             }
         )
     missing = ""
@@ -91,10 +92,11 @@ def levels_table(
         missing = f"; {calibration.missing:,} more had no answer and were left out"
     notes = [
         f"{calibration.images:,} images: {calibration.source}{missing}.",
-        "hR lost: against the smallest threshold. hR on these images is a little high, since the "
-        "threshold was chosen on them.",
+        f"General: right, but general. The risk is the mean of 1 - hP on new images, {limit}. hR on "
+        "these images is a little high, since the threshold was chosen on them.",
     ]
-    return Table.from_records("calibration", title, rows, notes=notes)
+    digits = {_SHARE: 1}
+    return Table.from_records("calibration", title, rows, digits=digits, notes=notes)
 
 
 def _shown_levels(calibration: Calibration | ScoreCalibration) -> list[ThresholdLevel]:
@@ -131,6 +133,9 @@ def guarantee(
         groups: What holds of groups.
         more: What may help beside more images.
     """
+    from taxtune.report.formatting import wrong_labels
+    from taxtune.report.summary import LABELS_WRONG
+
     sure = calibration.confidence_level
     how = "in expectation" if sure is None else f"with a confidence of {sure:g}"
     if calibration.threshold is None:
@@ -138,9 +143,11 @@ def guarantee(
             f"Only always answering the root keeps the risk of {calibration.risk:g} {how}: "
             f"it takes more images{more}."
         )
+    wrong = wrong_labels(calibration.chosen.outcomes)
     return (
         f"A node needs {needs}: on new images of the same kind the mean of 1 - hP is at most "
-        f"{calibration.risk:g} {how}, for {cost}an hR of {calibration.chosen.hr:.3f}{groups}."
+        f"{calibration.risk:g} {how}, for {cost}an hR of {calibration.chosen.hr:.3f}{groups}. "
+        f"On these images, {LABELS_WRONG}: {wrong}."
     )
 
 
@@ -191,7 +198,7 @@ def _print_calibration(calibration: ScoreCalibration) -> None:
     from taxtune.report.output import StudyReport, publish
 
     title = "A node needs so much of the scores"
-    tables = [levels_table(calibration, title, "place", lambda _: "threshold")]
+    tables = [levels_table(calibration, title, lambda level: f"{level.threshold:.3f}")]
     groups = ""
     if calibration.by is not None:
         tables.append(_groups_table(calibration))
@@ -234,6 +241,7 @@ def classify_file(
     from taxtune.answers.classifier_scores import read_truth
     from taxtune.classifier.labels import csv_of, label_cells, write_labels
     from taxtune.classifier.scores import ScoreCalibration
+    from taxtune.classifier.truth import compare_labels
 
     calibration = ScoreCalibration.read(file)
     if len(scores) != 1:
@@ -247,36 +255,32 @@ def classify_file(
         write_labels(frame, out)
         note(f"the labels are in {out}")
     if truth is not None:
-        _tell_risk(calibration, labels, known, truth)
+        rows = [(label.image, label.placement, label.off_tree) for label in labels]
+        agreement = compare_labels(rows, known, calibration.tree, truth)
+        tell_agreement(agreement, calibration.risk)
 
 
-def _tell_risk(
-    calibration: ScoreCalibration,
-    labels: list[Classification],
-    known: Mapping[str, int],
-    truth: Path,
-) -> None:
-    """Prints the mean hP and hR of labels, and whether the risk is kept."""
-    from taxtune.answers.classifier_scores import few
-    from taxtune.data.names import match_names
-    from taxtune.metrics.hierarchical import precision_recall
+def tell_agreement(agreement: Agreement, risk: float | None) -> None:
+    """Prints how labels compare with the true ones, and whether a risk is kept, if there is one."""
+    from taxtune.report.formatting import interval, number, wrong_labels
+    from taxtune.report.summary import LABELS_WRONG
 
-    placed = {label.image: label.placement for label in labels if label.placement}
-    matches = match_names(placed, known)
-    if not matches:
-        message = "No image that was labelled has a true label."
-        raise DataError(message, file=truth, value=few(known))
-    if len(matches) < len(labels):
-        lacking = len(labels) - len(matches)
-        note(f"{lacking:,} of {len(labels):,} images have no scores or no true label")
-    predicted = [calibration.nodes[placed[image]] for image in matches]
-    targets = [known[name] for name in matches.values()]
-    hp, hr = precision_recall(calibration.tree, predicted, targets)
-    loss = 1 - hp.mean()
-    error = hp.std(ddof=1) / len(hp) ** 0.5 if len(hp) > 1 else 0.0
-    verdict = "kept" if loss <= calibration.risk else "not kept"
+    outcomes = agreement.outcomes
+    images = outcomes.images + outcomes.missing
     tell(
-        f"{len(matches):,} images with a true label: hP {hp.mean():.3f}, hR {hr.mean():.3f}; "
-        f"1 - hP is {loss:.4f} ± {error:.4f} on average, so that the risk of "
-        f"{calibration.risk:g} is {verdict} on these"
+        f"{images:,} images with a true label: {outcomes.wrong:,} wrong, {outcomes.general:,} "
+        f"right, but general, {outcomes.exact:,} exact, {outcomes.missing:,} without an answer"
     )
+    without = outcomes.images - outcomes.labels
+    tell(f"{LABELS_WRONG}: {wrong_labels(outcomes)}; {without:,} answers give no label")
+    hp, hr = (
+        f"{number(each.estimate)} ({interval(each)})" for each in (agreement.hp, agreement.hr)
+    )
+    tell(f"hP {hp}, hR {hr}")
+    if risk is not None:
+        loss = 1 - agreement.hp.estimate
+        verdict = "kept" if loss <= risk else "not kept"
+        tell(
+            f"1 - hP is {loss:.4f} ± {agreement.error:.4f} on average, so that the risk of "
+            f"{risk:g} is {verdict} on these"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from taxtune.cli.classifier_scores import (
     ScoreColumnOption,
     TruthLabelsOption,
     classify_file,
+    tell_agreement,
 )
 from taxtune.cli.printing import refuse_existing, refuse_options, tell
 from taxtune.errors import DataError, TaxtuneError
@@ -35,7 +36,7 @@ _UNSURE = 0.8
 #: Seconds that requests have to end after Ctrl-C.
 _GRACE = 5
 _FOR_RUNS = ("candidates", "review_below", "settings", "policy")
-_FOR_SCORES = ("truth", "label_column", "score_column", "truth_column")
+_FOR_SCORES = ("label_column", "score_column")
 
 PolicyOption = Annotated[
     Literal["run", "calibrated", "direct"],
@@ -85,7 +86,7 @@ ReviewBelowOption = Annotated[
 ]
 TruthOption = Annotated[
     Path | None,
-    opt("For scores: a table with the label of each image, to say whether the risk is kept."),
+    opt("A table with the label of each image, to say how many labels are wrong."),
 ]
 
 
@@ -114,6 +115,8 @@ def classify(
     are kept as they come, so the same command continues after an interruption. Of scores rows have image, placement,
     rank, confidence (the share of the scores) and failure.
     """
+    from taxtune.answers.classifier_scores import read_truth
+    from taxtune.classifier.truth import match_truth
     from taxtune.tuning.calibrate import CALIBRATION
 
     written = [] if out is None else [out]
@@ -140,12 +143,20 @@ def classify(
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
     listed = _listed(classifier, images, image_column, candidates)
+    known = {}
+    if truth is not None:  # what is wrong with it is told before anything is asked
+        columns = {"image": image_column, "truth": truth_column}
+        known = read_truth(truth, classifier.taxonomy, columns)
+        match_truth(listed["image"], known, truth)
     labels = _labels(classifier, listed, review_below, _answers(run, out), printed=out is None)
     if out is not None:
         _write(labels, out)
+    has_failed = labels["failure"].notna().all()
+    if truth is not None and not has_failed:
+        _tell_truth(labels, classifier, known, truth)
     for text in _summary(labels, classifier, review_below):
         tell(text)
-    if labels["failure"].notna().all():
+    if has_failed:
         raise typer.Exit(1)
 
 
@@ -279,6 +290,21 @@ def _answers(run: Path, out: Path | None) -> Path | None:
     if all(os.access(path, os.W_OK) for path in (kept, kept.parent)):
         return kept
     return None if out is None else out.with_name(f"{out.stem}-answers.db")
+
+
+def _tell_truth(
+    labels: pd.DataFrame, classifier: Classifier, known: Mapping[str, int], truth: Path
+) -> None:
+    """Prints how labels compare with the true ones, and whether the promised risk is kept."""
+    from taxtune.classifier.truth import compare_labels
+
+    as_child = classifier.mapper.config.off_tree == "child"
+    rows = []
+    for image, path, off_tree in labels[["image", "placement", "off_tree"]].values.tolist():
+        rows.append((image, path, as_child and bool(off_tree)))
+    agreement = compare_labels(rows, known, classifier.taxonomy, truth)
+    promise = classifier.guarantee
+    tell_agreement(agreement, None if promise is None else promise.risk)
 
 
 def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iterator[str]:

@@ -28,6 +28,7 @@ from taxtune.resources import template_path
 from taxtune.settings import proposer_named
 from taxtune.tables import read_text
 from taxtune.tuning.build import Setup
+from taxtune.tuning.costs import CallCost, Spending
 from taxtune.tuning.loop import Callbacks
 from taxtune.tuning.plan import Plan, make_plan
 from taxtune.tuning.run_folder import answers_of, default_folder
@@ -268,7 +269,10 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
         facts.append(("judge", plan.judge))
     if plan.arbiter:
         facts.append(("arbiter", plan.arbiter))
-    facts.append(("VLM calls", f"at most {plan.vlm_calls:,}"))
+    facts += [("VLM calls", _spending(plan.spending[0]))]
+    facts += [("", _spending(one)) for one in plan.spending[1:]]
+    if plan.call.prompt_tokens is not None:
+        facts.append(("a call", _call(plan.call)))
     if plan.llm_calls:
         facts.append(("LLM calls", f"at most {plan.llm_calls:,}"))
     if plan.judge_calls:
@@ -281,10 +285,34 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     return facts + [("note", text) for text in plan.notes]
 
 
+def _spending(one: Spending) -> str:
+    """Returns the calls, price and minutes of an effort; that of the run is marked."""
+    text = f"at most {one.vlm_calls:,}, {_price(one.usd)}"
+    if one.minutes is not None:
+        text += f", about {max(1, round(one.minutes)):,} min"
+    if one.effort is None:
+        return text
+    return f"{one.effort:<8}{text}{' (this run)' if one.chosen else ''}"
+
+
+def _call(cost: CallCost) -> str:
+    """Returns the tokens, price and time of a call, and how they are known."""
+    text = f"{cost.prompt_tokens:,.0f} tokens read, {cost.completion_tokens:,.0f} written, "
+    text += "price unknown" if cost.usd is None else f"${cost.usd:,.5f}"
+    if cost.answers:
+        return f"{text}, {cost.seconds:,.2g} s (the mean of {cost.answers:,} answers)"
+    return f"{text} (as litellm counts the baseline with the first image)"
+
+
+def _price(usd: float | None) -> str:
+    if usd is None:
+        return "price unknown"
+    if not usd:
+        return "$0.00"
+    return f"about ${usd:,.2f}" if usd >= 0.01 else "less than $0.01"
+
+
 def _arbiter_calls(plan: Plan) -> str:
-    usd = plan.arbiter_usd
-    price = "price unknown"
-    if usd is not None:
-        price = f"${usd:,.2f}" if usd >= 0.01 or not usd else "less than $0.01"
+    price = _price(plan.arbiter_usd).removeprefix("about ")
     condition = "if three in ten answers are doubtful and all differ"
     return f"about {plan.arbiter_calls:,} ({price}), {condition}"

@@ -63,8 +63,8 @@ ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is 
 DryRunOption = Annotated[
     bool,
     opt(
-        "Check everything and report what is missing and how many calls the run takes; run "
-        "nothing.",
+        "Check everything and report what is missing and what the run takes: calls, dollars, "
+        "minutes; run nothing.",
         "--dry-run",
     ),
 ]

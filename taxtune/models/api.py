@@ -146,7 +146,7 @@ class ApiModel(StreamingModel):
         self.settings = settings or ModelSettings()
         concurrency = self.settings.concurrency
         #: Requests under way at a time.
-        self.batch_size = _CALLS if concurrency == "auto" else concurrency
+        self.batch_size = self.concurrency = _CALLS if concurrency == "auto" else concurrency
         self._images = ImageUrls()
         self._role = role
         self._api_base = without_credentials(self.settings.api_base)
@@ -232,6 +232,26 @@ class ApiModel(StreamingModel):
             return int(load_litellm().token_counter(model=self.model, text=text))
         except Exception:  # a tokenizer that cannot be had is no reason to stop
             return len(text) // 3 + 1
+
+    def count_prompt_tokens(self, request: Request) -> int | None:
+        """Returns about how many tokens a request is sent as; None where litellm cannot count."""
+        litellm = load_litellm()
+        try:
+            messages = self.messages(request)
+            counted = int(litellm.token_counter(model=self.model, messages=messages))
+            # That takes every image for one of GPT-4o, and GPT-4o mini counts 33 times as many. The
+            # rules of some models are in another function, which older versions lack.
+            from litellm.litellm_core_utils import token_counter
+
+            estimate = getattr(token_counter, "estimate_image_tokens", None)
+            if request.image is None or estimate is None:
+                return counted
+            tokens = int(estimate(self.model, messages[0]["content"][0]["image_url"]["url"]))
+            if tokens == litellm.constants.DEFAULT_IMAGE_TOKEN_COUNT:  # of an unknown model
+                return counted
+            return self.count_tokens(request.prompt) + tokens
+        except Exception:  # as `count_tokens`
+            return None
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Returns the price of a call in US dollars; None where litellm's list lacks the model."""

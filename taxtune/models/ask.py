@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import queue
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -345,6 +346,32 @@ class AnswerStore(Store[Request, Answer]):
             outcomes=None if outcomes is None else json.loads(outcomes),
             cut=None if cut is None else bool(cut),
         )
+
+
+def mean_answer(file: Path, model: str) -> tuple[int, float, float, float | None, float] | None:
+    """Returns the mean cost of a model's answers about images; no file is made or changed.
+
+    Args:
+        file: The file of a store of answers, which need not be there.
+        model: The model's name.
+
+    Returns:
+        How many answers there are, and their mean tokens read and written, price in US dollars
+        (None where none is known) and seconds; None where there is no answer.
+    """
+    # Without a log beside it, nobody writes to the file, and it is read without a lock.
+    has_log = file.with_name(f"{file.name}-wal").exists()
+    address = f"{file.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+    query = (
+        "SELECT COUNT(*), AVG(prompt_tokens), AVG(completion_tokens), AVG(cost_usd), AVG(seconds) "
+        "FROM answers WHERE model = ? AND image_sha256 != ''"
+    )
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as db:
+            (row,) = db.execute(query, [model])
+    except sqlite3.Error:  # what is wrong with the file is told when it is used
+        return None
+    return row if row[0] else None
 
 
 def open_replies(folder: Path | None) -> AnswerStore:

@@ -75,10 +75,11 @@ class FunctionModel(StreamingModel):
         self.function = function
         self.name = _name(function)
         self._source = _digest(function)  # once: a function may add to a list that it was made with
-        self.concurrency = concurrency
         self.takes_images = _takes_image(function, self.name)
         call = getattr(function, "__call__", None)  # noqa: B004 - it may be `async def`
         self._is_async = any(map(inspect.iscoroutinefunction, (function, call)))
+        #: Calls under way at a time.
+        self.concurrency = concurrency if self._is_async else 1
         #: Requests that keep the function busy.
         self.batch_size = max(batch_size, 2 * concurrency) if self._is_async else batch_size
         self._has_answered = False

@@ -19,7 +19,6 @@ from taxtune.report.summary import (
     Summary,
     detail_lines,
     remarks,
-    shown_columns,
     summarise,
     summary_table,
 )
@@ -34,7 +33,7 @@ __all__ = ["print_result"]
 _WIDTH = 80
 _HEIGHT = 30
 # The fewest lines of a prompt.
-_FEWEST_LINES = 3
+_FEWEST_LINES = 4
 
 
 def print_result(console: Console, result: Result, *, details: bool = False) -> None:
@@ -126,7 +125,7 @@ def _changes(summary: Summary) -> list[str]:
 
     Those of a winner are of its aim and of the scores that it holds.
     """
-    columns = shown_columns(summary)
+    columns = summary.columns
     if len(columns) == 2:
         return []
     aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}

@@ -27,10 +27,7 @@ from taxtune.tuning.selection import choose, most_questions
 
 __all__ = ["TuningProgress"]
 
-_LEGEND = (
-    "wrong: says what is not true; general: true, but not down to the label; exact: the label; "
-    "*: the best so far"
-)
+_LEGEND = "wrong: untrue; general: true, not down to the label; exact: the label; *: best so far"
 _FAILED = {"failed": "no template", "void": "not counted"}
 
 

@@ -57,7 +57,6 @@ __all__ = [
     "remarks",
     "seen_in_words",
     "selection_in_words",
-    "shown_columns",
     "summarise",
     "summary_table",
     "verdict",
@@ -243,7 +242,7 @@ def summary_table(summary: Summary) -> Table:
     Of one template the difference from its baseline is a column too; beside the share of its labels
     that are wrong it has the counts and the 95 % interval.
     """
-    columns = shown_columns(summary)
+    columns = summary.columns
     images = "held-out images"
     if summary.split == "tuning":
         images = "tuning images"
@@ -275,14 +274,6 @@ def summary_table(summary: Summary) -> Table:
     )
 
 
-def shown_columns(summary: Summary) -> list[Column]:
-    """Returns the templates that `summary_table` shows."""
-    if not summary.winners:
-        return list(summary.columns)
-    winners = {winner.name for winner in summary.winners}
-    return [column for column in summary.columns if column.name in winners or not column.changes]
-
-
 def doubt_in_words(doubt: Doubt) -> str:
     """Returns the influence of doubtful placements.
 
@@ -302,7 +293,7 @@ def remarks(summary: Summary) -> list[str]:
     Such are answers that were cut off, and images that a checklist moves.
     """
     lines = []
-    for column in shown_columns(summary):
+    for column in summary.columns:
         if column.cut:
             lines.append(f"{column.title}: {column.cut}")
         if column.masked:
@@ -314,7 +305,7 @@ def remarks(summary: Summary) -> list[str]:
 def detail_lines(summary: Summary) -> list[str]:
     """Returns the influence of doubtful placements, and the worth of the confidence, by template."""
     lines = []
-    for column in shown_columns(summary):
+    for column in summary.columns:
         title = column.title
         doubt = column.doubt
         if doubt is not None and doubt.n:

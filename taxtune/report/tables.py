@@ -16,7 +16,13 @@ from taxtune.report.formatting import (
     tuning_scores,
 )
 from taxtune.report.output import Cell, Table
-from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult, cut_in_words
+from taxtune.tuning.records import (
+    HeldoutResult,
+    IterationRecord,
+    TuneResult,
+    cut_in_words,
+    outcomes_of,
+)
 
 __all__ = ["doubt_table", "iteration_table", "rank_table", "score_table", "selective_table"]
 
@@ -155,15 +161,20 @@ def rank_table(result: Result) -> Table:
 
 
 def iteration_table(run: TuneResult) -> Table:
-    """Returns every iteration of a run with its scores on the tuning images and its template."""
+    """Returns every iteration of a run with its counts and scores on the tuning images."""
     own = [key for scores in tuning_scores(run) for key in scores.measures]
     limit = longest_answer(run)
     rows: list[dict[str, Cell]] = []
     for record in run.iterations:
+        outcomes = outcomes_of(record.rows)
+        known = record.scores is not None
         row: dict[str, Cell] = {"iteration": record.iteration}
+        row["wrong"] = outcomes.wrong if known else None
+        row["general"] = outcomes.general if known else None
+        row["exact"] = outcomes.exact if known else None
+        row["of"] = outcomes.images if known else None
         for key in dict.fromkeys(("hp", "hr", "hf", "accuracy", *own)):
             row[metric_name(key)] = score_of(record.scores, key)
-        row["images"] = None if record.scores is None else record.scores.n
         remarks = _remarks(record, limit)
         if record.iteration == run.winner:
             remarks.insert(0, "winner")
@@ -180,7 +191,7 @@ def iteration_table(run: TuneResult) -> Table:
 def _remarks(record: IterationRecord, limit: int | None) -> list[str]:
     remarks = []
     if not record.feasible and not record.cut_short:
-        remarks.append("misses a constraint")
+        remarks.append("on average below what is held")
     cut = cut_in_words(record.rows, limit)
     if cut:
         remarks.append(cut)

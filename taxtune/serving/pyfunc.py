@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from taxtune.classifier import Classification, Classifier, load_classifier
-from taxtune.classifier.classifier import COLUMNS, read_saved
+from taxtune.classifier.classifier import COLUMNS
 from taxtune.data.context import EXIF, Variable
 from taxtune.errors import ImageError, ModelError
 from taxtune.images import MAX_PIXELS, count_pixels
@@ -26,6 +26,7 @@ from taxtune.models import check_model
 from taxtune.models.local import LocalModel
 from taxtune.progress import note
 from taxtune.settings import SPREAD, LocalVLMSettings, VLMSettings
+from taxtune.tuning.saved import read_saved
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -255,7 +256,7 @@ def _columns(context: Sequence[Variable]) -> list[Any]:
     return columns
 
 
-def requirements(vlm: VLMSettings) -> list[str]:
+def requirements(vlm: VLMSettings | None) -> list[str]:
     """Returns the packages that can change an answer, in the versions that are installed here."""
     extras = []
     names = ["mlflow", "litellm"]

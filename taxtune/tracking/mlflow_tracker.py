@@ -41,6 +41,7 @@ from taxtune.tuning.records import (
     SampleResult,
     TuneResult,
 )
+from taxtune.tuning.saved import find_saved
 from taxtune.tuning.selection import leaders
 from taxtune.tuning.template import Template
 
@@ -466,8 +467,11 @@ class MLflowTracker:
                 mlflow.set_tag(_NOTE, values.about_result(result, self._links(run)))
             if result.selection is not None and result.selection.status is not None:
                 mlflow.set_tag(entities.TARGET_REACHED, result.selection.status)
-            for step, held in zip((0, result.winner), result.heldout[:2], strict=False):
-                mlflow.log_metrics(values.heldout_metrics(held), step=step)
+            shown = [result.heldout_baseline, *result.heldout[-1:]]  # the winner is the last
+            for step, held in enumerate(shown):
+                if held is not None:
+                    # MLflow shows the last step: the winner, also where another was chosen later.
+                    mlflow.log_metrics(values.heldout_metrics(held), step=step)
             mlflow.log_metrics(values.usage_metrics(result.usage))
 
     def _finish_group(self, result: ComparisonResult, group: ComparisonGroup) -> None:
@@ -500,15 +504,12 @@ class MLflowTracker:
         from taxtune.classifier import load_classifier
 
         try:
-            classifier = load_classifier(result)
+            load_classifier(result)
         except TaxtuneError:
             return
-        if not classifier.portable:
-            return
         run = str(self._run)
-        with self._active(run), tempfile.TemporaryDirectory(prefix="taxtune-") as saved:
-            folder = classifier.save(Path(saved) / "classifier")
-            entities.log_classifier(result, run, folder)
+        with self._active(run):
+            entities.log_classifier(result, run, find_saved(Path(result.folder)))
 
 
 def _name_of(record: IterationRecord) -> str:

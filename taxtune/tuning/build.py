@@ -55,6 +55,7 @@ __all__ = [
     "build_with",
     "check_reachable",
     "further_examples",
+    "language_model",
     "make_arbiter",
     "make_data",
     "make_mapper",
@@ -418,7 +419,7 @@ def _checkpoint(recipe: Recipe, vlm: LocalVLMSettings) -> str:
     return str(path) if path.is_dir() else vlm.model
 
 
-def _language_model(recipe: Recipe, name: str) -> ModelName:
+def language_model(recipe: Recipe, name: str) -> ModelName:
     """Returns the language model that a recipe names; a local one may be a path of the recipe."""
     kind, model = parse_model(name)
     if kind == "local" and model:
@@ -456,7 +457,7 @@ def make_arbiter(recipe: Recipe) -> ChatArbiter | None:
     from taxtune.models.arbiter import ChatArbiter
 
     recipe.access("mapper")
-    return ChatArbiter(str(_language_model(recipe, name)))
+    return ChatArbiter(str(language_model(recipe, name)))
 
 
 def make_policy(recipe: Recipe) -> Policy:
@@ -538,7 +539,7 @@ def make_measure(recipe: Recipe, name: str, folder: Path) -> Measure:
         temperature=0.0,
     )
     settings = registry.MeasureSettings(cache_dir=folder, judge=judge)
-    model = _language_model(recipe, recipe.judge.model)
+    model = language_model(recipe, recipe.judge.model)
     return registry.make_measure(f"{name}:{model}", settings)
 
 

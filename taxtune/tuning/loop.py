@@ -46,6 +46,7 @@ from taxtune.tuning.run_folder import (
     open_history,
     write_result,
 )
+from taxtune.tuning.saved import save_winner
 from taxtune.tuning.selection import choose, leaders, next_steps
 from taxtune.tuning.thresholds import final_threshold
 
@@ -81,7 +82,7 @@ class Callback:
         """Tells that the loop begins, with the iterations that are already done."""
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
-        """Tells that an iteration is finished; `best` is the best one so far."""
+        """Tells that an iteration is finished; `best` is the one that would win now."""
 
     def on_rung(self, record: IterationRecord) -> None:
         """Tells that a template was asked about more of the tuning images."""
@@ -288,7 +289,8 @@ class Tuner:
         return result
 
     def _write(self, result: TuneResult) -> None:
-        """Writes a result, and tells the callbacks."""
+        """Writes a result with the winner's classifier, and tells the callbacks."""
+        save_winner(self.experiment, result)
         write_result(result)
         with track("recording the result"):
             self.callbacks.tell("on_result", result)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from taxtune.atomic import check_folder
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
+from taxtune.models import Model
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
-from taxtune.settings import FragmentsProposerSettings
+from taxtune.policies import Policy
+from taxtune.recipe import Recipe
+from taxtune.settings import EFFORTS, FragmentsProposerSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.build import (
     LabelledData,
@@ -32,11 +35,12 @@ from taxtune.tuning.build import (
     trivial_node,
     tuned_for,
 )
+from taxtune.tuning.costs import CallCost, Spending, call_cost
 from taxtune.tuning.experiment import checklist_notes, make_checklist, make_rungs
 from taxtune.tuning.history import is_begun
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
-from taxtune.tuning.run_folder import check_resumable, check_run_folder
+from taxtune.tuning.run_folder import answers_of, check_resumable, check_run_folder
 from taxtune.tuning.selection import Rung, most_questions
 
 __all__ = [
@@ -102,6 +106,8 @@ class Plan:
         vlm: The model's kind and name.
         vlm_calls: Most calls of the model; answers in the store and repeated questions make it
             fewer.
+        call: What a call of it takes.
+        spending: What the run may spend with each effort, or as iterations and budget say.
         llm_calls: Most calls of the proposer's model.
         judge_calls: Most calls of the judge.
         judge: The language model that rates the answers; None where none is asked.
@@ -123,6 +129,8 @@ class Plan:
     power: tuple[PowerAnalysis, ...]
     vlm: dict[str, Any]
     vlm_calls: int
+    call: CallCost
+    spending: tuple[Spending, ...]
     llm_calls: int
     judge_calls: int
     judge: str | None
@@ -155,7 +163,7 @@ def make_plan(
     goals = [make_objective(recipe, name, setup.metrics) for name in names]
     attempts = _Attempts()
     images = _try_images(setup, attempts)
-    proposer, arbiter = _try_models(setup, names, images, attempts)
+    models = _try_models(setup, names, images, attempts)
     attempts.attempt(check_folder, setup.folder)
     attempts.attempt(partial(check_run_folder, setup.folder, objectives, resume=resume))
     for check in checks:
@@ -164,28 +172,27 @@ def make_plan(
         _try_resuming(setup, objectives, images, anew, attempts)
 
     found = _UNKNOWN if images.data is None else len(images.data.examples)
-    tuning, heldout = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
-    ladders = [make_rungs(recipe, policy, goal, tuning) for goal in goals]
-    searched = [most_questions(goal, ladder) for goal, ladder in zip(goals, ladders, strict=True)]
-    first = ladders[0][0]
-    proposals = first.templates - 1
-    described: dict[str, Any] = {} if proposer is None else proposer.identity()
-    drafts = 0
-    if recipe.limits(policy.samples)[1].vlm_calls is None:  # of a budget, drafts take their place
-        drafts = described.get("trial_images", 0) * proposals
-    picture_note = getattr(proposer, "picture_note", None)
+    sizes = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
+    tuning, heldout = sizes
+    described: dict[str, Any] = {} if models.proposer is None else models.proposer.identity()
+    calls = _count_calls(recipe, policy, goals, sizes, described)
+    picture_note = getattr(models.proposer, "picture_note", None)
     if picture_note is not None and described.get("pictures"):
+        proposals = calls.rungs[0].templates - 1
         attempts.notes.append(picture_note(proposals * len(names)))
-    replies = described.get("max_turns", 3 if described.get("kind") == "llm" else 0)
-    judged = sum(asks_a_model(name) for name in names)
-    in_the_end = heldout * (1 + len(names))
-    # Runs that are compared ask about the baseline once.
-    saved = (len(names) - 1) * first.images
-    asked = sum(searched) + drafts * len(names) - saved + in_the_end
+    cost = _try_cost(setup, policy, images, models, attempts)
+    at_once = getattr(models.vlm, "concurrency", 1)
+    spending = []
+    for effort, one in _efforts(recipe).items():
+        counted = _count_calls(one, policy, goals, sizes, described)
+        is_chosen = one.limits() == recipe.limits()
+        number = (counted.vlm, counted.llm)
+        spending.append(Spending.of(effort, is_chosen, number, cost, at_once))
+    arbiter = models.arbiter
     arbiter_calls = 0
     arbiter_usd: float | None = None
     if arbiter is not None:
-        arbiter_calls = round(DOUBTFUL_SHARE * asked * policy.samples)
+        arbiter_calls = round(DOUBTFUL_SHARE * calls.vlm)
         price = attempts.attempt(arbiter.price)
         arbiter_usd = None if price is None else price * arbiter_calls
     if images.splits is None:
@@ -202,19 +209,75 @@ def make_plan(
         images=None if images.data is None else len(images.data.examples),
         tuning_images=tuning,
         heldout_images=heldout,
-        rungs=ladders[0],
+        rungs=calls.rungs,
         power=tuple(power),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
-        vlm_calls=asked * policy.samples,
-        llm_calls=replies * proposals * len(names),
-        # The runs that are tuned for a rating, and every template on the held-out images.
-        judge_calls=judged * (max(searched) + drafts + in_the_end),
-        judge=recipe.judge.model if recipe.judge is not None and judged else None,
+        vlm_calls=calls.vlm,
+        call=cost,
+        spending=tuple(spending),
+        llm_calls=calls.llm,
+        judge_calls=calls.judge,
+        judge=recipe.judge.model if recipe.judge is not None and calls.judge else None,
         arbiter=None if arbiter is None else recipe.mapper.arbiter or "given in Python",
         arbiter_calls=arbiter_calls,
         arbiter_usd=arbiter_usd,
         max_off_tree=recipe.max_off_tree,
     )
+
+
+class _Calls(NamedTuple):
+    """The most calls of a run, and its rungs."""
+
+    rungs: tuple[Rung, ...]
+    vlm: int
+    llm: int
+    judge: int
+
+
+def _count_calls(
+    recipe: Recipe,
+    policy: Policy,
+    goals: Sequence[Objective],
+    sizes: tuple[int, int],
+    described: Mapping[str, Any],
+) -> _Calls:
+    """Returns the most calls of a run, or of one for each goal.
+
+    Args:
+        recipe: The recipe, which says what may be spent.
+        policy: What makes a node of the answers about an image.
+        goals: What is tuned for.
+        sizes: Images in the tuning and the held-out split.
+        described: The proposer's identity.
+    """
+    tuning, heldout = sizes
+    ladders = [make_rungs(recipe, policy, goal, tuning) for goal in goals]
+    searched = [most_questions(goal, ladder) for goal, ladder in zip(goals, ladders, strict=True)]
+    first = ladders[0][0]
+    proposals = first.templates - 1
+    drafts = 0
+    if recipe.limits(policy.samples)[1].vlm_calls is None:  # of a budget, drafts take their place
+        drafts = described.get("trial_images", 0) * proposals
+    replies = described.get("max_turns", 3 if described.get("kind") == "llm" else 0)
+    judged = sum(asks_a_model(goal.name) for goal in goals)
+    in_the_end = heldout * (1 + len(goals))
+    # Runs that are compared ask about the baseline once.
+    saved = (len(goals) - 1) * first.images
+    asked = sum(searched) + drafts * len(goals) - saved + in_the_end
+    return _Calls(
+        rungs=ladders[0],
+        vlm=asked * policy.samples,
+        llm=replies * proposals * len(goals),
+        # The runs that are tuned for a rating, and every template on the held-out images.
+        judge=judged * (max(searched) + drafts + in_the_end),
+    )
+
+
+def _efforts(recipe: Recipe) -> dict[str | None, Recipe]:
+    """Returns the recipe with each effort; as it is where iterations or calls are given."""
+    if recipe.iterations is not None or recipe.budget.vlm_calls is not None:
+        return {None: recipe}
+    return {effort: recipe.changed({"effort": effort}) for effort in EFFORTS}
 
 
 class _Attempts:
@@ -248,6 +311,15 @@ class _Images:
     part: Domain | None = None
     data: LabelledData | None = None
     splits: Splits | None = None
+    rules: TemplateRules | None = None
+
+
+class _Models(NamedTuple):
+    """The models that could be made; `arbiter` is the chat model that the mapper asks."""
+
+    vlm: Model | None
+    proposer: Proposer | None
+    arbiter: ChatArbiter | None
 
 
 def _try_images(setup: Setup, attempts: _Attempts) -> _Images:
@@ -273,13 +345,13 @@ def _try_images(setup: Setup, attempts: _Attempts) -> _Images:
     if known:
         attempts.notes.append(f"templates may know of each image: {known}")
     attempts.attempt(make_weights, recipe, taxonomy, part, splits)
-    return _Images(taxonomy, part, data, splits)
+    return _Images(taxonomy, part, data, splits, rules)
 
 
 def _try_models(
     setup: Setup, names: Sequence[str], images: _Images, attempts: _Attempts
-) -> tuple[Proposer | None, ChatArbiter | None]:
-    """Tries the models; returns the proposer, and the chat model that the mapper asks."""
+) -> _Models:
+    """Tries the models, and returns those that could be made."""
     recipe = setup.recipe
     arbiter = None
     if images.taxonomy is not None:
@@ -302,7 +374,27 @@ def _try_models(
     measures = [attempts.attempt(make_measure, recipe, name, setup.folder) for name in judged]
     for asked in (vlm, proposer, *measures, arbiter):
         attempts.add_notes(getattr(asked, "check", tuple))
-    return proposer, arbiter
+    return _Models(vlm, proposer, arbiter)
+
+
+def _try_cost(
+    setup: Setup, policy: Policy, images: _Images, models: _Models, attempts: _Attempts
+) -> CallCost:
+    """Returns the cost of a call, by stored answers or by the baseline about the first image."""
+    if models.vlm is None:
+        return CallCost()
+    request = None
+    if images.taxonomy and images.splits and images.rules and not attempts.problems:
+        example = images.splits.tuning[0]
+        template = images.rules.parse(setup.recipe.prompt.baseline)
+        variables = setup.recipe.prompt.variables
+        (prompt,), _ = template.render_each(variables, [example.context])
+        request = policy.requests(images.taxonomy, prompt, example.image, example.sha256)[0]
+    is_local = setup.vlm is None and setup.recipe.vlm.kind == "local"
+    price = partial(
+        call_cost, models.vlm, request, answers_of(setup.folder, setup.answers), is_local=is_local
+    )
+    return attempts.attempt(price) or CallCost()
 
 
 def _try_resuming(

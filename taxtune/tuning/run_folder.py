@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.experiment import Experiment
 
 __all__ = [
+    "CLASSIFIER",
     "STAND_INS",
     "answers_of",
     "as_texts",
@@ -53,6 +54,8 @@ __all__ = [
     "write_result",
 ]
 
+#: The folder in a run's in which its winner is saved as a classifier.
+CLASSIFIER = "classifier"
 _RUN_FILES = ("history.jsonl", "result.json")  # a run has one of them after its first iteration
 _COMPLETE = "complete.json"
 _ANSWERS = "answers.db"
@@ -431,6 +434,8 @@ def complete_result(
         result = read_result(folder)
         now = _state(recipe, result, objectives)
         is_whole = mark["files"].items() <= now["files"].items()
+        for _, run in result.named_runs:
+            is_whole &= (Path(run.folder) / CLASSIFIER).is_dir()  # earlier versions wrote none
         return result if is_whole and mark["made"] == now["made"] else None
     except (OSError, KeyError, DataError):
         return None

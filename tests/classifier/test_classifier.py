@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 import taxtune
 from taxtune.classifier import Classifier, load_classifier
-from taxtune.errors import DataError, RecipeError
+from taxtune.errors import DataError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.images import content_hash
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.policies import SelfConsistency, Single
 from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.build import make_taxonomy
 from taxtune.tuning.records import TuneResult
 from tests.serving.samples import save_field_guide
 from tests.taxonomy.test_convert import trees as odd_trees
@@ -97,8 +96,11 @@ def test_a_calibration_takes_the_place_of_the_runs_own_policy(run):
 
 
 def test_what_is_not_one_finished_run_with_a_model_says_so(run):
-    with pytest.raises(RecipeError, match="given in Python"):
+    with pytest.raises(DataError, match=r"model was given in Python.*vlm=.*--set vlm.model="):
         taxtune.load_classifier(run)
+    shutil.rmtree(run / "classifier")
+    with pytest.raises(DataError, match=r"lacks the winner's classifier.*--resume"):
+        taxtune.load_classifier(run, vlm=ToyVLM())
     (run / "result.json").unlink()
     with pytest.raises(DataError, match="not finished"):
         taxtune.load_classifier(run, vlm=ToyVLM())
@@ -148,7 +150,6 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     )
     made = taxtune.load_classifier(result)
     files = sorted(MANIFEST_FILE.parent.glob("images/*.png"))[:6]
-    assert made.portable
     folder = made.save(tmp_path / "saved")
     assert sorted(file.name for file in folder.iterdir()) == ["classifier.json", "taxonomy.json"]
     shutil.rmtree(tmp_path / "run")
@@ -176,7 +177,6 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
 
 def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path, run):
     own = taxtune.load_classifier(run, vlm=ToyVLM())
-    assert not own.portable
     with pytest.raises(DataError, match=r"given in Python.*load_classifier\(run, vlm="):
         own.save(tmp_path / "saved")
     folder = save_field_guide(tmp_path)
@@ -218,29 +218,24 @@ def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(t
         settings={"name": "my-colours", **FEW},
         out=tmp_path / "run",
     )
-    with pytest.raises(RecipeError, match="Give the same vlm"):
-        taxtune.load_classifier(result, taxonomy=tree)
-    with pytest.raises(RecipeError, match="Give the same taxonomy"):
-        taxtune.load_classifier(result, vlm=ToyVLM())
-    classifier = taxtune.load_classifier(result, vlm=ToyVLM(), taxonomy=tree)
+    with pytest.raises(DataError, match="Give the same model in Python"):
+        taxtune.load_classifier(result)
+    classifier = taxtune.load_classifier(result, vlm=ToyVLM())
     assert classifier.name == "my-colours"
+    assert classifier.taxonomy.digest == tree.digest
     assert [*classifier.predict([tmp_path / "in" / "navy0.png"])] == [NAVY]
-    other = taxtune.Taxonomy(["colour", "bluish", "green", "teal"], [-1, 0, 0, 1])
-    with pytest.raises(DataError, match="The tree has changed"):
-        taxtune.load_classifier(result, vlm=ToyVLM(), taxonomy=other)
 
 
-def test_the_commit_that_the_run_asked_is_kept(tmp_path):
-    result = toy_run(tmp_path)
+def test_the_commit_that_was_asked_is_kept(tmp_path):
     commit = "0123456789" * 4
-    known = result.provenance
-    settings = yaml.safe_load(known.recipe) | {"vlm": {"kind": "local", "model": "owner/model"}}
-    asked = replace(known, recipe=yaml.safe_dump(settings), facts={"Model": {"revision": commit}})
-    made = taxtune.load_classifier(replace(result, provenance=asked))
-    assert made.portable
-    saved = json.loads((made.save(tmp_path / "saved") / "classifier.json").read_text())
-    assert (saved["vlm"]["model"], saved["vlm"]["revision"]) == ("owner/model", commit)
-    assert load_classifier(tmp_path / "saved").recipe.vlm.revision == commit
+    asked = ToyVLM()
+    asked.identity = {"kind": "local", "model": "owner/model", "revision": commit}
+    recipe = taxtune.load_recipe("fieldguide").changed({"vlm.model": "local:owner/model"})
+    parts = make_parts(tmp_path / "in", tmp_path / "run")
+    tree, _ = make_taxonomy(parts.recipe)
+    made = Classifier("What is this?", tree, asked, Mapper(tree), recipe=recipe)
+    loaded = load_classifier(made.save(tmp_path / "saved"))
+    assert (loaded.recipe.vlm.model, loaded.recipe.vlm.revision) == ("owner/model", commit)
     other = load_classifier(tmp_path / "saved", settings={"vlm.model": "local:owner/other"})
     assert other.recipe.vlm.revision is None
 
@@ -271,7 +266,7 @@ def test_a_mapper_that_was_given_in_python_has_to_be_given_again(tmp_path):
         settings={"mapper": config, **FEW},
         out=tmp_path / "run",
     )
-    with pytest.raises(RecipeError, match="Give the same mapper in Python"):
+    with pytest.raises(DataError, match="Give the same mapper in Python"):
         taxtune.load_classifier(result, vlm=Wavering())
     own = Mapper(make_parts(tmp_path / "in", tmp_path / "other").taxonomy, config=config)
     assert taxtune.load_classifier(result, vlm=Wavering(), mapper=own).mapper is own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -61,9 +62,14 @@ def test_from_scores_to_labels(here):
     for name in ("chosen", "argmax", "SpeciesNet's 0.65", "all others"):
         assert name in done.out
     assert "with a confidence of 0.9, for an hR of" in done.out
+    head = next(line.split() for line in done.out.splitlines() if "a node needs" in line)
+    assert head[3:9] == ["wrong", "general", "exact", "labels", "wrong,", "%"]
+    assert re.search(r"labels given that are wrong: \d+ of \d+ \(\d+\.\d %, \d", done.out)
     assert "already exists" in calibrate(here).err
     labelled = classify(here, "--truth=new-truth.csv")
-    assert "300 images with a true label: hP 0.9" in labelled.err
+    assert "300 images with a true label: " in labelled.err
+    assert "labels given that are wrong: " in labelled.err
+    assert "hP 0.9" in labelled.err
     assert "the risk of 0.1 is kept on these" in labelled.err
     rows = list(csv.DictReader(labelled.out.splitlines()))
     assert list(rows[0]) == ["image", "placement", "rank", "confidence", "failure"]
@@ -80,6 +86,8 @@ def test_the_order_of_rows_does_not_matter(here):
     write(here, "old", 400, 1, shuffle=5)
     assert json.loads(calibrate(here, *options, "--force").out) == said
     assert len({level["threshold"] for level in said["levels"]}) == 282
+    for level in said["levels"]:
+        assert sum(level["outcomes"]["counts"].values()) == 400
     compared = said["compared"]
     assert compared["argmax"]["hr"] > compared["SpeciesNet's 0.65"]["hr"]
 
@@ -143,7 +151,7 @@ def test_options_of_the_other_door_are_refused(here):
             ["classify", "calibration.json", "new.csv", "--policy=direct"],
             "--policy: only for a run.",
         ),
-        (["classify", "run", "new.csv", "--truth=x"], "--truth: only for"),
+        (["classify", "run", "new.csv", "--score-column=x"], "--score-column: only for"),
         (["calibrate", "run", "--risk=.1", "--by=1"], "--by: only for a file of scores."),
     ):
         assert said in run_refused(*command, folder=here)

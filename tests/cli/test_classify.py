@@ -12,7 +12,8 @@ import pytest
 
 import taxtune
 from taxtune.classifier.classifier import COLUMNS
-from taxtune.fieldguide import MANIFEST_FILE
+from taxtune.fieldguide import MANIFEST_FILE, export
+from taxtune.report.gallery import small_jpeg
 from tests.cli.commands import run_captured, run_well
 
 SMALL = "data.count=60 data.tuning=6 data.first_rung=6 data.heldout=40 iterations=1"
@@ -238,3 +239,58 @@ def test_ctrl_c_says_how_to_go_on(here, monkeypatch):
     assert not list(here.glob("labels*"))
     monkeypatch.undo()
     assert classify(here, "photos", "--out", "labels.csv").code == 0
+
+
+def test_labels_are_compared_with_the_true_ones(here):
+    known = list(csv.DictReader(MANIFEST_FILE.open()))[:5]
+    rows = [f"{i}.png,{row['label']},Aves" for i, row in enumerate(known)]
+    (here / "truth.csv").write_text("\n".join(["file,species,class", *rows]) + "\n")
+    done = classify(here, "photos", "--truth=truth.csv", "--truth-column=species", "--out=a.csv")
+    assert done.code == 0, done.err
+    placed = {Path(row["image"]).name: row["placement"] for row in read(here / "a.csv")}
+    last = [placed[f"{i}.png"].rpartition("/")[2] for i in range(5)]
+    exact = sum(name == row["label"] for name, row in zip(last, known, strict=True))
+    assert "5 images with a true label: " in done.err
+    assert f", {exact} exact, 0 without an answer" in done.err
+    assert "labels given that are wrong: " in done.err
+    assert "the risk" not in done.err
+    assert "2 of 7 images have no true label" in done.err
+    (here / "truth.csv").write_text("file,species\nelsewhere.png,Parus major\n")
+    refused = classify(here, "photos", "--truth=truth.csv", "--out=b.csv")
+    assert refused.code == 2
+    assert "None of the images has a true label" in refused.err
+    assert "answers are kept" not in refused.err
+
+
+@pytest.mark.heavy
+def test_a_run_that_was_copied_labels_without_its_project(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    export(project, labelled=60)
+    recipe = {
+        "name": "birds",
+        "taxonomy": {"path": "tree.csv", "allowed": "checklist.csv"},
+        "data": {"kind": "manifest", "path": "photos.csv", "context": ["place"]},
+        "vlm": "builtin:fieldguide",
+        "objective": {"kind": "hr_at_hp"},
+        "iterations": 1,
+    }
+    (project / "recipe.yaml").write_text(json.dumps(recipe))
+    sizes = [f"--set=data.{split}=20" for split in ("tuning", "heldout")]
+    run_well("tune", "recipe.yaml", "--set=tracking.mlflow=false", *sizes, folder=project)
+    shutil.copytree(project / "new-photos", tmp_path / "new-photos")
+    photos = sorted(tmp_path.glob("new-photos/*.png"))[:30]
+    rows = ["image,place", *(f"new-photos/{photo.name},wood" for photo in photos)]
+    (tmp_path / "new.csv").write_text("\n".join(rows) + "\n")
+    run_well("classify", "project/runs/birds", "new.csv", "--out", "a.csv", folder=tmp_path)
+    shutil.copytree(project / "runs" / "birds", tmp_path / "run")
+    shutil.rmtree(project)
+    run_well("classify", "run", "new.csv", "--out", "b.csv", folder=tmp_path)
+    assert (tmp_path / "b.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
+    assert any(row["masked"] for row in read(tmp_path / "b.csv"))
+    run_well("audit", "run", "--n", 5, folder=tmp_path)
+    sample = read(tmp_path / "run" / "audit.csv")
+    assert sum(int(row["draws"]) for row in sample) == 5
+    small_jpeg.cache_clear()
+    run_well("report", "run", folder=tmp_path)
+    assert "the file is not where it was" in (tmp_path / "run" / "report.html").read_text()

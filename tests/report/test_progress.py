@@ -100,7 +100,7 @@ def test_a_log_has_a_line_per_iteration_and_no_control_characters(clock, monkeyp
     assert "\x1b" not in stream.getvalue()
     assert lines[0].startswith("goal: the highest hP, with hR at least 80 % of the baseline's")
     assert lines[0].endswith("; at most 920 calls")
-    assert lines[1].startswith("wrong: says what is not true; general: true, but not down to")
+    assert lines[1].startswith("wrong: untrue; general: true, not down to the label")
     asked = [line for line in lines if re.match(r" *(baseline|\d of 8) ", line)]
     assert len(asked) == 9
     assert max(map(len, asked)) <= 120

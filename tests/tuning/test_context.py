@@ -286,7 +286,7 @@ def test_a_classifier_asks_for_the_columns_of_its_prompt(tmp_path):
         out=tmp_path / "run",
     )
     assert result.best.template == TEMPLATE
-    made = taxtune.load_classifier(tmp_path / "run", vlm=ask, taxonomy=TREE)
+    made = taxtune.load_classifier(tmp_path / "run", vlm=ask)
     assert made.columns == ("month", "place")
     labels = made.classify(frame.rename(columns={"month": "Month"}))
     answers = {found.image: found.answer for found in labels}

@@ -188,7 +188,9 @@ def test_links_in_a_run_lead_nothing_out_of_it(tmp_path):
         assert (tmp_path / f"my-{name}").read_text() == "{}"
 
 
-@pytest.mark.parametrize("name", [".lock", "history.db", "history.jsonl", "answers.db"])
+@pytest.mark.parametrize(
+    "name", [".lock", "history.db", "history.jsonl", "answers.db", "classifier"]
+)
 @pytest.mark.parametrize("there", [True, False])
 def test_a_link_that_would_be_written_through_is_refused(tmp_path, name, there):
     parts = toy(tmp_path)

@@ -1,0 +1,101 @@
+"""What a call of the model costs and how long it takes: by stored answers, or by litellm's prices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taxtune.models import Model, Request
+from taxtune.models.ask import mean_answer
+
+__all__ = ["CallCost", "Spending", "call_cost"]
+
+#: Tokens of an answer, for estimates.
+_ANSWER_TOKENS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """What a call of the model takes.
+
+    Attributes:
+        answers: Stored answers of the model that this is the mean of; 0 for an estimate of one.
+        prompt_tokens: Tokens read, those of the image included; None where they are not known.
+        completion_tokens: Tokens written, likewise.
+        usd: Price in US dollars, 0 for a model that runs here; None where it is not known.
+        seconds: How long it takes; None where no call was timed.
+    """
+
+    answers: int = 0
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a run may spend.
+
+    Attributes:
+        effort: "light", "medium" or "heavy"; None where iterations or calls are given.
+        chosen: Whether the run is to be this one.
+        vlm_calls: Most calls of the model.
+        llm_calls: Most calls of the proposer's model.
+        usd: About what the model's calls cost in US dollars; None where it is not known.
+        minutes: About how long they take; None where no call was timed.
+    """
+
+    effort: str | None
+    chosen: bool
+    vlm_calls: int
+    llm_calls: int
+    usd: float | None
+    minutes: float | None
+
+    @classmethod
+    def of(
+        cls, effort: str | None, chosen: bool, calls: tuple[int, int], cost: CallCost, at_once: int
+    ) -> Spending:
+        """Returns the spending of calls of VLM and LLM, so many of the VLM's at once."""
+        vlm_calls, llm_calls = calls
+        minutes = None
+        if cost.seconds is not None:
+            minutes = vlm_calls * cost.seconds / at_once / 60
+        return cls(
+            effort=effort,
+            chosen=chosen,
+            vlm_calls=vlm_calls,
+            llm_calls=llm_calls,
+            usd=None if cost.usd is None else vlm_calls * cost.usd,
+            minutes=minutes,
+        )
+
+
+def call_cost(model: Model, request: Request | None, answers: Path, *, is_local: bool) -> CallCost:
+    """Returns the mean cost of a call, or that by litellm's counts and prices; asks nothing.
+
+    Args:
+        model: The model.
+        request: One that it would be asked; None where there is none yet.
+        answers: The file of the answers, which need not be there.
+        is_local: Whether the model runs here, for nothing.
+    """
+    known: Any = model
+    # Not by the identity, for which a model on this machine loads torch and hashes its weights.
+    named = getattr(known, "checkpoint", known)
+    name = str(getattr(known, "model", None) or getattr(named, "name", ""))
+    stored = mean_answer(answers, name)
+    if stored is not None:
+        return CallCost(*stored)
+    if is_local:
+        return CallCost(usd=0.0)
+    if request is None or not hasattr(model, "count_prompt_tokens"):
+        return CallCost()
+    tokens = known.count_prompt_tokens(request)
+    return CallCost(
+        prompt_tokens=tokens,
+        completion_tokens=_ANSWER_TOKENS,
+        usd=None if tokens is None else known.price(tokens, _ANSWER_TOKENS),
+    )
