@@ -484,7 +484,8 @@ class MLflowTracker:
         with self._active(run, "FINISHED") as folder:
             values.write_result(folder, result, self._images)
             mlflow.set_tag(_NOTE, values.about_result(result, self._links(run)))
-            for held in result.heldout:
+            # The page shows them in this order: the baseline last.
+            for held in sorted(result.heldout, key=lambda held: held.name == "baseline"):
                 # A measure's name may hold its model's slash.
                 name = entities.registered_name(held.name, dots=True)
                 (folder / f"template_{name}.j2").write_text(held.template, encoding="utf-8")

@@ -234,7 +234,8 @@ def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> No
         tables["candidates.json"] = candidate_table(result)
     for name, table in tables.items():
         if table.rows:
-            _write_rows(folder / name, table.columns, table.rows)
+            columns = [column or "taken" for column in table.columns]
+            _write_rows(folder / name, columns, table.rows)
     by_image = image_table(result.heldout)
     _write_table(folder, "heldout_images.json", by_image, images=images, pictures=HELDOUT_PICTURES)
     source = Path(result.folder)

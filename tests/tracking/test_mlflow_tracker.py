@@ -463,6 +463,7 @@ def test_a_comparison_is_the_run_above_its_runs(uri, tmp_path):
     pairs = itertools.product(SHOWN, ("baseline", "hp", "accuracy"))
     assert set(run.metrics) == {f"heldout/{key}/{name}" for key, name in pairs}
     assert run.metrics["heldout/hp/hp"] == 0.962
+    assert next(iter(run.metrics)) == "heldout/wrong/hp"  # the baseline is last
     assert run.content("figures/hp_hr.svg") == "<svg/>"
     changes = {(row["template"], row["score"]): row for row in run.table("heldout.json")}
     assert changes["accuracy-tuned − hP-tuned", "hP"]["95 % low"] == pytest.approx(-0.136)
