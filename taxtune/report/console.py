@@ -11,8 +11,8 @@ from taxtune.report.formatting import (
     Result,
     difference,
     failed_calls,
+    spread_wrong,
     template_name,
-    wrong_labels,
 )
 from taxtune.report.summary import (
     LABELS_WRONG,
@@ -32,7 +32,7 @@ __all__ = ["print_result"]
 
 _WIDTH = 80
 _HEIGHT = 30
-# The fewest lines of a prompt.
+# The fewest lines of all prompts.
 _FEWEST_LINES = 4
 
 
@@ -85,7 +85,7 @@ def _winner_lines(summary: Summary, width: int, most: int) -> list[str]:
     left = most - sum(map(len, headings))
     lines = []
     for winner, heading in zip(summary.winners, headings, strict=True):
-        own = max(left // len(headings), _FEWEST_LINES)
+        own = max(max(left, _FEWEST_LINES) // len(headings), 2)
         lines += [*heading, *_prompt_lines(winner.prompt, width, own)]
     return lines
 
@@ -129,7 +129,7 @@ def _changes(summary: Summary) -> list[str]:
     if len(columns) == 2:
         return []
     aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
-    wrong = [f"{column.title} {wrong_labels(column.outcomes)}" for column in columns]
+    wrong = [f"{column.title} {spread_wrong(column.outcomes)}" for column in columns]
     lines = [f"{LABELS_WRONG}: {'; '.join(wrong)}"] if columns else []
     for column in columns:
         wanted = aims.get(column.name, ["hp", "hr"])

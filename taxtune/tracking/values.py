@@ -30,7 +30,6 @@ from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.summary import (
     account_lines,
-    detail_lines,
     remarks,
     summarise,
     summary_table,
@@ -383,7 +382,7 @@ def about_result(result: Result, links: Mapping[str, str]) -> str:
     if summary.columns:
         parts.append(summary_table(summary).markdown())
     parts += [candidate_table(run).markdown() for _, run in result.named_runs if choices(run)]
-    parts.append("\n".join(f"- {text}" for text in (*remarks(summary), *detail_lines(summary))))
+    parts.append("\n".join(f"- {text}" for text in remarks(summary)))
     parts.append("### Cost")
     parts.append("\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage)))
     parts.append("### Next steps")

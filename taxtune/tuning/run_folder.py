@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 import platform
-import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -160,8 +158,7 @@ def answers_of(folder: Path, given: str | Path | None = None) -> Path:
         folder: The run's folder.
         given: The file that a user names. Where left out, it is the one that is noted in the folder
             (`note_answers`), or else `answers.db` beside the folder. A folder that has its own
-            keeps it, as runs of earlier versions do, and so does one beside which nothing may be
-            written.
+            keeps it, as runs of earlier versions do.
     """
     if given is not None:
         return Path(given)
@@ -173,11 +170,10 @@ def answers_of(folder: Path, given: str | Path | None = None) -> Path:
     parent = folder.parent
     if folder.name in ("", ".."):  # whose parent is not in the path
         parent = folder.resolve().parent
-    is_closed = parent.exists() and not os.access(parent, os.W_OK)
-    return own if own.exists() or is_closed else parent / _ANSWERS
+    return own if own.exists() else parent / _ANSWERS
 
 
-def note_answers(folder: Path, answers: Path) -> None:
+def note_answers(folder: Path, answers: str | Path) -> None:
     """Notes in a run's folder where its answers are; see `answers_of`.
 
     A file in a folder above the run's is noted by its relative path, so that both can be moved.
@@ -231,13 +227,7 @@ def open_history(
 
 
 def check_resumable(experiment: Experiment, folder: Path, anew: str) -> None:
-    """Raises what a run would if it were continued; the folder stays as it is.
-
-    Args:
-        experiment: What the run is about now.
-        folder: Its folder; one without a run may be used.
-        anew: How a new run is begun; see `open_history`.
-    """
+    """Raises the error of a run that cannot be continued, as `open_history` does; writes nothing."""
     if not is_begun(folder):
         return
     # Of a copy, since to open a database is to write beside it.
@@ -253,14 +243,9 @@ def check_resumable(experiment: Experiment, folder: Path, anew: str) -> None:
 
 def next_folder(folder: Path) -> Path:
     """Returns the first folder of a series that is free: "runs/birds-2" after "runs/birds"."""
-    name = folder.name
-    stem = re.sub(r"-\d+$", "", name)
-    if stem == name or not folder.with_name(stem).exists():
-        stem = name
-    for number in itertools.count(2):
-        free = folder.with_name(f"{stem}-{number}")
-        if not free.exists():
-            break
+    number = 2
+    while (free := folder.with_name(f"{folder.name}-{number}")).exists():
+        number += 1
     return free
 
 

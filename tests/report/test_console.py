@@ -85,6 +85,16 @@ def test_the_candidates_are_counted_and_one_line_away():
     assert shown[7] == "Another one: taxtune choose runs/sample 1"
 
 
+def test_a_comparison_says_where_the_candidates_of_its_runs_are():
+    found = samples.comparison(5)
+    runs = tuple(map(samples.with_candidates_of, found.runs))
+    where = {"report": "runs/sample/report.html"}
+    lines = printed(replace(found, runs=runs, where=where)).splitlines()
+    assert "Candidates: hP 3, accuracy 3; the report shows them." in lines
+    assert len(lines) <= 35
+    assert lines[-2] == "Report runs/sample/report.html"
+
+
 def test_details_have_every_score_and_what_doubtful_placements_would_change():
     run = certified(samples.tune(n=3))
     text = printed(run, details=True)

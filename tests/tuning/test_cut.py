@@ -137,8 +137,8 @@ def test_a_template_of_cut_answers_does_not_win_and_all_is_counted(tmp_path):
     assert said in stderr.getvalue()
     remarks = iteration_table(result).rows[lost.iteration][-2]
     assert "8 of 8 answers were cut" in str(remarks)
-    assert iteration_metrics(lost)["cut"] == 8
-    assert "cut" not in iteration_metrics(result.best)
+    assert iteration_metrics(lost)["tuning/cut"] == 8
+    assert "tuning/cut" not in iteration_metrics(result.best)
 
 
 def test_where_every_template_is_cut_none_wins(tmp_path):
