@@ -85,7 +85,7 @@ def _traces(source: str) -> list[Any]:
 
 
 def _row(info: Any, answer: str) -> dict[str, str]:
-    """Returns what people said of an answer: true is right, and false is wrong."""
+    """Returns the last verdict of a person on an answer: true is right, and false is wrong."""
     said: dict[str, Any] = {}
     for each in sorted(info.assessments, key=lambda each: each.last_update_time_ms):
         if each.source.source_type == "HUMAN" and each.valid is not False:

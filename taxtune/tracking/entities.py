@@ -175,7 +175,7 @@ def _assessments(row: SampleResult, trace: str) -> list[Any]:
 def _span(
     row: SampleResult, trace: str, began: int, ended: int, question: dict[str, Any], model: str
 ) -> Any:
-    """Returns the span of an image: what was asked, said, placed and scored."""
+    """Returns the span of an image: the question, the answer with its placement, and the scores."""
     from mlflow.entities import Span
 
     message = {"role": "assistant", "content": _outcome(row)}
