@@ -216,8 +216,7 @@ def tune(
             Hugging Face `Dataset`. Images are paths or PIL images.
         vlm: What is tuned: a function (image, prompt) -> str, where the image is a PIL image whose
             `filename` is its file, also batched or async; "PROVIDER/MODEL" for an API that litellm
-            reaches, "local:MODEL" for a transformers checkpoint; or a `Model`. Answers are kept,
-            and no question is asked twice.
+            reaches, "local:MODEL" for a transformers checkpoint; or a `Model`.
         objective: What makes one template better: "hr_at_hp" (the default), as specific as possible
             while hP is at least `goal`; "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf", "aurc";
             the name of a measure or of one of `metrics`; a function of the scores; or an
@@ -241,8 +240,7 @@ def tune(
             "seed": 1, "vlm.temperature": 0.7, "tracking.mlflow": False}. "policy" and "mapper" may
             be objects: a `taxtune.SelfConsistency`, a `Mapper` of this tree or a `MapperConfig`.
         out: The run's folder; "runs/tune", or "runs/" and the recipe's name, where left out.
-        answers: The file in which answers are kept, which runs may share; `answers.db` beside the
-            run's folder where left out, and for `resume` the one that the run has.
+        answers: The file of the answers, of which none is asked for twice; `answers.db` beside `out`.
         resume: Continue the run in the folder, if there is one.
         callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or
             functions of (record, best).
