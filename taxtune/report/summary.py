@@ -409,7 +409,7 @@ def _remedies(held: Held, selection: Selection) -> list[str]:
     unasked = max(selection.there - selection.images, 0)
     if unasked and held.more is not None:
         others = _counted(unasked, "other tuning image")
-        remedies.append(f"ask about the {others} (--resume, a larger --effort)")
+        remedies.append(f"ask about the {others} (--resume with a larger --effort or budget)")
     provable = _rounded_down(held.low)
     if provable > 0:
         name = metric_name(held.measure)
