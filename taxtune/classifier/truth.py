@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,24 +15,7 @@ from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Agreement", "compare_labels", "match_truth"]
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How labels compare with the true ones.
-
-    Attributes:
-        outcomes: What became of the images with a true label.
-        hp: The mean hP of those that have a label, with its 95 % interval.
-        hr: Likewise the mean hR.
-        error: The standard error of the mean hP; 0 for one image.
-    """
-
-    outcomes: Outcomes
-    hp: Interval
-    hr: Interval
-    error: float
+__all__ = ["compare_labels", "match_truth"]
 
 
 def match_truth(names: Iterable[str], known: Mapping[str, int], file: Path) -> dict[str, str]:
@@ -58,7 +40,7 @@ def compare_labels(
     known: Mapping[str, int],
     tree: Taxonomy,
     file: Path,
-) -> Agreement:
+) -> tuple[Outcomes, dict[str, Interval]]:
     """Compares labels with the true ones; notes how many images have none.
 
     Args:
@@ -67,6 +49,10 @@ def compare_labels(
         known: The nodes of the true labels by the names of the images.
         tree: The label tree.
         file: The file of the true labels, for messages.
+
+    Returns:
+        What became of the images with a true label, and the scores ("hp", "hr") of those with an
+        answer, with their 95 % intervals.
 
     Raises:
         DataError: If no image with an answer has a true label.
@@ -91,7 +77,4 @@ def compare_labels(
     outcomes = Outcomes.of_nodes(tree, nodes, targets, off_tree)
     outcomes.counts[MISSING] = len(matches) - len(nodes)
     sample = hierarchical_sample(tree, nodes, targets, off_tree=np.array(off_tree))
-    scores = bootstrap(sample)
-    hp = sample.parts["hp"]
-    error = float(hp.std(ddof=1)) / len(hp) ** 0.5 if len(hp) > 1 else 0.0
-    return Agreement(outcomes=outcomes, hp=scores["hp"], hr=scores["hr"], error=error)
+    return outcomes, bootstrap(sample)

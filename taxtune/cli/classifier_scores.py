@@ -14,7 +14,8 @@ from taxtune.progress import note
 
 if TYPE_CHECKING:
     from taxtune.classifier.scores import ScoreCalibration
-    from taxtune.classifier.truth import Agreement
+    from taxtune.metrics.outcomes import Outcomes
+    from taxtune.metrics.statistics import Interval
     from taxtune.policies import ThresholdLevel
     from taxtune.report.output import Cell, Table
     from taxtune.tuning.calibrate import Calibration
@@ -27,7 +28,7 @@ __all__ = [
     "classify_file",
     "guarantee",
     "levels_table",
-    "tell_agreement",
+    "tell_truth",
 ]
 
 LabelColumnOption = Annotated[
@@ -256,16 +257,15 @@ def classify_file(
         note(f"the labels are in {out}")
     if truth is not None:
         rows = [(label.image, label.placement, label.off_tree) for label in labels]
-        agreement = compare_labels(rows, known, calibration.tree, truth)
-        tell_agreement(agreement, calibration.risk)
+        outcomes, means = compare_labels(rows, known, calibration.tree, truth)
+        tell_truth(outcomes, means, calibration.risk)
 
 
-def tell_agreement(agreement: Agreement, risk: float | None) -> None:
+def tell_truth(outcomes: Outcomes, scores: Mapping[str, Interval], risk: float | None) -> None:
     """Prints how labels compare with the true ones, and whether a risk is kept, if there is one."""
     from taxtune.report.formatting import interval, number, wrong_labels
     from taxtune.report.summary import LABELS_WRONG
 
-    outcomes = agreement.outcomes
     images = outcomes.images + outcomes.missing
     tell(
         f"{images:,} images with a true label: {outcomes.wrong:,} wrong, {outcomes.general:,} "
@@ -273,14 +273,11 @@ def tell_agreement(agreement: Agreement, risk: float | None) -> None:
     )
     without = outcomes.images - outcomes.labels
     tell(f"{LABELS_WRONG}: {wrong_labels(outcomes)}; {without:,} answers give no label")
-    hp, hr = (
-        f"{number(each.estimate)} ({interval(each)})" for each in (agreement.hp, agreement.hr)
-    )
-    tell(f"hP {hp}, hR {hr}")
+    hp, hr = scores["hp"], scores["hr"]
+    tell(f"hP {number(hp.estimate)} ({interval(hp)}), hR {number(hr.estimate)} ({interval(hr)})")
     if risk is not None:
-        loss = 1 - agreement.hp.estimate
-        verdict = "kept" if loss <= risk else "not kept"
+        verdict = "kept" if 1 - hp.estimate <= risk else "not kept"
         tell(
-            f"1 - hP is {loss:.4f} ± {agreement.error:.4f} on average, so that the risk of "
-            f"{risk:g} is {verdict} on these"
+            f"1 - hP is {1 - hp.estimate:.4f} ({1 - hp.high:.4f} to {1 - hp.low:.4f}) on average, "
+            f"so that the risk of {risk:g} is {verdict} on these"
         )

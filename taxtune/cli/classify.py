@@ -17,7 +17,7 @@ from taxtune.cli.classifier_scores import (
     ScoreColumnOption,
     TruthLabelsOption,
     classify_file,
-    tell_agreement,
+    tell_truth,
 )
 from taxtune.cli.printing import refuse_existing, refuse_options, tell
 from taxtune.errors import DataError, TaxtuneError
@@ -302,9 +302,9 @@ def _tell_truth(
     rows = []
     for image, path, off_tree in labels[["image", "placement", "off_tree"]].values.tolist():
         rows.append((image, path, as_child and bool(off_tree)))
-    agreement = compare_labels(rows, known, classifier.taxonomy, truth)
+    outcomes, scores = compare_labels(rows, known, classifier.taxonomy, truth)
     promise = classifier.guarantee
-    tell_agreement(agreement, None if promise is None else promise.risk)
+    tell_truth(outcomes, scores, None if promise is None else promise.risk)
 
 
 def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iterator[str]:

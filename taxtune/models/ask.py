@@ -349,15 +349,13 @@ class AnswerStore(Store[Request, Answer]):
 
 
 def mean_answer(file: Path, model: str) -> tuple[int, float, float, float | None, float] | None:
-    """Returns the mean cost of a model's answers about images; no file is made or changed.
+    """Returns the number of a model's answers about images in a file, and what they took on average.
 
-    Args:
-        file: The file of a store of answers, which need not be there.
-        model: The model's name.
+    No file is made or changed.
 
     Returns:
-        How many answers there are, and their mean tokens read and written, price in US dollars
-        (None where none is known) and seconds; None where there is no answer.
+        Number, tokens read and written, price in US dollars (None where none is known), seconds;
+        None where there is no answer.
     """
     # Without a log beside it, nobody writes to the file, and it is read without a lock.
     has_log = file.with_name(f"{file.name}-wal").exists()

@@ -89,7 +89,6 @@ def _image_lines(
     new: list[str] = []
     redone: list[str] = []
     relabelled = []
-    renamed = []
     for key, (name, label) in now.items():
         if key not in before:
             (redone if name in gone else new).append(name)
@@ -97,15 +96,12 @@ def _image_lines(
         former, was = before[key]
         if label != was:
             relabelled.append(f"{former}: {was} → {label}")
-        elif name != former:
-            renamed.append(f"{former} → {name}")
     missing = [name for name, _ in before.values() if name in gone and name not in redone]
     return [
         *_line(new, "new image", "new images"),
         *_line(missing, "image gone", "images gone"),
         *_line(redone, "image with other content", "images with other content"),
         *_line(relabelled, "label changed", "labels changed"),
-        *_line(renamed, "image renamed", "images renamed"),
     ]
 
 

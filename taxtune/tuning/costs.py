@@ -54,32 +54,14 @@ class Spending:
     usd: float | None
     minutes: float | None
 
-    @classmethod
-    def of(
-        cls, effort: str | None, chosen: bool, calls: tuple[int, int], cost: CallCost, at_once: int
-    ) -> Spending:
-        """Returns the spending of calls of VLM and LLM, so many of the VLM's at once."""
-        vlm_calls, llm_calls = calls
-        minutes = None
-        if cost.seconds is not None:
-            minutes = vlm_calls * cost.seconds / at_once / 60
-        return cls(
-            effort=effort,
-            chosen=chosen,
-            vlm_calls=vlm_calls,
-            llm_calls=llm_calls,
-            usd=None if cost.usd is None else vlm_calls * cost.usd,
-            minutes=minutes,
-        )
-
 
 def call_cost(model: Model, request: Request | None, answers: Path, *, is_local: bool) -> CallCost:
-    """Returns the mean cost of a call, or that by litellm's counts and prices; asks nothing.
+    """Returns the mean cost of a model's answers in a file, or that by litellm's counts and prices.
 
     Args:
-        model: The model.
-        request: One that it would be asked; None where there is none yet.
-        answers: The file of the answers, which need not be there.
+        model: The model, which is asked nothing.
+        request: What is counted where no answer is kept; None for nothing.
+        answers: The file, which need not be there.
         is_local: Whether the model runs here, for nothing.
     """
     known: Any = model

@@ -181,13 +181,19 @@ def make_plan(
         proposals = calls.rungs[0].templates - 1
         attempts.notes.append(picture_note(proposals * len(names)))
     cost = _try_cost(setup, policy, images, models, attempts)
-    at_once = getattr(models.vlm, "concurrency", 1)
+    seconds = None if cost.seconds is None else cost.seconds / getattr(models.vlm, "concurrency", 1)
     spending = []
     for effort, one in _efforts(recipe).items():
         counted = _count_calls(one, policy, goals, sizes, described)
-        is_chosen = one.limits() == recipe.limits()
-        number = (counted.vlm, counted.llm)
-        spending.append(Spending.of(effort, is_chosen, number, cost, at_once))
+        spent = Spending(
+            effort=effort,
+            chosen=one.limits() == recipe.limits(),
+            vlm_calls=counted.vlm,
+            llm_calls=counted.llm,
+            usd=None if cost.usd is None else counted.vlm * cost.usd,
+            minutes=None if seconds is None else counted.vlm * seconds / 60,
+        )
+        spending.append(spent)
     arbiter = models.arbiter
     arbiter_calls = 0
     arbiter_usd: float | None = None
@@ -241,15 +247,7 @@ def _count_calls(
     sizes: tuple[int, int],
     described: Mapping[str, Any],
 ) -> _Calls:
-    """Returns the most calls of a run, or of one for each goal.
-
-    Args:
-        recipe: The recipe, which says what may be spent.
-        policy: What makes a node of the answers about an image.
-        goals: What is tuned for.
-        sizes: Images in the tuning and the held-out split.
-        described: The proposer's identity.
-    """
+    """Returns the most calls of runs for goals, with so many images and a proposer's identity."""
     tuning, heldout = sizes
     ladders = [make_rungs(recipe, policy, goal, tuning) for goal in goals]
     searched = [most_questions(goal, ladder) for goal, ladder in zip(goals, ladders, strict=True)]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 import platform
-import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -231,13 +229,7 @@ def open_history(
 
 
 def check_resumable(experiment: Experiment, folder: Path, anew: str) -> None:
-    """Raises what a run would if it were continued; the folder stays as it is.
-
-    Args:
-        experiment: What the run is about now.
-        folder: Its folder; one without a run may be used.
-        anew: How a new run is begun; see `open_history`.
-    """
+    """Raises the error of a run that cannot be continued, as `open_history` does; writes nothing."""
     if not is_begun(folder):
         return
     # Of a copy, since to open a database is to write beside it.
@@ -253,14 +245,9 @@ def check_resumable(experiment: Experiment, folder: Path, anew: str) -> None:
 
 def next_folder(folder: Path) -> Path:
     """Returns the first folder of a series that is free: "runs/birds-2" after "runs/birds"."""
-    name = folder.name
-    stem = re.sub(r"-\d+$", "", name)
-    if stem == name or not folder.with_name(stem).exists():
-        stem = name
-    for number in itertools.count(2):
-        free = folder.with_name(f"{stem}-{number}")
-        if not free.exists():
-            break
+    number = 2
+    while (free := folder.with_name(f"{folder.name}-{number}")).exists():
+        number += 1
     return free
 
 

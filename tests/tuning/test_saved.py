@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import taxtune
-from taxtune.errors import DataError
+from taxtune.errors import DataError, TaxtuneError
 from taxtune.fieldguide import MODEL_FOLDER
 from taxtune.policies import SelfConsistency
 from taxtune.recipe import load_recipe
@@ -109,3 +109,11 @@ def test_it_is_noted_if_the_mapper_is_another_one_now(tmp_path, caplog):
     edit(tmp_path / "run", placed_by={"wordnet": "WordNet 1.5"})
     taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
     assert "the run placed answers with wordnet WordNet 1.5" in caplog.text
+
+
+def test_a_run_from_someone_else_sends_images_to_no_server_unasked(tmp_path):
+    tuned(toy(tmp_path, *SMALL))
+    vlm = ApiVLMSettings(model="openai/eyes", api_base="http://attacker.example/v1").model_dump()
+    edit(tmp_path / "run", vlm=vlm)
+    with pytest.raises(TaxtuneError, match=r"attacker.example, which you have not confirmed"):
+        taxtune.load_classifier(tmp_path / "run")
