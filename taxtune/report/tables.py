@@ -90,8 +90,8 @@ def doubt_table(result: Result) -> Table:
         for key in ("hp", "hr"):
             name = metric_name(key)
             row[name] = score_of(held.scores, key)
-            row[f"{name} without them"] = (doubt.without or {}).get(key)
-            row[f"{name} if all are wrong"] = doubt.wrong.get(key)
+            row[f"{name} without"] = (doubt.without or {}).get(key)
+            row[f"{name} if wrong"] = doubt.wrong.get(key)
         rows.append(row)
     note = (
         "Doubtful: the mapper's confidence, the probability that a placement is acceptable, is "
@@ -167,12 +167,14 @@ def iteration_table(run: TuneResult) -> Table:
     rows: list[dict[str, Cell]] = []
     for record in run.iterations:
         outcomes = outcomes_of(record.rows)
-        known = record.scores is not None
+        counts: dict[str, Cell] = {
+            "wrong": outcomes.wrong,
+            "general": outcomes.general,
+            "exact": outcomes.exact,
+            "of": outcomes.images,
+        }
         row: dict[str, Cell] = {"iteration": record.iteration}
-        row["wrong"] = outcomes.wrong if known else None
-        row["general"] = outcomes.general if known else None
-        row["exact"] = outcomes.exact if known else None
-        row["of"] = outcomes.images if known else None
+        row |= dict.fromkeys(counts) if record.scores is None else counts
         for key in dict.fromkeys(("hp", "hr", "hf", "accuracy", *own)):
             row[metric_name(key)] = score_of(record.scores, key)
         remarks = _remarks(record, limit)
